@@ -1,0 +1,151 @@
+"""The coupled input-forget-gate LSTM of Gboard's next-word model.
+
+    x_t = E[w_t]                                             [dim 96], E is [V, 96]
+    i_t = sigmoid(x_t W_i + r_{t-1} R_i + b_i)               [670]
+    f_t = 1 - i_t                                            coupled: no forget weights
+    g_t = tanh   (x_t W_g + r_{t-1} R_g + b_g)
+    o_t = sigmoid(x_t W_o + r_{t-1} R_o + b_o)               no peepholes
+    c_t = f_t * c_{t-1} + i_t * g_t
+    r_t = (o_t * tanh(c_t)) P                                recurrent projection, P is [670, 96]
+    logits_t = r_t E^T                                       tied with the input, no output bias
+
+Parameters at V = 10,000: 10,000*96 + 3*670*(96 + 96) + 3*670 + 670*96 = 1,412,250, the 1.4 M of
+the paper. Source: Hard et al. 2018, section 3, https://arxiv.org/abs/1811.03604; coupled gates:
+Greff et al. 2017; recurrent projection: Sak et al. 2014.
+
+Initial values (the paper gives none): Glorot uniform per gate for the matrices; b_i = -1, that is
+a forget gate of sigmoid(1) = 0.73, so that gradients reach back from the first round on; E uniform
+with standard deviation 1/sqrt(dim), which makes x_t a unit vector on average.
+"""
+
+import math
+
+import tensorflow as tf
+
+from tff_keyboard.models import recurrence
+from tff_keyboard.models.initialisers import glorot, per_gate_constants, uniform
+from tff_keyboard.models.next_word_model import NextWordModel
+from tff_keyboard.models.tied_embedding import lookup_tied
+
+
+class CifgCell:
+    """The step above and its derivative, for `recurrence.run`.
+
+    State `(r [.., dim], c [.., units])`; weights `(R [dim, 3 units], P [units, dim])`; `pre` is
+    `x W + b`, gates in the order i, g, o.
+    """
+
+    def __init__(self, units: int, dim: int):
+        self.saved_sizes = (units, units, units, units)  # i, g, o, tanh(c)
+        self.right_sizes = (dim,)  # d_r
+
+    def forward(self, pre, state, weights):
+        r, c = state
+        recurrent_kernel, projection = weights
+        z_i, z_g, z_o = tf.split(pre + tf.matmul(r, recurrent_kernel), 3, axis=-1)
+        i, g, o = tf.sigmoid(z_i), tf.tanh(z_g), tf.sigmoid(z_o)
+        c = c + i * (g - c)  # (1 - i) * c + i * g
+        tanh_c = tf.tanh(c)
+        r = tf.matmul(o * tanh_c, projection)
+        return (r, c), (i, g, o, tanh_c)
+
+    def factors(self, before, after, saved):
+        del after
+        _, c_before = before
+        i, g, o, tanh_c = saved
+        m_to_c = tf.raw_ops.TanhGrad(y=tanh_c, dy=o)  # d m / d c
+        forget = 1.0 - i  # d c / d c_before
+        to_pre = tf.concat(  # d c / d z_i, d c / d z_g, d m / d z_o
+            [
+                tf.raw_ops.SigmoidGrad(y=i, dy=g - c_before),
+                tf.raw_ops.TanhGrad(y=g, dy=i),
+                tf.raw_ops.SigmoidGrad(y=o, dy=tanh_c),
+            ],
+            axis=-1,
+        )
+        return m_to_c, forget, to_pre
+
+    def backward(self, factors, d_state, weights):
+        d_r, d_c = d_state
+        m_to_c, forget, to_pre = factors
+        recurrent_kernel, projection = weights
+        d_m = tf.matmul(d_r, projection, transpose_b=True)
+        d_c = d_c + d_m * m_to_c
+        d_pre = tf.concat([d_c, d_c, d_m], axis=-1) * to_pre
+        d_r_before = tf.matmul(d_pre, recurrent_kernel, transpose_b=True)
+        return d_pre, (d_r_before, d_c * forget), (d_r,)
+
+    def weight_gradients(self, before, after, saved, d_pre, rights):
+        del after
+        r_before, _ = before
+        _, _, o, tanh_c = saved
+        (d_r,) = rights
+        return (
+            recurrence.sum_of_products(r_before, d_pre),
+            recurrence.sum_of_products(o * tanh_c, d_r),
+        )
+
+
+class Cifg(NextWordModel):
+    """Gboard's next-word model; the module docstring has the equations.
+
+    Weights in order: `embedding [V, D]`, `kernel [D, 3U]`, `recurrent_kernel [D, 3U]`, `bias [3U]`,
+    `projection [U, D]`. The state is `[r [batch, D], c [batch, U]]`; hidden is r.
+    """
+
+    name_in_registry = "cifg"
+
+    def __init__(
+        self, *, vocabulary_size: int, seed: int, units: int = 670, embedding_size: int = 96
+    ):
+        super().__init__(
+            vocabulary_size=vocabulary_size,
+            state_size=[embedding_size, units],
+            options={"units": units, "embedding_size": embedding_size},
+        )
+        dim = embedding_size
+        self.embedding = self.add_weight(
+            "embedding",
+            [vocabulary_size, dim],
+            initializer=uniform(math.sqrt(3.0 / dim), seed=seed, name="embedding"),
+        )
+        self.kernel = self.add_weight(
+            "kernel", [dim, 3 * units], initializer=glorot(dim, units, seed=seed, name="kernel")
+        )
+        self.recurrent_kernel = self.add_weight(
+            "recurrent_kernel",
+            [dim, 3 * units],
+            initializer=glorot(dim, units, seed=seed, name="recurrent_kernel"),
+        )
+        self.bias = self.add_weight(
+            "bias", [3 * units], initializer=per_gate_constants(units, [-1.0, 0.0, 0.0])
+        )
+        self.projection = self.add_weight(
+            "projection",
+            [units, dim],
+            initializer=glorot(units, dim, seed=seed, name="projection"),
+        )
+        self._cell = CifgCell(units, dim)
+
+    @property
+    def output_table(self):
+        return self.embedding, None
+
+    def embed(self, ids):
+        return tf.gather(self.embedding, ids)
+
+    def step_hidden(self, inputs, state):
+        pre = tf.matmul(inputs, self.kernel) + self.bias
+        new_state, _ = self._cell.forward(pre, state, (self.recurrent_kernel, self.projection))
+        return new_state[0], list(new_state)
+
+    def hidden_and_table(self, ids, training=None):
+        del training  # no dropout in the paper
+        inputs, table = lookup_tied(tf.convert_to_tensor(self.embedding), tf.transpose(ids))
+        pre = recurrence.project_inputs(inputs, self.kernel, self.bias)  # [time, batch, 3 units]
+        weights = [
+            tf.convert_to_tensor(self.recurrent_kernel),
+            tf.convert_to_tensor(self.projection),
+        ]
+        outputs = recurrence.run(self._cell, pre, self.initial_state(tf.shape(ids)[0]), weights)
+        return tf.transpose(outputs, [1, 0, 2]), table, None

@@ -1,0 +1,32 @@
+"""Initial weights as a function of (seed, name, shape): equal in any process, graph or order."""
+
+import math
+import zlib
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+
+def uniform(limit: float, *, seed: int, name: str) -> Callable[..., tf.Tensor]:
+    """Uniform in [-limit, limit), drawn from a stateless generator keyed by seed and name."""
+
+    def initialise(shape, dtype=tf.float32, **_):
+        key = [seed % 2**31, zlib.crc32(name.encode()) % 2**31]
+        return tf.random.stateless_uniform(shape, key, -limit, limit, dtype)
+
+    return initialise
+
+
+def glorot(fan_in: int, fan_out: int, *, seed: int, name: str) -> Callable[..., tf.Tensor]:
+    """Glorot & Bengio 2010, eq. 16, for **one** gate: gates side by side do not add to the fan."""
+    return uniform(math.sqrt(6.0 / (fan_in + fan_out)), seed=seed, name=name)
+
+
+def per_gate_constants(units: int, values: Sequence[float]) -> Callable[..., tf.Tensor]:
+    """A bias vector of `len(values)` gates of `units` each, constant within a gate."""
+
+    def initialise(shape, dtype=tf.float32, **_):
+        del shape  # it is len(values) * units by construction
+        return tf.repeat(tf.constant(values, dtype), units)
+
+    return initialise

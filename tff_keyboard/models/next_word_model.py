@@ -1,0 +1,124 @@
+"""The one interface of a next-word model: training, evaluation and export all use it.
+
+A model maps word ids to a hidden vector per position and multiplies that vector with an output
+table. Keeping the two apart lets the loss (`softmax_loss.py`) touch real tokens only and never
+build `[batch, time, vocabulary]` logits.
+"""
+
+import abc
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, PAD
+
+
+class NextWordModel(tf.keras.Model, abc.ABC):
+    """A recurrent language model over word ids.
+
+    Ids are int32 in `[0, vocabulary_size)`. Sequences are padded with PAD **on the right**: the
+    hidden vectors at and behind the first PAD of a row are unspecified and must not be read.
+
+    Subclasses create all their weights in `__init__`, so `trainable_variables` is complete and in
+    a fixed order at once, and the values depend on `seed` and the options alone.
+
+    Attributes:
+      vocabulary_size: Rows of the output table, special ids included.
+      state_size: Widths of the recurrent state's parts.
+      options: The keyword arguments beside `vocabulary_size` and `seed` that build this model
+        again; JSON values only.
+    """
+
+    name_in_registry: ClassVar[str]
+
+    def __init__(self, *, vocabulary_size: int, state_size: Sequence[int], options: dict[str, Any]):
+        super().__init__(name=self.name_in_registry)
+        if vocabulary_size <= NUM_SPECIAL:
+            raise ValueError(
+                f"`vocabulary_size` must be > {NUM_SPECIAL} (the special ids), "
+                f"got {vocabulary_size}."
+            )
+        self.vocabulary_size = int(vocabulary_size)
+        self.state_size = [int(size) for size in state_size]
+        self.options = dict(options)
+        self.built = True  # subclasses create their weights at once
+
+    @abc.abstractmethod
+    def hidden_and_table(
+        self, ids: tf.Tensor, training: bool | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
+        """Hidden vectors and the output table, for a loss that multiplies them itself.
+
+        The table comes through the same differentiable expression as the embedding lookup, so
+        that a tied model's two gradients are summed once, densely.
+
+        Args:
+          ids: [batch, time] int32.
+          training: Whether dropout is on.
+
+        Returns:
+          `(hidden [batch, time, dim], table [vocabulary, dim], bias [vocabulary] or None)`.
+        """
+
+    @property
+    @abc.abstractmethod
+    def output_table(self) -> tuple[tf.Variable, tf.Variable | None]:
+        """`(table [vocabulary, dim], bias [vocabulary] or None)`."""
+
+    @abc.abstractmethod
+    def embed(self, ids: tf.Tensor) -> tf.Tensor:
+        """Input vectors [..., embedding] of ids [...]."""
+
+    @abc.abstractmethod
+    def step_hidden(
+        self, inputs: tf.Tensor, state: list[tf.Tensor]
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """The cell's equations for one position, as in the paper.
+
+        Args:
+          inputs: [batch, embedding] from `embed`.
+          state: As in `initial_state`.
+
+        Returns:
+          `(hidden [batch, dim], new state)`.
+        """
+
+    def hidden(self, ids: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        """What the output table multiplies: ids [batch, time] -> [batch, time, dim] float32."""
+        return self.hidden_and_table(ids, training)[0]
+
+    def logits(self, hidden: tf.Tensor) -> tf.Tensor:
+        """[..., dim] -> [..., vocabulary], not normalised, special ids not masked."""
+        table, bias = self.output_table
+        rows = tf.reshape(hidden, [-1, table.shape[1]])
+        logits = tf.matmul(rows, table, transpose_b=True)
+        if bias is not None:
+            logits += bias
+        return tf.reshape(logits, tf.concat([tf.shape(hidden)[:-1], [self.vocabulary_size]], 0))
+
+    def call(self, ids: tf.Tensor, training: bool | None = None) -> tf.Tensor:
+        """ids [batch, time] -> logits [batch, time, vocabulary]."""
+        return self.logits(self.hidden(ids, training))
+
+    def initial_state(self, batch_size: int | tf.Tensor) -> list[tf.Tensor]:
+        """The state before the first word: zeros, [batch, n] for each n in `state_size`."""
+        return [tf.zeros([batch_size, size]) for size in self.state_size]
+
+    def step(
+        self, ids: tf.Tensor, state: list[tf.Tensor]
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Reads one word per row and scores the next; a PAD id leaves the state alone.
+
+        Args:
+          ids: [batch] int32.
+          state: List of [batch, n] float32, from `initial_state` or an earlier `step`.
+
+        Returns:
+          `(logits [batch, vocabulary], new state)`. Logits of a row that read PAD are those of a
+          step from its unchanged state on PAD's own vector, and mean nothing.
+        """
+        hidden, stepped = self.step_hidden(self.embed(ids), state)
+        is_word = tf.not_equal(ids, PAD)[:, tf.newaxis]
+        kept = [tf.where(is_word, new, old) for new, old in zip(stepped, state, strict=True)]
+        return self.logits(hidden), kept

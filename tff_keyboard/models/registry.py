@@ -1,0 +1,29 @@
+"""The models a config can name."""
+
+from tff_keyboard.models.cifg import Cifg
+from tff_keyboard.models.next_word_model import NextWordModel
+
+MODELS: dict[str, type[NextWordModel]] = {"cifg": Cifg}
+
+
+def build_model(name: str, *, vocabulary_size: int, seed: int, **options) -> NextWordModel:
+    """Builds a model with initial weights that depend on the arguments alone.
+
+    Args:
+      name: A key of `MODELS`.
+      vocabulary_size: Rows of the output table, special ids included.
+      seed: Of the initial weights.
+      **options: The model's own: see its class. "units", "embedding_size", "tied", "dropout".
+
+    Raises:
+      ValueError: Unknown name or option, or an option out of range.
+    """
+    if name not in MODELS:
+        raise ValueError(f"`model.name` must be one of {sorted(MODELS)}, got {name!r}.")
+    try:
+        return MODELS[name](vocabulary_size=vocabulary_size, seed=seed, **options)
+    except TypeError as error:
+        if "unexpected keyword argument" not in str(error):
+            raise
+        option = str(error).rsplit("'", 2)[1]
+        raise ValueError(f"`model.{option}` is not an option of {name!r}. Leave it out.") from None
