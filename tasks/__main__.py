@@ -1,0 +1,48 @@
+"""tff-keyboard: federated next-word models, from people's text to a model on the phone.
+
+Usage: tff-keyboard TASK [flags]      tff-keyboard TASK --help
+"""
+
+import difflib
+import importlib
+import sys
+
+from tasks import cli
+
+# Task -> (module, one line). The line is here so that the list prints without importing a task.
+TASKS = {
+    "doctor": ("tasks.doctor", "check this machine: packages, TFF worker, disk"),
+    "prepare": ("tasks.prepare", "turn per-user text into a client store and a vocabulary"),
+    "train": ("tasks.train", "train a model federatedly; run again to resume"),
+    "evaluate": ("tasks.evaluate", "recall and perplexity on held-out clients, with intervals"),
+}
+
+
+def usage() -> str:
+    """The module docstring and the list of tasks."""
+    width = max(map(len, TASKS))
+    rows = "\n".join(f"  {name:{width}}  {line}" for name, (_, line) in TASKS.items())
+    return f"{(__doc__ or '').strip()}\n\nTasks:\n{rows}\n\nExit codes:\n{_exit_codes()}"
+
+
+def _exit_codes() -> str:
+    return (cli.__doc__ or "").split("Exit codes:\n", 1)[1].rstrip()
+
+
+def main() -> None:
+    """Runs the task named by the first word."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in ("--help", "-h", "help"):
+        print(usage())
+        sys.exit(cli.OK if arguments else cli.USAGE)
+    name = arguments[0]
+    if name not in TASKS:
+        near = difflib.get_close_matches(name, TASKS, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else f" Known: {', '.join(TASKS)}."
+        cli.fail(f"Unknown task '{name}'.{hint}")
+        sys.exit(cli.USAGE)
+    sys.exit(cli.launch(importlib.import_module(TASKS[name][0]), arguments[1:]))
+
+
+if __name__ == "__main__":
+    main()

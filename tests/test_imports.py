@@ -1,0 +1,86 @@
+"""Imports run one way: parsed from the source, checked against one table."""
+
+import ast
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+# Top-level package -> the packages of ours it may import.
+MAY_IMPORT = {
+    "tff_keyboard": {"tff_keyboard"},
+    "tflite_export": {"tff_keyboard", "tflite_export"},
+    "tasks": {"tff_keyboard", "tflite_export", "tasks"},
+    "benchmarks": {"tff_keyboard", "tflite_export", "tasks", "benchmarks"},
+}
+
+# Part of the library -> the parts it may import. `config` and `data.vocabulary` are leaves that
+# every part may know; what is listed is what it may know besides.
+LIBRARY = {
+    "config": set(),
+    "data": set(),
+    "models": set(),
+    "metrics": {"models", "data"},
+    "privacy": set(),
+    "aggregation": {"privacy"},
+    "learning": {"models", "metrics", "aggregation", "data"},
+    "program": set(),
+}
+LEAVES = {"config", "progress", "quiet", "errors"}
+
+NO_TFF = ["config", "data", "models", "metrics"]
+OURS = set(MAY_IMPORT)
+
+
+def imported_modules(path):
+    """Every module a file imports, at any depth of nesting: `a.b` for `from a.b import c`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}"
+
+
+def files(package):
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_packages_import_one_way(package):
+    for path in files(package):
+        for module in imported_modules(path):
+            top = module.split(".")[0]
+            if top in OURS:
+                assert top in MAY_IMPORT[package], f"{path.relative_to(ROOT)} imports {module}"
+
+
+@pytest.mark.parametrize("part", LIBRARY)
+def test_library_parts_import_one_way(part):
+    for path in files(f"tff_keyboard/{part}"):
+        for module in imported_modules(path):
+            words = module.split(".")
+            if words[0] != "tff_keyboard" or len(words) < 2:
+                continue
+            other = words[1]
+            if other == part or other in LEAVES or words[:3] == ["tff_keyboard", "data", "vocabulary"]:
+                continue
+            assert other in LIBRARY[part], f"{path.relative_to(ROOT)} imports {module}"
+
+
+@pytest.mark.parametrize("part", NO_TFF)
+def test_parts_below_learning_know_no_tff(part):
+    for path in files(f"tff_keyboard/{part}"):
+        for module in imported_modules(path):
+            assert not module.startswith("tensorflow_federated"), path.relative_to(ROOT)
+
+
+def test_export_knows_no_tff():
+    for path in files("tflite_export"):
+        for module in imported_modules(path):
+            assert not module.startswith("tensorflow_federated"), path.relative_to(ROOT)
+            assert not module.startswith("tff_keyboard.learning"), path.relative_to(ROOT)
+            assert not module.startswith("tff_keyboard.program"), path.relative_to(ROOT)

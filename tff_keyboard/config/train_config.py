@@ -1,0 +1,117 @@
+"""The training program, its evaluations and how it is executed."""
+
+import dataclasses
+
+from tff_keyboard.config.checks import (
+    require,
+    require_at_least,
+    require_fraction,
+    require_one_of,
+)
+
+ALGORITHM_NAMES = ("fedavg", "fedsgd")
+POPULATIONS = ("train", "validation", "held_out", "train_later")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Rounds, cohorts, checkpoints and stopping.
+
+    Attributes:
+      algorithm: "fedavg" or "fedsgd".
+      rounds: Federated rounds in all.
+      clients_per_round: Clients whose deltas a round aggregates (the report goal).
+      seed: Cohorts, data order, initial weights and noise are functions of it and the round.
+      over_selection: The server selects ceil(this * clients_per_round) clients and takes the
+        first `clients_per_round` that report; >= 1.
+      dropout_rate: Chance that a selected client never reports, in [0, 1).
+      min_separation_rounds: A client is selected again only this many rounds later; 1 means any
+        round.
+      checkpoint_every: Rounds between checkpoints.
+      keep_checkpoints: Newest checkpoints kept, beside the best one.
+      best_metric: Validation metric that chooses the best model.
+      best_mode: "max" or "min".
+      early_stop_patience: Evaluations without improvement before training ends; 0 means never.
+      max_rejected_rounds: Consecutive rounds without a usable update before training fails.
+    """
+
+    algorithm: str = "fedavg"
+    rounds: int = 100
+    clients_per_round: int = 10
+    seed: int = 1
+    over_selection: float = 1.0
+    dropout_rate: float = 0.0
+    min_separation_rounds: int = 1
+    checkpoint_every: int = 5
+    keep_checkpoints: int = 3
+    best_metric: str = "recall_at_1"
+    best_mode: str = "max"
+    early_stop_patience: int = 0
+    max_rejected_rounds: int = 5
+
+    def __post_init__(self):
+        require_one_of("train.algorithm", self.algorithm, ALGORITHM_NAMES)
+        require_at_least("train.rounds", self.rounds, 1)
+        require_at_least("train.clients_per_round", self.clients_per_round, 1)
+        require_at_least("train.seed", self.seed, 0)
+        require_at_least("train.over_selection", self.over_selection, 1.0)
+        require_fraction("train.dropout_rate", self.dropout_rate)
+        require_at_least("train.min_separation_rounds", self.min_separation_rounds, 1)
+        require_at_least("train.checkpoint_every", self.checkpoint_every, 1)
+        require_at_least("train.keep_checkpoints", self.keep_checkpoints, 1)
+        require_one_of("train.best_mode", self.best_mode, ("max", "min"))
+        require_at_least("train.early_stop_patience", self.early_stop_patience, 0)
+        require_at_least("train.max_rejected_rounds", self.max_rejected_rounds, 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """Federated evaluation on people the model never trained on.
+
+    Attributes:
+      every: Rounds between validation evaluations; the last round is always evaluated.
+      clients: Validation clients in each, the same ones every time, drawn by seed; 0 means all.
+      max_examples: Messages of a client that count, drawn by seed; 0 means all.
+      batch_size: Messages in a batch.
+    """
+
+    every: int = 10
+    clients: int = 0
+    max_examples: int = 0
+    batch_size: int = 64
+
+    def __post_init__(self):
+        require_at_least("evaluation.every", self.every, 1)
+        require_at_least("evaluation.clients", self.clients, 0)
+        require_at_least("evaluation.max_examples", self.max_examples, 0)
+        require_at_least("evaluation.batch_size", self.batch_size, 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExecutionConfig:
+    """Workers and threads.
+
+    Attributes:
+      workers: TFF worker processes on this machine.
+      threads_per_worker: Threads inside one TensorFlow operation; 0 lets TensorFlow choose.
+      max_concurrent_clients: Clients a worker trains at once; 0 lets the program choose.
+      sub_rounds: Parts a round is cut into, merged in order; results depend on it only through
+        the order of floating-point sums, and not at all on `workers`. 0 means `workers`.
+    """
+
+    workers: int = 1
+    threads_per_worker: int = 0
+    max_concurrent_clients: int = 0
+    sub_rounds: int = 0
+
+    def __post_init__(self):
+        require_at_least("execution.workers", self.workers, 1)
+        require_at_least("execution.threads_per_worker", self.threads_per_worker, 0)
+        require_at_least("execution.max_concurrent_clients", self.max_concurrent_clients, 0)
+        require_at_least("execution.sub_rounds", self.sub_rounds, 0)
+        require(
+            self.sub_rounds == 0 or self.sub_rounds >= self.workers,
+            "execution.sub_rounds",
+            "must be 0 or >= `execution.workers`",
+            self.sub_rounds,
+        )

@@ -1,0 +1,1 @@
+"""Learning processes and federated evaluation, on TensorFlow Federated."""
