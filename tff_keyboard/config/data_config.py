@@ -1,0 +1,132 @@
+"""Where text comes from and how `prepare` makes a client store of it."""
+
+import dataclasses
+
+from tff_keyboard.config.checks import (
+    require,
+    require_at_least,
+    require_fraction,
+    require_one_of,
+)
+
+SOURCES = ("synthetic", "tsv", "text", "stackoverflow", "shakespeare")
+MODES = ("words", "whitespace")
+ON_BAD_LINE = ("error", "skip")
+LONG_MESSAGES = ("keep", "split")
+
+# These bring their own split by time, in the file.
+_SPLIT_BY_TIME_IN_FILE = ("stackoverflow", "shakespeare")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataConfig:
+    """Input text, tokens, and the split into populations.
+
+    Attributes:
+      source: "synthetic" (generated typists, no input), "tsv" (lines `user<TAB>text`, plain or
+        gzip), "text" (train, valid and test files, dealt out to equal clients), "stackoverflow"
+        or "shakespeare" (TFF's SQLite files of that name).
+      input: A path, or several; `$NAME` and `~` are expanded. For "text": a folder with
+        train.txt, valid.txt and test.txt, or those three files in this order. Empty for
+        "synthetic".
+      store: Folder of the client store that `prepare` writes and `train` reads.
+      vocabulary_size: V, rows of the word table with the four special ones; > 4. The table is
+        shorter when train users typed fewer distinct words. Not used with `vocabulary_path`.
+      vocabulary_path: Vocabulary file to encode with, in place of one built from train users.
+      max_length: Targets a message is cut to, its end-of-message included; >= 2. The store keeps
+        whole messages: batches are cut.
+      long_messages: "keep", or "split": a message that `max_length` would cut becomes several,
+        after a sentence end where there is one.
+      mode: "words" (for typed text), or "whitespace" (text is tokenised already: split only).
+      lowercase: Whether tokens are made lower case.
+      seed: Decides who is in which population, how "text" lines are dealt out, and what
+        synthetic typists type; >= 0.
+      validation_fraction: Share of users for validation, > 0.
+      held_out_fraction: Share of users for the final evaluation, > 0. The sum of both is < 1.
+      later_fraction: Share of each train user's messages, the last ones, kept apart as the
+        population `train_later`; 0 means none.
+      dedup_min_words: Within a user, a message of at least this many words that was there before
+        is dropped; 0 keeps all.
+      min_messages_per_user: Users with fewer messages are left out (and counted); >= 1.
+      max_users: Only this many users are read, chosen by hash; 0 means all. For large files.
+      on_bad_line: "error" stops at a line that is not what `source` says; "skip" leaves it out
+        and counts it in the data card.
+      num_shards: Clients that the train file of "text" is dealt to; valid and test files are
+        dealt to as many clients of about the same size as their length allows.
+      synthetic_typists: Users of "synthetic".
+      synthetic_messages: Mean messages of a synthetic typist.
+    """
+
+    source: str = "synthetic"
+    input: str | tuple[str, ...] = ()
+    store: str = "data/synthetic"
+    vocabulary_size: int = 10_000
+    vocabulary_path: str = ""
+    max_length: int = 20
+    long_messages: str = "keep"
+    mode: str = "words"
+    lowercase: bool = True
+    seed: int = 1
+    validation_fraction: float = 0.1
+    held_out_fraction: float = 0.1
+    later_fraction: float = 0.0
+    dedup_min_words: int = 5
+    min_messages_per_user: int = 1
+    max_users: int = 0
+    on_bad_line: str = "error"
+    num_shards: int = 100
+    synthetic_typists: int = 200
+    synthetic_messages: int = 60
+
+    def __post_init__(self):
+        require_one_of("data.source", self.source, SOURCES)
+        paths = (self.input,) if isinstance(self.input, str) else self.input
+        require(all(paths), "data.input", "must not hold an empty path", self.input)
+        require(
+            self.source != "synthetic" or not paths,
+            "data.input",
+            "must be empty with `data.source` = 'synthetic'",
+            self.input,
+            "Set `data.source` to what the file is.",
+        )
+        require(bool(self.store), "data.store", "must name a folder", self.store)
+        require(
+            self.vocabulary_size > 4,
+            "data.vocabulary_size",
+            "must be > 4, as it counts the four special rows",
+            self.vocabulary_size,
+        )
+        require_at_least("data.max_length", self.max_length, 2)
+        require_one_of("data.long_messages", self.long_messages, LONG_MESSAGES)
+        require_one_of("data.mode", self.mode, MODES)
+        require_at_least("data.seed", self.seed, 0)
+        for name in ("validation_fraction", "held_out_fraction"):
+            value = getattr(self, name)
+            require(
+                0 < value < 1,
+                f"data.{name}",
+                "must be in (0, 1)",
+                value,
+                "Evaluation needs people the model never trained on.",
+            )
+        require(
+            self.validation_fraction + self.held_out_fraction < 1,
+            "data.validation_fraction",
+            f"plus `data.held_out_fraction` ({self.held_out_fraction}) must be < 1",
+            self.validation_fraction,
+            "Leave users to train on.",
+        )
+        require_fraction("data.later_fraction", self.later_fraction)
+        require(
+            self.later_fraction == 0 or self.source not in _SPLIT_BY_TIME_IN_FILE,
+            "data.later_fraction",
+            f"must be 0 with `data.source` = {self.source!r}, whose file splits by time itself",
+            self.later_fraction,
+        )
+        require_at_least("data.dedup_min_words", self.dedup_min_words, 0)
+        require_at_least("data.min_messages_per_user", self.min_messages_per_user, 1)
+        require_at_least("data.max_users", self.max_users, 0)
+        require_one_of("data.on_bad_line", self.on_bad_line, ON_BAD_LINE)
+        require_at_least("data.num_shards", self.num_shards, 1)
+        require_at_least("data.synthetic_typists", self.synthetic_typists, 3)
+        require_at_least("data.synthetic_messages", self.synthetic_messages, 1)

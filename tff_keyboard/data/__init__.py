@@ -1,0 +1,1 @@
+"""Client data: from people's text to the batches one client trains on."""

@@ -1,0 +1,248 @@
+"""Words and ids: the single owner of the special ids.
+
+Rows 0 to 3 of every table are special: padding, beginning and end of a message,
+and one row for all words out of the vocabulary. V counts them: V = 10,000 means a
+table of 10,000 rows, 9,996 of them words.
+
+Plain Python, so that a phone runtime can import it.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import re
+from collections.abc import Iterable, Mapping
+
+from tff_keyboard.data import errors
+
+PAD = 0
+BOS = 1
+EOS = 2
+OOV = 3
+SPECIAL_IDS = (PAD, BOS, EOS, OOV)
+NUM_SPECIAL = len(SPECIAL_IDS)
+SPECIAL_WORDS = ("<pad>", "<bos>", "<eos>", "<oov>")
+
+MODES = ("words", "whitespace")
+RULES_VERSION = 1
+
+_FORMAT = "# tff-keyboard vocabulary 1"
+_MASK = re.compile(r"<[^<>]*>")
+_SEPARATOR = re.compile(r"[\x00\t-\r \x85]")  # a word is one line and holds no blank
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NormalisationRules:
+    """How text became tokens; saved with the vocabulary, applied by `data.text`.
+
+    Attributes:
+      mode: "words": NFKC, curly apostrophes made straight, and words, numbers and
+        emoji kept while punctuation is dropped. "whitespace": the text is already
+        tokenised, split only.
+      lowercase: Whether tokens are lower case.
+      version: Raised when the rules change, so that an old vocabulary is not
+        applied to tokens it was not made from.
+    """
+
+    mode: str = "words"
+    lowercase: bool = True
+    version: int = RULES_VERSION
+
+    def __post_init__(self):
+        if self.mode not in MODES:
+            raise ValueError(f"`mode` must be one of {', '.join(MODES)}, got {self.mode!r}.")
+        if self.version != RULES_VERSION:
+            raise ValueError(
+                f"Tokenisation rules version {self.version} is not known here (this is version "
+                f"{RULES_VERSION}): run `prepare` again, or use the release that wrote them."
+            )
+
+
+def is_mask(word: str) -> bool:
+    """Whether `word` is a placeholder such as `<#>`, `<URL>`, `<unk>`: always OOV.
+
+    >>> is_mask("<url>"), is_mask("<3"), is_mask("url")
+    (True, False, False)
+    """
+    return _MASK.fullmatch(word) is not None
+
+
+class Vocabulary:
+    """An immutable two-way table of words and ids.
+
+    >>> vocabulary = Vocabulary.from_counts(
+    ...     {"hi": 3, "there": 1, "<url>": 9}, size=6, rules=NormalisationRules())
+    >>> vocabulary.words
+    ('<pad>', '<bos>', '<eos>', '<oov>', 'hi', 'there')
+    >>> vocabulary.encode(["hi", "you", "<url>", "<bos>"])
+    [4, 3, 3, 3]
+
+    Attributes:
+      words: V entries, row i is id i; rows 0 to 3 are `SPECIAL_WORDS`.
+      rules: How text becomes the words of this table.
+    """
+
+    def __init__(self, words: Iterable[str], rules: NormalisationRules):
+        """Checks and indexes the table.
+
+        Args:
+          words: All rows, the four special ones first.
+          rules: The normalisation rules.
+
+        Raises:
+          ValueError: A row is missing, twice in the table, blank or a mask.
+        """
+        self.words = tuple(words)
+        self.rules = rules
+        if self.words[:NUM_SPECIAL] != SPECIAL_WORDS:
+            raise ValueError(f"The first rows of a vocabulary must be {', '.join(SPECIAL_WORDS)}.")
+        ordinary = self.words[NUM_SPECIAL:]
+        for row, word in enumerate(ordinary, start=NUM_SPECIAL):
+            if not word or is_mask(word) or _SEPARATOR.search(word):
+                raise ValueError(
+                    f"Row {row} of the vocabulary is empty, holds a blank, or is a mask."
+                )
+        # Typed text never reaches a special row: "<bos>" is not in this index.
+        self._ids = {word: row for row, word in enumerate(ordinary, start=NUM_SPECIAL)}
+        if len(self._ids) != len(ordinary):
+            word, times = collections.Counter(ordinary).most_common(1)[0]
+            raise ValueError(f"Row {self._ids[word]} of the vocabulary is there {times} times.")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vocabulary):
+            return NotImplemented
+        return self.words == other.words and self.rules == other.rules
+
+    def __hash__(self) -> int:
+        return hash((self.words, self.rules))
+
+    def id_of(self, word: str) -> int:
+        """The id of a normalised word; `OOV` for one that is not in the table."""
+        return self._ids.get(word, OOV)
+
+    def word_of(self, word_id: int) -> str:
+        """The word of a row.
+
+        Raises:
+          ValueError: `word_id` is not in [0, V).
+        """
+        if not 0 <= word_id < len(self.words):
+            raise ValueError(f"`word_id` must be in [0, {len(self.words)}), got {word_id}.")
+        return self.words[word_id]
+
+    def encode(self, words: Iterable[str]) -> list[int]:
+        """Ids of normalised words, without BOS and EOS."""
+        ids = self._ids
+        return [ids.get(word, OOV) for word in words]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over the rules and all rows: equal tables, equal prints."""
+        digest = hashlib.sha256(_rules_json(self.rules).encode())
+        for word in self.words:
+            digest.update(b"\n" + word.encode("utf-8"))
+        return digest.hexdigest()
+
+    @classmethod
+    def from_counts(
+        cls, counts: Mapping[str, int], size: int, rules: NormalisationRules
+    ) -> Vocabulary:
+        """The `size - 4` most frequent words, ties in the order of the words.
+
+        Masks (`<...>`) never enter. With fewer distinct words the table is shorter
+        than `size`: rows that nothing trains help no one.
+
+        Args:
+          counts: Word to count, over train users.
+          size: V, with the special rows; >= 5.
+          rules: How text became these words.
+
+        Raises:
+          ValueError: `size` is too small, or no word is left.
+        """
+        if size <= NUM_SPECIAL:
+            raise ValueError(
+                f"`size` must be > {NUM_SPECIAL}, as it counts the special rows; got {size}."
+            )
+        ranked = sorted((-count, word) for word, count in counts.items() if not is_mask(word))
+        chosen = [word for _, word in ranked[: size - NUM_SPECIAL]]
+        if not chosen:
+            raise ValueError("No word to build a vocabulary from.")
+        return cls((*SPECIAL_WORDS, *chosen), rules)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the text file `load` reads: four header lines, then a word a line.
+
+        The file appears whole or not at all.
+
+        Raises:
+          OSError: The file cannot be written.
+        """
+        target = pathlib.Path(path)
+        header = [
+            _FORMAT,
+            f"# rules: {_rules_json(self.rules)}",
+            f"# size: {len(self)}",
+            f"# fingerprint: {self.fingerprint}",
+        ]
+        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        try:
+            with partial.open("w", encoding="utf-8", newline="\n") as file:
+                file.write("\n".join([*header, *self.words]) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
+        """Reads what `save` wrote and checks size, rows and fingerprint.
+
+        Raises:
+          DataError: Missing, not a vocabulary, cut short, or changed by hand.
+        """
+        source = pathlib.Path(path)
+        try:
+            # newline="" and split: only "\n" ends a row.
+            with source.open(encoding="utf-8", newline="") as file:
+                lines = file.read().split("\n")
+        except FileNotFoundError:
+            raise errors.DataError(f"{source}: there is no vocabulary file.") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise errors.DataError(
+                f"{source}: cannot be read as a vocabulary file ({type(error).__name__})."
+            ) from None
+        try:
+            if lines[0] != _FORMAT or lines[-1] != "":
+                raise ValueError("The first line is another, or the last line is cut.")
+            rules = NormalisationRules(**json.loads(_header(lines[1], "rules")))
+            size = int(_header(lines[2], "size"))
+            fingerprint = _header(lines[3], "fingerprint")
+            vocabulary = cls(lines[4:-1], rules)
+            if len(vocabulary) != size or vocabulary.fingerprint != fingerprint:
+                raise ValueError("Size or fingerprint differ from the header.")
+        except (ValueError, TypeError, IndexError) as error:
+            raise errors.DataError(
+                f"{source}: not a whole vocabulary file: {error} Run `prepare` again."
+            ) from None
+        return vocabulary
+
+
+def _rules_json(rules: NormalisationRules) -> str:
+    return json.dumps(dataclasses.asdict(rules), sort_keys=True)
+
+
+def _header(line: str, name: str) -> str:
+    prefix = f"# {name}: "
+    if not line.startswith(prefix):
+        raise ValueError(f"The header has no `{name}`.")
+    return line[len(prefix) :]
