@@ -27,12 +27,10 @@ def softmax_loss(
     Returns:
       [n] float32.
     """
-    if bias is None:
-        return _loss_without_bias(hidden, table, targets)
-    # A bias is one more column of the table, met by a constant 1 in the hidden vector.
-    ones = tf.ones([tf.shape(hidden)[0], 1])
-    hidden = tf.concat([hidden, ones], axis=1)
-    table = tf.concat([table, bias[:, tf.newaxis]], axis=1)
+    if bias is not None:
+        # A bias is one more column of the table, met by a constant 1 in the hidden vector.
+        hidden = tf.concat([hidden, tf.ones([tf.shape(hidden)[0], 1])], axis=1)
+        table = tf.concat([table, bias[:, tf.newaxis]], axis=1)
     return _loss_without_bias(hidden, table, targets)
 
 

@@ -1,0 +1,1 @@
+"""Recall, perplexity and their intervals: sums per client first, ratios after."""
