@@ -1,0 +1,227 @@
+"""Epsilon against published figures, dp_accounting itself and limits."""
+
+import math
+import subprocess
+import sys
+import time
+
+import dp_accounting
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from tff_keyboard.privacy import accounting
+
+
+def gaussian_delta(epsilon, sigma):
+    """Balle & Wang 2018, Theorem 8, sensitivity 1."""
+    return stats.norm.cdf(0.5 / sigma - epsilon * sigma) - math.exp(epsilon) * stats.norm.cdf(
+        -0.5 / sigma - epsilon * sigma
+    )
+
+
+def test_gboard_launch_to_the_printed_digits_in_seconds():
+    start = time.monotonic()
+    launch = accounting.tree_gaussian(
+        noise_multiplier=7.0, rounds=2000, delta=1e-10, min_separation=313, max_participations=6
+    )
+    assert f"{launch.rho:.2f}" == "0.81"
+    assert f"{launch.epsilon:.2f}" == "8.90"
+    assert time.monotonic() - start < 10
+
+
+def test_exact_gaussian_is_tighter_than_the_rdp_conversion():
+    exact = accounting.epsilon_of_zcdp(79 / 98, 1e-10, method="exact Gaussian")
+    assert exact < accounting.epsilon_of_zcdp(79 / 98, 1e-10, method="RDP conversion")
+    assert exact == pytest.approx(8.526, abs=2e-3)
+
+
+@pytest.mark.parametrize("sigma, delta", [(1.0, 1e-5), (4.0, 1e-6), (0.7, 1e-10)])
+def test_exact_gaussian_matches_the_privacy_curve(sigma, delta):
+    epsilon = accounting.epsilon_of_zcdp(1 / (2 * sigma**2), delta, method="exact Gaussian")
+    truth = optimize.brentq(lambda e: gaussian_delta(e, sigma) - delta, 0, 60)
+    assert epsilon == pytest.approx(truth, rel=2e-3)
+    assert epsilon >= truth - 1e-9  # an upper bound, never below
+
+
+def test_published_sampled_gaussian():
+    """Abadi et al. 2016, section 5: q = 0.01, z = 4, T = 10,000 gives (1.26, 1e-5) by moments.
+
+    RDP with today's conversion is tighter, and must not be above it.
+    """
+    arguments = {
+        "noise_multiplier": 4.0,
+        "sampling_probability": 0.01,
+        "rounds": 10_000,
+        "delta": 1e-5,
+    }
+    by_rdp = accounting.poisson_gaussian(**arguments, method="RDP").epsilon
+    assert 0.9 < by_rdp < 1.26
+    assert accounting.poisson_gaussian(**arguments).epsilon < by_rdp
+
+
+def test_full_participation_is_the_plain_gaussian():
+    sampled = accounting.poisson_gaussian(
+        noise_multiplier=8.0, sampling_probability=1.0, rounds=16, delta=1e-6, method="PLD"
+    )
+    plain = accounting.unsampled_gaussian(noise_multiplier=8.0, participations=16, delta=1e-6)
+    assert sampled.epsilon == pytest.approx(plain.epsilon, rel=1e-3)
+    assert plain.rho == 16 / (2 * 64)
+
+
+def test_fixed_size_cohorts_are_accounted_for_replacement():
+    """Replacing a person moves a sum of vectors of norm <= 1 by up to 2: twice the noise is due."""
+    guarantee = accounting.fixed_size_gaussian(
+        noise_multiplier=2.0, population=10_000, cohort=100, rounds=1000, delta=1e-6
+    )
+    assert guarantee.adjacency == accounting.REPLACE_ONE
+    accountant = dp_accounting.rdp.RdpAccountant(
+        neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
+    )
+    noise_over_sensitivity = dp_accounting.GaussianDpEvent(1.0)
+    event = dp_accounting.SampledWithoutReplacementDpEvent(10_000, 100, noise_over_sensitivity)
+    accountant.compose(event, 1000)
+    assert guarantee.epsilon == pytest.approx(accountant.get_epsilon(1e-6), rel=1e-9)
+    poisson = accounting.poisson_gaussian(
+        noise_multiplier=2.0, sampling_probability=0.01, rounds=1000, delta=1e-6
+    )
+    assert guarantee.epsilon > poisson.epsilon
+
+
+def test_a_whole_population_drawn_every_round_is_never_below_the_plain_gaussian():
+    """q = 1: the true cost of replacing is that of z/2, without any amplification."""
+    everyone = accounting.fixed_size_gaussian(
+        noise_multiplier=8.0, population=50, cohort=50, rounds=4, delta=1e-6
+    )
+    plain = accounting.unsampled_gaussian(noise_multiplier=4.0, participations=4, delta=1e-6)
+    assert everyone.epsilon >= plain.epsilon
+
+
+def test_one_tree_step_is_the_gaussian_mechanism():
+    tree = accounting.tree_gaussian(noise_multiplier=2.0, rounds=1, delta=1e-6, min_separation=1)
+    assert tree.rho == 1 / 8
+
+
+def test_a_single_epoch_over_restarted_trees_is_dp_accountings_event():
+    """Everyone joins once in all: only the deepest tree counts."""
+    ours = accounting.tree_gaussian(
+        noise_multiplier=4.0,
+        rounds=128 + 60,
+        delta=1e-6,
+        min_separation=1,
+        max_participations=1,
+        restart_rounds=128,
+    )
+    event = dp_accounting.SingleEpochTreeAggregationDpEvent(4.0, [128, 60])
+    relation = dp_accounting.NeighboringRelation.REPLACE_SPECIAL
+    theirs = dp_accounting.rdp.RdpAccountant(neighboring_relation=relation).compose(event)
+    assert ours.epsilon == pytest.approx(theirs.get_epsilon(1e-6), rel=1e-4)
+
+
+def test_restarts_when_everyone_joins_once_a_tree():
+    """Kairouz et al. 2021, Appendix D: the depths of the trees add up."""
+    ours = accounting.tree_gaussian(
+        noise_multiplier=4.0, rounds=256, delta=1e-6, min_separation=128, restart_rounds=128
+    )
+    assert ours.rho == (8 + 8) / (2 * 4.0**2)
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        lambda z: accounting.tree_gaussian(
+            noise_multiplier=z, rounds=100, delta=1e-6, min_separation=10
+        ),
+        lambda z: accounting.poisson_gaussian(
+            noise_multiplier=z, sampling_probability=0.05, rounds=100, delta=1e-6, method="RDP"
+        ),
+        lambda z: accounting.fixed_size_gaussian(
+            noise_multiplier=z, population=1000, cohort=20, rounds=100, delta=1e-6
+        ),
+    ],
+    ids=["tree", "poisson", "fixed size"],
+)
+@pytest.mark.parametrize("target", [0.5, 8.0])
+def test_calibrated_noise_just_reaches_the_target(guarantee, target):
+    noise = accounting.calibrate_noise_multiplier(guarantee, target_epsilon=target)
+    assert guarantee(noise).epsilon <= target
+    assert guarantee(noise * 0.99).epsilon > target
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    noise=st.floats(0.5, 20),
+    rounds=st.integers(1, 200),
+    separation=st.integers(1, 60),
+    participations=st.integers(1, 8),
+)
+def test_more_separation_fewer_rounds_never_cost_more(noise, rounds, separation, participations):
+    def rho(**changes):
+        arguments = {
+            "noise_multiplier": noise,
+            "rounds": rounds,
+            "delta": 1e-6,
+            "min_separation": separation,
+            "max_participations": participations,
+        }
+        return accounting.tree_gaussian(**(arguments | changes)).rho
+
+    assert rho(min_separation=separation + 1) <= rho()
+    assert rho(max_participations=participations + 1) >= rho()
+    assert rho(rounds=rounds + 1) >= rho()
+
+
+def test_no_rounds_cost_nothing_and_no_noise_protects_nothing():
+    for rounds, noise, expected in [(0, 1.0, 0.0), (3, 0.0, math.inf)]:
+        for guarantee in (
+            accounting.tree_gaussian(
+                noise_multiplier=noise, rounds=rounds, delta=1e-6, min_separation=1
+            ),
+            accounting.poisson_gaussian(
+                noise_multiplier=noise, sampling_probability=0.1, rounds=rounds, delta=1e-6
+            ),
+            accounting.fixed_size_gaussian(
+                noise_multiplier=noise, population=100, cohort=10, rounds=rounds, delta=1e-6
+            ),
+            accounting.unsampled_gaussian(
+                noise_multiplier=noise, participations=rounds, delta=1e-6
+            ),
+        ):
+            assert guarantee.epsilon == expected
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"noise_multiplier": -1.0}, "`noise_multiplier` must be >= 0, got -1.0"),
+        ({"noise_multiplier": math.nan}, "`noise_multiplier`"),
+        ({"delta": 0.0}, r"`delta` must be in \(0, 1\), got 0.0"),
+        ({"min_separation": 0}, "`min_separation` must be >= 1 round, got 0"),
+        ({"rounds": -1}, "`rounds` must be >= 0, got -1"),
+        ({"restart_rounds": -1}, "`restart_rounds` must be >= 0"),
+        ({"method": "guess"}, "`method`"),
+    ],
+)
+def test_wrong_arguments_are_named(changes, words):
+    arguments = {"noise_multiplier": 1.0, "rounds": 4, "delta": 1e-6, "min_separation": 1}
+    with pytest.raises(ValueError, match=words):
+        accounting.tree_gaussian(**(arguments | changes))
+
+
+def test_unreachable_target_is_refused():
+    with pytest.raises(ValueError, match="No noise multiplier"):
+        accounting.calibrate_noise_multiplier(
+            lambda z: accounting.Guarantee(
+                epsilon=9.0, delta=0.1, adjacency="none", method="constant"
+            ),
+            target_epsilon=1.0,
+        )
+
+
+def test_accounting_imports_no_tensorflow():
+    code = (
+        "import sys, tff_keyboard.privacy.accounting, tff_keyboard.privacy.ledger;"
+        "assert 'tensorflow' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,103 @@
+"""The printed statement names every assumption and claims no more than the accounting."""
+
+import dataclasses
+
+import pytest
+
+from tasks import privacy
+from tff_keyboard.privacy import accounting
+from tff_keyboard.privacy.ledger import LedgerHeader, PrivacyLedger, RunDirectoryError
+from tff_keyboard.privacy.statement import guarantee_of
+
+HEADER = LedgerHeader(
+    mechanism="gaussian",
+    aggregator="mean",
+    noise_multiplier=1.0,
+    clip_norm=0.5,
+    delta=1e-6,
+    population=10_000,
+    clients_per_round=100,
+    selected_per_round=100,
+    sampling="fixed_size",
+    uniform_sampling=True,
+    min_separation_rounds=1,
+    max_participations=0,
+    tree_restart_rounds=0,
+)
+GBOARD = dataclasses.replace(
+    HEADER,
+    mechanism="tree",
+    noise_multiplier=7.0,
+    delta=1e-10,
+    clients_per_round=6500,
+    selected_per_round=6500,
+    population=10_000_000,
+    uniform_sampling=False,
+    min_separation_rounds=313,
+    max_participations=6,
+)
+
+
+def statement(tmp_path, header, rounds):
+    ledger = PrivacyLedger(tmp_path / "privacy_ledger.jsonl", header)
+    for round_num in range(1, rounds + 1):
+        ledger.record(round_num, clip_norm=header.clip_norm / round_num, clients=100)
+    return privacy.run(tmp_path)
+
+
+def test_a_gboard_run_prints_the_published_figures(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda fd: None)  # 2,000 rounds
+    text = statement(tmp_path, GBOARD, 2000)
+    values = dict(line.split("  ", 1) for line in text.split("\n\n")[0].splitlines())
+    values = {key.strip(): value.strip() for key, value in values.items()}
+    assert values["epsilon"] == "8.90"
+    assert values["rho (zCDP)"] == "0.81"
+    assert values["delta"] == "1e-10"
+    assert "313 rounds later" in values["sampling"]
+    assert "at most 6 rounds" in values["sampling"]
+    assert values["unit"].startswith("one person")
+    assert values["adjacency"] == accounting.ZERO_OUT_ONE
+
+
+def test_fixed_size_sampling_is_accounted_as_such(tmp_path):
+    text = statement(tmp_path, HEADER, 3)
+    assert "fixed size, 100 of 10000 people a round" in text
+    assert accounting.REPLACE_ONE in text
+    assert "not cryptographic" in text
+    expected = accounting.fixed_size_gaussian(
+        noise_multiplier=1.0, population=10_000, cohort=100, rounds=3, delta=1e-6
+    )
+    assert f"{expected.epsilon:.2f}" in text
+
+
+def test_poisson_is_said_to_be_an_assumption(tmp_path):
+    text = statement(tmp_path, dataclasses.replace(HEADER, sampling="poisson"), 2)
+    assert "Poisson sampling is an assumption" in text
+    assert accounting.ADD_OR_REMOVE_ONE in text
+
+
+def test_without_uniform_cohorts_no_amplification_is_claimed():
+    header = dataclasses.replace(HEADER, uniform_sampling=False, min_separation_rounds=5)
+    guarantee = guarantee_of(header, 12)
+    assert guarantee.rho == 3 / 2  # joins at most rounds 1, 6, 11
+    assert guarantee.epsilon > guarantee_of(HEADER, 12).epsilon
+    capped = dataclasses.replace(header, max_participations=2)
+    assert guarantee_of(capped, 12).rho == 1.0
+
+
+def test_no_noise_is_said_plainly(tmp_path):
+    text = statement(tmp_path, dataclasses.replace(HEADER, noise_multiplier=0.0), 2)
+    assert "infinite: no guarantee" in text
+    assert "nothing is private" in text
+
+
+def test_private_fedatt_and_adaptive_clips_are_named(tmp_path):
+    header = dataclasses.replace(HEADER, mechanism="gaussian_adaptive", aggregator="private_fedatt")
+    text = statement(tmp_path, header, 2)
+    assert "docs/private_fedatt.md" in text
+    assert "0.5 at first, 0.25 at last" in text
+
+
+def test_a_run_without_a_claim_says_so(tmp_path):
+    with pytest.raises(RunDirectoryError, match="made no privacy claim"):
+        privacy.run(tmp_path)

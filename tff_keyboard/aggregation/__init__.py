@@ -1,0 +1,1 @@
+"""How client deltas become one server delta: TFF aggregation factories, chosen by name."""

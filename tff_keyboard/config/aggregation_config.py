@@ -1,0 +1,270 @@
+"""The `[aggregation]` table of a run: how one round of client deltas becomes one server delta.
+
+No TensorFlow here: a config is read and refused in milliseconds. What each option does is
+written in the module it names (`aggregation/fedatt.py`, `fedmed.py`, ...).
+"""
+
+import dataclasses
+import math
+
+NAMES = ("mean", "fedatt", "fedmed", "private_fedatt", "median", "trimmed_mean")
+CLIENT_WEIGHTINGS = ("tokens", "examples", "uniform")
+NORMS = ("1", "2", "inf", "spectral")
+DIVERGENCE_NORMALISATIONS = ("absolute", "softmax")
+DP_MECHANISMS = ("none", "gaussian", "gaussian_adaptive", "tree", "tree_adaptive")
+ZEROING_CHOICES = ("auto", "on", "off")
+CLIPPING_CHOICES = ("auto", "adaptive", "fixed", "off")
+COMPRESSIONS = ("none", "uniform_quantization", "tff_quantization")
+SAMPLING_ASSUMPTIONS = ("fixed_size", "poisson")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AggregationConfig:
+    """Every option of the aggregators, their protection, privacy and compression.
+
+    Attributes:
+      name: The rule, a key of `aggregation.registry.AGGREGATORS`.
+      client_weighting: What one client counts for in a weighted mean: "tokens" (words typed),
+        "examples" (messages) or "uniform". FedAtt and medians only use whether it is > 0.
+      layer_groups: What FedAtt and FedMed call a layer. Empty: each weight tensor is one.
+        Otherwise group name -> variable names (or positions such as "0"); a partition.
+      norm: FedAtt's distance of a layer: "1", "2", "inf" or "spectral".
+      temperature: FedAtt's attention is softmax(norm / temperature); > 0. Large values tend
+        to the unweighted mean.
+      client_noise_scale: beta of FedAtt eq. 6, >= 0; 0 sends deltas as they are. Not a
+        differential privacy guarantee.
+      client_noise_stddev: sigma of FedAtt eq. 6, in weight units, > 0.
+      divergence_normalisation: How FedMed turns signed weights into a distribution before
+        the Jensen-Shannon divergence: "absolute" or "softmax".
+      mediation_threshold: FedMed's epsilon, in nats of mean local loss, >= 0: the adaptive
+        rule is used while the loss moves at least that much between rounds; 0 is always.
+      top_fraction: FedMed's beta in (0, 1]: the share of clients, lowest loss first, that
+        contribute.
+      adaptive_step: FedMed's eta, > 0; scales the adaptive rule only.
+      layer_clip_norm: Private FedAtt: L2 bound on each layer of a delta, weight units, > 0.
+      attention_bound: Private FedAtt: B >= 0; attention weights lie in [1, e^B].
+      denominator_scale: Private FedAtt: lambda > 0, how much of the sensitivity the noisy
+        denominators take.
+      denominator_floor: Private FedAtt: the least value a noisy denominator may take, in
+        clients of full attention, > 0.
+      dp: The mechanism: "none", "gaussian", "gaussian_adaptive", "tree" (DP-FTRL) or
+        "tree_adaptive".
+      clip_norm: L2 bound on one client's whole delta, weight units, > 0. The bound of "dp"
+        and of "fixed" clipping; where the bound is adaptive, its first value.
+      noise_multiplier: Noise standard deviation / clip_norm, no unit, >= 0.
+      target_unclipped_quantile: Adaptive bounds: the share of clients left unclipped, in (0, 1).
+      clip_learning_rate: Adaptive bounds: at most exp(rate) of change a round, > 0.
+      clipped_count_noise: Adaptive bound under noise: standard deviation of the noise on the
+        count of unclipped clients / clients_per_round; > 0.
+      tree_restart_rounds: "tree": a new tree after that many rounds; 0 is never.
+        "tree_adaptive": also when the clip norm may change, so > 0.
+      delta: The delta of the (epsilon, delta) statement, in (0, 1).
+      sampling: What the accounting may assume of cohorts: "fixed_size" (our sampler) or
+        "poisson". Tree mechanisms assume nothing of sampling.
+      max_participations: "tree": a client joins at most that many rounds; 0 means as many as
+        the minimum separation allows.
+      zeroing: Zero deltas with an extreme coordinate: "on", "off", or "auto" (on for mean,
+        fedatt and fedmed without privacy).
+      clipping: Clip whole deltas before aggregation: "adaptive", "fixed", "off" or "auto"
+        (adaptive where zeroing is on by default).
+      trim_fraction: Trimmed mean: share cut on each side, in [0, 0.5).
+      compression: Encoding of uploads: "none"; "uniform_quantization", under any rule;
+        "tff_quantization", TFF's own factory inside the sum of "mean".
+      compression_bits: Bits a coordinate, 1..16.
+      compression_threshold: Tensors of at most that many elements are sent whole.
+    """
+
+    name: str = "mean"
+    client_weighting: str = "tokens"
+    layer_groups: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    norm: str = "2"
+    temperature: float = 1.0
+    client_noise_scale: float = 0.0
+    client_noise_stddev: float = 1.0
+    divergence_normalisation: str = "absolute"
+    mediation_threshold: float = 0.01
+    top_fraction: float = 1.0
+    adaptive_step: float = 1.0
+    layer_clip_norm: float = 0.5
+    attention_bound: float = 1.0
+    denominator_scale: float = 1.0
+    denominator_floor: float = 1.0
+    dp: str = "none"
+    clip_norm: float = 1.0
+    noise_multiplier: float = 0.0
+    target_unclipped_quantile: float = 0.5
+    clip_learning_rate: float = 0.2
+    clipped_count_noise: float = 0.05
+    tree_restart_rounds: int = 0
+    delta: float = 1e-6
+    sampling: str = "fixed_size"
+    max_participations: int = 0
+    zeroing: str = "auto"
+    clipping: str = "auto"
+    trim_fraction: float = 0.1
+    compression: str = "none"
+    compression_bits: int = 8
+    compression_threshold: int = 1000
+
+    def __post_init__(self) -> None:
+        self._check_choices()
+        self._check_ranges()
+        self._check_layer_groups()
+        self._check_privacy()
+        self._check_compression()
+
+    @property
+    def uses_adaptive_clip(self) -> bool:
+        """Whether the bound of the privacy mechanism follows a quantile."""
+        return self.dp.endswith("_adaptive")
+
+    @property
+    def uses_tree(self) -> bool:
+        """Whether noise is added by tree aggregation (DP-FTRL)."""
+        return self.dp.startswith("tree")
+
+    @property
+    def resolved_zeroing(self) -> bool:
+        """`zeroing` with "auto" decided."""
+        if self.zeroing == "auto":
+            return self.name in ("mean", "fedatt", "fedmed") and self.dp == "none"
+        return self.zeroing == "on"
+
+    @property
+    def resolved_clipping(self) -> str:
+        """`clipping` with "auto" decided: "adaptive", "fixed" or "off"."""
+        if self.clipping == "auto":
+            protected = self.name in ("mean", "fedatt", "fedmed") and self.dp == "none"
+            return "adaptive" if protected else "off"
+        return self.clipping
+
+    def _check_choices(self) -> None:
+        for field, choices in (
+            ("name", NAMES),
+            ("client_weighting", CLIENT_WEIGHTINGS),
+            ("norm", NORMS),
+            ("divergence_normalisation", DIVERGENCE_NORMALISATIONS),
+            ("dp", DP_MECHANISMS),
+            ("zeroing", ZEROING_CHOICES),
+            ("clipping", CLIPPING_CHOICES),
+            ("compression", COMPRESSIONS),
+            ("sampling", SAMPLING_ASSUMPTIONS),
+        ):
+            value = getattr(self, field)
+            if value not in choices:
+                raise ValueError(
+                    f"`aggregation.{field}` must be one of {', '.join(choices)}; got {value!r}."
+                )
+
+    def _check_ranges(self) -> None:
+        positive = (
+            "temperature",
+            "client_noise_stddev",
+            "adaptive_step",
+            "layer_clip_norm",
+            "denominator_scale",
+            "denominator_floor",
+            "clip_norm",
+            "clip_learning_rate",
+        )
+        for field in positive:
+            self._require(field, lambda x: x > 0, "> 0")
+        for field in (
+            "client_noise_scale",
+            "mediation_threshold",
+            "attention_bound",
+            "noise_multiplier",
+            "clipped_count_noise",
+            "tree_restart_rounds",
+            "max_participations",
+            "compression_threshold",
+        ):
+            self._require(field, lambda x: x >= 0, ">= 0")
+        self._require("top_fraction", lambda x: 0 < x <= 1, "in (0, 1]")
+        self._require("target_unclipped_quantile", lambda x: 0 < x < 1, "in (0, 1)")
+        self._require("delta", lambda x: 0 < x < 1, "in (0, 1)")
+        self._require("trim_fraction", lambda x: 0 <= x < 0.5, "in [0, 0.5)")
+        self._require("compression_bits", lambda x: 1 <= x <= 16, "in 1..16")
+
+    def _require(self, field: str, holds, rule: str) -> None:
+        value = getattr(self, field)
+        if isinstance(value, bool) or not math.isfinite(value) or not holds(value):
+            raise ValueError(f"`aggregation.{field}` must be {rule}, got {value!r}.")
+
+    def _check_layer_groups(self) -> None:
+        seen: dict[str, str] = {}
+        for group, members in self.layer_groups.items():
+            if not members:
+                raise ValueError(
+                    f"`aggregation.layer_groups.{group}` is empty: name its variables or remove it."
+                )
+            for member in members:
+                if member in seen:
+                    raise ValueError(
+                        f"`aggregation.layer_groups`: variable {member!r} is in {seen[member]!r} "
+                        f"and {group!r}; each variable belongs to one group."
+                    )
+                seen[member] = group
+
+    def _check_privacy(self) -> None:
+        if self.dp == "none":
+            if self.noise_multiplier > 0:
+                raise ValueError(
+                    f"`aggregation.noise_multiplier` = {self.noise_multiplier} needs a mechanism: "
+                    "set `aggregation.dp` (such as 'gaussian'), or the noise to 0."
+                )
+            return
+        if self.name in ("fedatt", "fedmed"):
+            raise ValueError(
+                f"`aggregation.dp` = {self.dp!r} cannot be claimed for `aggregation.name` = "
+                f"{self.name!r}: its weights depend on all clients at once, so one client's "
+                "influence is not bounded by clipping. Use 'private_fedatt' or 'mean'."
+            )
+        if self.name in ("median", "trimmed_mean"):
+            raise ValueError(
+                f"`aggregation.dp` = {self.dp!r} cannot be claimed for `aggregation.name` = "
+                f"{self.name!r}: order statistics have no clipped sensitivity. Use 'mean'."
+            )
+        if self.name == "private_fedatt" and self.dp != "gaussian":
+            raise ValueError(
+                f"`aggregation.name` = 'private_fedatt' needs `aggregation.dp` = 'gaussian', got "
+                f"{self.dp!r}: its record has fixed clip norms and its ratio needs each round's "
+                "own sum, not a running one."
+            )
+        if self.client_weighting != "uniform":
+            raise ValueError(
+                f"`aggregation.dp` = {self.dp!r} needs `aggregation.client_weighting` = 'uniform', "
+                f"got {self.client_weighting!r}: the privacy accounting assumes equal weights. "
+                "Change the weighting, or set `aggregation.dp` to 'none'."
+            )
+        if self.zeroing == "on":
+            raise ValueError(
+                "`aggregation.zeroing` = 'on' under `aggregation.dp`: its threshold is a quantile "
+                "estimated without noise, which the guarantee does not cover. Set it to 'off'."
+            )
+        if self.clipping in ("adaptive", "fixed"):
+            raise ValueError(
+                f"`aggregation.clipping` = {self.clipping!r} under `aggregation.dp`: the mechanism "
+                "clips itself, and a second, noiseless bound is not covered by the guarantee. "
+                "Set it to 'off'; for a bound that adapts choose `aggregation.dp` = '*_adaptive'."
+            )
+        if self.uses_adaptive_clip and self.noise_multiplier > 0 and self.clipped_count_noise == 0:
+            raise ValueError(
+                "`aggregation.clipped_count_noise` = 0 with an adaptive clip norm: the count of "
+                "unclipped clients would be released without noise. Set it above 0 (0.05 is usual)."
+            )
+        if self.dp == "tree_adaptive" and self.tree_restart_rounds == 0:
+            raise ValueError(
+                "`aggregation.tree_restart_rounds` must be > 0 with `aggregation.dp` = "
+                "'tree_adaptive': the clip norm may only change when the tree starts again."
+            )
+
+    def _check_compression(self) -> None:
+        if self.compression != "tff_quantization":
+            return
+        if self.name != "mean" or self.dp != "none":
+            raise ValueError(
+                "`aggregation.compression` = 'tff_quantization' encodes inside the sum of "
+                f"`aggregation.name` = 'mean' without privacy; got {self.name!r} with dp "
+                f"{self.dp!r}. Use 'uniform_quantization', which works under any rule."
+            )

@@ -1,0 +1,1 @@
+"""What a run guarantees: accounting, the ledger and the statement. Imports no TensorFlow."""

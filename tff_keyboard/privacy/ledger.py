@@ -1,0 +1,246 @@
+"""The privacy ledger: what every released round cost, on disk before the model is.
+
+One JSON object a line. The first line describes the run (`LedgerHeader`); every further line is a
+round's release. A line carries the SHA-256 of itself and of the line before, so that an edited,
+missing or repeated line is found. `record` returns only when the line is on disk (fsync), and the
+training loop calls it before it publishes the round's model: after a crash the ledger may know a
+round that nobody saw, never the other way round.
+
+On resume the loop rolls the ledger back to the round it restores. Rolling back is honest only
+because noise is a pure function of (seed, round): the rounds run again release the same bits.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+FORMAT = 1
+
+
+class RunDirectoryError(ValueError):
+    """The ledger of a run directory is damaged or does not fit the run."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LedgerHeader:
+    """What does not change during a run and the statement needs.
+
+    Attributes:
+      mechanism: `AggregationConfig.dp`.
+      aggregator: `AggregationConfig.name`.
+      noise_multiplier: Noise standard deviation / sensitivity of one client.
+      clip_norm: L2 bound on one client's delta (the first one where it adapts).
+      delta: Of the (epsilon, delta) statement.
+      population: People who may be drawn.
+      clients_per_round: The report goal; the fixed denominator of the mean.
+      selected_per_round: People drawn a round, with over-selection.
+      sampling: "fixed_size" or "poisson".
+      uniform_sampling: Whether every cohort is a uniform draw from the whole population:
+        a minimum separation above 1 or a deterministic schedule makes it false.
+      min_separation_rounds: A person who joins round i joins none before i + this.
+      max_participations: Rounds a person joins at most; 0 means what the separation allows.
+      tree_restart_rounds: Rounds of a tree; 0 means one tree.
+      secure_noise: Whether noise came from a cryptographic generator.
+    """
+
+    mechanism: str
+    aggregator: str
+    noise_multiplier: float
+    clip_norm: float
+    delta: float
+    population: int
+    clients_per_round: int
+    selected_per_round: int
+    sampling: str
+    uniform_sampling: bool
+    min_separation_rounds: int
+    max_participations: int
+    tree_restart_rounds: int
+    secure_noise: bool = False
+
+
+class PrivacyLedger:
+    """Appends rounds to `path` and reads them back.
+
+    Args:
+      path: `privacy_ledger.jsonl` of the run directory; made with its header where absent.
+      header: Must equal the header on disk where there is one.
+
+    Raises:
+      RunDirectoryError: The file is damaged, or was written for another header.
+
+    >>> import tempfile
+    >>> header = LedgerHeader(mechanism="gaussian", aggregator="mean", noise_multiplier=1.0,
+    ...     clip_norm=0.5, delta=1e-6, population=100, clients_per_round=10,
+    ...     selected_per_round=10, sampling="fixed_size", uniform_sampling=True,
+    ...     min_separation_rounds=1, max_participations=0, tree_restart_rounds=0)
+    >>> ledger = PrivacyLedger(pathlib.Path(tempfile.mkdtemp()) / "privacy_ledger.jsonl", header)
+    >>> ledger.record(1, clip_norm=0.5, clients=10)
+    >>> ledger.rounds
+    1
+    """
+
+    def __init__(self, path: pathlib.Path, header: LedgerHeader):
+        self._path = pathlib.Path(path)
+        self._header = header
+        if self._path.exists():
+            lines, on_disk = _read(self._path, tolerate_torn_end=True)
+            if on_disk != header:
+                raise RunDirectoryError(_difference(self._path, on_disk, header))
+            self._lines = lines
+            if self._path.read_bytes() != b"".join(lines):
+                self._rewrite()  # the last line was torn by a crash: it was never released
+        else:
+            self._lines = [_line("", {"format": FORMAT} | dataclasses.asdict(header))]
+            self._rewrite()
+
+    @property
+    def rounds(self) -> int:
+        """Rounds recorded; the last one has this number, the first is 1."""
+        return len(self._lines) - 1
+
+    def record(self, round_num: int, **facts: Any) -> None:
+        """Appends a round and returns once it is on disk.
+
+        Args:
+          round_num: `rounds + 1`.
+          **facts: JSON values worth keeping, such as `clip_norm` and `clients`.
+
+        Raises:
+          ValueError: `round_num` is not the next round.
+          OSError: The line could not be written; the model must not be released.
+        """
+        if round_num != self.rounds + 1:
+            raise ValueError(
+                f"`round_num` must be {self.rounds + 1}, the next round of {self._path.name}, "
+                f"got {round_num}."
+            )
+        line = _line(_digest(self._lines[-1]), {"round": round_num} | facts)
+        with self._path.open("ab") as file:
+            start = file.tell()
+            try:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(start)
+                raise
+        self._lines.append(line)
+
+    def roll_back_to(self, round_num: int) -> None:
+        """Forgets the rounds after `round_num`, which are about to be run again.
+
+        Raises:
+          RunDirectoryError: The ledger knows fewer rounds: a model was released that it misses.
+        """
+        if round_num > self.rounds:
+            raise RunDirectoryError(
+                f"{self._path.name} records {self.rounds} rounds but the run resumes after round "
+                f"{round_num}: rounds are missing, so no privacy statement can be made. "
+                "Restore the ledger beside the checkpoints, or start a new run directory."
+            )
+        if round_num < self.rounds:
+            del self._lines[round_num + 1 :]
+            self._rewrite()
+
+    def _rewrite(self) -> None:
+        """Replaces the file atomically."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self._path.with_name(self._path.name + ".tmp")
+        with temporary.open("wb") as file:
+            file.write(b"".join(self._lines))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._path)
+        directory = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def read_ledger(path: pathlib.Path) -> tuple[LedgerHeader, list[dict[str, Any]]]:
+    """The header and the rounds of a finished or running ledger.
+
+    Raises:
+      RunDirectoryError: No such file, or it is damaged; the message names the line.
+    """
+    path = pathlib.Path(path)
+    if not path.exists():
+        raise RunDirectoryError(
+            f"No {path.name} in {path.parent}: this run made no privacy claim. "
+            "Set `aggregation.dp` and train."
+        )
+    lines, header = _read(path, tolerate_torn_end=True)
+    return header, [_body(line) for line in lines[1:]]
+
+
+def _line(previous_digest: str, body: Mapping[str, Any]) -> bytes:
+    content = dict(body) | {"previous": previous_digest}
+    content["checksum"] = _checksum(content)
+    return (json.dumps(content, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    text = json.dumps({k: v for k, v in content.items() if k != "checksum"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()
+
+
+def _body(line: bytes) -> dict[str, Any]:
+    content = json.loads(line)
+    return {k: v for k, v in content.items() if k not in ("previous", "checksum")}
+
+
+def _read(path: pathlib.Path, *, tolerate_torn_end: bool) -> tuple[list[bytes], LedgerHeader]:
+    lines = path.read_bytes().splitlines(keepends=True)
+    if tolerate_torn_end and lines and not lines[-1].endswith(b"\n"):
+        lines.pop()  # half a line: the process died while appending, before any release
+    previous = ""
+    for number, line in enumerate(lines, start=1):
+        try:
+            content = json.loads(line)
+            sound = (
+                isinstance(content, dict)
+                and content.get("checksum") == _checksum(content)
+                and content.get("previous") == previous
+                and (number == 1 or content.get("round") == number - 1)
+            )
+        except ValueError:
+            sound = False
+        if not sound:
+            raise RunDirectoryError(
+                f"{path.name} line {number} is damaged or out of order: the recorded privacy cost "
+                "cannot be trusted. Restore the file from a copy, or start a new run directory."
+            )
+        previous = _digest(line)
+    if not lines:
+        raise RunDirectoryError(f"{path.name} is empty. Restore it, or start a new run directory.")
+    body = _body(lines[0])
+    if body.pop("format", None) != FORMAT:
+        raise RunDirectoryError(
+            f"{path.name} was written by another version: format {FORMAT} here."
+        )
+    try:
+        return lines, LedgerHeader(**body)
+    except TypeError:
+        raise RunDirectoryError(f"{path.name} line 1 lacks or repeats fields.") from None
+
+
+def _difference(path: pathlib.Path, on_disk: LedgerHeader, wanted: LedgerHeader) -> str:
+    changed = [
+        f"{field.name} {getattr(on_disk, field.name)!r} -> {getattr(wanted, field.name)!r}"
+        for field in dataclasses.fields(LedgerHeader)
+        if getattr(on_disk, field.name) != getattr(wanted, field.name)
+    ]
+    return (
+        f"{path.name} was begun with other privacy settings ({'; '.join(changed)}). "
+        "Resume with the run's own config, or start a new run directory."
+    )
