@@ -1,0 +1,231 @@
+"""Shared fakes: processes small enough to train in milliseconds, and a training to be killed.
+
+`python -m tests.fakes --help` runs that training in a process of its own.
+"""
+
+import argparse
+import collections
+import hashlib
+import json
+import os
+import pathlib
+import random
+import signal
+import sys
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+NUM_FEATURES = 3
+
+
+class NumpyState(NamedTuple):
+    """State of `NumpyProcess`: a vector and a round counter."""
+
+    weights: np.ndarray
+    rounds: np.int32
+
+
+class NumpyProcess:
+    """Looks like a TFF learning process and needs no worker.
+
+    Client "datasets" are vectors [3] float64; a round moves the weights halfway to their mean and
+    reports the distance as the loss.
+    """
+
+    def initialize(self) -> NumpyState:
+        return NumpyState(np.zeros(NUM_FEATURES), np.int32(0))
+
+    def next(self, state: NumpyState, datasets: list):
+        step = np.mean(datasets, axis=0) - state.weights
+        metrics = {
+            "client_work": {"train": {"loss": np.linalg.norm(step)}},
+            "finalizer": {"update_non_finite": np.int32(0)},
+        }
+        new_state = NumpyState(state.weights + 0.5 * step, np.int32(state.rounds + 1))
+        return NumpyOutput(new_state, metrics)
+
+    def get_model_weights(self, state: NumpyState) -> np.ndarray:
+        return state.weights
+
+
+class NumpyOutput(NamedTuple):
+    state: NumpyState
+    metrics: dict
+
+
+def numpy_cohort(round_num: int):
+    """A cohort of three vectors for `NumpyProcess`: a pure function of the round."""
+    from tff_keyboard.program import read_ahead
+
+    generator = np.random.default_rng([7, round_num])
+    datasets = list(generator.normal(size=(3, NUM_FEATURES)))
+    return read_ahead.RoundInput(datasets, {"clients": 3, "cohort": digest(datasets)[:8]})
+
+
+def tiny_process():
+    """Weighted FedAvg with server momentum of a linear model: a real TFF learning process."""
+    import tensorflow as tf
+    import tensorflow_federated as tff
+
+    element_spec = collections.OrderedDict(
+        x=tf.TensorSpec([None, NUM_FEATURES], tf.float32), y=tf.TensorSpec([None, 1], tf.float32)
+    )
+
+    def model_fn():
+        keras_model = tf.keras.Sequential(
+            [
+                tf.keras.layers.InputLayer([NUM_FEATURES]),
+                tf.keras.layers.Dense(1, kernel_initializer="zeros"),
+            ]
+        )
+        return tff.learning.models.from_keras_model(
+            keras_model, loss=tf.keras.losses.MeanSquaredError(), input_spec=element_spec
+        )
+
+    return tff.learning.algorithms.build_weighted_fed_avg(
+        model_fn,
+        tff.learning.optimizers.build_sgdm(0.05),
+        tff.learning.optimizers.build_sgdm(1.0, momentum=0.9),
+    )
+
+
+def tiny_dataset(seed, num_examples: int = 6, batch_size: int = 2):
+    """A client of `tiny_process`: a noisy linear function."""
+    import tensorflow as tf
+
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(num_examples, NUM_FEATURES)).astype(np.float32)
+    y = x @ np.array([[1.0], [-2.0], [0.5]], np.float32) + 0.1
+    y += generator.normal(scale=0.01, size=y.shape).astype(np.float32)
+    elements = collections.OrderedDict(x=x, y=y)
+    return tf.data.Dataset.from_tensor_slices(elements).batch(batch_size)
+
+
+def tiny_cohort(round_num: int, num_clients: int = 4):
+    """A cohort for `tiny_process`: a pure function of the round."""
+    from tff_keyboard.program import read_ahead
+
+    clients = np.random.default_rng([11, round_num]).choice(20, num_clients, replace=False)
+    datasets = [tiny_dataset([13, client], 4 + client % 5) for client in clients]
+    return read_ahead.RoundInput(
+        datasets, {"clients": num_clients, "cohort": "-".join(map(str, clients))}
+    )
+
+
+def digest(structure) -> str:
+    """sha256 over all leaves of a structure of arrays, with dtypes and shapes."""
+    import tree
+
+    checksum = hashlib.sha256()
+    for leaf in tree.flatten(structure):
+        array = np.asarray(leaf)
+        checksum.update(f"{array.dtype.str}{array.shape}".encode())
+        checksum.update(array.tobytes())
+    return checksum.hexdigest()
+
+
+def train_tiny(directory: pathlib.Path, rounds: int, seconds_per_round: float = 0.0) -> None:
+    """A whole training of `tiny_process` in a run directory; writes `digest.txt` at its end."""
+    from tff_keyboard.program import (
+        best_round,
+        checkpoints,
+        execution,
+        release,
+        run_directory,
+        training_loop,
+    )
+
+    def cohort_source(round_num):
+        time.sleep(seconds_per_round)
+        return tiny_cohort(round_num)
+
+    def evaluate(round_num, weights):
+        return {"distance": float(np.abs(weights.trainable[0]).sum())}
+
+    with (
+        run_directory.RunDirectory.create(
+            directory, config_text=f"[train]\nrounds = {rounds}\n", data_card_text="{}"
+        ) as run,
+        execution.install_context(log_directory=run.logs) as context,
+    ):
+        print("workers", *(worker.pid for worker in context.pool.members), flush=True)
+        result = training_loop.run_training(
+            process=tiny_process(),
+            cohort_source=cohort_source,
+            total_rounds=rounds,
+            checkpoint_manager=checkpoints.CheckpointManager(run.checkpoints),
+            release_managers=[
+                release.MetricsRelease(run.metrics_jsonl, run.metrics_csv),
+                release.TensorBoardRelease(run.tensorboard),
+            ],
+            timings_manager=release.TimingsRelease(run.timings_csv, training_loop.TIMING_COLUMNS),
+            evaluate=evaluate,
+            evaluate_every=3,
+            best_metric=best_round.BestMetric("evaluation/distance"),
+            checkpoint_every=2,
+            progress=lambda p: print("round", p.round_num, flush=True),
+        )
+    text = f"{digest(result.state)} {digest(result.best_model_weights)}\n"
+    (directory / "digest.txt").write_text(text)
+
+
+def train_tiny_under_kills(
+    directory: pathlib.Path, rounds: int, kills: int, seed: int, seconds_per_round: float
+) -> None:
+    """Trains in child processes, of which `kills` are killed with SIGKILL at random moments.
+
+    TFF is imported once, here, and each child is a fork made before TFF computes anything.
+    Prints a JSON line: the rounds on disk at each kill.
+    """
+    import tensorflow_federated  # noqa: F401
+
+    from tff_keyboard.program import execution, release  # noqa: F401
+
+    generator = random.Random(seed)
+    rounds_at_kill = []
+    while True:
+        pid = os.fork()
+        if pid == 0:
+            train_tiny(directory, rounds, seconds_per_round)
+            sys.stdout.flush()
+            os._exit(0)
+        if len(rounds_at_kill) == kills:
+            break
+        # wait for the first rows of this child, so that kills fall between rounds too
+        done = _num_rows(directory)
+        while _num_rows(directory) <= done and _num_rows(directory) < rounds:
+            time.sleep(0.005)
+        time.sleep(generator.uniform(0.0, 2.5 * max(seconds_per_round, 0.1)))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        rounds_at_kill.append(_num_rows(directory))
+    _, status = os.waitpid(pid, 0)
+    print(json.dumps({"rounds_at_kill": rounds_at_kill}), flush=True)
+    sys.exit(os.waitstatus_to_exitcode(status))
+
+
+def _num_rows(directory: pathlib.Path) -> int:
+    path = directory / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A tiny training to be killed.")
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds-per-round", type=float, default=0.0)
+    flags = parser.parse_args()
+    if flags.kills:
+        train_tiny_under_kills(
+            flags.directory, flags.rounds, flags.kills, flags.seed, flags.seconds_per_round
+        )
+    else:
+        train_tiny(flags.directory, flags.rounds, flags.seconds_per_round)
+
+
+if __name__ == "__main__":
+    main()

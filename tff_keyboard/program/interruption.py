@@ -1,0 +1,65 @@
+"""SIGINT and SIGTERM at moments of our choice.
+
+While a round is computed a signal ends it at once; while results are written it waits until they
+are. A second signal does not wait. A signal that was ignored at the start (`nohup`, `&` in a
+script) stays ignored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(BaseException):
+    """Raised in the main thread; not an `Exception`, so that no handler on the way keeps it."""
+
+    def __init__(self, signal_number: int):
+        super().__init__(signal_number)
+        self.signal_number = signal_number
+
+
+class Interruption:
+    """A context manager that owns both signals. Outside the main thread it does nothing."""
+
+    def __init__(self) -> None:
+        self._received: int | None = None
+        self._may_raise = False
+        self._previous: dict[int, object] = {}
+
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *unused_exception) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        self._previous.clear()
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """In this block a signal raises `Interrupted`, also one that came before it."""
+        self._may_raise = True
+        try:
+            self.check()
+            yield
+        finally:
+            self._may_raise = False
+
+    def check(self) -> None:
+        """Raises `Interrupted` if a signal came."""
+        if self._received is not None:
+            raise Interrupted(self._received)
+
+    def _handle(self, number: int, unused_frame) -> None:
+        again = self._received is not None
+        self._received = number
+        if self._may_raise or again:
+            raise Interrupted(number)

@@ -1,0 +1,62 @@
+"""Prepares the data of the next round while the workers compute this one."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from concurrent import futures
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class RoundInput:
+    """What one round computes on.
+
+    Attributes:
+      datasets: One `tf.data.Dataset` for each client of the cohort.
+      facts: Deterministic facts for the metrics of the round: clients, tokens, cohort digest, ...
+    """
+
+    datasets: list[Any]
+    facts: Mapping[str, float | int | str] = dataclasses.field(default_factory=dict)
+
+
+CohortSource = Callable[[int], RoundInput]
+
+
+class ReadAhead:
+    """Calls `cohort_source`, a pure function of the round, one round ahead in a thread.
+
+    Rounds are taken in increasing order up to `last_round`. A context manager. What the source
+    raises, `take` of that round raises.
+    """
+
+    def __init__(self, cohort_source: CohortSource, last_round: int):
+        self._cohort_source = cohort_source
+        self._last_round = last_round
+        self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="read-ahead")
+        self._pending: dict[int, futures.Future] = {}
+
+    def take(self, round_num: int) -> tuple[RoundInput, float]:
+        """The input of `round_num` and the seconds its preparation took; then starts the next."""
+        if round_num not in self._pending:
+            self._submit(round_num)
+        future = self._pending.pop(round_num)
+        result = future.result()
+        self._submit(round_num + 1)
+        return result
+
+    def __enter__(self) -> ReadAhead:
+        return self
+
+    def __exit__(self, *unused_exception) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _submit(self, round_num: int) -> None:
+        if round_num <= self._last_round:
+            self._pending[round_num] = self._thread.submit(self._prepare, round_num)
+
+    def _prepare(self, round_num: int) -> tuple[RoundInput, float]:
+        start = time.perf_counter()
+        return self._cohort_source(round_num), time.perf_counter() - start

@@ -1,0 +1,261 @@
+"""Metrics of rounds: JSON lines, CSV, TensorBoard; each round once, whatever kills happened.
+
+`metrics.jsonl` and `metrics.csv` hold deterministic values only and are equal, byte for byte,
+for a run that was killed and resumed and one that was not. Wall clock goes to `timings.csv`.
+
+The loop writes a round's row first and its checkpoint afterwards. On resume from round r,
+`restart_after(r)` drops the rows of later rounds, which are computed again, and a last line that
+a kill cut short. The JSON lines are the original; the CSV file is made from them again on
+resume and whenever a new column appears (evaluation comes every few rounds only), so its header
+always has all columns, in the order of their first appearance.
+
+NaN and infinity are written `NaN`, `Infinity`, `-Infinity`, as Python's `json` and pandas read
+them.
+"""
+
+from __future__ import annotations
+
+import abc
+import csv
+import io
+import json
+import math
+import os
+import pathlib
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import tensorflow_federated as tff
+from tensorboard.compat.proto import event_pb2, summary_pb2
+from tensorboard.summary.writer import record_writer
+
+from tff_keyboard.program import atomic_files, errors
+
+Value = float | int | str
+Row = Mapping[str, Value]
+
+ROUND = "round"
+
+
+def flatten_metrics(metrics: Any, prefix: str = "") -> dict[str, Value]:
+    """Nested metrics as plain scalars named by their path, in their order.
+
+    Scalars become `int`, `float` or `str`; an array gets one entry for each element, named by
+    its index; empty containers vanish.
+
+    Raises:
+      TypeError: A leaf is neither a number nor a string.
+
+    >>> flatten_metrics({"train": {"loss": np.float32(0.5), "clients": np.array([3, 4])}})
+    {'train/loss': 0.5, 'train/clients/0': 3, 'train/clients/1': 4}
+    """
+    if isinstance(metrics, tuple) and hasattr(metrics, "_asdict"):
+        metrics = metrics._asdict()
+    elif attrs.has(type(metrics)):
+        metrics = attrs.asdict(metrics, recurse=False)
+    elif isinstance(metrics, (list, tuple)) or (not np.isscalar(metrics) and np.ndim(metrics) > 0):
+        metrics = dict(enumerate(metrics))
+    if not isinstance(metrics, Mapping):
+        return {prefix: _plain(np.asarray(metrics)[()], prefix)}
+    row: dict[str, Value] = {}
+    for key, value in metrics.items():
+        row.update(flatten_metrics(value, f"{prefix}/{key}" if prefix else str(key)))
+    return row
+
+
+def _plain(value: Any, name: str) -> Value:
+    if isinstance(value, (str, bytes)):
+        return value.decode() if isinstance(value, bytes) else str(value)
+    if isinstance(value, (np.bool_, np.integer, bool, int)):
+        return int(value)
+    if isinstance(value, (np.floating, float)):
+        return float(value)
+    raise TypeError(f"Metric `{name}` is a {type(value).__name__}, not a number or a string.")
+
+
+class RoundReleaseManager(tff.program.ReleaseManager):
+    """A `tff.program.ReleaseManager` of rows keyed by round, which can go back to a round.
+
+    Rounds are released in increasing order. `release` returns when the row is on disk.
+    """
+
+    @abc.abstractmethod
+    def restart_after(self, round_num: int) -> None:
+        """Drops all rows of later rounds; called once before the first release, also with 0."""
+
+    @abc.abstractmethod
+    async def release(self, value: Row, key: int) -> None:
+        """Writes the row `value` of round `key`."""
+
+
+class MetricsRelease(RoundReleaseManager):
+    """`metrics.jsonl` and `metrics.csv`.
+
+    Raises (all methods):
+      ProgramError: A file cannot be read or written, or a line that is not the last is broken.
+    """
+
+    def __init__(self, jsonl_path: str | os.PathLike[str], csv_path: str | os.PathLike[str]):
+        self._jsonl_path = pathlib.Path(jsonl_path)
+        self._csv_path = pathlib.Path(csv_path)
+        self._columns: list[str] = [ROUND]
+
+    def rows(self) -> list[dict[str, Value]]:
+        """All rows on disk; an incomplete last line is left out."""
+        return read_rows(self._jsonl_path)
+
+    def restart_after(self, round_num: int) -> None:
+        kept = [row for row in self.rows() if int(row[ROUND]) <= round_num]
+        lines = [_json_line(row) for row in kept]
+        atomic_files.write_atomically(self._jsonl_path, lines)
+        self._rewrite_csv(kept)
+
+    async def release(self, value: Row, key: int) -> None:
+        row: dict[str, Value] = {ROUND: key, **value}
+        _append(self._jsonl_path, _json_line(row))
+        if any(name not in self._columns for name in row):
+            self._rewrite_csv(self.rows())
+        else:
+            _append(self._csv_path, _csv_lines([row], self._columns, header=False))
+
+    def _rewrite_csv(self, rows: Sequence[Row]) -> None:
+        # dict.fromkeys keeps the order of first appearance
+        self._columns = list(dict.fromkeys([ROUND, *(name for row in rows for name in row)]))
+        content = _csv_lines(rows, self._columns, header=True)
+        atomic_files.write_atomically(self._csv_path, [content])
+
+
+class TimingsRelease(RoundReleaseManager):
+    """`timings.csv`: wall clock of each round, with the fixed columns given.
+
+    A value that was not measured is left empty. A kill between a checkpoint and this file loses
+    the timings of one round.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], columns: Sequence[str]):
+        self._path = pathlib.Path(path)
+        self._columns = [ROUND, *columns]
+
+    def restart_after(self, round_num: int) -> None:
+        kept = []
+        if self._path.exists():
+            for line in _complete_lines(self._path)[1:]:
+                row = dict(zip(self._columns, next(csv.reader([line.decode()])), strict=False))
+                if row[ROUND].isdigit() and int(row[ROUND]) <= round_num:
+                    kept.append(row)
+        content = _csv_lines(kept, self._columns, header=True)
+        atomic_files.write_atomically(self._path, [content])
+
+    async def release(self, value: Row, key: int) -> None:
+        row: dict[str, Value] = {ROUND: key, **value}
+        _append(self._path, _csv_lines([row], self._columns, header=False))
+
+
+class TensorBoardRelease(RoundReleaseManager):
+    """TensorBoard scalars of all numeric metrics.
+
+    Each start writes a new event file, which tells TensorBoard to forget what earlier files say
+    of the rounds that are computed again. Strings are left out.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]):
+        self._directory = pathlib.Path(directory)
+        self._file: io.BufferedWriter | None = None
+
+    def restart_after(self, round_num: int) -> None:
+        self.close()
+        atomic_files.make_directory(self._directory)
+        name = f"events.out.tfevents.{time.time_ns() // 1000:020d}.{socket.gethostname()}"
+        try:
+            self._file = (self._directory / name).open("ab")
+        except OSError as error:
+            raise atomic_files.cannot_write(self._directory / name, error) from error
+        self._write(event_pb2.Event(wall_time=time.time(), file_version="brain.Event:2"))
+        start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+        self._write(event_pb2.Event(wall_time=time.time(), step=round_num + 1, session_log=start))
+
+    async def release(self, value: Row, key: int) -> None:
+        scalars = [
+            summary_pb2.Summary.Value(tag=name, simple_value=scalar)
+            for name, scalar in value.items()
+            if not isinstance(scalar, str)
+        ]
+        summary = summary_pb2.Summary(value=scalars)
+        self._write(event_pb2.Event(wall_time=time.time(), step=key, summary=summary))
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _write(self, event: event_pb2.Event) -> None:
+        if self._file is None:
+            self.restart_after(0)
+        assert self._file is not None
+        try:
+            record_writer.RecordWriter(self._file).write(event.SerializeToString())
+            self._file.flush()
+        except OSError as error:
+            raise atomic_files.cannot_write(self._directory, error) from error
+
+
+def read_rows(path: str | os.PathLike[str]) -> list[dict[str, Value]]:
+    """The rows of a `metrics.jsonl`; an incomplete last line is left out.
+
+    Raises:
+      ProgramError: Another line is not a JSON object with a round.
+    """
+    path = pathlib.Path(path)
+    if not path.exists():
+        return []
+    rows = []
+    for number, line in enumerate(_complete_lines(path), start=1):
+        try:
+            row = json.loads(line)
+            row[ROUND] = int(row[ROUND])
+        except (ValueError, KeyError, TypeError) as error:
+            raise errors.ProgramError(
+                f"{path}, line {number} is damaged. Remove that line and run the command again."
+            ) from error
+        rows.append(row)
+    return rows
+
+
+def _complete_lines(path: pathlib.Path) -> list[bytes]:
+    try:
+        return path.read_bytes().split(b"\n")[:-1]  # what follows the last line feed is incomplete
+    except OSError as error:
+        raise errors.ProgramError(f"Cannot read {path}: {error.strerror}.") from error
+
+
+def _append(path: pathlib.Path, line: bytes) -> None:
+    try:
+        with path.open("ab") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise atomic_files.cannot_write(path, error) from error
+
+
+def _json_line(row: Row) -> bytes:
+    return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+
+
+def _csv_lines(rows: Sequence[Row], columns: Sequence[str], *, header: bool) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    if header:
+        writer.writeheader()
+    writer.writerows({name: _csv_value(value) for name, value in row.items()} for row in rows)
+    return text.getvalue().encode()
+
+
+def _csv_value(value: Value | None) -> Value:
+    if isinstance(value, float) and not math.isfinite(value):
+        return json.dumps(value)
+    return "" if value is None else value

@@ -1,0 +1,397 @@
+"""The rounds: compute, measure, save; killed at any moment and run again, the same to the bit.
+
+Contract. Let the process be deterministic (given state and data) and `cohort_source` and
+`evaluate` pure functions of their arguments. Then the sequence of states, metric rows and
+checkpoints is a function of the arguments of `run_training` alone, however often the program was
+killed and started again.
+
+How a round is written, in this order:
+
+ 1. hooks, `before_release`: they may record what the round reveals, or stop the training;
+ 2. evaluation, if it is due;
+ 3. its row, to all release managers, forced to disk;
+ 4. every `checkpoint_every` rounds, at a new best round and at the end: the checkpoint.
+
+After a kill the loop goes on from the newest sound checkpoint, round r, and everything that
+keeps rows first drops those after r. Rounds r + 1, ... are then computed again. A row is thus on
+disk once, and a checkpoint never is ahead of the rows.
+
+The interfaces are those of `tff.program`: any `tff.program.ReleaseManager` keyed by round can be
+given besides our own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import grpc
+import tensorflow_federated as tff
+
+from tff_keyboard.program import (
+    best_round,
+    checkpoints,
+    errors,
+    interruption,
+    read_ahead,
+    release,
+)
+
+TIMING_COLUMNS = (
+    "data_seconds",  # preparing the cohort, mostly hidden behind the round before
+    "data_wait_seconds",  # the part that was not hidden
+    "compute_seconds",  # clients, and aggregation where it cannot be told apart
+    "aggregation_seconds",  # merging sub-rounds and the server step
+    "evaluation_seconds",
+    "saving_seconds",  # rows and checkpoint
+    "round_seconds",  # all of the round
+)
+
+
+class Hook(Protocol):
+    """Sees each round before anything of it is released; the privacy ledger is one.
+
+    `restart_after` is called once, before the first round: forget what was recorded of rounds
+    after `round_num`. `before_release` returns metrics to add to the row, and may raise
+    `errors.StopTraining`, which discards the round and ends the training.
+    """
+
+    def restart_after(self, round_num: int) -> None: ...
+
+    def before_release(
+        self, round_num: int, state: Any, metrics: Mapping[str, release.Value]
+    ) -> Mapping[str, release.Value] | None: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """Given to the `progress` callback after each round.
+
+    Attributes:
+      round_num, total_rounds: Rounds done and to do.
+      resumed_round: The round this process began after; 0 for a new run.
+      row: Metrics of the round.
+      seconds: Of the round, by `TIMING_COLUMNS`; None: not measured.
+      is_best: Whether the round is the best so far.
+    """
+
+    round_num: int
+    total_rounds: int
+    resumed_round: int
+    row: Mapping[str, release.Value]
+    seconds: Mapping[str, float | None]
+    is_best: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingResult:
+    """What a finished training gives.
+
+    Attributes:
+      state: State of the process after the last round.
+      model_weights: `tff.learning.models.ModelWeights` of that state.
+      best_model_weights: Of the best round; the same object where no metric was compared.
+      loop_state: Best value and round, rejected rounds.
+      rounds: Rounds done.
+      resumed_round: The round this process began after; 0 for a new run.
+      stop_reason: Why it ended before `total_rounds`, or "".
+    """
+
+    state: Any
+    model_weights: Any
+    best_model_weights: Any
+    loop_state: best_round.LoopState
+    rounds: int
+    resumed_round: int
+    stop_reason: str
+
+
+class _ProgramState(NamedTuple):
+    """What a checkpoint holds."""
+
+    process: Any
+    loop: best_round.LoopState
+
+
+class _ComputedRound(NamedTuple):
+    """A round of which nothing was written yet."""
+
+    state: Any
+    row: release.Row
+
+
+def run_training(**arguments) -> TrainingResult:
+    """Runs a `TrainingLoop` of these arguments to its end."""
+    return asyncio.run(TrainingLoop(**arguments).run())
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingLoop:
+    """Trains up to `total_rounds`, from the newest checkpoint if there is one.
+
+    Attributes:
+      process: `initialize()`, `next(state, datasets)` to state and metrics (which may be nested),
+        `get_model_weights(state)`.
+      cohort_source: Round number, from 1, to `RoundInput`; pure, called in another thread.
+      total_rounds: >= 1. A finished training goes on when it is raised.
+      checkpoint_manager: Where program states are kept.
+      release_managers: Get each row, `{name: number or string}`, keyed by round.
+      timings_manager: Gets `TIMING_COLUMNS` of each round; None for what was not measured.
+      evaluate: Round number and model weights to metrics, released as `evaluation/<name>`.
+      evaluate_every: Rounds between evaluations, the last round always has one; 0: never.
+      best_metric: Compared in evaluated rounds if it is of the evaluation, else in all.
+      checkpoint_every: Rounds between checkpoints, >= 1; a kill repeats at most so many.
+      max_rejected_in_a_row: This many rejected rounds in a row end the training with an error.
+      hooks: Called in order.
+      progress: Called after each round.
+      pop_aggregation_seconds: `InstalledContext.pop_aggregation_seconds`.
+
+    Raises:
+      ValueError: An argument is out of range.
+    """
+
+    process: tff.learning.templates.LearningProcess
+    cohort_source: read_ahead.CohortSource
+    total_rounds: int
+    checkpoint_manager: checkpoints.CheckpointManager
+    release_managers: Sequence[tff.program.ReleaseManager] = ()
+    timings_manager: tff.program.ReleaseManager | None = None
+    evaluate: Callable[[int, Any], Mapping[str, Any]] | None = None
+    evaluate_every: int = 0
+    best_metric: best_round.BestMetric | None = None
+    checkpoint_every: int = 1
+    max_rejected_in_a_row: int = 10
+    hooks: Sequence[Hook] = ()
+    progress: Callable[[Progress], None] | None = None
+    pop_aggregation_seconds: Callable[[], float | None] = lambda: None
+
+    def __post_init__(self) -> None:
+        for name, least in [
+            ("total_rounds", 1),
+            ("checkpoint_every", 1),
+            ("evaluate_every", 0),
+            ("max_rejected_in_a_row", 1),
+        ]:
+            if getattr(self, name) < least:
+                raise ValueError(f"`{name}` must be >= {least}, got {getattr(self, name)}.")
+        if self.evaluate_every and self.evaluate is None:
+            raise ValueError(f"`evaluate_every` = {self.evaluate_every} needs `evaluate`.")
+        if self.best_metric and self.best_metric.is_of_evaluation and not self.evaluate_every:
+            raise ValueError(
+                f"`best_metric` = {self.best_metric.name!r} needs `evaluate_every` >= 1, got 0."
+            )
+
+    async def run(self) -> TrainingResult:
+        """Trains.
+
+        SIGINT and SIGTERM end the current round unfinished; what was saved stays valid.
+
+        Raises:
+          TrainingInterrupted: A signal came; has the exit code.
+          ProgramError: Disk, checkpoint, worker or metric trouble, or too many rejected rounds.
+        """
+        round_num = saved_round = 0
+        with interruption.Interruption() as signals:
+            try:
+                with signals.at_once(), _worker_errors("The first computation"):
+                    template = _ProgramState(self.process.initialize(), best_round.LoopState())
+                (state, loop), round_num = await self._restore(template)
+                resumed_round = saved_round = round_num
+                stop_reason = self._stop_reason(loop)
+                with read_ahead.ReadAhead(self.cohort_source, self.total_rounds) as inputs:
+                    while round_num < self.total_rounds and not stop_reason:
+                        self._check_rejected(loop, round_num)
+                        clock = _Clock()
+                        try:
+                            with signals.at_once(), _worker_errors(f"Round {round_num + 1}"):
+                                output = self._compute(round_num + 1, state, inputs, clock)
+                        except errors.StopTraining as stop:
+                            stop_reason = str(stop)
+                            break
+                        # Until the next round a signal waits.
+                        state, row, round_num = output.state, output.row, round_num + 1
+                        loop = self._after_round(loop, row, round_num)
+                        stop_reason = self._stop_reason(loop)
+                        for manager in self.release_managers:
+                            await manager.release(row, round_num)
+                        is_best = loop.best_round == round_num
+                        is_last = round_num == self.total_rounds or bool(stop_reason)
+                        if is_best or is_last or round_num % self.checkpoint_every == 0:
+                            await self._save(state, loop, round_num)
+                            saved_round = round_num
+                        clock.lap("saving_seconds")
+                        seconds = clock.seconds()
+                        if self.timings_manager is not None:
+                            await self.timings_manager.release(seconds, round_num)
+                        if self.progress is not None:
+                            self.progress(
+                                Progress(
+                                    *(round_num, self.total_rounds, resumed_round),
+                                    *(row, seconds, is_best),
+                                )
+                            )
+                self._check_rejected(loop, round_num)
+                if saved_round < round_num:  # a hook stopped the training
+                    await self._save(state, loop, round_num)
+                    saved_round = round_num
+                with signals.at_once(), _worker_errors("The last computation"):
+                    return await self._result(
+                        state, loop, round_num, resumed_round, stop_reason, template
+                    )
+            except interruption.Interrupted as interrupted:
+                raise errors.TrainingInterrupted(
+                    interrupted.signal_number, round_num, saved_round
+                ) from None
+
+    async def _restore(self, template: _ProgramState) -> tuple[_ProgramState, int]:
+        """The newest state and its round; takes back what was written of later rounds."""
+        program_state, round_num = await self.checkpoint_manager.load_latest(template)
+        if program_state is None:
+            program_state = template
+        loop = best_round.LoopState.from_arrays(program_state.loop)
+        if round_num > self.total_rounds:
+            raise errors.ProgramError(
+                f"`total_rounds` = {self.total_rounds}, but {round_num} rounds are done. Give at "
+                "least as many, or use another run directory."
+            )
+        self.checkpoint_manager.pin(loop.best_round)
+        for part in (*self.hooks, *self.release_managers, self.timings_manager):
+            if hasattr(part, "restart_after"):  # release managers of TFF have no such method
+                part.restart_after(round_num)
+        return _ProgramState(program_state.process, loop), round_num
+
+    def _compute(
+        self, round_num: int, state: Any, inputs: read_ahead.ReadAhead, clock: _Clock
+    ) -> _ComputedRound:
+        """All of a round before anything is written."""
+        round_input, data_seconds = inputs.take(round_num)
+        clock.lap("data_wait_seconds")
+        clock.set("data_seconds", data_seconds)
+        self.pop_aggregation_seconds()  # forget that of the evaluation before
+        output = self.process.next(state, round_input.datasets)
+        clock.lap("compute_seconds")
+        clock.move("compute_seconds", "aggregation_seconds", self.pop_aggregation_seconds())
+        row = dict(round_input.facts)
+        _add(row, release.flatten_metrics(output.metrics))
+        _add(row, {"rejected": int(best_round.is_rejected(row))})
+        for hook in self.hooks:
+            _add(row, hook.before_release(round_num, output.state, dict(row)) or {})
+        if self._is_evaluated(round_num):
+            assert self.evaluate is not None
+            clock.restart()
+            weights = self.process.get_model_weights(output.state)
+            evaluation = self.evaluate(round_num, weights)
+            _add(row, release.flatten_metrics(evaluation, best_round.EVALUATION_PREFIX))
+            clock.lap("evaluation_seconds")
+        return _ComputedRound(output.state, row)
+
+    def _is_evaluated(self, round_num: int) -> bool:
+        if self.evaluate_every == 0:
+            return False
+        return round_num % self.evaluate_every == 0 or round_num == self.total_rounds
+
+    def _after_round(
+        self, loop: best_round.LoopState, row: release.Row, round_num: int
+    ) -> best_round.LoopState:
+        loop = loop.after_round(rejected=bool(row["rejected"]))
+        best = self.best_metric
+        if best is None or (best.is_of_evaluation and not self._is_evaluated(round_num)):
+            return loop
+        return loop.after_comparison(best, best_round.metric_value(best, row), round_num)
+
+    def _stop_reason(self, loop: best_round.LoopState) -> str:
+        best = self.best_metric
+        if best is None or best.patience is None or loop.comparisons_since_best < best.patience:
+            return ""
+        return (
+            f"{best.name} did not get better than {loop.best_value:g} (round {loop.best_round}) "
+            f"in {best.patience} comparisons"
+        )
+
+    def _check_rejected(self, loop: best_round.LoopState, round_num: int) -> None:
+        if loop.rejected_in_a_row >= self.max_rejected_in_a_row:
+            raise errors.ProgramError(
+                f"The updates of {loop.rejected_in_a_row} rounds in a row, up to {round_num}, were "
+                "rejected: NaN or infinite at all clients, or no client with data. Lower the "
+                "learning rates or clip, then begin a new run."
+            )
+
+    async def _save(self, state: Any, loop: best_round.LoopState, round_num: int) -> None:
+        self.checkpoint_manager.pin(loop.best_round)
+        await self.checkpoint_manager.save(_ProgramState(state, loop), round_num)
+
+    async def _result(
+        self,
+        state: Any,
+        loop: best_round.LoopState,
+        round_num: int,
+        resumed_round: int,
+        stop_reason: str,
+        template: _ProgramState,
+    ) -> TrainingResult:
+        weights = best_weights = self.process.get_model_weights(state)
+        if loop.best_round not in (0, round_num):
+            best = await self.checkpoint_manager.load(loop.best_round, template)
+            best_weights = self.process.get_model_weights(best.process)
+        return TrainingResult(
+            state=state,
+            model_weights=weights,
+            best_model_weights=best_weights,
+            loop_state=loop,
+            rounds=round_num,
+            resumed_round=resumed_round,
+            stop_reason=stop_reason,
+        )
+
+
+class _Clock:
+    """Seconds of the parts of a round."""
+
+    def __init__(self) -> None:
+        self._start = self._last = time.perf_counter()
+        self._seconds: dict[str, float] = {}
+
+    def restart(self) -> None:
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.set(name, now - self._last)
+        self._last = now
+
+    def set(self, name: str, seconds: float) -> None:
+        self._seconds[name] = seconds
+
+    def move(self, source: str, destination: str, seconds: float | None) -> None:
+        if seconds is not None:
+            self._seconds[source] -= seconds
+            self._seconds[destination] = seconds
+
+    def seconds(self) -> dict[str, float | None]:
+        total = {"round_seconds": time.perf_counter() - self._start}
+        measured = self._seconds | total
+        return {name: measured.get(name) for name in TIMING_COLUMNS}
+
+
+def _add(row: dict[str, release.Value], more: Mapping[str, release.Value]) -> None:
+    for name in more:
+        if name in row or name == release.ROUND:
+            raise errors.ProgramError(f"Two metrics of a round are named {name!r}. Rename one.")
+    row.update(more)
+
+
+@contextlib.contextmanager
+def _worker_errors(what: str) -> Iterator[None]:
+    """An error that a worker reports, in one line."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        details = error.details() if isinstance(error, grpc.Call) else str(error)
+        first_line = (details or "no details").splitlines()[0][:300]
+        raise errors.ProgramError(
+            f"{what} failed on a TFF worker: {first_line} (the worker's log has the rest)"
+        ) from error

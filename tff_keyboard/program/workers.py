@@ -1,0 +1,255 @@
+"""TFF worker processes that never outlive the program that started them.
+
+TFF computes in a C++ server, `worker_binary`, over gRPC. TFF's own manager stops it with SIGINT
+from a destructor: after SIGTERM or SIGKILL of the parent the server is orphaned, and where SIGINT
+is ignored (`nohup`, `&` in a script) Python waits for it for ever. Here the kernel does the work:
+
+  * A launcher asks for SIGKILL at the death of its parent (`PR_SET_PDEATHSIG`), checks that the
+    parent is still there, and becomes the server. The request survives `exec`.
+  * The kernel means the parent *thread*. So one thread, which lives as long as the process,
+    starts all workers; the caller's thread does not matter.
+  * The worker leads its own session: Ctrl-C reaches the program, which then decides.
+  * It writes to its own log file and reads `/dev/null`: it holds no pipe of the caller open.
+
+Security: `worker_binary` listens on `[::]:port`, all interfaces, with neither TLS nor a password,
+and runs any TensorFlow graph it is sent. It has no option to change that (`--port` is all). On a
+machine that strangers can reach, close the port range with a firewall or train inside a network
+namespace (`docs/program.md`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib.util
+import os
+import pathlib
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent import futures
+
+from tff_keyboard.program import atomic_files, errors
+
+_LAUNCHER = f"""
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(1, {int(signal.SIGKILL)}, 0, 0, 0):  # 1 is PR_SET_PDEATHSIG
+    sys.exit("prctl(PR_SET_PDEATHSIG): " + os.strerror(ctypes.get_errno()))
+if os.getppid() != int(sys.argv[1]):  # the parent died before the request
+    sys.exit("the parent process is gone")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+_START_ATTEMPTS = 3
+_STOP_SECONDS = 5.0
+
+
+def worker_binary_path() -> pathlib.Path:
+    """Where the installed TFF keeps its server; does not import TFF.
+
+    Raises:
+      WorkerError: TFF is not installed, or its wheel came without the server.
+    """
+    spec = importlib.util.find_spec("tensorflow_federated")
+    if spec is None or spec.origin is None:
+        raise errors.WorkerError("tensorflow_federated is not installed. Run `uv sync`.")
+    path = pathlib.Path(spec.origin).parent / "data" / "worker_binary"
+    if not os.access(path, os.X_OK):
+        raise errors.WorkerError(
+            f"TFF's server {path.name} is missing from the installed package or may not be "
+            "executed. Reinstall tensorflow_federated (Linux x86-64 wheel)."
+        )
+    return path
+
+
+class Worker:
+    """One `worker_binary`, started by the constructor and gone after `stop()`.
+
+    A context manager. `address` is what a gRPC channel connects to. The port is reserved for the
+    life of this object, so that two programs on one machine never share a worker by accident.
+
+    Args:
+      log_path: Gets the server's output, appended. None: the output is dropped.
+      max_concurrent_clients: Clients computed at a time, >= 1. None: all of a cohort at once,
+        which is fastest for few small clients and needs the memory of all of them.
+      threads: TensorFlow threads of one operation and between operations, >= 1. None: as many as
+        there are cores. Many small recurrent kernels run faster with 1 thread and several
+        clients at a time.
+      start_timeout_seconds: Deadline for the server to listen, > 0.
+
+    Raises:
+      ValueError: An argument is out of range.
+      WorkerError: The server did not listen in time or ended; names its log.
+    """
+
+    def __init__(
+        self,
+        log_path: str | os.PathLike[str] | None = None,
+        *,
+        max_concurrent_clients: int | None = None,
+        threads: int | None = None,
+        start_timeout_seconds: float = 60.0,
+    ):
+        for name, value in [
+            ("max_concurrent_clients", max_concurrent_clients),
+            ("threads", threads),
+        ]:
+            if value is not None and value < 1:
+                raise ValueError(f"`{name}` must be >= 1 or None, got {value}.")
+        if start_timeout_seconds <= 0:
+            raise ValueError(f"`start_timeout_seconds` must be > 0, got {start_timeout_seconds}.")
+        self._log_path = None if log_path is None else pathlib.Path(log_path)
+        self._arguments = [f"--max_concurrent_computation_calls={max_concurrent_clients or -1}"]
+        self._environment = _environment(threads)
+        self._start_timeout_seconds = start_timeout_seconds
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reservation: socket.socket | None = None
+        self.port = 0
+        self.start()
+        atexit.register(self.stop)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Process id of the server, 0 when it was stopped."""
+        return self._process.pid if self._process is not None else 0
+
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Starts the server, after stopping one that runs; returns when it listens."""
+        self.stop()
+        for attempt in range(1, _START_ATTEMPTS + 1):
+            try:
+                return self._start_once()
+            except errors.WorkerError:
+                self.stop()
+                if attempt == _START_ATTEMPTS:
+                    raise
+        return None
+
+    def stop(self) -> None:
+        """Ends the server and frees its port; nothing happens when it is gone already."""
+        process, self._process = self._process, None
+        if process is not None and process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if self._reservation is not None:
+            self._reservation.close()
+            self._reservation = None
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *unused_exception) -> None:
+        self.stop()
+        atexit.unregister(self.stop)
+
+    def _start_once(self) -> None:
+        self._reservation, self.port = _reserve_port()
+        command = [
+            *(sys.executable, "-S", "-E", "-c", _LAUNCHER, str(os.getpid())),
+            *(str(worker_binary_path()), f"--port={self.port}", *self._arguments),
+        ]
+        with _open_log(self._log_path) as log:
+            self._process = process = _run_in_launching_thread(
+                lambda: subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=self._environment,
+                    start_new_session=True,
+                )
+            )
+        deadline = time.monotonic() + self._start_timeout_seconds
+        while not _is_listening(self.port):
+            if process.poll() is not None:
+                problem = f"ended with status {process.returncode}"
+            elif time.monotonic() > deadline:
+                problem = f"did not listen within {self._start_timeout_seconds:g} seconds"
+            else:
+                time.sleep(0.02)
+                continue
+            log_name = self._log_path or "a log (give `log_path` to see it)"
+            raise errors.WorkerError(
+                f"TFF's server {problem}. Its output is in {log_name}; "
+                "`tff-keyboard doctor` checks what it needs."
+            )
+
+
+def _environment(threads: int | None) -> dict[str, str]:
+    environment = dict(os.environ)
+    environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # keep warnings, drop chatter
+    if threads is not None:
+        environment["TF_NUM_INTRAOP_THREADS"] = str(threads)
+        environment["TF_NUM_INTEROP_THREADS"] = str(threads)
+    return environment
+
+
+def _open_log(path: pathlib.Path | None):
+    if path is None:
+        return open(os.devnull, "wb")  # noqa: PTH123 (a device, not a path of ours)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("ab")
+    except OSError as error:
+        raise atomic_files.cannot_write(path, error) from error
+
+
+def _reserve_port() -> tuple[socket.socket, int]:
+    """A free port, and a bound socket that keeps others from being given it.
+
+    With SO_REUSEPORT on both sides the server may bind the port as well. The socket here never
+    listens, so all connections go to the server.
+    """
+    reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    reservation.bind(("127.0.0.1", 0))
+    return reservation, reservation.getsockname()[1]
+
+
+def _is_listening(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1.0):
+        return True
+    return False
+
+
+# The thread that is the parent of all workers, by process id: a forked child needs its own.
+_launching_queues: dict[int, queue.SimpleQueue] = {}
+_launching_lock = threading.Lock()
+
+
+def _run_in_launching_thread(function):
+    """Calls `function` in the thread that lives as long as this process, returns its result."""
+    with _launching_lock:
+        tasks = _launching_queues.get(os.getpid())
+        if tasks is None:
+            tasks = _launching_queues[os.getpid()] = queue.SimpleQueue()
+            threading.Thread(
+                target=_serve, args=(tasks,), name="tff-worker-parent", daemon=True
+            ).start()
+    future: futures.Future = futures.Future()
+    tasks.put((function, future))
+    return future.result()
+
+
+def _serve(tasks: queue.SimpleQueue) -> None:
+    while True:
+        function, future = tasks.get()
+        try:
+            future.set_result(function())
+        except BaseException as error:
+            future.set_exception(error)

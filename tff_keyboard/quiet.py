@@ -1,0 +1,85 @@
+"""Imports TensorFlow and TFF without their start-up chatter.
+
+TensorFlow 2.14 writes a dozen lines to the standard error stream at import, from C++ and before
+any log level counts ("Unable to register cuDNN factory", "Could not find TensorRT"). A task calls
+`import_tensorflow()` or `import_tensorflow_federated()` before its own heavy imports. The stream
+is caught during the import only, lines that are not known chatter are printed after it, and an
+import that fails prints everything. `TFF_KEYBOARD_VERBOSE=1` turns all of this off.
+
+Importing this module does nothing.
+"""
+
+import contextlib
+import importlib
+import logging
+import os
+import re
+import sys
+import tempfile
+import types
+import warnings
+from collections.abc import Iterator
+
+VERBOSE_VARIABLE = "TFF_KEYBOARD_VERBOSE"
+
+_CHATTER = re.compile(
+    r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWE] "  # TensorFlow's C++ log
+    r"|^To enable the following instructions: "
+    r"|^WARNING: All log messages before absl::InitializeLog"
+)
+_STANDARD_ERROR = 2
+
+
+def import_tensorflow() -> types.ModuleType:
+    """Returns the module `tensorflow`."""
+    return _import("tensorflow")
+
+
+def import_tensorflow_federated() -> types.ModuleType:
+    """Returns the module `tensorflow_federated`; imports TensorFlow too."""
+    _import("tensorflow")
+    return _import("tensorflow_federated")
+
+
+def is_verbose() -> bool:
+    return os.environ.get(VERBOSE_VARIABLE, "") not in ("", "0")
+
+
+def _import(name: str) -> types.ModuleType:
+    if name in sys.modules or is_verbose():
+        return importlib.import_module(name)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only, also after the import
+    _filter_warnings()
+    with _chatter_dropped():
+        module = importlib.import_module(name)
+    _filter_warnings()  # imports reset some filters
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    logging.getLogger("absl").setLevel(logging.WARNING)
+    return module
+
+
+def _filter_warnings() -> None:
+    """Hides what packages say about their own dependencies; no user can act on it."""
+    warnings.filterwarnings("ignore", message="pkg_resources is deprecated")
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+
+
+@contextlib.contextmanager
+def _chatter_dropped() -> Iterator[None]:
+    """Catches the standard error stream of the process, C++ included."""
+    sys.stderr.flush()
+    saved = os.dup(_STANDARD_ERROR)
+    completed = False
+    with tempfile.TemporaryFile() as caught:
+        os.dup2(caught.fileno(), _STANDARD_ERROR)
+        try:
+            yield
+            completed = True
+        finally:
+            sys.stderr.flush()
+            os.dup2(saved, _STANDARD_ERROR)
+            os.close(saved)
+            caught.seek(0)
+            for line in caught.read().decode(errors="replace").splitlines():
+                if not completed or not _CHATTER.match(line):
+                    print(line, file=sys.stderr)
