@@ -1,0 +1,43 @@
+"""Gaussian noise that is a pure function of (seed, round): the one place where noise is drawn.
+
+A resumed run must release the bits it released before, or the same data would be published under
+two noises and the ledger would have to count both. So noise is keyed, not drawn from a state that
+a crash could lose. The generator is Philox 4x32: fast, the same on every machine, and not
+cryptographic. To plug in another, replace `seeded_normal`: it is the only caller of a random op in
+the privacy mechanisms (docs/privacy.md).
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+_ALGORITHM = "philox"  # named, because "auto_select" depends on the device
+
+
+def fold_in(seed: tf.Tensor, data: tf.Tensor) -> tf.Tensor:
+    """A new seed ([2] int64) from a seed and an integer; unrelated for different integers."""
+    return tf.random.experimental.stateless_fold_in(
+        tf.cast(seed, tf.int64), tf.cast(data, tf.int64), alg=_ALGORITHM
+    )
+
+
+def run_seed(seed: int, purpose: int) -> tf.Tensor:
+    """The seed of one purpose within a run; purposes never share a stream."""
+    return tf.constant([seed, purpose], tf.int64)
+
+
+def seeded_normal(specs: Any, seed: tf.Tensor, stddev: tf.Tensor) -> Any:
+    """N(0, stddev^2) for each tensor of `specs`, independent across tensors and seeds.
+
+    Args:
+      specs: Structure of tensors or `tf.TensorSpec`s with static shapes.
+      seed: [2] int64.
+      stddev: Scalar, >= 0; 0 gives exactly 0.
+    """
+    flat = tf.nest.flatten(specs)
+    noise = [
+        tf.cast(stddev, x.dtype)
+        * tf.random.stateless_normal(x.shape, fold_in(seed, i), dtype=x.dtype, alg=_ALGORITHM)
+        for i, x in enumerate(flat)
+    ]
+    return tf.nest.pack_sequence_as(specs, noise)
