@@ -1,0 +1,181 @@
+"""Batches of one client: messages of word ids to padded arrays, and those to tf.data.
+
+A message becomes `[BOS] + ids + [EOS]`, cut so that at most `max_length` targets
+remain. A batch is `[messages, time + 1]`, padded on the right with PAD to its longest
+message; a model sees `x = batch[:, :-1]` and predicts `y = batch[:, 1:]`.
+
+Batches are made in NumPy, as a pure function of their arguments, because a resumed
+run must repeat them exactly; tf.data only hands them over.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tff_keyboard.data.vocabulary import BOS, EOS, PAD
+
+ELEMENT_SPEC = collections.OrderedDict(
+    x=tf.TensorSpec([None, None], tf.int32), y=tf.TensorSpec([None, None], tf.int32)
+)
+
+_CHOOSE, _SHUFFLE, _ORDER = 0, 1, 2  # keep the random streams of a client apart
+
+
+def client_batches(
+    examples: Sequence[np.ndarray],
+    *,
+    batch_size: int,
+    max_length: int,
+    max_examples: int,
+    epochs: int,
+    seed: Sequence[int],
+    bucket_by_length: bool = False,
+) -> list[np.ndarray]:
+    """The batches a client trains on in one round.
+
+    Args:
+      examples: `[words]` ids of each message, without BOS and EOS.
+      batch_size: Messages in a batch; the last one of an epoch may have fewer. >= 1.
+      max_length: Targets of a message, at most; >= 1.
+      max_examples: Messages used, drawn without replacement where there are more, the
+        same ones in every epoch; 0 means all.
+      epochs: Passes, each in a new order; >= 1.
+      seed: Numbers >= 0 that name this client and round.
+      bucket_by_length: Puts messages of similar length into the same batch, so that
+        less is padding, and shuffles the batches. The messages of an epoch are the
+        same either way.
+
+    Returns:
+      `[messages, time + 1]` int32 arrays with time <= max_length, in order; none
+      without examples.
+
+    Raises:
+      ValueError: An argument is out of range.
+    """
+    _check_sizes(batch_size=batch_size, max_length=max_length, epochs=epochs)
+    if max_examples < 0:
+        raise ValueError(f"`max_examples` must be >= 0, got {max_examples}.")
+    chosen = np.arange(len(examples))
+    if 0 < max_examples < len(examples):
+        rng = np.random.default_rng([*seed, _CHOOSE])
+        chosen = np.sort(rng.choice(chosen, size=max_examples, replace=False))
+    sequences = [_sequence(examples[index], max_length) for index in chosen]
+    lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
+    batches = []
+    for epoch in range(epochs):
+        order = np.random.default_rng([*seed, _SHUFFLE, epoch]).permutation(len(sequences))
+        if bucket_by_length:
+            # Stable: messages of equal length stay shuffled.
+            order = order[np.argsort(lengths[order], kind="stable")]
+        rows = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+        if bucket_by_length:
+            shuffled = np.random.default_rng([*seed, _ORDER, epoch]).permutation(len(rows))
+            rows = [rows[index] for index in shuffled]
+        batches.extend(_pad([sequences[index] for index in batch]) for batch in rows)
+    return batches
+
+
+def evaluation_batches(
+    examples: Sequence[np.ndarray],
+    *,
+    batch_size: int,
+    max_length: int,
+    max_examples: int = 0,
+    seed: Sequence[int] = (0,),
+) -> list[np.ndarray]:
+    """The batches a client is evaluated on: every message once, sorted by length.
+
+    Sums over tokens do not depend on the order, so it is chosen for speed.
+
+    Args:
+      examples: `[words]` ids of each message, without BOS and EOS.
+      batch_size: Messages in a batch, >= 1; larger is faster.
+      max_length: Targets of a message, at most; >= 1.
+      max_examples: Messages used, drawn by `seed` where there are more; 0 means all.
+      seed: Numbers >= 0 that name this client.
+
+    Returns:
+      As `client_batches`.
+
+    Raises:
+      ValueError: An argument is out of range.
+    """
+    _check_sizes(batch_size=batch_size, max_length=max_length)
+    if max_examples < 0:
+        raise ValueError(f"`max_examples` must be >= 0, got {max_examples}.")
+    chosen = np.arange(len(examples))
+    if 0 < max_examples < len(examples):
+        rng = np.random.default_rng([*seed, _CHOOSE])
+        chosen = np.sort(rng.choice(chosen, size=max_examples, replace=False))
+    sequences = sorted((_sequence(examples[index], max_length) for index in chosen), key=len)
+    return [
+        _pad(sequences[start : start + batch_size])
+        for start in range(0, len(sequences), batch_size)
+    ]
+
+
+def batches_dataset(batches: Sequence[np.ndarray]) -> tf.data.Dataset:
+    """Hands batches to TFF.
+
+    TFF serialises the graph of every client's dataset in every round, so it is kept
+    tiny: one flat constant, and one function, traced once a process, that cuts a
+    batch out of it. docs/data.md has the timings.
+
+    Args:
+      batches: `[messages, time + 1]` int32 arrays.
+
+    Returns:
+      Elements `OrderedDict(x=[messages, time], y=[messages, time])` of `ELEMENT_SPEC`.
+    """
+    sizes = np.array([batch.shape for batch in batches], dtype=np.int64).reshape(-1, 2)
+    ends = np.cumsum(sizes[:, 0] * sizes[:, 1])
+    # [batches, 3]: where a batch starts in the flat array, its rows, its columns.
+    places = np.column_stack([ends - sizes[:, 0] * sizes[:, 1], sizes])
+    flat = (
+        np.concatenate([batch.ravel() for batch in batches]).astype(np.int32)
+        if batches
+        else np.zeros([0], np.int32)
+    )
+    places_variant = tf.raw_ops.TensorSliceDataset(
+        components=[tf.constant(places)], output_shapes=[tf.TensorShape([3])]
+    )
+    variant = tf.raw_ops.MapDataset(
+        input_dataset=places_variant,
+        other_arguments=[tf.constant(flat)],
+        f=_cut.get_concrete_function(),
+        output_types=[spec.dtype for spec in ELEMENT_SPEC.values()],
+        output_shapes=[spec.shape for spec in ELEMENT_SPEC.values()],
+    )
+    return tf.data.experimental.from_variant(variant, ELEMENT_SPEC)
+
+
+@tf.function(
+    input_signature=[tf.TensorSpec([3], tf.int64), tf.TensorSpec([None], tf.int32)],
+    autograph=False,
+)
+def _cut(place: tf.Tensor, flat: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    start, rows, columns = place[0], place[1], place[2]
+    batch = tf.reshape(flat[start : start + rows * columns], [rows, columns])
+    return batch[:, :-1], batch[:, 1:]
+
+
+def _sequence(ids: np.ndarray, max_length: int) -> np.ndarray:
+    """`[BOS] + ids + [EOS]` with at most `max_length` targets."""
+    return np.concatenate([[BOS], ids, [EOS]]).astype(np.int32)[: max_length + 1]
+
+
+def _pad(sequences: Sequence[np.ndarray]) -> np.ndarray:
+    batch = np.full([len(sequences), max(map(len, sequences))], PAD, dtype=np.int32)
+    for row, sequence in zip(batch, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    return batch
+
+
+def _check_sizes(**sizes: int) -> None:
+    for name, value in sizes.items():
+        if value < 1:
+            raise ValueError(f"`{name}` must be >= 1, got {value}.")

@@ -1,0 +1,130 @@
+"""Who takes part in a round: a pure function of (seed, round).
+
+The server selects more clients than it needs (over-selection), some never report
+(drop-outs), and the first that do make up the round. A client that was selected is
+not selected again for some rounds, as Gboard's participation timer has it (and as
+DP-FTRL's accounting needs). Sources: Bonawitz et al. 2019,
+https://arxiv.org/abs/1902.01046; Kairouz et al. 2021, https://arxiv.org/abs/2103.00039.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+_SELECT, _DROP = 0, 1  # keep the random streams of a round apart
+
+
+@dataclasses.dataclass(frozen=True)
+class Cohort:
+    """The clients of one round; all arrays are int64 indices in random order.
+
+    Attributes:
+      selected: Who was asked.
+      dropped: Who never reported.
+      reporting: The first `clients_per_round` of the others; fewer only when too many
+        dropped out.
+    """
+
+    selected: np.ndarray
+    dropped: np.ndarray
+    reporting: np.ndarray
+
+
+class CohortSampler:
+    """Draws cohorts uniformly among the clients that are not waiting.
+
+    With `min_separation_rounds` = b, a client selected in round t is selected again in
+    round t + b at the earliest. Which clients wait in a round follows from replaying
+    the rounds before it from round 0: O(clients) each, cached, so that asking for
+    rounds in order costs one draw, and asking in any order gives the same.
+    """
+
+    def __init__(
+        self,
+        num_clients: int,
+        clients_per_round: int,
+        seed: int,
+        over_selection: float = 1.0,
+        dropout_rate: float = 0.0,
+        min_separation_rounds: int = 1,
+    ):
+        """Checks that every round can be filled.
+
+        Args:
+          num_clients: In the population; > 0.
+          clients_per_round: Wanted reports; > 0.
+          seed: >= 0.
+          over_selection: ceil(this * clients_per_round) clients are selected; >= 1.
+          dropout_rate: Chance in [0, 1) that a selected client never reports.
+          min_separation_rounds: >= 1; 1 lets a client take part in every round.
+
+        Raises:
+          ValueError: An argument is out of range, or the population is too small for
+            the selection and the separation.
+        """
+        if num_clients < 1:
+            raise ValueError(f"`num_clients` must be >= 1, got {num_clients}.")
+        if clients_per_round < 1:
+            raise ValueError(f"`clients_per_round` must be >= 1, got {clients_per_round}.")
+        if seed < 0:
+            raise ValueError(f"`seed` must be >= 0, got {seed}.")
+        if not (math.isfinite(over_selection) and over_selection >= 1):
+            raise ValueError(f"`over_selection` must be >= 1, got {over_selection}.")
+        if not 0 <= dropout_rate < 1:
+            raise ValueError(f"`dropout_rate` must be in [0, 1), got {dropout_rate}.")
+        if min_separation_rounds < 1:
+            raise ValueError(f"`min_separation_rounds` must be >= 1, got {min_separation_rounds}.")
+        # The rounding keeps 1.1 * 10 at 11, not 12.
+        self._num_selected = math.ceil(round(over_selection * clients_per_round, 9))
+        needed = self._num_selected * min_separation_rounds
+        if needed > num_clients:
+            raise ValueError(
+                f"Selecting {self._num_selected} clients a round with `min_separation_rounds` = "
+                f"{min_separation_rounds} needs {needed} clients, got {num_clients}. Lower "
+                "`clients_per_round`, `over_selection` or `min_separation_rounds`."
+            )
+        self._num_clients = num_clients
+        self._clients_per_round = clients_per_round
+        self._seed = seed
+        self._dropout_rate = dropout_rate
+        self._separation = min_separation_rounds
+        self._history: list[np.ndarray] = []  # selected clients of rounds 0, 1, ...
+
+    @property
+    def num_selected(self) -> int:
+        """Clients asked in a round."""
+        return self._num_selected
+
+    def cohort(self, round_num: int) -> Cohort:
+        """The cohort of a round; the same at every call, in any order of calls.
+
+        Args:
+          round_num: >= 0.
+
+        Raises:
+          ValueError: `round_num` is negative.
+        """
+        if round_num < 0:
+            raise ValueError(f"`round_num` must be >= 0, got {round_num}.")
+        selected = self._selected(round_num)
+        rng = np.random.default_rng([self._seed, round_num, _DROP])
+        drops = rng.random(len(selected)) < self._dropout_rate
+        reporting = selected[~drops][: self._clients_per_round]
+        return Cohort(selected=selected, dropped=selected[drops], reporting=reporting)
+
+    def _selected(self, round_num: int) -> np.ndarray:
+        if self._separation == 1:  # no round depends on another
+            return self._draw(round_num, np.arange(self._num_clients))
+        for t in range(len(self._history), round_num + 1):
+            is_free = np.ones(self._num_clients, dtype=bool)
+            for earlier in self._history[max(t - self._separation + 1, 0) : t]:
+                is_free[earlier] = False
+            self._history.append(self._draw(t, np.flatnonzero(is_free)))
+        return self._history[round_num].copy()
+
+    def _draw(self, round_num: int, eligible: np.ndarray) -> np.ndarray:
+        rng = np.random.default_rng([self._seed, round_num, _SELECT])
+        return rng.choice(eligible, size=self._num_selected, replace=False)

@@ -1,0 +1,47 @@
+"""The data card of a client store: what it holds, and the proof that it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pathlib
+from typing import Any
+
+from tff_keyboard.data import errors
+
+CARD_FILE = "data_card.json"
+VOCABULARY_FILE = "vocabulary.txt"
+CARD_FORMAT = 1
+
+
+def read_card(directory: pathlib.Path) -> dict[str, Any]:
+    """Reads and checks the card of a store, and the sizes of the files it names.
+
+    Raises:
+      DataError: There is no card, it is damaged or of another format, or a file is
+        missing or has another size.
+    """
+    way_out = "Run `tff-keyboard prepare` again (--overwrite replaces a store)."
+    path = directory / CARD_FILE
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise errors.DataError(
+            f"{directory}: is not a client store: no {CARD_FILE}. {way_out}"
+        ) from None
+    except OSError as error:
+        raise errors.DataError(f"{path}: cannot be read: {error.strerror or error}.") from None
+    except ValueError:
+        raise errors.DataError(f"{path}: is damaged. {way_out}") from None
+    if not isinstance(card, dict) or card.get("format") != CARD_FORMAT:
+        raise errors.DataError(f"{path}: is not a data card of format {CARD_FORMAT}. {way_out}")
+    for name, size in card["file_bytes"].items():
+        file = directory / name
+        if not file.is_file() or file.stat().st_size != size:
+            raise errors.DataError(f"{file}: is missing or was changed since `prepare`. {way_out}")
+    return card
+
+
+def card_hash(directory: pathlib.Path) -> str:
+    """SHA-256 of the card's bytes in hex: names the data of a run."""
+    return hashlib.sha256((directory / CARD_FILE).read_bytes()).hexdigest()
