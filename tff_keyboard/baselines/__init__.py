@@ -1,0 +1,1 @@
+"""Models that federated training has to beat. NumPy only."""

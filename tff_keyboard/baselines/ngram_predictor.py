@@ -1,0 +1,105 @@
+"""A Kneser-Ney n-gram as a `Predictor`, and its directory on disk.
+
+ngram.npz        `KneserNey.to_arrays`
+vocabulary.txt   `Vocabulary.save`
+"""
+
+import os
+import pathlib
+import zipfile
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from tff_keyboard.baselines.kneser_ney import KneserNey
+from tff_keyboard.data.errors import DataError
+from tff_keyboard.data.vocabulary import PAD, Vocabulary
+from tff_keyboard.metrics.predictor import Suggestion, context_ids, suggestions
+from tff_keyboard.metrics.prefix_index import PrefixIndex
+
+ARRAYS_FILE = "ngram.npz"
+VOCABULARY_FILE = "vocabulary.txt"
+
+
+class NGramPredictor:
+    """Suggestions and scores of an n-gram model.
+
+    Args:
+      model: The n-gram; order 1 is the unigram baseline.
+      vocabulary: Its vocabulary.
+
+    Raises:
+      ValueError: Sizes of model and vocabulary differ.
+    """
+
+    def __init__(self, model: KneserNey, vocabulary: Vocabulary):
+        if model.vocabulary_size != len(vocabulary):
+            raise ValueError(
+                f"The n-gram has {model.vocabulary_size} rows and the vocabulary {len(vocabulary)}."
+            )
+        self.model = model
+        self.vocabulary = vocabulary
+        self._index = PrefixIndex(vocabulary)
+
+    @classmethod
+    def train(
+        cls, messages: Iterable[np.ndarray], vocabulary: Vocabulary, *, order: int = 5
+    ) -> "NGramPredictor":
+        """From pooled messages: ids [words] each, without BOS and EOS."""
+        model = KneserNey.train(messages, vocabulary_size=len(vocabulary), order=order)
+        return cls(model, vocabulary)
+
+    def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
+        """See `Predictor.suggest`."""
+        # Longer contexts change nothing; the last `order - 1` ids are all the model reads.
+        ids = np.array([context_ids(self.vocabulary, context)[-max(self.model.order - 1, 1) :]])
+        nodes = self.model.context_nodes(ids)[0, -1:]
+        return suggestions(self._log(nodes)[0], self._index, prefix, k)
+
+    def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
+        """See `Predictor.log_probabilities`; PAD and BOS get -inf."""
+        return self._log(self.model.context_nodes(ids)[ids != PAD])
+
+    def _log(self, nodes: np.ndarray) -> np.ndarray:
+        probabilities = self.model.probabilities(nodes)
+        with np.errstate(divide="ignore"):
+            return np.log(probabilities, out=probabilities)
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Writes the two files; the arrays come last, so a directory with them is whole.
+
+        Raises:
+          OSError: They cannot be written.
+        """
+        folder = pathlib.Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.vocabulary.save(folder / VOCABULARY_FILE)
+        partial = folder / f".{ARRAYS_FILE}.{os.getpid()}.partial"
+        try:
+            with partial.open("wb") as file:
+                np.savez_compressed(file, **self.model.to_arrays())
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(folder / ARRAYS_FILE)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> "NGramPredictor":
+        """Reads what `save` wrote.
+
+        Raises:
+          DataError: A file is missing or damaged, or they belong to different models.
+        """
+        folder = pathlib.Path(directory)
+        vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
+        path = folder / ARRAYS_FILE
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                return cls(KneserNey.from_arrays(dict(arrays)), vocabulary)
+        except FileNotFoundError:
+            raise DataError(f"{path}: there is no n-gram model; train one first.") from None
+        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise DataError(
+                f"{path}: not a whole n-gram model ({error}). Train it again."
+            ) from None

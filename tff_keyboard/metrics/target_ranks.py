@@ -1,0 +1,53 @@
+"""At which place of the ranking a target stands: what recall, MRR and keystrokes have in common.
+
+    rank = number of ids with a higher score, or an equal score and a lower id
+
+so that rank 0 is the first suggestion and a hit@k is rank < k. Ties go to the lower id, that is to
+the more frequent word, as in `tf.math.top_k`. One pass of comparisons serves every k and every
+choice of masked ids.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from tff_keyboard.data.vocabulary import EOS, NUM_SPECIAL
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetRanks:
+    """Ranks of n targets, each [n] int64.
+
+    Attributes:
+      words: Special ids masked: the place on the strip. Meaningless where the target is special.
+      words_or_eos: PAD, BOS and OOV masked: a strip that may offer to send the message.
+      all_ids: Nothing masked.
+    """
+
+    words: np.ndarray
+    words_or_eos: np.ndarray
+    all_ids: np.ndarray
+
+
+def target_ranks(scores: np.ndarray, targets: np.ndarray) -> TargetRanks:
+    """Ranks of one target a row.
+
+    Args:
+      scores: [n, V] float, any monotone function of probability; no NaN.
+      targets: [n] int ids.
+    """
+    rows = np.arange(len(targets))
+    own = scores[rows, targets][:, np.newaxis]
+    above = np.count_nonzero(scores > own, axis=1)
+    tied = np.flatnonzero(np.count_nonzero(scores == own, axis=1) > 1)  # the target itself is one
+    if len(tied):
+        lower_id = np.arange(scores.shape[1]) < targets[tied, np.newaxis]
+        above[tied] += np.count_nonzero((scores[tied] == own[tied]) & lower_id, axis=1)
+    special = scores[:, :NUM_SPECIAL]
+    special_ahead = (special > own) | (
+        (special == own) & (np.arange(NUM_SPECIAL) < targets[:, np.newaxis])
+    )
+    words = above - np.count_nonzero(special_ahead, axis=1)
+    return TargetRanks(
+        words=words, words_or_eos=words + special_ahead[:, EOS].astype(np.int64), all_ids=above
+    )
