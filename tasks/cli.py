@@ -4,8 +4,8 @@ Exit codes:
   0    done (or nothing to do)
   1    a bug of ours: a traceback follows
   2    wrong flags or config
-  3    wrong input data, client store, model or run directory
-  4    the machine: disk full, no write permission, a TFF worker that does not answer
+  3    wrong input text, client store or saved model
+  4    a run directory that is not one, a full disk, no permission, a TFF worker that fails
   5    a check failed (parity gate, doctor)
   130  interrupted (Ctrl-C); 143 terminated: run the same command again to resume
 """
@@ -25,12 +25,9 @@ _EXIT_CODES = {
     "ConfigError": USAGE,
     "UsageError": USAGE,
     "DataError": BAD_INPUT,
-    "ModelError": BAD_INPUT,
-    "RunDirectoryError": BAD_INPUT,
-    "VocabularyError": BAD_INPUT,
+    "SavedModelError": BAD_INPUT,
     "ExportError": BAD_INPUT,
     "ProgramError": MACHINE,
-    "WorkerError": MACHINE,
     "CheckFailed": CHECK_FAILED,
 }
 
@@ -73,6 +70,10 @@ def launch(module: ModuleType, arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except Exception as error:
+        exit_code = getattr(error, "exit_code", None)  # TrainingInterrupted: 130 or 143
+        if isinstance(exit_code, int):
+            fail(str(error))
+            return exit_code
         for kind in type(error).__mro__:
             if kind.__name__ in _EXIT_CODES:
                 fail(str(error))
@@ -102,7 +103,9 @@ def only_flags(argv: Sequence[str]) -> None:
       UsageError: There are some.
     """
     if argv:
-        raise UsageError(f"Unexpected argument {argv[0]!r}. This task takes flags only; see --help.")
+        raise UsageError(
+            f"Unexpected argument {argv[0]!r}. This task takes flags only; see --help."
+        )
 
 
 def one_argument(argv: Sequence[str], what: str) -> str:
@@ -114,4 +117,3 @@ def one_argument(argv: Sequence[str], what: str) -> str:
     if len(argv) != 1:
         raise UsageError(f"Give {what}, one; got {len(argv)} arguments. See --help.")
     return argv[0]
-

@@ -29,8 +29,10 @@ class TrainConfig:
         round.
       checkpoint_every: Rounds between checkpoints.
       keep_checkpoints: Newest checkpoints kept, beside the best one.
-      best_metric: Validation metric that chooses the best model.
+      best_metric: Validation metric that chooses the best model: a name of
+        `metrics.evaluation_sums.RATIOS` or `PERPLEXITIES`.
       best_mode: "max" or "min".
+      final_model: Which model the run leaves in `model/`: "best" on validation, or "last".
       early_stop_patience: Evaluations without improvement before training ends; 0 means never.
       max_rejected_rounds: Consecutive rounds without a usable update before training fails.
     """
@@ -44,8 +46,9 @@ class TrainConfig:
     min_separation_rounds: int = 1
     checkpoint_every: int = 5
     keep_checkpoints: int = 3
-    best_metric: str = "recall_at_1"
+    best_metric: str = "recall_at_1_no_eos"
     best_mode: str = "max"
+    final_model: str = "best"
     early_stop_patience: int = 0
     max_rejected_rounds: int = 5
 
@@ -60,6 +63,7 @@ class TrainConfig:
         require_at_least("train.checkpoint_every", self.checkpoint_every, 1)
         require_at_least("train.keep_checkpoints", self.keep_checkpoints, 1)
         require_one_of("train.best_mode", self.best_mode, ("max", "min"))
+        require_one_of("train.final_model", self.final_model, ("best", "last"))
         require_at_least("train.early_stop_patience", self.early_stop_patience, 0)
         require_at_least("train.max_rejected_rounds", self.max_rejected_rounds, 1)
 

@@ -1,0 +1,169 @@
+"""Evaluates a trained run federatedly, on people it never trained on.
+
+tff-keyboard evaluate RUN_DIR [--clients=held_out] [--store=data/other]
+
+Prints top-1 and top-3 recall and perplexity, each with a 95 % jackknife interval over users, and
+writes them with one row of sums per client to RUN_DIR/evaluation_<clients>.json.
+"""
+
+import hashlib
+import json
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import flags
+
+from tasks import cli
+from tff_keyboard import config as config_lib
+from tff_keyboard import quiet
+
+_CLIENTS = flags.DEFINE_enum(
+    "clients",
+    "held_out",
+    ["held_out", "validation", "train", "train_later"],
+    "Population to evaluate on.",
+)
+_STORE = flags.DEFINE_string(
+    "store", None, "Client store with the run's vocabulary; the one it was trained on if left out."
+)
+_OUT = flags.DEFINE_string("out", None, "JSON file; RUN_DIR/evaluation_<clients>.json if left out.")
+_SET = flags.DEFINE_multi_string(
+    "set", [], "Override of an `evaluation.` or `execution.` key of the run; may be repeated."
+)
+
+# What the table shows: metric -> what it is a share of.
+HEADLINES = {
+    "recall_at_1_no_eos": "top-1 recall, words typed (OOV counts as missed)",
+    "recall_at_3_no_eos": "top-3 recall, words typed",
+    "recall_at_1_words": "top-1 recall, in-vocabulary words",
+    "recall_at_3_words": "top-3 recall, in-vocabulary words",
+    "recall_at_1_all": "top-1 recall, all tokens (with end of message)",
+    "recall_at_3_all": "top-3 recall, all tokens",
+    "recall_at_1_words_eos": "top-1, words and end of message, which may be suggested",
+    "recall_at_3_words_eos": "top-3, words and end of message",
+    "accuracy_no_oov": "TFF's accuracy without OOV (nothing masked)",
+    "accuracy_no_oov_or_eos": "TFF's accuracy without OOV and EOS",
+    "perplexity": "perplexity, all tokens",
+    "perplexity_no_oov": "perplexity without OOV",
+}
+
+
+def run(
+    run_path: pathlib.Path,
+    population: str,
+    *,
+    store_path: str | None = None,
+    out: pathlib.Path | None = None,
+    overrides: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Evaluates and writes the JSON file.
+
+    Returns:
+      What the file holds: `metrics` (name -> value, low, high), `clients` (a row of sums each).
+    """
+    from tff_keyboard.program.run_directory import RunDirectory
+
+    run_directory = RunDirectory.open(run_path)
+    config = config_lib.loads(run_directory.config_text(), overrides, origin=str(run_path))
+    tff = quiet.import_tensorflow_federated()
+    from tff_keyboard.data.client_store import ClientStore
+    from tff_keyboard.data.errors import DataError
+    from tff_keyboard.learning import build_process, client_inputs, federated_evaluation
+    from tff_keyboard.models.saved_model import load_model
+    from tff_keyboard.program import atomic_files, execution
+
+    model, vocabulary = load_model(run_directory.path)
+    store = ClientStore(store_path or config.data.store)
+    if store.vocabulary != vocabulary:
+        raise DataError(
+            f"{store.directory} was prepared with another vocabulary than {run_path} was trained "
+            f"with. Prepare it with --set=data.vocabulary_path={run_directory.vocabulary_path}."
+        )
+    client_ids = client_inputs.evaluation_clients(store, population, config.evaluation)
+    if not client_ids:
+        raise DataError(f"{store.directory} has no clients in the population '{population}'.")
+    with execution.install_context(
+        max_concurrent_clients=config.execution.max_concurrent_clients or None,
+        threads_per_worker=config.execution.threads_per_worker or None,
+    ):
+        evaluator = federated_evaluation.FederatedEvaluator(
+            build_process.model_fns(config, len(vocabulary))[1]
+        )
+        datasets = client_inputs.evaluation_datasets(
+            store, population, config.evaluation, max_length=config.data.max_length
+        )
+        weights = tff.learning.models.ModelWeights.from_model(model)
+        weights = tff.learning.models.ModelWeights(
+            [v.numpy() for v in weights.trainable], [v.numpy() for v in weights.non_trainable]
+        )
+        sums = evaluator(weights, datasets)
+    result = {
+        "run": run_path.name,
+        "population": population,
+        "store": store.card_hash,
+        "num_clients": len(client_ids),
+        "metrics": summarise(sums),
+        "clients": client_rows(client_ids, sums),
+    }
+    out = out or run_directory.path / f"evaluation_{population}.json"
+    atomic_files.write_atomically(out, [json.dumps(result, indent=1).encode()])
+    print(table(result))
+    print(f"\nPer-client results: {out}")
+    return result
+
+
+def summarise(sums: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Every metric with its 95 % jackknife interval over users."""
+    from tff_keyboard.metrics import evaluation_sums
+
+    return {
+        name: {"value": interval.value, "low": interval.low, "high": interval.high}
+        for name, interval in evaluation_sums.intervals(sums).items()
+    }
+
+
+def client_rows(client_ids: Sequence[str], sums: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row per client; people are named by a digest of their id."""
+    return [
+        {
+            "client": hashlib.sha256(client_id.encode()).hexdigest()[:16],
+            **{name: float(values[row]) for name, values in sums.items()},
+        }
+        for row, client_id in enumerate(client_ids)
+    ]
+
+
+def table(result: Mapping[str, Any]) -> str:
+    """The headline metrics as aligned text."""
+    tokens = sum(row["tokens"] - row["eos_tokens"] for row in result["clients"])
+    lines = [
+        f"{result['num_clients']} clients of '{result['population']}', {tokens:,.0f} words typed; "
+        "95 % jackknife interval over users",
+        "",
+    ]
+    for name, meaning in HEADLINES.items():
+        metric = result["metrics"][name]
+        if name.startswith("perplexity"):
+            value = f"{metric['value']:8.1f}    [{metric['low']:.1f}, {metric['high']:.1f}]"
+        else:
+            percent = {key: 100 * number for key, number in metric.items()}
+            value = f"{percent['value']:7.2f} %   [{percent['low']:.2f}, {percent['high']:.2f}]"
+        lines.append(f"{value:32} {name:24} {meaning}")
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Parses the flags."""
+    run(
+        pathlib.Path(cli.one_argument(argv, "the run directory")),
+        _CLIENTS.value,
+        store_path=_STORE.value,
+        out=pathlib.Path(_OUT.value) if _OUT.value else None,
+        overrides=_SET.value,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(cli.launch(sys.modules[__name__], sys.argv[1:]))

@@ -1,0 +1,194 @@
+"""Trains a next-word model federatedly, from a client store to a run directory.
+
+tff-keyboard train --config=configs/demo.toml --workdir=runs/demo [--set=train.rounds=30]
+
+Killed at any moment and started again with the same command, it goes on from the last checkpoint
+and ends with the same weights and metrics, to the bit.
+"""
+
+import json
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from absl import flags
+
+from tasks import cli
+from tff_keyboard import config as config_lib
+from tff_keyboard import progress, quiet
+
+if TYPE_CHECKING:
+    from tff_keyboard.program import training_loop
+
+_CONFIG = flags.DEFINE_string("config", None, "TOML file of the run; defaults if left out.")
+_WORKDIR = flags.DEFINE_string("workdir", None, "Run directory, new or to be resumed.")
+_STORE = flags.DEFINE_string("store", None, "Client store; `data.store` of the config if left out.")
+_SET = flags.DEFINE_multi_string("set", [], "Override `section.key=value`; may be repeated.")
+
+# Keys that do not change what a round computes, so a run may be resumed with other values.
+MAY_CHANGE = (
+    "train.rounds",
+    "train.checkpoint_every",
+    "train.keep_checkpoints",
+    "train.early_stop_patience",
+    "train.max_rejected_rounds",
+    "execution.workers",
+    "execution.threads_per_worker",
+    "execution.max_concurrent_clients",
+)
+
+
+def run(config: config_lib.RunConfig, workdir: pathlib.Path) -> dict[str, Any]:
+    """Wires the parts and trains; called again, it resumes from `workdir`.
+
+    Returns:
+      The last row of metrics, as in `metrics.jsonl`.
+    """
+    quiet.import_tensorflow_federated()
+    from tff_keyboard.data.client_store import ClientStore
+    from tff_keyboard.data.store_card import VOCABULARY_FILE
+    from tff_keyboard.learning import build_process, client_inputs, federated_evaluation
+    from tff_keyboard.metrics import evaluation_sums
+    from tff_keyboard.program import best_round, checkpoints, execution, release, training_loop
+    from tff_keyboard.program.read_ahead import RoundInput
+    from tff_keyboard.program.run_directory import RunDirectory
+
+    known = [*evaluation_sums.RATIOS, *evaluation_sums.PERPLEXITIES]
+    if config.train.best_metric not in known:
+        raise config_lib.ConfigError(
+            f"`train.best_metric` must be one of {', '.join(known)}; "
+            f"got {config.train.best_metric!r}."
+        )
+    store = ClientStore(config.data.store)
+    with (
+        RunDirectory.create(
+            workdir,
+            config_text=config_lib.dump(config),
+            data_card_text=json.dumps(store.card, indent=2, sort_keys=True) + "\n",
+            vocabulary_text=(store.directory / VOCABULARY_FILE).read_text(encoding="utf-8"),
+            may_change=MAY_CHANGE,
+        ) as run_directory,
+        execution.install_context(
+            config.execution.workers,
+            num_subrounds=config.execution.sub_rounds or None,
+            max_concurrent_clients=config.execution.max_concurrent_clients or None,
+            threads_per_worker=config.execution.threads_per_worker or None,
+            log_directory=run_directory.logs,
+        ) as context,
+    ):
+        train_fn, evaluation_fn = build_process.model_fns(config, len(store.vocabulary))
+        process = build_process.build_process(config, train_fn)
+        evaluator = federated_evaluation.FederatedEvaluator(evaluation_fn)
+        cohorts = client_inputs.CohortInputs(config, store)
+        validation = client_inputs.evaluation_datasets(
+            store, "validation", config.evaluation, max_length=config.data.max_length
+        )
+
+        def evaluate(round_num: int, weights: Any) -> dict[str, float]:
+            del round_num  # the same clients every time, so that rounds can be compared
+            return evaluation_sums.finalize(evaluator(weights, validation))
+
+        metrics = release.MetricsRelease(run_directory.metrics_jsonl, run_directory.metrics_csv)
+        patience = config.train.early_stop_patience
+        result = training_loop.run_training(
+            process,
+            lambda round_num: RoundInput(*cohorts.round_input(round_num)),
+            total_rounds=config.train.rounds,
+            checkpoint_manager=checkpoints.CheckpointManager(
+                run_directory.checkpoints, config.train.keep_checkpoints
+            ),
+            release_managers=[metrics, release.TensorBoardRelease(run_directory.tensorboard)],
+            timings_manager=release.TimingsRelease(
+                run_directory.timings_csv, training_loop.TIMING_COLUMNS
+            ),
+            evaluate=evaluate,
+            evaluate_every=config.evaluation.every,
+            best_metric=best_round.BestMetric(
+                f"evaluation/{config.train.best_metric}", config.train.best_mode, patience or None
+            ),
+            checkpoint_every=config.train.checkpoint_every,
+            max_rejected_in_a_row=config.train.max_rejected_rounds,
+            progress=RoundLines(config.train.rounds),
+            pop_aggregation_seconds=context.pop_aggregation_seconds,
+        )
+        is_best = config.train.final_model == "best"
+        save_final_model(
+            config,
+            result.best_model_weights if is_best else result.model_weights,
+            store.vocabulary,
+            run_directory.model,
+        )
+        report(result, config, run_directory.path)
+        return metrics.rows()[-1]
+
+
+class RoundLines:
+    """A live line for every round on stderr, a lasting one for every evaluation on stdout."""
+
+    def __init__(self, total_rounds: int):
+        self._line = progress.Progress("round", total=total_rounds)
+
+    def __call__(self, done: "training_loop.Progress") -> None:
+        row = done.row
+        if done.round_num == done.resumed_round + 1:
+            self._line.start_from(done.resumed_round)
+        nats = row["client_work/train/nll"] / max(row["client_work/train/tokens"], 1)
+        seconds = done.seconds["round_seconds"] or 0.0
+        note = f"loss {nats:.3f} nats  {row['tokens'] / max(seconds, 1e-9):,.0f} tokens/s"
+        self._line.update(done.round_num, note)
+        if "evaluation/recall_at_1_no_eos" in row:
+            self._line.close()
+            print(
+                f"round {done.round_num:4}  validation: "
+                f"top-1 {100 * row['evaluation/recall_at_1_no_eos']:5.2f} %  "
+                f"top-3 {100 * row['evaluation/recall_at_3_no_eos']:5.2f} %  "
+                f"perplexity {row['evaluation/perplexity']:7.1f}"
+                f"{'  (best so far)' if done.is_best else ''}",
+                flush=True,
+            )
+        if done.round_num == done.total_rounds:
+            self._line.close()
+
+
+def report(result: "training_loop.TrainingResult", config, path: pathlib.Path) -> None:
+    """Says how training ended and what to do next."""
+    loop = result.loop_state
+    if result.resumed_round == result.rounds:
+        print(f"{path}: all {result.rounds} rounds were done already.")
+    if result.stop_reason:
+        print(f"Stopped after round {result.rounds}: {result.stop_reason}")
+    if loop.rejected_rounds:
+        print(f"{loop.rejected_rounds} rounds had no usable update and changed nothing.")
+    kept = f"best, round {loop.best_round}" if config.train.final_model == "best" else "last"
+    print(f"Model ({kept}): {path / 'model'}\nNext: tff-keyboard evaluate {path}")
+
+
+def save_final_model(config, weights, vocabulary, directory: pathlib.Path) -> None:
+    """Writes Keras weights, model description and vocabulary: what every other task takes."""
+    from tff_keyboard.models import build_model
+    from tff_keyboard.models.saved_model import save_model
+
+    model = build_model(
+        config.model.name,
+        vocabulary_size=len(vocabulary),
+        seed=config.train.seed,
+        **config.model.options(),
+    )
+    weights.assign_weights_to(model)
+    save_model(directory, model, vocabulary)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Parses the flags."""
+    cli.only_flags(argv)
+    if not _WORKDIR.value:
+        raise cli.UsageError("Give --workdir=DIRECTORY, where the run is kept.")
+    overrides = list(_SET.value)
+    if _STORE.value:
+        overrides.append(f"data.store={json.dumps(_STORE.value)}")
+    run(config_lib.load(_CONFIG.value, overrides), pathlib.Path(_WORKDIR.value))
+
+
+if __name__ == "__main__":
+    sys.exit(cli.launch(sys.modules[__name__], sys.argv[1:]))

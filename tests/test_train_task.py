@@ -1,0 +1,184 @@
+"""The train and evaluate tasks on a shrunk demo config: end to end, resumed, killed, refused."""
+
+import hashlib
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tasks import cli
+from tasks import evaluate as evaluate_task
+from tasks import prepare as prepare_task
+from tasks import train as train_task
+from tff_keyboard import config as config_lib
+
+TINY = [
+    "data.synthetic_typists=24",
+    "data.synthetic_messages=12",
+    "data.vocabulary_size=120",
+    "data.validation_fraction=0.2",
+    "data.held_out_fraction=0.2",
+    "model.units=12",
+    "model.embedding_size=8",
+    "client.max_examples=8",
+    "train.rounds=3",
+    "train.clients_per_round=3",
+    "train.checkpoint_every=1",
+    "evaluation.every=2",
+]
+
+
+def tiny_config(store, *overrides):
+    return config_lib.load("configs/demo.toml", [*TINY, f"data.store={store}", *overrides])
+
+
+def digest(run):
+    return {
+        name: hashlib.sha256((run / name).read_bytes()).hexdigest()
+        for name in ("metrics.jsonl", "metrics.csv", "model/vocabulary.txt")
+    }, {k: v for k, v in np.load(run / "model" / "weights.npz").items()}
+
+
+def assert_same_run(first, second):
+    (files_a, weights_a), (files_b, weights_b) = digest(first), digest(second)
+    assert files_a == files_b
+    assert weights_a.keys() == weights_b.keys()
+    for name in weights_a:
+        np.testing.assert_array_equal(weights_a[name], weights_b[name], err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "demo"
+    prepare_task.run(tiny_config(path).data, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished_run(store, tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "straight"
+    train_task.run(tiny_config(store), path)
+    return path
+
+
+def test_run_directory_holds_what_later_tasks_need(finished_run):
+    rows = [json.loads(line) for line in (finished_run / "metrics.jsonl").read_text().splitlines()]
+    assert [row["round"] for row in rows] == [1, 2, 3]
+    assert all(row["clients"] == 3 and row["tokens"] > 0 for row in rows)
+    assert [("evaluation/recall_at_1_no_eos" in row) for row in rows] == [False, True, True]
+    saved = config_lib.load(finished_run / "config.toml")
+    assert saved.train.rounds == 3
+    environment = json.loads((finished_run / "environment.json").read_text())
+    assert environment["packages"]["tensorflow-federated"] == "0.87.0"
+    assert list((finished_run / "tensorboard").iterdir())
+    header = (finished_run / "timings.csv").read_text().splitlines()[0]
+    assert {"data_seconds", "compute_seconds", "aggregation_seconds"} <= set(header.split(","))
+
+
+def test_training_lowers_the_loss(store, tmp_path):
+    row = train_task.run(tiny_config(store, "train.rounds=8"), tmp_path / "run")
+    first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
+    nats = [r["client_work/train/nll"] / r["client_work/train/tokens"] for r in (first, row)]
+    assert nats[1] < nats[0] - 0.1
+
+
+def test_stop_after_round_two_and_resume_is_bit_identical(store, finished_run, tmp_path):
+    train_task.run(tiny_config(store, "train.rounds=2"), tmp_path / "run")
+    train_task.run(tiny_config(store), tmp_path / "run")
+    # Round 2 was the last of the first part and evaluated anyway, so the rows agree too.
+    assert_same_run(finished_run, tmp_path / "run")
+
+
+def test_a_finished_run_is_left_as_it_is(store, finished_run, capsys):
+    before = digest(finished_run)
+    train_task.run(tiny_config(store), finished_run)
+    assert digest(finished_run)[0] == before[0]
+    assert "done already" in capsys.readouterr().out
+
+
+def test_two_workers_give_the_bits_of_one(store, tmp_path):
+    for workers in (1, 2):
+        overrides = [f"execution.workers={workers}", "execution.sub_rounds=2", "train.rounds=2"]
+        train_task.run(tiny_config(store, *overrides), tmp_path / str(workers))
+    assert_same_run(tmp_path / "1", tmp_path / "2")
+
+
+def test_a_changed_config_is_refused(store, finished_run):
+    with pytest.raises(Exception, match=r"client\.learning_rate"):
+        train_task.run(tiny_config(store, "client.learning_rate=0.1"), finished_run)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["train.algorithm=fedsgd", "server.learning_rate=0.5"],
+        ["server.optimizer=adam", "server.learning_rate=0.01"],
+        ["train.over_selection=1.4", "train.dropout_rate=0.2", "train.min_separation_rounds=2"],
+        ["aggregation.client_weighting=uniform", "client.epochs=2", "client.momentum=0.5"],
+        ["aggregation.client_weighting=examples", "client.bucket_by_length=true"],
+        ["model.name=gru"],
+        ["model.name=lstm2"],
+    ],
+    ids=["fedsgd", "adam", "dropouts", "uniform", "examples", "gru", "lstm2"],
+)
+def test_options_train(store, tmp_path, overrides):
+    row = train_task.run(tiny_config(store, "train.rounds=2", *overrides), tmp_path / "run")
+    assert np.isfinite(row["evaluation/perplexity"])
+    assert row["rejected"] == 0
+
+
+def test_evaluate_reports_people_never_trained_on(finished_run, capsys):
+    result = evaluate_task.run(finished_run, "held_out")
+    assert result["num_clients"] == len(result["clients"]) > 1
+    metric = result["metrics"]["recall_at_3_no_eos"]
+    assert metric["low"] <= metric["value"] <= metric["high"]
+    hits = sum(row["hits_at_3"] for row in result["clients"])
+    words = sum(row["tokens"] - row["eos_tokens"] for row in result["clients"])
+    assert metric["value"] == pytest.approx(hits / words)
+    assert json.loads((finished_run / "evaluation_held_out.json").read_text()) == result
+    assert "top-3 recall" in capsys.readouterr().out
+
+
+def test_evaluate_refuses_a_store_with_another_vocabulary(finished_run, tmp_path):
+    other = tmp_path / "other"
+    prepare_task.run(tiny_config(other, "data.seed=9").data, other)
+    with pytest.raises(Exception, match="another vocabulary"):
+        evaluate_task.run(finished_run, "held_out", store_path=str(other))
+
+
+def test_kill_9_and_again_is_bit_identical(store, finished_run, tmp_path):
+    """The small version of `benchmarks/kill_test.py`."""
+    run = tmp_path / "killed"
+    command = [sys.executable, "-m", "tasks", "train", "--config=configs/demo.toml"]
+    command += [f"--set={override}" for override in [*TINY, f"data.store={store}"]]
+    command.append(f"--workdir={run}")
+    log = (tmp_path / "log").open("wb")
+    for rounds in (1, 2):
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + 120
+        rows = run / "metrics.jsonl"
+        while process.poll() is None and time.monotonic() < deadline:
+            if rows.exists() and len(rows.read_bytes().splitlines()) >= rounds:
+                break
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(command, stdout=log, stderr=log, check=True)
+    assert_same_run(finished_run, run)
+
+
+def test_missing_workdir_is_a_usage_error(capsys):
+    assert cli.launch(train_task, ["--config=configs/demo.toml"]) == cli.USAGE
+    assert "--workdir" in capsys.readouterr().err
+
+
+def test_missing_store_is_one_line(tmp_path, capsys):
+    arguments = [f"--workdir={tmp_path / 'run'}", f"--store={tmp_path / 'nowhere'}"]
+    assert cli.launch(train_task, arguments) == cli.BAD_INPUT
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not pathlib.Path(tmp_path / "run").exists()

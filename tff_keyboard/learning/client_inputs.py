@@ -1,0 +1,122 @@
+"""What clients train and are evaluated on: datasets as pure functions of (seed, round)."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tff_keyboard.config import RunConfig
+from tff_keyboard.config.train_config import EvaluationConfig
+from tff_keyboard.data import batches
+from tff_keyboard.data.client_store import ClientStore
+from tff_keyboard.data.cohorts import CohortSampler
+from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.models import build_model
+
+BYTES_PER_PARAMETER = 4  # float32, as it is sent when nothing compresses it
+
+# Keeps the seeds of evaluation apart from those of rounds, which are >= 1.
+_EVALUATION_ROUND = 0
+
+
+class CohortInputs:
+    """The train cohorts of a run.
+
+    Args:
+      config: Of the run; cohorts and data order depend on `train.seed` and the round alone.
+      store: Whose population "train" is drawn from.
+
+    Raises:
+      ValueError: The population is too small for the cohort and its minimum separation.
+    """
+
+    def __init__(self, config: RunConfig, store: ClientStore):
+        self._config = config
+        self._store = store
+        self._client_ids = store.client_ids("train")
+        self._sampler = CohortSampler(
+            len(self._client_ids),
+            config.train.clients_per_round,
+            config.train.seed,
+            over_selection=config.train.over_selection,
+            dropout_rate=config.train.dropout_rate,
+            min_separation_rounds=config.train.min_separation_rounds,
+        )
+        model = build_model(
+            config.model.name,
+            vocabulary_size=len(store.vocabulary),
+            seed=config.train.seed,
+            **config.model.options(),
+        )
+        parameters = sum(int(v.shape.num_elements()) for v in model.trainable_variables)
+        self._model_bytes = parameters * BYTES_PER_PARAMETER
+
+    def round_input(self, round_num: int) -> tuple[list[tf.data.Dataset], dict[str, Any]]:
+        """`(datasets, facts)` of a round >= 1: one dataset for each client that reports.
+
+        Facts: clients selected, dropped and reporting; messages and tokens trained on, over all
+        epochs; bytes of the model sent down to the selected and up from the reporting; a digest of
+        the cohort's client ids.
+        """
+        config = self._config
+        cohort = self._sampler.cohort(round_num)
+        datasets, examples, tokens = [], 0, 0
+        for index in cohort.reporting:
+            client = batches.client_batches(
+                self._store.examples("train", self._client_ids[index]),
+                batch_size=config.client.batch_size,
+                max_length=config.data.max_length,
+                max_examples=config.client.max_examples,
+                epochs=config.client.epochs,
+                seed=(config.train.seed, round_num, int(index)),
+                bucket_by_length=config.client.bucket_by_length,
+            )
+            examples += sum(len(batch) for batch in client)
+            tokens += sum(int(np.count_nonzero(batch[:, 1:] != PAD)) for batch in client)
+            datasets.append(batches.batches_dataset(client))
+        names = "\n".join(self._client_ids[index] for index in cohort.reporting)
+        facts = {
+            "clients_selected": len(cohort.selected),
+            "clients_dropped": len(cohort.dropped),
+            "clients": len(cohort.reporting),
+            "examples": examples,
+            "tokens": tokens,
+            "bytes_down": len(cohort.selected) * self._model_bytes,
+            "bytes_up": len(cohort.reporting) * self._model_bytes,
+            "cohort": hashlib.sha256(names.encode()).hexdigest()[:16],
+        }
+        return datasets, facts
+
+
+def evaluation_clients(
+    store: ClientStore, population: str, config: EvaluationConfig, *, seed: int = 0
+) -> list[str]:
+    """Ids of the clients of an evaluation: all, or `evaluation.clients` drawn by seed."""
+    client_ids = store.client_ids(population)
+    if not config.clients or config.clients >= len(client_ids):
+        return client_ids
+    chosen = np.random.default_rng([seed, _EVALUATION_ROUND]).permutation(len(client_ids))
+    return [client_ids[index] for index in sorted(chosen[: config.clients])]
+
+
+def evaluation_datasets(
+    store: ClientStore,
+    population: str,
+    config: EvaluationConfig,
+    *,
+    max_length: int,
+    seed: int = 0,
+) -> list[tf.data.Dataset]:
+    """One dataset for each of `evaluation_clients`, the same at every call."""
+    datasets = []
+    for client_id in evaluation_clients(store, population, config, seed=seed):
+        batch_list = batches.evaluation_batches(
+            store.examples(population, client_id),
+            batch_size=config.batch_size,
+            max_length=max_length,
+            max_examples=config.max_examples,
+            seed=(seed,),
+        )
+        datasets.append(batches.batches_dataset(batch_list))
+    return datasets
