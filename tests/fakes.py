@@ -17,6 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tff_keyboard import quiet
+from tff_keyboard.program import errors
+
 NUM_FEATURES = 3
 
 
@@ -65,7 +68,74 @@ def numpy_cohort(round_num: int):
 
 
 def tiny_process():
-    """Weighted FedAvg with server momentum of a linear model: a real TFF learning process."""
+    """FedAvg with server momentum of a linear model, in few lines: a real TFF learning process."""
+    import tensorflow as tf
+    import tensorflow_federated as tff
+
+    weights_type = tff.TensorType(np.float32, [NUM_FEATURES, 1])
+    element_type = collections.OrderedDict(
+        x=tff.TensorType(np.float32, [None, NUM_FEATURES]), y=tff.TensorType(np.float32, [None, 1])
+    )
+    data_type = tff.SequenceType(element_type)
+    state_type = collections.OrderedDict(weights=weights_type, velocity=weights_type)
+
+    @tff.tensorflow.computation
+    def initial_state():
+        zeros = tf.zeros([NUM_FEATURES, 1])
+        return collections.OrderedDict(weights=zeros, velocity=zeros)
+
+    @tff.tensorflow.computation(weights_type, data_type)
+    def train_client(weights, dataset):
+        def step(carry, batch):
+            current, loss, count = carry
+            error = batch["x"] @ current - batch["y"]
+            gradient = tf.transpose(batch["x"]) @ error
+            examples = tf.cast(tf.shape(error)[0], tf.float32)
+            return current - 0.05 * gradient, loss + tf.reduce_sum(error**2), count + examples
+
+        trained, loss, count = dataset.reduce((weights, 0.0, 0.0), step)
+        return collections.OrderedDict(delta=trained - weights, loss=loss, count=count)
+
+    @tff.tensorflow.computation(state_type, weights_type)
+    def update_server(state, delta):
+        velocity = 0.9 * state["velocity"] + delta
+        return collections.OrderedDict(weights=state["weights"] + velocity, velocity=velocity)
+
+    @tff.federated_computation
+    def initialize_fn():
+        return tff.federated_eval(initial_state, tff.SERVER)
+
+    @tff.federated_computation(
+        tff.FederatedType(state_type, tff.SERVER), tff.FederatedType(data_type, tff.CLIENTS)
+    )
+    def next_fn(state, datasets):
+        weights = tff.federated_broadcast(state["weights"])
+        trained = tff.federated_map(train_client, (weights, datasets))
+        delta = tff.federated_mean(trained["delta"], trained["count"])
+        metrics = tff.federated_zip(
+            collections.OrderedDict(
+                loss=tff.federated_sum(trained["loss"]),
+                examples=tff.federated_sum(trained["count"]),
+            )
+        )
+        new_state = tff.federated_map(update_server, (state, delta))
+        return tff.learning.templates.LearningProcessOutput(new_state, metrics)
+
+    @tff.tensorflow.computation(state_type)
+    def get_model_weights(state):
+        return state["weights"]
+
+    @tff.tensorflow.computation(state_type, weights_type)
+    def set_model_weights(state, weights):
+        return collections.OrderedDict(weights=weights, velocity=state["velocity"])
+
+    return tff.learning.templates.LearningProcess(
+        initialize_fn, next_fn, get_model_weights, set_model_weights
+    )
+
+
+def federated_averaging():
+    """TFF's own weighted FedAvg of the same model, as long to build as a real one."""
     import tensorflow as tf
     import tensorflow_federated as tff
 
@@ -74,14 +144,14 @@ def tiny_process():
     )
 
     def model_fn():
-        keras_model = tf.keras.Sequential(
-            [
-                tf.keras.layers.InputLayer([NUM_FEATURES]),
-                tf.keras.layers.Dense(1, kernel_initializer="zeros"),
-            ]
-        )
+        layers = [
+            tf.keras.layers.InputLayer([NUM_FEATURES]),
+            tf.keras.layers.Dense(1, kernel_initializer="zeros"),
+        ]
         return tff.learning.models.from_keras_model(
-            keras_model, loss=tf.keras.losses.MeanSquaredError(), input_spec=element_spec
+            tf.keras.Sequential(layers),
+            loss=tf.keras.losses.MeanSquaredError(),
+            input_spec=element_spec,
         )
 
     return tff.learning.algorithms.build_weighted_fed_avg(
@@ -142,7 +212,7 @@ def train_tiny(directory: pathlib.Path, rounds: int, seconds_per_round: float = 
         return tiny_cohort(round_num)
 
     def evaluate(round_num, weights):
-        return {"distance": float(np.abs(weights.trainable[0]).sum())}
+        return {"distance": float(np.abs(weights).sum())}
 
     with (
         run_directory.RunDirectory.create(
@@ -179,9 +249,7 @@ def train_tiny_under_kills(
     TFF is imported once, here, and each child is a fork made before TFF computes anything.
     Prints a JSON line: the rounds on disk at each kill.
     """
-    import tensorflow_federated  # noqa: F401
-
-    from tff_keyboard.program import execution, release  # noqa: F401
+    from tff_keyboard.program import training_loop  # noqa: F401
 
     generator = random.Random(seed)
     rounds_at_kill = []
@@ -219,12 +287,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds-per-round", type=float, default=0.0)
     flags = parser.parse_args()
+    quiet.import_tensorflow_federated()
     if flags.kills:
         train_tiny_under_kills(
             flags.directory, flags.rounds, flags.kills, flags.seed, flags.seconds_per_round
         )
-    else:
+        return
+    try:
         train_tiny(flags.directory, flags.rounds, flags.seconds_per_round)
+    except errors.TrainingInterrupted as interrupted:
+        print(interrupted, file=sys.stderr)
+        sys.exit(interrupted.exit_code)
 
 
 if __name__ == "__main__":

@@ -124,9 +124,14 @@ class _ComputedRound(NamedTuple):
     row: release.Row
 
 
-def run_training(**arguments) -> TrainingResult:
-    """Runs a `TrainingLoop` of these arguments to its end."""
-    return asyncio.run(TrainingLoop(**arguments).run())
+def run_training(
+    process: tff.learning.templates.LearningProcess,
+    cohort_source: read_ahead.CohortSource,
+    **options: Any,
+) -> TrainingResult:
+    """Runs a `TrainingLoop` with these attributes to its end."""
+    loop = TrainingLoop(process=process, cohort_source=cohort_source, **options)
+    return asyncio.run(loop.run())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -374,7 +379,9 @@ class _Clock:
     def seconds(self) -> dict[str, float | None]:
         total = {"round_seconds": time.perf_counter() - self._start}
         measured = self._seconds | total
-        return {name: measured.get(name) for name in TIMING_COLUMNS}
+        return {
+            name: round(measured[name], 6) if name in measured else None for name in TIMING_COLUMNS
+        }
 
 
 def _add(row: dict[str, release.Value], more: Mapping[str, release.Value]) -> None:
