@@ -1,0 +1,253 @@
+"""Private means: exact without noise, the right noise with it, the same bits after a resume."""
+
+import collections
+import functools
+
+import dp_accounting
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.aggregation.adaptive_clip import clip_with_norm, delta_noise_multiplier
+from tff_keyboard.aggregation.private_mean import MECHANISMS, PrivateMeanFactory
+
+SIZE = 1500
+VALUE_TYPE = tff.to_type([tff.TensorType(np.float32, [SIZE]), tff.TensorType(np.float32, [2])])
+CLIENTS = 5
+TREES = {"restart_rounds": 3}
+
+
+def clients(seed=0, count=CLIENTS, scale=1.0):
+    rng = np.random.default_rng(seed)
+    return [
+        [
+            (scale * (k + 1) * rng.normal(size=SIZE) / np.sqrt(SIZE)).astype(np.float32),
+            np.zeros(2, np.float32),
+        ]
+        for k in range(count)
+    ]
+
+
+@functools.cache
+def process(mechanism, noise=0.0, seed=1, clip_norm=2.5, **options):
+    factory = PrivateMeanFactory(
+        mechanism,
+        clip_norm=clip_norm,
+        noise_multiplier=noise,
+        clients_per_round=CLIENTS,
+        seed=seed,
+        **({"clipped_count_noise": 0.4} | options),
+    )
+    return factory.create(VALUE_TYPE)
+
+
+def run(aggregation, rounds, values=None, state=None):
+    state = aggregation.initialize() if state is None else state
+    outputs = []
+    for _ in range(rounds):
+        outputs.append(aggregation.next(state, clients() if values is None else values))
+        state = outputs[-1].state
+    return outputs
+
+
+def numpy_clipped_sum(values, clip_norm):
+    total = np.zeros(SIZE)
+    for value in values:
+        delta = np.asarray(value[0], np.float64)
+        total += delta * min(1, clip_norm / np.linalg.norm(delta))
+    return total
+
+
+def clip_norms(outputs):
+    return [float(o.measurements["dp_query_metrics"]["clip_norm"]) for o in outputs]
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "tree"])
+def test_without_noise_it_is_the_clipped_mean(mechanism):
+    for output in run(process(mechanism), 2):
+        np.testing.assert_allclose(
+            output.result[0], numpy_clipped_sum(clients(), 2.5) / CLIENTS, atol=1e-5
+        )
+
+
+def test_missing_clients_do_not_change_the_denominator():
+    output = process("gaussian").next(process("gaussian").initialize(), clients()[:2])
+    expected = numpy_clipped_sum(clients()[:2], 2.5) / CLIENTS
+    np.testing.assert_allclose(output.result[0], expected, atol=1e-5)
+    nobody = process("gaussian").next(process("gaussian").initialize(), [])
+    assert not np.any(nobody.result[0])
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian_adaptive", "tree_adaptive"])
+def test_the_clip_norm_follows_the_quantile(mechanism):
+    options = TREES if mechanism == "tree_adaptive" else {}
+    norms = [np.linalg.norm(v[0]) for v in clients()]
+    outputs = run(process(mechanism, **options), 7)
+    bound, tree_bound, expected = 2.5, 2.5, []
+    for round_num in range(1, 8):
+        expected.append(tree_bound if mechanism == "tree_adaptive" else bound)
+        unclipped = np.mean([norm <= bound for norm in norms])
+        bound *= np.exp(-0.2 * (unclipped - 0.5))
+        if round_num % 3 == 0:
+            tree_bound = bound
+    np.testing.assert_allclose(clip_norms(outputs), expected, rtol=1e-5)
+    last = outputs[-1].result[0]
+    np.testing.assert_allclose(
+        last, numpy_clipped_sum(clients(), expected[-1]) / CLIENTS, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "gaussian_adaptive"])
+def test_noise_has_the_right_standard_deviation(mechanism):
+    noise = 1.5
+    delta_noise = noise
+    if mechanism == "gaussian_adaptive":
+        delta_noise = delta_noise_multiplier(noise, 0.4 * CLIENTS)
+        assert delta_noise == pytest.approx((1.5**-2 - 4.0**-2) ** -0.5)
+    for output in run(process(mechanism, noise), 2):
+        bound = clip_norms([output])[0]
+        residual = np.asarray(output.result[0]) * CLIENTS - numpy_clipped_sum(clients(), bound)
+        # 1,500 draws: a standard error of 1.8 %.
+        assert np.std(residual) == pytest.approx(delta_noise * bound, rel=0.08)
+        assert np.std(residual) == pytest.approx(
+            output.measurements["dp_query_metrics"]["noise_stddev"], rel=0.08
+        )
+
+
+def test_tree_noise_of_running_sums_grows_as_honakers():
+    """After t = 2^d rounds one node covers all: variance sigma^2 / (2 - 2^-d), Honaker 2015."""
+    outputs = run(process("tree", 1.0), 4)
+    running = np.zeros(SIZE)
+    for round_num, output in enumerate(outputs, start=1):
+        running += np.asarray(output.result[0], np.float64) * CLIENTS
+        noise = running - round_num * numpy_clipped_sum(clients(), 2.5)
+        variance = {1: 1, 2: 1 / 1.5, 3: 1 / 1.5 + 1, 4: 1 / 1.75}[round_num]
+        assert np.std(noise) == pytest.approx(2.5 * np.sqrt(variance), rel=0.08)
+
+
+def test_a_restart_begins_a_fresh_tree():
+    """After a restart the running sum keeps the old noise and starts to add new."""
+    outputs = run(process("tree", 1.0, restart_rounds=2), 3)
+    noises = [
+        np.asarray(o.result[0], np.float64) * CLIENTS - numpy_clipped_sum(clients(), 2.5)
+        for o in outputs
+    ]
+    assert np.std(noises[2]) == pytest.approx(2.5, rel=0.08)  # a leaf of its own, not a difference
+    for earlier in noises[:2]:
+        assert abs(np.corrcoef(earlier, noises[2])[0, 1]) < 0.12
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_resumed_run_repeats_the_bits(mechanism):
+    options = TREES if mechanism.startswith("tree") else {}
+    aggregation = process(mechanism, 1.0, **options)
+    straight = run(aggregation, 5)
+    checkpoint = straight[1].state
+    restored = tf.nest.map_structure(lambda x: np.array(x), checkpoint)
+    resumed = run(aggregation, 3, state=restored)
+    for one, other in zip(straight[2:], resumed, strict=True):
+        np.testing.assert_array_equal(one.result[0], other.result[0])
+        assert clip_norms([one]) == clip_norms([other])
+    rebuilt = PrivateMeanFactory(
+        mechanism,
+        clip_norm=2.5,
+        noise_multiplier=1.0,
+        clients_per_round=CLIENTS,
+        seed=1,
+        clipped_count_noise=0.4,
+        **options,
+    ).create(VALUE_TYPE)
+    np.testing.assert_array_equal(run(rebuilt, 1)[0].result[0], straight[0].result[0])
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "tree"])
+def test_noise_differs_by_seed_round_and_tensor(mechanism):
+    one, two = run(process(mechanism, 1.0), 2)
+    other = run(process(mechanism, 1.0, seed=2), 1)[0]
+    mean = numpy_clipped_sum(clients(), 2.5) / CLIENTS
+    noises = [np.asarray(o.result[0], np.float64) - mean for o in (one, two, other)]
+    correlations = np.corrcoef(noises)
+    # Rounds of one tree are correlated by design: -0.5 at most between neighbours.
+    assert abs(correlations[0, 2]) < 0.12
+    assert not np.allclose(noises[0][:2], np.asarray(one.result[1]))
+    if mechanism == "gaussian":
+        assert abs(correlations[0, 1]) < 0.12
+
+
+def test_events_tell_the_whole_mechanism():
+    extract = tff.aggregators.differential_privacy.extract_dp_event_from_state
+    state = run(process("gaussian_adaptive", 1.5), 1)[0].state
+    assert extract(state) == dp_accounting.GaussianDpEvent(1.5)
+    tree = run(process("tree", 1.0), 1)[0].state
+    assert extract(tree) == dp_accounting.UnsupportedDpEvent()
+
+
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e10, 1e30])
+def test_clipping_never_leaves_the_ball(size):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        record = [tf.constant(size * rng.normal(size=(40, 3)), tf.float32), tf.constant([size])]
+        clipped, norm = clip_with_norm(record, tf.constant(0.3))
+        flat = np.concatenate([np.ravel(np.asarray(x, np.float64)) for x in clipped])
+        assert np.linalg.norm(flat) <= np.float64(np.float32(0.3))
+        if norm > 0.3:
+            assert np.linalg.norm(flat) == pytest.approx(0.3, rel=1e-5)
+
+
+def test_huge_deltas_do_not_overflow():
+    values = clients(scale=1e25)
+    output = run(process("gaussian"), 1, values)[0]
+    np.testing.assert_allclose(
+        output.result[0], numpy_clipped_sum(values, 2.5) / CLIENTS, rtol=1e-4, atol=1e-6
+    )
+
+
+def test_secure_or_encoded_sums_fit_inside():
+    seen = []
+
+    class Recording(tff.aggregators.UnweightedAggregationFactory):
+        def create(self, value_type):
+            seen.append(value_type)
+            return tff.aggregators.SumFactory().create(value_type)
+
+    PrivateMeanFactory(
+        "gaussian",
+        clip_norm=1.0,
+        noise_multiplier=1.0,
+        clients_per_round=4,
+        seed=0,
+        record_aggregation=Recording(),
+    ).create(VALUE_TYPE)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"mechanism": "laplace"}, "`mechanism` must be one of"),
+        ({"clip_norm": 0.0}, "`clip_norm` must be > 0"),
+        ({"noise_multiplier": -1.0}, "`noise_multiplier` must be >= 0"),
+        ({"clients_per_round": 0}, "`clients_per_round` must be >= 1"),
+        ({"seed": -1}, "`seed` must be >= 0"),
+        ({"mechanism": "tree_adaptive"}, "`restart_rounds` must be >= 1"),
+        (
+            {"mechanism": "gaussian_adaptive", "noise_multiplier": 1.0},
+            "`aggregation.clipped_count_noise`",
+        ),
+    ],
+)
+def test_wrong_arguments_are_named(changes, words):
+    arguments = collections.ChainMap(
+        changes,
+        {
+            "mechanism": "gaussian",
+            "clip_norm": 1.0,
+            "noise_multiplier": 0.5,
+            "clients_per_round": 10,
+            "seed": 0,
+        },
+    )
+    arguments = dict(arguments)
+    with pytest.raises(ValueError, match=words):
+        PrivateMeanFactory(arguments.pop("mechanism"), **arguments)
