@@ -1,0 +1,303 @@
+"""From a trained model to the files a phone takes, checked before they appear.
+
+    load -> quantise -> write aside -> verify the bytes -> parity in the interpreter -> rename
+
+Nothing appears under the final names unless every check passed.
+"""
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tff_keyboard.data.errors import DataError
+from tff_keyboard.data.vocabulary import BOS, Vocabulary
+from tff_keyboard.models import NextWordModel
+from tff_keyboard.models.saved_model import SavedModelError, load_model
+from tff_keyboard.privacy import statement
+from tflite_export import (
+    associated_files,
+    converter,
+    inspection,
+    manifest,
+    parity,
+    quantization,
+    row_scaled,
+    signatures,
+    staging,
+    vocabulary_file,
+)
+from tflite_export.cifg_weights import CifgWeights
+from tflite_export.errors import CheckFailed, ExportError
+from tflite_export.parity import Texts
+from tflite_export.runtime import KeyboardPredictor
+
+QUANTIZATIONS = ("int8", "int8-rows", "int4-rows", "float16", "none")
+
+# Of the files a phone gets, without a packed vocabulary. Goal of the project at V = 10,000.
+MAX_BYTES = {"int8": 1_450_000, "int8-rows": 1_450_000, "int4-rows": 1_000_000}
+MAX_TRAINABLE_BYTES = 1_500_000
+
+NO_PRIVACY_CLAIM = "none: trained without differential privacy"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """How to export.
+
+    Attributes:
+      quantization: One of `QUANTIZATIONS`.
+      top_k: Words that `predict` and `step` return, >= 1.
+      max_bytes: Limit of the model file; 0 takes `MAX_BYTES`, which knows none for float files.
+      trainable: Whether the file can go on training on the device (float32 in memory).
+      pack: Whether vocabulary and manifest go into the model file as associated files.
+      allow_loss: Whether a failed parity gate is reported and forgiven.
+    """
+
+    quantization: str = "int8-rows"
+    top_k: int = 3
+    max_bytes: int = 0
+    trainable: bool = False
+    pack: bool = False
+    allow_loss: bool = False
+
+    def __post_init__(self):
+        if self.quantization not in QUANTIZATIONS:
+            raise ExportError(
+                f"`quantize` must be one of {', '.join(QUANTIZATIONS)}, got {self.quantization!r}."
+            )
+        if self.top_k < 1:
+            raise ExportError(f"`top_k` must be >= 1, got {self.top_k}.")
+        if self.max_bytes < 0:
+            raise ExportError(f"`max_bytes` must be >= 0, got {self.max_bytes}.")
+
+    @property
+    def byte_limit(self) -> int | None:
+        default = MAX_TRAINABLE_BYTES if self.trainable else MAX_BYTES.get(self.quantization)
+        return self.max_bytes or default
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportResult:
+    """What was written.
+
+    Attributes:
+      paths: The files.
+      report: What the model file holds.
+      parity: None if no text was given.
+      vocabulary_bytes: Of the vocabulary file.
+      model_bytes: Of the model file, with what is packed into it.
+      forgiven: The failure of the parity gate that `allow_loss` forgave.
+    """
+
+    paths: manifest.ExportPaths
+    report: inspection.FileReport
+    parity: parity.ParityReport | None
+    vocabulary_bytes: int
+    model_bytes: int
+    forgiven: str | None
+
+
+def load_run(run_dir: pathlib.Path) -> tuple[NextWordModel, Vocabulary]:
+    """The model of a run directory.
+
+    Raises:
+      ExportError: There is none, or it is damaged.
+    """
+    try:
+        return load_model(run_dir)
+    except (SavedModelError, DataError) as error:
+        raise ExportError(str(error)) from None
+
+
+def export(
+    run_dir: pathlib.Path,
+    out: pathlib.Path,
+    options: ExportOptions,
+    *,
+    held_out: Texts | None = None,
+    calibration: Texts | None = None,
+) -> ExportResult:
+    """Exports the model of a run.
+
+    Args:
+      run_dir: A run directory, or a saved model.
+      out: The model file, `.tflite`; vocabulary and manifest get its name with other endings.
+      options: How.
+      held_out: Text for the parity gate; without it there is no gate, and the manifest says so.
+      calibration: Text that int4 rounding is fitted to; "int4-rows" needs it.
+
+    Raises:
+      ExportError: The run cannot be read or exported, or `out` is no name for a model file.
+      CheckFailed: The written file broke a promise; nothing was published.
+      OSError: The disk is full, or `out` may not be written.
+    """
+    if out.suffix != ".tflite":
+        raise ExportError(f"`out` must end in .tflite, got '{out.name}'.")
+    if out.is_dir():
+        raise ExportError(f"{out} is a directory. Give the name of a file.")
+    model, vocabulary = load_run(run_dir)
+    weights = CifgWeights.from_model(model)
+    if options.top_k > len(vocabulary) - len(manifest.SPECIAL_IDS):
+        raise ExportError(
+            f"`top_k` must be at most the {len(vocabulary) - 4} words of the vocabulary, "
+            f"got {options.top_k}."
+        )
+    rows = vocabulary_file.sorted_rows(vocabulary)
+    weights = dataclasses.replace(weights, embedding=weights.embedding[rows])
+    data = _model_bytes(weights, options, model, vocabulary, calibration)
+    vocabulary_data = vocabulary_file.encode(vocabulary_file.sorted_vocabulary(vocabulary))
+
+    with staging.staging_directory(out) as directory:
+        staged = manifest.ExportPaths(directory / out.name)
+        staging.write_durably(staged.model, data)
+        written = staged.model.read_bytes()
+        report = _verified(written, weights, options)
+        content = _manifest(run_dir, options, weights, vocabulary, written, vocabulary_data)
+        staging.write_durably(staged.vocabulary, vocabulary_data)
+        staging.write_durably(staged.manifest, manifest.to_bytes(content))
+
+        comparison, forgiven = None, None
+        if held_out is not None:
+            predictor = KeyboardPredictor(staged.model, vocabulary)
+            comparison = parity.compare(model, vocabulary, predictor, held_out)
+            forgiven = _gate(comparison, options)
+            content["parity"] = dataclasses.asdict(comparison) | {"forgiven": forgiven}
+            staging.write_durably(staged.manifest, manifest.to_bytes(content))
+        finished = [staged.model, staged.vocabulary, staged.manifest]
+        if options.pack:
+            packed = associated_files.append(
+                written,
+                {
+                    manifest.PACKED_VOCABULARY: vocabulary_data,
+                    manifest.PACKED_MANIFEST: manifest.to_bytes(content),
+                },
+            )
+            staging.write_durably(staged.model, packed)
+            finished = [staged.model]
+        model_bytes = staged.model.stat().st_size
+        staging.publish(finished, out.parent)
+        paths = manifest.ExportPaths(out)
+        if options.pack:
+            # Files of an earlier export would be read before those packed in.
+            paths.manifest.unlink(missing_ok=True)
+            paths.vocabulary.unlink(missing_ok=True)
+    return ExportResult(paths, report, comparison, len(vocabulary_data), model_bytes, forgiven)
+
+
+def _model_bytes(
+    weights: CifgWeights,
+    options: ExportOptions,
+    model: NextWordModel,
+    vocabulary: Vocabulary,
+    calibration: Texts | None,
+) -> bytes:
+    if options.quantization == "int8-rows":
+        table = quantization.quantize_rows(weights.embedding)
+        return row_scaled.build(weights, table, top_k=options.top_k)
+    if options.quantization == "int4-rows":
+        if calibration is None:
+            raise ExportError(
+                "`quantize` = 'int4-rows' needs text that the rounding is fitted to. Give --store "
+                "or --calibration_text."
+            )
+        covariance = hidden_covariance(model, vocabulary, calibration)
+        table = quantization.quantize_rows_int4(weights.embedding, covariance)
+        return row_scaled.build(weights, table, top_k=options.top_k)
+    return converter.convert(weights, options.quantization, top_k=options.top_k)
+
+
+def hidden_covariance(model: NextWordModel, vocabulary: Vocabulary, texts: Texts) -> np.ndarray:
+    """[dim, dim]: sum of h^T h over every position of the text."""
+    total: Any = 0.0
+    hidden_of = tf.function(model.hidden, input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    for messages in texts.values():
+        for words in messages:
+            ids = np.array([[BOS, *vocabulary.encode(words[: parity.MAX_MESSAGE_WORDS])]], np.int32)
+            hidden = hidden_of(ids).numpy()[0].astype(np.float64)
+            total = total + hidden.T @ hidden
+    return total
+
+
+def _verified(
+    written: bytes, weights: CifgWeights, options: ExportOptions
+) -> inspection.FileReport:
+    names = signatures.INFERENCE_SIGNATURES
+    if options.trainable:
+        names += signatures.TRAINING_SIGNATURES
+    return inspection.verify(
+        written,
+        max_bytes=options.byte_limit,
+        signatures=names,
+        table_shape=(weights.vocabulary_size, weights.dim),
+    )
+
+
+def _gate(comparison: parity.ParityReport, options: ExportOptions) -> str | None:
+    try:
+        comparison.check(parity.TOLERANCES[options.quantization])
+    except CheckFailed as error:
+        if not options.allow_loss:
+            raise CheckFailed(f"{error}\n{comparison.table()}") from None
+        return str(error)
+    return None
+
+
+def _manifest(
+    run_dir: pathlib.Path,
+    options: ExportOptions,
+    weights: CifgWeights,
+    vocabulary: Vocabulary,
+    model_data: bytes,
+    vocabulary_data: bytes,
+) -> dict[str, Any]:
+    return {
+        "format": manifest.FORMAT,
+        "special_ids": manifest.SPECIAL_IDS,
+        "model": {
+            "name": "cifg",
+            "quantization": options.quantization,
+            "trainable": options.trainable,
+            "top_k": options.top_k,
+            "state_sizes": {"c": weights.units, "h": weights.dim},
+            "bytes": len(model_data),
+            "sha256": manifest.sha256(model_data),
+        },
+        "vocabulary": {
+            "size": len(vocabulary),
+            "rules": dataclasses.asdict(vocabulary.rules),
+            "order": "special ids, then words by code points",
+            "run_fingerprint": vocabulary.fingerprint,
+            "bytes": len(vocabulary_data),
+            "sha256": manifest.sha256(vocabulary_data),
+        },
+        "run": _run_facts(run_dir),
+        "privacy": _privacy(run_dir),
+        "parity": None,
+    }
+
+
+def _run_facts(run_dir: pathlib.Path) -> dict[str, Any]:
+    """Hashes of what the run recorded, and its results on held-out people where it has them."""
+    facts: dict[str, Any] = {"name": run_dir.resolve().name, "sha256": {}}
+    for name in ("config.toml", "data_card.json", "model/weights.npz", "weights.npz"):
+        path = run_dir / name
+        if path.is_file():
+            facts["sha256"][name] = manifest.sha256(path.read_bytes())
+    evaluation = run_dir / "evaluation_held_out.json"
+    if evaluation.is_file():
+        try:
+            facts["metrics"] = json.loads(evaluation.read_text(encoding="utf-8"))["metrics"]
+        except (ValueError, KeyError, TypeError):
+            raise ExportError(
+                f"{evaluation}: not the result of an evaluation. Evaluate the run again."
+            ) from None
+    return facts
+
+
+def _privacy(run_dir: pathlib.Path) -> str:
+    ledger = run_dir / "privacy_ledger.jsonl"
+    return statement.privacy_statement(ledger) if ledger.is_file() else NO_PRIVACY_CLAIM

@@ -1,0 +1,79 @@
+"""Opens a `.tflite` file in whichever runtime is installed: LiteRT, else TensorFlow."""
+
+import functools
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+from tflite_export.errors import ExportError
+
+RUNTIMES = ("litert", "tensorflow")
+
+
+def open_interpreter(
+    path: pathlib.Path, *, num_threads: int = 1, runtime: str | None = None
+) -> Any:
+    """An interpreter over a file, which stays mapped, not read.
+
+    Args:
+      path: The model.
+      num_threads: Threads inside one operator.
+      runtime: "litert" (package ai-edge-litert) or "tensorflow"; None takes the first installed.
+
+    Raises:
+      ExportError: No runtime is installed, or it refuses the file.
+    """
+    interpreter_class = _interpreter_class(runtime)
+    try:
+        return interpreter_class(model_path=str(path), num_threads=num_threads)
+    except (ValueError, RuntimeError) as error:
+        raise ExportError(
+            f"{path}: not a model the TFLite interpreter can open "
+            f"({_first_line(error)}). Export it again."
+        ) from None
+
+
+@functools.cache
+def installed_runtimes() -> tuple[str, ...]:
+    """The runtimes that can be imported, the preferred one first."""
+    installed = []
+    for name in RUNTIMES:
+        try:
+            _LOADERS[name]()
+        except ImportError:
+            continue
+        installed.append(name)
+    return tuple(installed)
+
+
+def _interpreter_class(runtime: str | None) -> Any:
+    names = (runtime,) if runtime else RUNTIMES
+    for name in names:
+        if name not in _LOADERS:
+            raise ExportError(f"`runtime` must be one of {RUNTIMES}, got {name!r}.")
+        try:
+            return _LOADERS[name]()
+        except ImportError:
+            continue
+    raise ExportError(
+        f"No TFLite runtime for {' or '.join(names)} is installed. Run: pip install ai-edge-litert"
+    )
+
+
+def _litert() -> Any:
+    from ai_edge_litert.interpreter import Interpreter
+
+    return Interpreter
+
+
+def _tensorflow() -> Any:
+    import tensorflow as tf
+
+    return tf.lite.Interpreter
+
+
+_LOADERS: dict[str, Callable[[], Any]] = {"litert": _litert, "tensorflow": _tensorflow}
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:120]

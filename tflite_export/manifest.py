@@ -1,0 +1,118 @@
+"""What an exported model says of itself, and how its three files are found and checked.
+
+    keyboard.tflite       the model
+    keyboard.vocabulary   its words (`vocabulary_file`)
+    keyboard.json         the manifest
+
+Or one file: vocabulary and manifest packed into the model (`associated_files`).
+"""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+from typing import Any
+
+from tff_keyboard.data.vocabulary import BOS, EOS, OOV, PAD, Vocabulary
+from tflite_export import associated_files, vocabulary_file
+from tflite_export.errors import ExportError
+
+FORMAT = "tff-keyboard export 1"
+SPECIAL_IDS = {"pad": PAD, "bos": BOS, "eos": EOS, "oov": OOV}
+
+PACKED_VOCABULARY = "keyboard.vocabulary"
+PACKED_MANIFEST = "keyboard.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportPaths:
+    """The files of one exported model, named after it."""
+
+    model: pathlib.Path
+
+    @property
+    def vocabulary(self) -> pathlib.Path:
+        return self.model.with_suffix(".vocabulary")
+
+    @property
+    def manifest(self) -> pathlib.Path:
+        return self.model.with_suffix(".json")
+
+
+def to_bytes(manifest: dict[str, Any]) -> bytes:
+    return (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def load_checked(model: pathlib.Path) -> tuple[dict[str, Any], Vocabulary]:
+    """Manifest and vocabulary of a model, once all parts are known to belong together.
+
+    Raises:
+      ExportError: A part is missing, damaged, or from another export.
+    """
+    paths = ExportPaths(model)
+    model_data = _read(paths.model)
+    packed = {} if paths.manifest.is_file() else associated_files.extract(model_data, paths.model)
+    if PACKED_MANIFEST in packed:
+        manifest = _parse(packed[PACKED_MANIFEST], paths.model)
+        vocabulary_data = packed.get(PACKED_VOCABULARY, b"")
+        vocabulary_name: pathlib.Path = paths.model
+    elif paths.manifest.is_file():
+        manifest = _parse(_read(paths.manifest), paths.manifest)
+        vocabulary_data = _read(paths.vocabulary)
+        vocabulary_name = paths.vocabulary
+    else:
+        raise ExportError(
+            f"{paths.manifest}: the manifest of the model is missing. Keep the three files of an "
+            "export together, or export again."
+        )
+    # A packed file goes on behind the model itself.
+    _check(model_data[: manifest["model"]["bytes"]], manifest["model"], paths.model)
+    _check(vocabulary_data, manifest["vocabulary"], vocabulary_name)
+    return manifest, vocabulary_file.decode(vocabulary_data, str(vocabulary_name))
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _read(path: pathlib.Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ExportError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+def _parse(data: bytes, path: pathlib.Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads(data)
+    except ValueError:
+        manifest = None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ExportError(f"{path}: not a manifest of format {FORMAT!r}. Export the model again.")
+    try:
+        complete = (
+            manifest["special_ids"] == SPECIAL_IDS
+            and isinstance(manifest["model"]["sha256"], str)
+            and isinstance(manifest["vocabulary"]["sha256"], str)
+            and all(
+                isinstance(size, int) and 0 < size < 1_000_000
+                for size in (
+                    manifest["model"]["state_sizes"]["c"],
+                    manifest["model"]["state_sizes"]["h"],
+                )
+            )
+            and isinstance(manifest["model"]["bytes"], int)
+        )
+    except (KeyError, TypeError):
+        complete = False
+    if not complete:
+        raise ExportError(f"{path}: a field of the manifest is missing or wrong. Export again.")
+    return manifest
+
+
+def _check(data: bytes, entry: dict[str, Any], path: pathlib.Path) -> None:
+    if sha256(data) != entry["sha256"]:
+        raise ExportError(
+            f"{path}: not the file its manifest describes: damaged, or from another export. "
+            "Keep the files of one export together, or export again."
+        )

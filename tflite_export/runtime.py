@@ -1,0 +1,263 @@
+"""The keyboard's side of an exported model: text in, suggestions out.
+
+Needs NumPy and a TFLite interpreter (`ai-edge-litert`, or TensorFlow's); never imports TensorFlow
+itself, so that it runs as it stands where only the interpreter fits. Text becomes tokens by the
+rules the model was trained with, which travel in the vocabulary file.
+"""
+
+import dataclasses
+import os
+import pathlib
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from tff_keyboard.data.text_python import PythonTokenizer
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, PAD, Vocabulary
+from tff_keyboard.metrics.predictor import Suggestion, best_words, context_ids
+from tff_keyboard.metrics.prefix_index import PrefixIndex
+from tflite_export import manifest as manifests
+from tflite_export import signatures
+from tflite_export.errors import ExportError
+from tflite_export.interpreters import open_interpreter
+
+# Only the end of a long text is read, from a multiple of this many characters on, so that a key
+# costs the same in a long letter as in a short message and the recurrent state can still be kept
+# from key to key. 500 to 1,000 characters are some 100 to 200 words; training messages have 20.
+WINDOW_CHARACTERS = 500
+
+_STATES_KEPT = 64  # positions the typist can delete back to without reading again; 3 KB each
+_FRAGMENT_END = "x"  # a letter that joins whatever word is being typed
+
+_OTHER_VOCABULARY = (
+    "`vocabulary` must hold the words and rules of the exported model. Take that of the run that "
+    "was exported."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Strip:
+    """What a keyboard shows after a key.
+
+    Attributes:
+      prefix: Normalised characters of the word being typed, "" between words.
+      suggestions: `(word, probability)`, best first.
+      latency_seconds: From the key to the suggestions.
+    """
+
+    prefix: str
+    suggestions: list[Suggestion]
+    latency_seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class _Position:
+    """The model after some ids: its state and its best words."""
+
+    c: np.ndarray  # [1, units]
+    h: np.ndarray  # [1, dim]
+    ids: np.ndarray  # [k], best first
+    probabilities: np.ndarray  # [k]
+
+    @property
+    def is_finite(self) -> bool:
+        return bool(np.isfinite(self.c).all() and np.isfinite(self.h).all())
+
+
+class KeyboardPredictor:
+    """Suggestions of an exported model, as a `Predictor` and for text as it is typed.
+
+    Keeps the states of the last context: going on costs one step a word, deleting none. Not
+    thread-safe: one instance a thread.
+
+    Args:
+      model_path: The `.tflite` file; its vocabulary and manifest lie beside it.
+      vocabulary: A vocabulary of the same words and rules, in whose ids `log_probabilities` then
+        speaks; the file's own, in sorted order, without it.
+      num_threads: Threads inside one operator.
+      runtime: "litert" or "tensorflow"; None takes the first that is installed.
+
+    Attributes:
+      vocabulary: As given, or the file's own.
+      manifest: The content of the manifest.
+
+    Raises:
+      ExportError: A file is missing, damaged or does not belong to the others.
+    """
+
+    def __init__(
+        self,
+        model_path: str | os.PathLike[str],
+        vocabulary: Vocabulary | None = None,
+        *,
+        num_threads: int = 1,
+        runtime: str | None = None,
+    ):
+        path = pathlib.Path(model_path)
+        self.manifest, self._words = manifests.load_checked(path)
+        self.vocabulary = vocabulary if vocabulary is not None else self._words
+        self._to_file = _rows_of(self.vocabulary, self._words)
+        self._index = PrefixIndex(self._words)
+        self._tokenizer = PythonTokenizer(self._words.rules)
+        self._interpreter = open_interpreter(path, num_threads=num_threads, runtime=runtime)
+        offered = self._interpreter.get_signature_list()
+        for name in (signatures.STEP, signatures.LOGITS):
+            if name not in offered:
+                raise ExportError(f"{path}: has no signature {name!r}. Export it again.")
+        self._step = self._interpreter.get_signature_runner(signatures.STEP)
+        self._logits = self._interpreter.get_signature_runner(signatures.LOGITS)
+        self._predict = (
+            self._interpreter.get_signature_runner(signatures.PREDICT)
+            if signatures.PREDICT in offered
+            else None
+        )
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets what was typed."""
+        self._ids: list[int] = []
+        self._positions: list[_Position | None] = []  # one for each id; None where not kept
+        self._scores: np.ndarray | None = None  # logits [V] after the last of `_ids`
+
+    def strip(self, text: str, k: int = 3) -> Strip:
+        """Suggestions for text as it stands in the input field, cursor at the end.
+
+        Args:
+          text: Any string, of any length; only its last 500 to 1,000 characters are read.
+          k: Suggestions wanted, >= 1.
+        """
+        start = time.perf_counter()
+        context, prefix = self.context_and_prefix(text)
+        suggestions = self.suggest(context, prefix, k)
+        return Strip(prefix, suggestions, time.perf_counter() - start)
+
+    def context_and_prefix(self, text: str) -> tuple[list[str], str]:
+        """The finished words of a text, and the normalised start of the unfinished one.
+
+        A word is unfinished if one more letter would still belong to it, so that letter is typed
+        and taken away again: what counts as a word stays with the tokeniser.
+        """
+        words = self._tokenizer.tokenize_one(_end_of(text) + _FRAGMENT_END)
+        return words[:-1], words[-1].removesuffix(_FRAGMENT_END)
+
+    def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
+        """See `Predictor.suggest`.
+
+        Raises:
+          ExportError: The model computes NaN; its weights are broken.
+        """
+        if k < 1:
+            raise ValueError(f"`k` must be >= 1, got {k}.")
+        position = self._read(context_ids(self._words, context))
+        words = self._words.words
+        if not prefix and k <= len(position.ids):
+            found = zip(position.ids, position.probabilities, strict=True)
+            return [(words[i], float(p)) for i, p in list(found)[:k]]
+        if self._scores is None:
+            self._scores = self._log_softmax(position.h)
+        # Rows are sorted like the index, so its ranges are ranges of ids.
+        first, end = self._index.range(prefix)
+        ids = np.arange(first + NUM_SPECIAL, end + NUM_SPECIAL)
+        ids, scores = best_words(self._scores, ids, k)
+        return [(words[i], float(np.exp(s))) for i, s in zip(ids, scores, strict=True)]
+
+    def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
+        """See `Predictor.log_probabilities`; ids and columns are those of `vocabulary`."""
+        ids = np.asarray(ids, np.int32)
+        scores = np.empty([np.count_nonzero(ids != PAD), len(self.vocabulary)], np.float32)
+        place = 0
+        for row in ids:
+            c, h = self._zero_state()
+            for word_id in row[row != PAD]:
+                out = self._step(token=self._to_file[word_id : word_id + 1], c=c, h=h)
+                c, h = out["new_c"], out["new_h"]
+                scores[place] = self._log_softmax(h)[self._to_file]
+                place += 1
+        return scores
+
+    def logits(self, ids: Sequence[int]) -> np.ndarray:
+        """Raw scores after each id of one message: [time] -> [time, V], in `vocabulary` ids."""
+        c, h = self._zero_state()
+        rows = []
+        for word_id in ids:
+            out = self._step(token=self._to_file[word_id : word_id + 1], c=c, h=h)
+            c, h = out["new_c"], out["new_h"]
+            rows.append(self._logits(h=h)["logits"][0, self._to_file])
+        return np.stack(rows) if rows else np.empty([0, len(self.vocabulary)], np.float32)
+
+    def _read(self, ids: list[int]) -> _Position:
+        """The model after `ids` [BOS, ...], from the longest start of them that is known."""
+        known = _shared_start(self._ids, ids)
+        while known and self._positions[known - 1] is None:
+            known -= 1
+        if known < len(ids) or len(ids) != len(self._ids):
+            self._scores = None
+        del self._ids[known:], self._positions[known:]
+        last = self._positions[-1] if self._positions else None
+        if last is not None and not last.is_finite:
+            self.reset()
+            last, known = None, 0
+        if known == 0 and self._predict is not None and len(ids) > 1:
+            last = self._run(self._predict(tokens=np.array([ids], np.int32)))
+            self._ids, self._positions = list(ids), [None] * (len(ids) - 1) + [last]
+            known = len(ids)
+        for word_id in ids[known:]:
+            c, h = self._zero_state() if last is None else (last.c, last.h)
+            last = self._run(self._step(token=np.array([word_id], np.int32), c=c, h=h))
+            self._ids.append(word_id)
+            self._positions.append(last)
+            if len(self._positions) > _STATES_KEPT:
+                self._positions[-1 - _STATES_KEPT] = None
+        assert last is not None, "ids begin with BOS"
+        return last
+
+    def _run(self, out: dict[str, np.ndarray]) -> _Position:
+        position = _Position(out["new_c"], out["new_h"], out["ids"][0], out["probabilities"][0])
+        if not position.is_finite:
+            self.reset()
+            raise ExportError("The model computes values that are not finite. Export it again.")
+        return position
+
+    def _log_softmax(self, h: np.ndarray) -> np.ndarray:
+        logits = self._logits(h=h)["logits"][0]
+        largest = logits.max()
+        return logits - (largest + np.log(np.exp(logits - largest).sum()))
+
+    def _zero_state(self) -> tuple[np.ndarray, np.ndarray]:
+        sizes = self.manifest["model"]["state_sizes"]
+        return np.zeros([1, sizes["c"]], np.float32), np.zeros([1, sizes["h"]], np.float32)
+
+
+def _end_of(text: str) -> str:
+    """The last 500 to 1,000 characters, from a place that stays where it is while one types on."""
+    start = max(0, (len(text) // WINDOW_CHARACTERS - 1) * WINDOW_CHARACTERS)
+    if start == 0:
+        return text
+    window = text[start:]
+    # A word that the window cuts in two is left out, unless it is all there is.
+    for place, character in enumerate(window[:WINDOW_CHARACTERS]):
+        if character.isspace():
+            return window[place:]
+    return window
+
+
+def _shared_start(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many leading ids are the same."""
+    shared = 0
+    for left, right in zip(a, b, strict=False):
+        if left != right:
+            break
+        shared += 1
+    return shared
+
+
+def _rows_of(outside: Vocabulary, inside: Vocabulary) -> np.ndarray:
+    """Row of the file for each id of another order of its words: int32 [V]."""
+    row = {word: i for i, word in enumerate(inside.words)}
+    if outside.rules != inside.rules or len(outside) != len(inside):
+        raise ExportError(_OTHER_VOCABULARY)
+    try:
+        return np.array([row[word] for word in outside.words], np.int32)
+    except KeyError:
+        raise ExportError(_OTHER_VOCABULARY) from None

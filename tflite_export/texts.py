@@ -1,0 +1,76 @@
+"""Text to check an export on, or to calibrate it with: from a client store or a file."""
+
+import gzip
+import pathlib
+
+import numpy as np
+
+from tff_keyboard.data.client_store import ClientStore
+from tff_keyboard.data.text_python import PythonTokenizer
+from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
+from tflite_export.errors import ExportError
+
+LINES_A_PERSON = 20  # where a file names nobody, so many lines in a row count as one person's
+
+Texts = dict[str, list[list[str]]]
+
+
+def from_store(
+    directory: pathlib.Path, population: str, vocabulary: Vocabulary, *, max_words: int, seed: int
+) -> Texts:
+    """Whole people of a population, in a seeded order, until `max_words` words are there.
+
+    Raises:
+      ExportError: The store was made with other rules or words, or nobody is in the population.
+      DataError: It is no client store.
+    """
+    store = ClientStore(directory)
+    if store.vocabulary.fingerprint != vocabulary.fingerprint:
+        raise ExportError(
+            f"{directory}: its vocabulary is not the one of the run. Give the store the run was "
+            "trained on, or text with --text=FILE."
+        )
+    people = store.client_ids(population)
+    order = np.random.default_rng(seed).permutation(len(people))
+    texts: Texts = {}
+    words = 0
+    for place in order:
+        if words >= max_words:
+            break
+        texts[people[place]] = [list(message) for message in store.words(population, people[place])]
+        words += sum(map(len, texts[people[place]]))
+    if not words:
+        raise ExportError(
+            f"{directory}: the population {population!r} has no words. Choose another with "
+            "--clients, or give text with --text=FILE."
+        )
+    return texts
+
+
+def from_file(path: pathlib.Path, rules: NormalisationRules, *, max_words: int) -> Texts:
+    """Messages from lines `user<TAB>text`, or of text alone; `.gz` is unpacked.
+
+    Raises:
+      ExportError: The file cannot be read as UTF-8 text, or has no words.
+    """
+    tokenizer = PythonTokenizer(rules)
+    texts: Texts = {}
+    words = 0
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+            for number, line in enumerate(file):
+                user, tab, text = line.rstrip("\n").partition("\t")
+                if not tab:
+                    user, text = f"lines {number // LINES_A_PERSON}", user
+                message = tokenizer.tokenize_one(text)
+                if message:
+                    texts.setdefault(user, []).append(message)
+                    words += len(message)
+                if words >= max_words:
+                    break
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise ExportError(f"{path}: cannot be read as UTF-8 text ({reason}).") from None
+    if not texts:
+        raise ExportError(f"{path}: holds no words.")
+    return texts
