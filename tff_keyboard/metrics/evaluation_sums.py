@@ -87,6 +87,12 @@ PERPLEXITIES = {
 }
 
 
+def losses_of(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+    """-log p(target) in nats: logits [n, vocabulary], targets [n] -> [n] float32."""
+    at_target = tf.gather(logits, targets, batch_dims=1)
+    return tf.reduce_logsumexp(logits, axis=1) - at_target
+
+
 def batch_sums(
     logits: tf.Tensor, losses: tf.Tensor, targets: tf.Tensor, num_examples: tf.Tensor
 ) -> dict[str, tf.Tensor]:

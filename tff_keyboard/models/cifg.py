@@ -36,6 +36,7 @@ class CifgCell:
     """
 
     def __init__(self, units: int, dim: int):
+        self.state_sizes = (dim, units)
         self.saved_sizes = (units, units, units, units)  # i, g, o, tanh(c)
         self.right_sizes = (dim,)  # d_r
 
@@ -49,8 +50,7 @@ class CifgCell:
         r = tf.matmul(o * tanh_c, projection)
         return (r, c), (i, g, o, tanh_c)
 
-    def factors(self, before, after, saved):
-        del after
+    def factors(self, before, saved):
         _, c_before = before
         i, g, o, tanh_c = saved
         m_to_c = tf.raw_ops.TanhGrad(y=tanh_c, dy=o)  # d m / d c
@@ -75,8 +75,7 @@ class CifgCell:
         d_r_before = tf.matmul(d_pre, recurrent_kernel, transpose_b=True)
         return d_pre, (d_r_before, d_c * forget), (d_r,)
 
-    def weight_gradients(self, before, after, saved, d_pre, rights):
-        del after
+    def weight_gradients(self, before, saved, d_pre, rights):
         r_before, _ = before
         _, _, o, tanh_c = saved
         (d_r,) = rights
@@ -139,13 +138,13 @@ class Cifg(NextWordModel):
         new_state, _ = self._cell.forward(pre, state, (self.recurrent_kernel, self.projection))
         return new_state[0], list(new_state)
 
-    def hidden_and_table(self, ids, training=None):
+    def packed_hidden_and_table(self, ids, packing, training=None):
         del training  # no dropout in the paper
-        inputs, table = lookup_tied(tf.convert_to_tensor(self.embedding), tf.transpose(ids))
-        pre = recurrence.project_inputs(inputs, self.kernel, self.bias)  # [time, batch, 3 units]
+        words = tf.gather_nd(ids, packing.positions)
+        inputs, table = lookup_tied(tf.convert_to_tensor(self.embedding), words)
+        pre = tf.nn.bias_add(tf.matmul(inputs, self.kernel), self.bias)  # [n, 3 units]
         weights = [
             tf.convert_to_tensor(self.recurrent_kernel),
             tf.convert_to_tensor(self.projection),
         ]
-        outputs = recurrence.run(self._cell, pre, self.initial_state(tf.shape(ids)[0]), weights)
-        return tf.transpose(outputs, [1, 0, 2]), table, None
+        return recurrence.run(self._cell, pre, weights, packing), table, None

@@ -34,6 +34,7 @@ class GruCell:
     """
 
     def __init__(self, units: int):
+        self.state_sizes = (units,)
         self.saved_sizes = (units, units, units, units)  # u, q, n, h R_n + s_n
         self.right_sizes = (3 * units,)  # gradient at h R + s
 
@@ -48,8 +49,7 @@ class GruCell:
         h = n + u * (h - n)  # u * h + (1 - u) * n
         return (h,), (u, q, n, r_n)
 
-    def factors(self, before, after, saved):
-        del after
+    def factors(self, before, saved):
         (h_before,) = before
         u, q, n, r_n = saved
         to_u = tf.raw_ops.SigmoidGrad(y=u, dy=h_before - n)  # d h / d z_u
@@ -66,11 +66,11 @@ class GruCell:
         d_h = d_h * u + tf.matmul(d_recurrent, recurrent_kernel, transpose_b=True)
         return d_h_thrice * to_pre, (d_h,), (d_recurrent,)
 
-    def weight_gradients(self, before, after, saved, d_pre, rights):
-        del after, saved, d_pre
+    def weight_gradients(self, before, saved, d_pre, rights):
+        del saved, d_pre
         (h_before,) = before
         (d_recurrent,) = rights
-        d_bias = tf.reduce_sum(d_recurrent, axis=[0, 1])
+        d_bias = tf.reduce_sum(d_recurrent, axis=0)
         return recurrence.sum_of_products(h_before, d_recurrent), d_bias
 
 
@@ -129,7 +129,9 @@ class Gru(NextWordModel):
         self.recurrent_kernel = weight("recurrent_kernel", [units, 3 * units], inside)
         self.bias = weight("bias", [3 * units], inside)
         self.recurrent_bias = weight("recurrent_bias", [3 * units], inside)
-        self._table = self.embedding if tied else weight("output_table", [vocabulary_size, units], 0.1)
+        self._table = (
+            self.embedding if tied else weight("output_table", [vocabulary_size, units], 0.1)
+        )
         self.output_bias = self.add_weight("output_bias", [vocabulary_size], initializer="zeros")
         self._cell = GruCell(units)
 
@@ -147,19 +149,20 @@ class Gru(NextWordModel):
         )
         return new_state[0], list(new_state)
 
-    def hidden_and_table(self, ids, training=None):
+    def packed_hidden_and_table(self, ids, packing, training=None):
+        words = tf.gather_nd(ids, packing.positions)
         embedding = tf.convert_to_tensor(self.embedding)
         if self._tied:
-            inputs, table = lookup_tied(embedding, tf.transpose(ids))
+            inputs, table = lookup_tied(embedding, words)
         else:
-            inputs, table = lookup(embedding, tf.transpose(ids)), tf.convert_to_tensor(self._table)
+            inputs, table = lookup(embedding, words), tf.convert_to_tensor(self._table)
         rate = self._dropout_rate if training else 0.0
         inputs = dropout(inputs, rate, ids, self.bias, salt=0)
-        pre = recurrence.project_inputs(inputs, self.kernel, self.bias)
+        pre = tf.nn.bias_add(tf.matmul(inputs, self.kernel), self.bias)
         weights = [
             tf.convert_to_tensor(self.recurrent_kernel),
             tf.convert_to_tensor(self.recurrent_bias),
         ]
-        outputs = recurrence.run(self._cell, pre, self.initial_state(tf.shape(ids)[0]), weights)
+        outputs = recurrence.run(self._cell, pre, weights, packing)
         outputs = dropout(outputs, rate, ids, self.bias, salt=1)
-        return tf.transpose(outputs, [1, 0, 2]), table, tf.convert_to_tensor(self.output_bias)
+        return outputs, table, tf.convert_to_tensor(self.output_bias)

@@ -35,6 +35,7 @@ class LstmCell:
     """
 
     def __init__(self, units: int):
+        self.state_sizes = (units, units)
         self.saved_sizes = (units, units, units, units, units)  # i, f, g, o, tanh(c)
         self.right_sizes = ()
 
@@ -47,8 +48,7 @@ class LstmCell:
         tanh_c = tf.tanh(c)
         return (o * tanh_c, c), (i, f, g, o, tanh_c)
 
-    def factors(self, before, after, saved):
-        del after
+    def factors(self, before, saved):
         _, c_before = before
         i, f, g, o, tanh_c = saved
         h_to_c = tf.raw_ops.TanhGrad(y=tanh_c, dy=o)
@@ -72,8 +72,8 @@ class LstmCell:
         d_h_before = tf.matmul(d_pre, recurrent_kernel, transpose_b=True)
         return d_pre, (d_h_before, d_c * forget), ()
 
-    def weight_gradients(self, before, after, saved, d_pre, rights):
-        del after, saved, rights
+    def weight_gradients(self, before, saved, d_pre, rights):
+        del saved, rights
         return (recurrence.sum_of_products(before[0], d_pre),)
 
 
@@ -161,23 +161,21 @@ class Lstm2(NextWordModel):
             inputs = after[0]
         return self._project(inputs), new_state
 
-    def hidden_and_table(self, ids, training=None):
+    def packed_hidden_and_table(self, ids, packing, training=None):
+        words = tf.gather_nd(ids, packing.positions)
         embedding = tf.convert_to_tensor(self.embedding)
         if self._tied:
-            outputs, table = lookup_tied(embedding, tf.transpose(ids))
+            outputs, table = lookup_tied(embedding, words)
         else:
-            outputs, table = lookup(embedding, tf.transpose(ids)), tf.convert_to_tensor(self._table)
+            outputs, table = lookup(embedding, words), tf.convert_to_tensor(self._table)
         rate = self._dropout_rate if training else 0.0
-        state = self.initial_state(tf.shape(ids)[0])
         outputs = dropout(outputs, rate, ids, self._layer_weights[0][2], salt=0)
         for layer, (kernel, recurrent_kernel, bias) in enumerate(self._layer_weights):
-            pre = recurrence.project_inputs(outputs, kernel, bias)
+            pre = tf.nn.bias_add(tf.matmul(outputs, kernel), bias)
             weights = [tf.convert_to_tensor(recurrent_kernel)]
-            start = state[2 * layer : 2 * layer + 2]
-            outputs = recurrence.run(self._cell, pre, start, weights)
+            outputs = recurrence.run(self._cell, pre, weights, packing)
             outputs = dropout(outputs, rate, ids, bias, salt=layer + 1)
-        hidden = self._project(tf.transpose(outputs, [1, 0, 2]))
-        return hidden, table, tf.convert_to_tensor(self.output_bias)
+        return self._project(outputs), table, tf.convert_to_tensor(self.output_bias)
 
     def _project(self, hidden):
         return hidden if self.projection is None else tf.matmul(hidden, self.projection)

@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, PAD
+from tff_keyboard.models.packing import Packing, pack, unpack
 
 
 class NextWordModel(tf.keras.Model, abc.ABC):
     """A recurrent language model over word ids.
 
-    Ids are int32 in `[0, vocabulary_size)`. Sequences are padded with PAD **on the right**: the
-    hidden vectors at and behind the first PAD of a row are unspecified and must not be read.
+    Ids are int32 in `[0, vocabulary_size)`. Sequences are padded with PAD **on the right**; hidden
+    vectors there are zero.
 
     Subclasses create all their weights in `__init__`, so `trainable_variables` is complete and in
     a fixed order at once, and the values depend on `seed` and the options alone.
@@ -45,20 +46,21 @@ class NextWordModel(tf.keras.Model, abc.ABC):
         self.built = True  # subclasses create their weights at once
 
     @abc.abstractmethod
-    def hidden_and_table(
-        self, ids: tf.Tensor, training: bool | None = None
+    def packed_hidden_and_table(
+        self, ids: tf.Tensor, packing: Packing, training: bool | None = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
-        """Hidden vectors and the output table, for a loss that multiplies them itself.
+        """Hidden vectors at packed positions and the output table, for a loss that multiplies them.
 
         The table comes through the same differentiable expression as the embedding lookup, so
         that a tied model's two gradients are summed once, densely.
 
         Args:
           ids: [batch, time] int32.
+          packing: Of n positions of `ids`.
           training: Whether dropout is on.
 
         Returns:
-          `(hidden [batch, time, dim], table [vocabulary, dim], bias [vocabulary] or None)`.
+          `(hidden [n, dim], table [vocabulary, dim], bias [vocabulary] or None)`.
         """
 
     @property
@@ -84,9 +86,36 @@ class NextWordModel(tf.keras.Model, abc.ABC):
           `(hidden [batch, dim], new state)`.
         """
 
+    def packed_hidden_at_targets(
+        self, ids: tf.Tensor, targets: tf.Tensor, training: bool | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None, tf.Tensor]:
+        """Everything a loss needs at the positions that have a real target.
+
+        Args:
+          ids: [batch, time] int32.
+          targets: [batch, time] int32, what follows; PAD on the right, where `ids` may hold
+            anything.
+          training: Whether dropout is on.
+
+        Returns:
+          `(hidden [n, dim], table, bias or None, targets [n])`, in packed order.
+        """
+        lengths = tf.math.count_nonzero(tf.not_equal(targets, PAD), axis=1, dtype=tf.int32)
+        packing = pack(lengths, tf.shape(ids)[1])
+        hidden, table, bias = self.packed_hidden_and_table(ids, packing, training)
+        return hidden, table, bias, tf.gather_nd(targets, packing.positions)
+
+    def score(self, ids: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """`(logits [n, vocabulary], targets [n])` at every real target of a batch, packed."""
+        hidden, _, _, targets = self.packed_hidden_at_targets(ids, targets)
+        return self.logits(hidden), targets
+
     def hidden(self, ids: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """What the output table multiplies: ids [batch, time] -> [batch, time, dim] float32."""
-        return self.hidden_and_table(ids, training)[0]
+        batch, time = tf.unstack(tf.shape(ids))
+        packing = pack(tf.math.count_nonzero(tf.not_equal(ids, PAD), axis=1, dtype=tf.int32), time)
+        hidden, _, _ = self.packed_hidden_and_table(ids, packing, training)
+        return unpack(hidden, packing, batch, time)
 
     def logits(self, hidden: tf.Tensor) -> tf.Tensor:
         """[..., dim] -> [..., vocabulary], not normalised, special ids not masked."""
@@ -105,9 +134,7 @@ class NextWordModel(tf.keras.Model, abc.ABC):
         """The state before the first word: zeros, [batch, n] for each n in `state_size`."""
         return [tf.zeros([batch_size, size]) for size in self.state_size]
 
-    def step(
-        self, ids: tf.Tensor, state: list[tf.Tensor]
-    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    def step(self, ids: tf.Tensor, state: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Reads one word per row and scores the next; a PAD id leaves the state alone.
 
         Args:

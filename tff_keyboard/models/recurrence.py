@@ -1,4 +1,4 @@
-"""Runs a recurrent cell over time with a hand-written backward pass.
+"""Runs a recurrent cell over packed sequences with a hand-written backward pass.
 
 Automatic differentiation of a loop over time computes a weight-gradient product *per step*: for a
 batch of 16 these are thin, memory-bound matrix products. Here the loops hold only what depends on
@@ -10,13 +10,17 @@ the step before:
 The products with the inputs (`pre = inputs @ kernel + bias`, one GEMM for all steps) stay outside,
 and so do the factors of the backward pass that are known from the forward pass (one elementwise
 sweep over all steps) and the weight gradients (`sum over t of left[t]^T right[t]`, one GEMM for all
-steps). A cell supplies its equations and their derivatives; nothing else about it is known here.
+steps). Positions are packed (`packing.py`): rows whose message has ended leave the state, and come
+back with zero gradient on the way back. A cell supplies its equations and their derivatives;
+nothing else about it is known here.
 """
 
 from collections.abc import Sequence
 from typing import Protocol
 
 import tensorflow as tf
+
+from tff_keyboard.models.packing import Packing
 
 Tensors = tuple[tf.Tensor, ...]
 
@@ -25,22 +29,24 @@ class Cell(Protocol):
     """The equations of one recurrent cell and their derivatives.
 
     `weights` are what a step multiplies with; their order is the cell's own. `forward` and
-    `backward` work on one step, tensors [batch, n]; `factors` and `weight_gradients` on all steps
-    at once, tensors [time, batch, n].
+    `backward` work on one step, tensors [rows, width]; `factors` and `weight_gradients` on all
+    positions at once, tensors [n, width] packed.
 
     Attributes:
+      state_sizes: Widths of the state's parts; the first is the output.
       saved_sizes: Widths of the tensors that `forward` saves.
       right_sizes: Widths of the tensors that `backward` keeps beside `d_pre`.
     """
 
+    state_sizes: Sequence[int]
     saved_sizes: Sequence[int]
     right_sizes: Sequence[int]
 
     def forward(self, pre: tf.Tensor, state: Tensors, weights: Tensors) -> tuple[Tensors, Tensors]:
-        """`(new state, saved)`; `state[0]` is the cell's output."""
+        """`(new state, saved)`."""
 
-    def factors(self, before: Tensors, after: Tensors, saved: Tensors) -> Tensors:
-        """What `backward` needs of the forward pass; `before`, `after` are states around a step."""
+    def factors(self, before: Tensors, saved: Tensors) -> Tensors:
+        """What `backward` needs of the forward pass; `before` is the state before each step."""
 
     def backward(
         self, factors: Tensors, d_state: Tensors, weights: Tensors
@@ -48,117 +54,114 @@ class Cell(Protocol):
         """`(d_pre, d_state before the step, rights)`."""
 
     def weight_gradients(
-        self, before: Tensors, after: Tensors, saved: Tensors, d_pre: tf.Tensor, rights: Tensors
+        self, before: Tensors, saved: Tensors, d_pre: tf.Tensor, rights: Tensors
     ) -> Tensors:
         """Gradients of `weights`."""
 
 
-def run(
-    cell: Cell, pre: tf.Tensor, initial_state: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]
-) -> tf.Tensor:
-    """Runs `cell` over all steps; differentiable in `pre`, `initial_state` and `weights`.
+def run(cell: Cell, pre: tf.Tensor, weights: Sequence[tf.Tensor], packing: Packing) -> tf.Tensor:
+    """Runs `cell` from the zero state over all steps; differentiable in `pre` and `weights`.
 
     Args:
       cell: Equations and derivatives.
-      pre: [time, batch, n] pre-activations from the inputs; time >= 1.
-      initial_state: Tensors [batch, n].
+      pre: [n, width] packed pre-activations from the inputs.
       weights: What a step multiplies with, as tensors (read variables first).
+      packing: Of the n positions.
 
     Returns:
-      `state[0]` after every step, [time, batch, n].
+      The output (`state[0]`) at every position, [n, cell.state_sizes[0]] packed.
     """
-    num_state = len(initial_state)
 
     @tf.custom_gradient
-    def differentiable(pre, *rest):
-        start, weights = rest[:num_state], rest[num_state:]
-        state_arrays, saved_arrays = _forward(cell, pre, start, weights)
-        outputs = state_arrays[0].stack()
+    def differentiable(pre, *weights):
+        outputs, before, saved = _forward(cell, pre, weights, packing)
 
         def gradient(d_outputs):
-            after = (outputs, *(array.stack() for array in state_arrays[1:]))
-            before = tuple(
-                tf.concat([first[tf.newaxis], states[:-1]], axis=0)
-                for first, states in zip(start, after, strict=True)
+            kept_before = tuple(array.concat() for array in before)
+            kept = tuple(array.concat() for array in saved)
+            d_pre, rights = _backward(
+                cell, cell.factors(kept_before, kept), d_outputs, weights, packing, pre.shape[-1]
             )
-            saved = tuple(array.stack() for array in saved_arrays)
-            factors = cell.factors(before, after, saved)
-            d_pre, d_start, rights = _backward(
-                cell, factors, d_outputs, start, weights, pre.shape[-1]
-            )
-            d_weights = cell.weight_gradients(before, after, saved, d_pre, rights)
-            return d_pre, *d_start, *d_weights
+            return d_pre, *cell.weight_gradients(kept_before, kept, d_pre, rights)
 
-        return outputs, gradient
+        return outputs.concat(), gradient
 
-    return differentiable(pre, *initial_state, *weights)
-
-
-def project_inputs(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """`inputs @ kernel + bias` for all steps in one GEMM: [time, batch, m] -> [time, batch, n]."""
-    shape = tf.shape(inputs)
-    flat = tf.nn.bias_add(tf.matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), kernel), bias)
-    return tf.reshape(flat, [shape[0], shape[1], kernel.shape[-1]])
+    return differentiable(pre, *weights)
 
 
 def sum_of_products(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-    """`sum over time, batch of left^T right` in one GEMM: [t, b, m], [t, b, n] -> [m, n]."""
-    return tf.matmul(
-        tf.reshape(left, [-1, left.shape[-1]]),
-        tf.reshape(right, [-1, right.shape[-1]]),
-        transpose_a=True,
-    )
+    """`sum over positions of left^T right` in one GEMM: [n, m], [n, k] -> [m, k]."""
+    return tf.matmul(left, right, transpose_a=True)
 
 
-def _forward(cell, pre, start, weights):
-    """The loop over time; TensorArrays of the states after, and of what is saved for, each step."""
-    time = tf.shape(pre)[0]
+def _forward(cell, pre, weights, packing):
+    """The loop over time: TensorArrays of the outputs, the states before and what is saved."""
+    steps = tf.size(packing.counts)
+    rows_at_first = tf.reduce_sum(packing.counts[:1])  # 0 if there are no steps
 
-    def body(t, state, state_arrays, saved_arrays):
-        state, saved = cell.forward(pre[t], state, weights)
-        return t + 1, state, _write(state_arrays, t, state), _write(saved_arrays, t, saved)
+    def body(t, state, outputs, before, saved):
+        state = tuple(part[: packing.counts[t]] for part in state)
+        before = _write(before, t, state)
+        state, new_saved = cell.forward(_step_of(pre, t, packing), state, weights)
+        return t + 1, state, outputs.write(t, state[0]), before, _write(saved, t, new_saved)
 
-    _, _, state_arrays, saved_arrays = tf.while_loop(
-        lambda t, *_: t < time,
+    _, _, outputs, before, saved = tf.while_loop(
+        lambda t, *_: t < steps,
         body,
         (
-            tf.constant(0),
-            tuple(start),
-            _arrays(time, [state.shape[-1] for state in start]),
-            _arrays(time, cell.saved_sizes),
+            0,
+            tuple(_zeros(rows_at_first, size) for size in cell.state_sizes),
+            _arrays(steps, cell.state_sizes[:1])[0],
+            _arrays(steps, cell.state_sizes),
+            _arrays(steps, cell.saved_sizes),
         ),
         parallel_iterations=1,
     )
-    return state_arrays, saved_arrays
+    return outputs, before, saved
 
 
-def _backward(cell, factors, d_outputs, start, weights, pre_size):
-    """The loop back; gradients at `pre`, at the initial state, and the cell's own `rights`."""
-    time = tf.shape(d_outputs)[0]
+def _backward(cell, factors, d_outputs, weights, packing, pre_size):
+    """The loop back: gradients at `pre`, and the cell's own `rights`, packed."""
+    steps = tf.size(packing.counts)
 
     def body(t, d_state, d_pres, rights):
-        d_state = (d_state[0] + d_outputs[t], *d_state[1:])
-        d_pre, d_state, new_rights = cell.backward(
-            tuple(factor[t] for factor in factors), d_state, weights
-        )
-        return t - 1, d_state, _write(d_pres, t, (d_pre,)), _write(rights, t, new_rights)
+        # Rows that ended at step t had no later step: their gradient starts from zero.
+        ended = packing.counts[t] - tf.shape(d_state[0])[0]
+        d_state = tuple(tf.pad(part, [[0, ended], [0, 0]]) for part in d_state)
+        d_state = (d_state[0] + _step_of(d_outputs, t, packing), *d_state[1:])
+        step_factors = tuple(_step_of(factor, t, packing) for factor in factors)
+        d_pre, d_state, new_rights = cell.backward(step_factors, d_state, weights)
+        return t - 1, d_state, d_pres.write(t, d_pre), _write(rights, t, new_rights)
 
-    _, d_start, d_pres, rights = tf.while_loop(
+    _, _, d_pres, rights = tf.while_loop(
         lambda t, *_: t >= 0,
         body,
         (
-            time - 1,
-            tuple(tf.zeros_like(state) for state in start),
-            _arrays(time, [pre_size]),
-            _arrays(time, cell.right_sizes),
+            steps - 1,
+            tuple(_zeros(0, size) for size in cell.state_sizes),
+            _arrays(steps, [pre_size])[0],
+            _arrays(steps, cell.right_sizes),
         ),
         parallel_iterations=1,
     )
-    return d_pres[0].stack(), d_start, tuple(array.stack() for array in rights)
+    return d_pres.concat(), tuple(array.concat() for array in rights)
 
 
-def _arrays(time, sizes):
-    return tuple(tf.TensorArray(tf.float32, time, element_shape=[None, size]) for size in sizes)
+def _step_of(values, t, packing):
+    start = packing.starts[t]
+    return values[start : start + packing.counts[t]]
+
+
+def _zeros(rows, size):
+    # The number of rows changes from step to step, so the loop must not take it for a constant.
+    return tf.compat.v1.placeholder_with_default(tf.zeros([rows, size]), [None, size])
+
+
+def _arrays(steps, sizes):
+    return tuple(
+        tf.TensorArray(tf.float32, steps, element_shape=[None, size], infer_shape=False)
+        for size in sizes
+    )
 
 
 def _write(arrays, t, values):

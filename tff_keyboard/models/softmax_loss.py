@@ -6,17 +6,25 @@
 Only the logits' exponentials are kept for the backward pass, unnormalised: the two matrix products
 take them as they are, and the division by their sum is done on the small [n, dim] side. The target
 terms are sparse corrections. There is no one-hot, no second softmax, no [n, vocabulary] gradient.
+
+A softmax is usually shifted by the row's largest logit, which costs two more sweeps over the logits.
+By Cauchy-Schwarz |h_n . w_v| <= |h_n| |w_v|; while that bound stays below 60, exp cannot overflow
+and the sum cannot vanish, so the shift is left out. Beyond it the shift is back: same result.
 """
 
 import tensorflow as tf
 
+# 10^5 words of exp(60) sum to 1e31 and exp(-60) is 9e-27: both far inside float32.
+_SAFE_LOGIT = 60.0
+
 
 def softmax_loss(
     hidden: tf.Tensor, table: tf.Tensor, bias: tf.Tensor | None, targets: tf.Tensor
-) -> tf.Tensor:
-    """Negative log-likelihood of each target, in nats.
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Negative log-likelihood of each target, in nats, and whether it is the likeliest word.
 
-    Differentiable in `hidden`, `table` and `bias`, once.
+    The first output is differentiable in `hidden`, `table` and `bias`, once. In a graph, the second
+    costs nothing unless it is used.
 
     Args:
       hidden: [n, dim] float32; n may be 0.
@@ -25,7 +33,8 @@ def softmax_loss(
       targets: [n] int32 in [0, vocabulary).
 
     Returns:
-      [n] float32.
+      `(losses [n] float32, is_best [n] float32)`; `is_best` is 1 where no id, special ones
+      included, has a higher logit than the target.
     """
     if bias is not None:
         # A bias is one more column of the table, met by a constant 1 in the hidden vector.
@@ -34,17 +43,35 @@ def softmax_loss(
     return _loss_without_bias(hidden, table, targets)
 
 
+def _largest_norm(rows: tf.Tensor) -> tf.Tensor:
+    largest = tf.reduce_max(tf.reduce_sum(tf.square(rows), axis=1))
+    return tf.sqrt(tf.maximum(largest, 0.0))  # the maximum of no rows is -inf
+
+
 @tf.custom_gradient
 def _loss_without_bias(hidden, table, targets):
     logits = tf.matmul(hidden, table, transpose_b=True)
-    largest = tf.reduce_max(logits, axis=1, keepdims=True)
-    exponentials = tf.exp(logits - largest)
-    total = tf.reduce_sum(exponentials, axis=1, keepdims=True)
     target_rows = tf.gather(table, targets)
     target_logits = tf.reduce_sum(hidden * target_rows, axis=1)
-    losses = tf.math.log(total[:, 0]) + largest[:, 0] - target_logits
 
-    def gradient(d_losses):
+    def shifted():
+        largest = tf.reduce_max(logits, axis=1, keepdims=True)
+        return logits - largest, largest
+
+    def as_they_are():
+        return logits, tf.zeros([tf.shape(hidden)[0], 1])
+
+    bound = _largest_norm(hidden) * _largest_norm(table)
+    safe_logits, shift = tf.cond(bound < _SAFE_LOGIT, as_they_are, shifted)
+    exponentials = tf.exp(safe_logits)
+    total = tf.reduce_sum(exponentials, axis=1, keepdims=True)
+    losses = tf.math.log(total[:, 0]) + shift[:, 0] - target_logits
+
+    at_target = tf.gather(logits, targets, batch_dims=1)
+    is_best = tf.cast(at_target >= tf.reduce_max(logits, axis=1), tf.float32)
+
+    def gradient(d_losses, d_is_best):
+        del d_is_best
         weights = d_losses[:, tf.newaxis]
         scale = weights / total
         d_hidden = tf.matmul(exponentials, table) * scale - weights * target_rows
@@ -52,4 +79,4 @@ def _loss_without_bias(hidden, table, targets):
         d_table = tf.tensor_scatter_nd_sub(d_table, targets[:, tf.newaxis], weights * hidden)
         return d_hidden, d_table, None
 
-    return losses, gradient
+    return (losses, is_best), gradient

@@ -1,0 +1,127 @@
+"""95 % intervals over people, by the delete-one-user jackknife.
+
+A population ratio is R = sum_k a_k / sum_k b_k (hits over words, nats over tokens). Words of one
+person are not independent, so the unit that is left out is a person:
+
+    R_(k) = (A - a_k) / (B - b_k),    mean = average of R_(k)
+    s.e.^2 = (K - 1) / K * sum_k (R_(k) - mean)^2
+    interval = R -+ t * s.e.,  t the 97.5 % quantile of Student's t with K - 1 degrees of freedom
+
+t rather than the normal quantile because evaluations with ten people are common here and the normal
+interval is then too narrow (1.96 instead of 2.26). A person with b_k = 0 carries no information
+about the ratio and is left out of K. The interval of the difference of two models on the same
+people leaves the same person out of both ratios, so what the two share cancels.
+
+Source: Efron & Tibshirani 1993, chapter 11; ratio estimators: Cochran 1977, section 6.17.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+
+class Interval(NamedTuple):
+    """A ratio, or a difference of ratios, with its 95 % interval.
+
+    Attributes:
+      value: Over all clients; nan if the denominators sum to 0.
+      low: Lower end; nan with fewer than two clients that count.
+      high: Upper end.
+      standard_error: Of `value`.
+      clients: How many counted.
+    """
+
+    value: float
+    low: float
+    high: float
+    standard_error: float
+    clients: int
+
+
+def ratio_interval(
+    numerators: np.ndarray, denominators: np.ndarray, *, level: float = 0.95
+) -> Interval:
+    """Interval of sum(numerators) / sum(denominators).
+
+    Args:
+      numerators: [clients], finite.
+      denominators: [clients], >= 0.
+      level: Coverage, in (0, 1).
+
+    >>> interval = ratio_interval(np.array([1, 2, 3]), np.array([10, 10, 10]))
+    >>> round(interval.value, 4), round(interval.low, 4), round(interval.high, 4)
+    (0.2, -0.0484, 0.4484)
+    """
+    numerators, denominators = _checked(numerators, denominators)
+    counted = denominators > 0
+    return _interval(*_leave_one_out(numerators[counted], denominators[counted]), level)
+
+
+def difference_interval(
+    first_numerators: np.ndarray,
+    first_denominators: np.ndarray,
+    second_numerators: np.ndarray,
+    second_denominators: np.ndarray,
+    *,
+    level: float = 0.95,
+) -> Interval:
+    """Interval of (first ratio - second ratio) on the same clients in the same order.
+
+    A client counts unless it has no denominator in either.
+
+    Args:
+      first_numerators: [clients] of the first model.
+      first_denominators: [clients].
+      second_numerators: [clients] of the second model.
+      second_denominators: [clients].
+      level: Coverage, in (0, 1).
+
+    Raises:
+      ValueError: Lengths differ, or a value is not finite, or a denominator is negative.
+    """
+    first = _checked(first_numerators, first_denominators)
+    second = _checked(second_numerators, second_denominators)
+    if first[0].shape != second[0].shape:
+        raise ValueError(
+            f"A paired difference needs the same clients, got {first[0].size} and {second[0].size}."
+        )
+    counted = (first[1] > 0) | (second[1] > 0)
+    first_value, first_without = _leave_one_out(*(x[counted] for x in first))
+    second_value, second_without = _leave_one_out(*(x[counted] for x in second))
+    return _interval(first_value - second_value, first_without - second_without, level)
+
+
+def _checked(numerators, denominators):
+    numerators = np.asarray(numerators, np.float64)
+    denominators = np.asarray(denominators, np.float64)
+    if numerators.ndim != 1 or numerators.shape != denominators.shape:
+        raise ValueError(
+            f"`numerators` and `denominators` must be vectors of one length, got shapes "
+            f"{list(numerators.shape)} and {list(denominators.shape)}."
+        )
+    if not (np.isfinite(numerators).all() and np.isfinite(denominators).all()):
+        raise ValueError("`numerators` and `denominators` must be finite.")
+    if (denominators < 0).any():
+        raise ValueError("`denominators` must be >= 0.")
+    return numerators, denominators
+
+
+def _leave_one_out(numerators, denominators):
+    """The ratio of all, and the ratio without each client."""
+    above, below = numerators.sum(), denominators.sum()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return above / below, (above - numerators) / (below - denominators)
+
+
+def _interval(value, without, level):
+    if not 0 < level < 1:
+        raise ValueError(f"`level` must be in (0, 1), got {level}.")
+    clients = without.size
+    if clients < 2:
+        return Interval(float(value), math.nan, math.nan, math.nan, clients)
+    spread = np.sum((without - without.mean()) ** 2)
+    error = math.sqrt((clients - 1) / clients * spread)
+    reach = stats.t.ppf((1 + level) / 2, clients - 1) * error
+    return Interval(float(value), float(value - reach), float(value + reach), error, clients)
