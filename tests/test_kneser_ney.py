@@ -104,6 +104,70 @@ def test_matches_the_formulas(order):
         np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-9)
 
 
+def kenlm_corpus():
+    """400 messages of a linear congruential generator, ids in the order of their numbers."""
+    state, messages = 1, []
+
+    def uniform():
+        nonlocal state
+        state = (1103515245 * state + 12345) % 2**31
+        return (state >> 8) / 2**23
+
+    for _ in range(400):
+        words = [4 + int(600 * uniform() ** 5)]
+        while uniform() > 0.15:
+            words.append(4 + int((7 * (words[-1] - 4) + 600 * uniform() ** 8) % 600))
+        messages.append(words)
+    numbers = sorted({word for message in messages for word in message})
+    ids = {word: i for i, word in enumerate(numbers, start=4)}
+    return [np.array([ids[word] for word in message]) for message in messages], ids
+
+
+# log10 p of each word and of the end, behind all words before it.
+KENLM_QUERIES = ([4, 4, 11], [30, 43, 4, 5, 33], [7, 25, 20], [4, 11, 20, 4, 32, 4])
+KENLM_LOG10 = {
+    2: (
+        [-0.5769521, -0.39898637, -2.6780195, -1.1338325],
+        [-2.9750664, -3.036762, -3.1966484, -1.669252, -3.158993, -0.84433895],
+        [-1.692697, -0.43502727, -3.1012769, -0.98549914],
+        [-0.5769521, -2.6780195, -3.257937, -3.0563347, -3.3076649, -3.1622422, -0.7656336],
+    ),
+    3: (
+        [-0.5789447, -0.43041646, -2.6753182, -0.9979843],
+        [-2.9648511, -3.0630531, -3.0742164, -2.0001788, -2.945882, -0.8449289],
+        [-1.7186301, -0.49692962, -3.072455, -0.9819326],
+        [-0.5789447, -2.557646, -3.1166291, -3.0527682, -2.902083, -3.0621703, -0.9615416],
+    ),
+    5: (
+        [-0.5789447, -0.4298396, -2.574194, -0.99664646],
+        [-2.9648511, -3.0617151, -3.0742164, -2.0001788, -2.944544, -0.8449289],
+        [-1.7186301, -0.493695, -3.081135, -0.9819326],
+        [-0.5789447, -2.5507147, -3.125309, -3.0527682, -2.902083, -3.0621703, -0.9615416],
+    ),
+}
+
+
+@pytest.mark.parametrize("order", KENLM_LOG10)
+def test_matches_kenlm(order):
+    """Constants from KenLM (github.com/kpu/kenlm, built from its master branch in November 2026).
+
+    The messages of `kenlm_corpus` were written as lines of words `w<number>`, then
+
+        lmplz -o ORDER --discount_fallback --text corpus.txt --arpa ORDER.arpa
+        query ORDER.arpa < queries.txt
+
+    KenLM's `<unk>` is our OOV, which this corpus does not hold; it fell back to 0.5, 1, 1.5 for the
+    highest of 5 orders, where D_3 was negative, and for no other.
+    """
+    messages, ids = kenlm_corpus()
+    model = KneserNey.train(messages, vocabulary_size=4 + len(ids), order=order)
+    for query, expected in zip(KENLM_QUERIES, KENLM_LOG10[order], strict=True):
+        words = [ids[word] for word in query]
+        probabilities = model.probabilities(model.context_nodes(np.array([[BOS, *words]]))[0])
+        found = np.log10(probabilities[np.arange(len(words) + 1), [*words, EOS]])
+        np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
 def test_a_batch_is_its_rows():
     rng = np.random.default_rng(0)
     messages = messages_of(rng, 20, 200, 8)
