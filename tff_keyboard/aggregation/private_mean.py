@@ -5,6 +5,8 @@ Client weights are ignored. Zeroing by an un-noised quantile, as `tff.learning.d
 by default, is not offered: no accounting covers it.
 """
 
+from typing import Any
+
 import tensorflow_federated as tff
 
 from tff_keyboard.aggregation.adaptive_clip import AdaptiveClip
@@ -70,7 +72,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
                 expected_clients=float(clients_per_round),
             )
         self._is_tree = mechanism.startswith("tree")
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             "clip_norm": float(clip_norm),
             "noise_multiplier": float(noise_multiplier),
             "seed": seed,
