@@ -14,7 +14,6 @@ part goes to another. Attempts are bounded, and then there is one clear error.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import threading
@@ -38,7 +37,6 @@ _CHANNEL_OPTIONS = [
     ("grpc.keepalive_timeout_ms", 60_000),
     ("grpc.http2.max_pings_without_data", 0),
 ]
-_CONNECT_SECONDS = 15.0
 _MAX_CACHED_EXECUTORS = 8
 
 
@@ -53,8 +51,6 @@ class WorkerPool:
         max_restarts: int = 3,
         **worker_options,
     ):
-        if num_workers < 1:
-            raise ValueError(f"`num_workers` must be >= 1, got {num_workers}.")
         if max_restarts < 0:
             raise ValueError(f"`max_restarts` must be >= 0, got {max_restarts}.")
         self._lock = threading.Lock()
@@ -73,33 +69,32 @@ class WorkerPool:
     def members(self) -> Sequence[workers.Worker]:
         return tuple(self._workers)
 
-    def connect(self, preferred: int) -> grpc.Channel:
-        """A channel to worker `preferred`, or to the next that answers.
+    def live_address(self, preferred: int) -> str:
+        """Address of worker `preferred`, or of the next that lives.
 
         A dead one is started again while restarts are left.
 
         Raises:
           WorkerError: No worker is left, or the pool was closed.
         """
-        count = len(self._workers)
-        for i in range(count):
-            worker = self._workers[(preferred + i) % count]
-            with self._lock:
-                if self._closed:
-                    raise errors.WorkerError("The TFF workers were stopped.")
-                if not worker.is_alive() and not self._restart(worker):
-                    continue
-            channel = grpc.insecure_channel(worker.address, _CHANNEL_OPTIONS)
-            try:
-                grpc.channel_ready_future(channel).result(timeout=_CONNECT_SECONDS)
-                return channel
-            except grpc.FutureTimeoutError:  # listens, but does not answer: end it
-                channel.close()
-                worker.stop()
+        with self._lock:
+            if self._closed:
+                raise errors.WorkerError("The TFF workers were stopped.")
+            for worker in [*self._workers[preferred:], *self._workers[:preferred]]:
+                if worker.is_alive() or self._restart(worker):
+                    return worker.address
         raise errors.WorkerError(
-            f"All {count} TFF workers died and no restart is left; their logs say why. When the "
-            "machine ran out of memory, lower `max_concurrent_clients` or the clients per round."
+            f"All {len(self._workers)} TFF workers died, no restart is left; their logs say why. "
+            "If the machine ran out of memory, lower `max_concurrent_clients` or the clients per "
+            "round."
         )
+
+    def give_up_on(self, address: str) -> None:
+        """Ends the worker at `address`: it lives, but does not answer."""
+        with self._lock:
+            for worker in self._workers:
+                if worker.address == address:
+                    worker.stop()
 
     def close(self) -> None:
         """Stops all workers. What still runs on them fails at once."""
@@ -145,10 +140,7 @@ class FailoverExecutorFactory(tff.framework.ExecutorFactory):
         else:
             while len(self._executors) >= _MAX_CACHED_EXECUTORS:
                 self._close(next(iter(self._executors)))
-            channel = self._pool.connect(self._preferred)
-            executor = tff.framework.RemoteExecutor(tff.framework.RemoteExecutorGrpcStub(channel))
-            self._executors[key] = executor, channel
-            executor.set_cardinalities({tff.CLIENTS: 0, **cardinalities})
+            self._executors[key] = self._connect({tff.CLIENTS: 0, **cardinalities})
         return self._executors[key][0]
 
     def clean_up_executor(self, cardinalities: Mapping) -> None:
@@ -164,12 +156,41 @@ class FailoverExecutorFactory(tff.framework.ExecutorFactory):
         for key in list(self._executors):
             self._close(key)
 
+    def _connect(self, cardinalities: Mapping) -> tuple[tff.framework.RemoteExecutor, grpc.Channel]:
+        while True:  # each pass uses up a worker or a restart, or the pool raises
+            address = self._pool.live_address(self._preferred)
+            channel = grpc.insecure_channel(address, _CHANNEL_OPTIONS)
+            stub = tff.framework.RemoteExecutorGrpcStub(_UnwatchedChannel(channel))
+            executor = tff.framework.RemoteExecutor(stub)
+            try:
+                executor.set_cardinalities(cardinalities)
+                return executor, channel
+            except grpc.RpcError:
+                channel.close()
+                self._pool.give_up_on(address)
+
     def _close(self, key: tuple) -> None:
         executor, channel = self._executors.pop(key, (None, None))
         if executor is not None and channel is not None:
-            with contextlib.suppress(ValueError, grpc.RpcError):  # the channel may be closed
-                executor.close()
+            executor.close()  # the worker may be gone: TFF ignores that
             channel.close()
+
+
+class _UnwatchedChannel:
+    """A channel whose state nobody watches.
+
+    TFF's stub subscribes to the state of its channel, uses it for nothing, and never ends the
+    subscription; the thread behind it fails with a traceback when the channel is closed.
+    """
+
+    def __init__(self, channel: grpc.Channel):
+        self._channel = channel
+
+    def __getattr__(self, name: str):
+        return getattr(self._channel, name)
+
+    def subscribe(self, callback, try_to_connect: bool = False) -> None:
+        pass
 
 
 def _key(cardinalities: Mapping) -> tuple:
@@ -371,7 +392,11 @@ def install_context(
       WorkerError: A worker does not start.
     """
     num_subrounds = num_workers if num_subrounds is None else num_subrounds
-    for name, value in [("num_subrounds", num_subrounds), ("max_attempts", max_attempts)]:
+    for name, value in [
+        ("num_workers", num_workers),
+        ("num_subrounds", num_subrounds),
+        ("max_attempts", max_attempts),
+    ]:
         if value < 1:
             raise ValueError(f"`{name}` must be >= 1, got {value}.")
     pool = WorkerPool(
