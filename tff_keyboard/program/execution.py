@@ -30,6 +30,7 @@ _MESSAGE_BYTES = 2_000_000_000
 _CHANNEL_OPTIONS = [
     ("grpc.max_send_message_length", _MESSAGE_BYTES),
     ("grpc.max_receive_message_length", _MESSAGE_BYTES),
+    ("grpc.enable_http_proxy", 0),  # the worker is on this machine, whatever http_proxy says
     # A worker that hangs (stopped, swapped out) is noticed after 6.5 minutes. Shorter intervals
     # look safe, but a gRPC server closes connections that ping more than every 5 minutes during
     # one long call, and a round may take that long.

@@ -1,0 +1,51 @@
+"""Processes below a process and their memory, from /proc."""
+
+import pathlib
+
+_PROC = pathlib.Path("/proc")
+
+
+def descendants(pid: int) -> list[int]:
+    """Process ids of children, their children, and so on, in no order; without zombies."""
+    children: dict[int, list[int]] = {}
+    for directory in _PROC.iterdir():
+        if directory.name.isdigit():
+            try:
+                fields = (directory / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it ended meanwhile
+            if fields[0] != "Z":
+                children.setdefault(int(fields[1]), []).append(int(directory.name))
+    found, todo = [], [pid]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found.extend(below)
+        todo.extend(below)
+    return found
+
+
+def is_running(pid: int) -> bool:
+    """Whether `pid` is a process that is not a zombie."""
+    try:
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def name(pid: int) -> str:
+    """The name the kernel knows the process by, 15 characters at most; "" if it is gone."""
+    try:
+        return (_PROC / str(pid) / "comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def resident_megabytes(pid: int) -> float:
+    """Resident memory in MB (10^6 bytes); 0 if the process is gone."""
+    try:
+        for line in (_PROC / str(pid) / "status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024 / 1e6
+    except OSError:
+        pass
+    return 0.0
