@@ -16,12 +16,13 @@ Denominators, as names:
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, OOV, PAD
-from tff_keyboard.metrics import recall
+from tff_keyboard.metrics import jackknife, recall
 from tff_keyboard.metrics.perplexity import perplexity
 
 STRIP = 3  # suggestions on a phone's strip
@@ -138,12 +139,44 @@ def batch_sums(
     return sums
 
 
-def combine(sums: Mapping[str, np.ndarray | float], signs: Mapping[str, int]) -> np.ndarray:
+def combine(sums: Mapping[str, Any], signs: Mapping[str, int]) -> np.ndarray:
     """A signed sum of named sums, in float64; per client where the inputs are."""
-    return sum(sign * np.asarray(sums[name], np.float64) for name, sign in signs.items())
+    terms = [sign * np.asarray(sums[name], np.float64) for name, sign in signs.items()]
+    return np.sum(terms, axis=0)
 
 
-def finalize(sums: Mapping[str, np.ndarray | float]) -> dict[str, float]:
+def intervals(
+    sums_per_client: Mapping[str, np.ndarray], *, level: float = 0.95
+) -> dict[str, jackknife.Interval]:
+    """Every ratio and perplexity with its jackknife interval over clients.
+
+    Args:
+      sums_per_client: Name of `SUM_DTYPES` -> [clients].
+      level: Coverage, in (0, 1).
+
+    Returns:
+      Every name of `RATIOS` and `PERPLEXITIES`. A perplexity's ends are exp of its nats' ends, its
+      standard error is that of the nats times the perplexity (first order).
+    """
+    results = {}
+    for name, (numerator, denominator) in RATIOS.items():
+        results[name] = jackknife.ratio_interval(
+            combine(sums_per_client, numerator), combine(sums_per_client, denominator), level=level
+        )
+    for name, ratio in PERPLEXITIES.items():
+        nats = results[ratio]
+        value = perplexity(nats.value, 1)
+        results[name] = jackknife.Interval(
+            value,
+            perplexity(nats.low, 1),
+            perplexity(nats.high, 1),
+            value * nats.standard_error,
+            nats.clients,
+        )
+    return results
+
+
+def finalize(sums: Mapping[str, Any]) -> dict[str, float]:
     """Ratios and perplexities of a population.
 
     Args:

@@ -56,7 +56,8 @@ def ratio_interval(
     """
     numerators, denominators = _checked(numerators, denominators)
     counted = denominators > 0
-    return _interval(*_leave_one_out(numerators[counted], denominators[counted]), level)
+    value, without = _leave_one_out(numerators[counted], denominators[counted])
+    return _interval(value, without, level)
 
 
 def difference_interval(
@@ -88,8 +89,8 @@ def difference_interval(
             f"A paired difference needs the same clients, got {first[0].size} and {second[0].size}."
         )
     counted = (first[1] > 0) | (second[1] > 0)
-    first_value, first_without = _leave_one_out(*(x[counted] for x in first))
-    second_value, second_without = _leave_one_out(*(x[counted] for x in second))
+    first_value, first_without = _leave_one_out(first[0][counted], first[1][counted])
+    second_value, second_without = _leave_one_out(second[0][counted], second[1][counted])
     return _interval(first_value - second_value, first_without - second_without, level)
 
 

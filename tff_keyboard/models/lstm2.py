@@ -128,21 +128,27 @@ class Lstm2(NextWordModel):
             return self.add_weight(name, [rows, gates * columns], initializer=initialiser)
 
         self.embedding = table("embedding", embedding_size)
-        self._layer_weights = []
-        for layer in range(1, LAYERS + 1):
-            width = embedding_size if layer == 1 else units
-            kernel = matrix(f"kernel_{layer}", width, units, 4)
-            recurrent_kernel = matrix(f"recurrent_kernel_{layer}", units, units, 4)
-            bias = self.add_weight(
-                f"bias_{layer}",
-                [4 * units],
-                initializer=per_gate_constants(units, [0.0, 1.0, 0.0, 0.0]),
-            )
-            self._layer_weights.append((kernel, recurrent_kernel, bias))
+
+        def layer(number, width):
+            kernel = matrix(f"kernel_{number}", width, units, 4)
+            recurrent_kernel = matrix(f"recurrent_kernel_{number}", units, units, 4)
+            initialiser = per_gate_constants(units, [0.0, 1.0, 0.0, 0.0])
+            bias = self.add_weight(f"bias_{number}", [4 * units], initializer=initialiser)
+            return kernel, recurrent_kernel, bias
+
+        # One attribute a weight: Keras lists the weights of a list ahead of all others.
+        self.kernel_1, self.recurrent_kernel_1, self.bias_1 = layer(1, embedding_size)
+        self.kernel_2, self.recurrent_kernel_2, self.bias_2 = layer(2, units)
         self.projection = matrix("projection", units, embedding_size, 1) if tied else None
         self._table = self.embedding if tied else table("output_table", units)
         self.output_bias = self.add_weight("output_bias", [vocabulary_size], initializer="zeros")
         self._cell = LstmCell(units)
+
+    def _weights_by_layer(self):
+        return (
+            (self.kernel_1, self.recurrent_kernel_1, self.bias_1),
+            (self.kernel_2, self.recurrent_kernel_2, self.bias_2),
+        )
 
     @property
     def output_table(self):
@@ -153,7 +159,7 @@ class Lstm2(NextWordModel):
 
     def step_hidden(self, inputs, state):
         new_state = []
-        for layer, (kernel, recurrent_kernel, bias) in enumerate(self._layer_weights):
+        for layer, (kernel, recurrent_kernel, bias) in enumerate(self._weights_by_layer()):
             pre = tf.matmul(inputs, kernel) + bias
             before = tuple(state[2 * layer : 2 * layer + 2])
             after, _ = self._cell.forward(pre, before, (recurrent_kernel,))
@@ -169,8 +175,8 @@ class Lstm2(NextWordModel):
         else:
             outputs, table = lookup(embedding, words), tf.convert_to_tensor(self._table)
         rate = self._dropout_rate if training else 0.0
-        outputs = dropout(outputs, rate, ids, self._layer_weights[0][2], salt=0)
-        for layer, (kernel, recurrent_kernel, bias) in enumerate(self._layer_weights):
+        outputs = dropout(outputs, rate, ids, self.bias_1, salt=0)
+        for layer, (kernel, recurrent_kernel, bias) in enumerate(self._weights_by_layer()):
             pre = tf.nn.bias_add(tf.matmul(outputs, kernel), bias)
             weights = [tf.convert_to_tensor(recurrent_kernel)]
             outputs = recurrence.run(self._cell, pre, weights, packing)

@@ -33,6 +33,11 @@ class NextWordModel(tf.keras.Model, abc.ABC):
 
     name_in_registry: ClassVar[str]
 
+    def __new__(cls, *args, **kwargs):
+        # Keras's own `__new__` exchanges the *base class of this class* for its TF1 twin when a
+        # model is built inside a `tf.Graph`, which TFF does: models built earlier would break.
+        return object.__new__(cls)
+
     def __init__(self, *, vocabulary_size: int, state_size: Sequence[int], options: dict[str, Any]):
         super().__init__(name=self.name_in_registry)
         if vocabulary_size <= NUM_SPECIAL:

@@ -38,9 +38,12 @@ class Cell(Protocol):
       right_sizes: Widths of the tensors that `backward` keeps beside `d_pre`.
     """
 
-    state_sizes: Sequence[int]
-    saved_sizes: Sequence[int]
-    right_sizes: Sequence[int]
+    @property
+    def state_sizes(self) -> Sequence[int]: ...
+    @property
+    def saved_sizes(self) -> Sequence[int]: ...
+    @property
+    def right_sizes(self) -> Sequence[int]: ...
 
     def forward(self, pre: tf.Tensor, state: Tensors, weights: Tensors) -> tuple[Tensors, Tensors]:
         """`(new state, saved)`."""
@@ -77,14 +80,14 @@ def run(cell: Cell, pre: tf.Tensor, weights: Sequence[tf.Tensor], packing: Packi
         outputs, before, saved = _forward(cell, pre, weights, packing)
 
         def gradient(d_outputs):
-            kept_before = tuple(array.concat() for array in before)
-            kept = tuple(array.concat() for array in saved)
+            kept_before = _concat(before, cell.state_sizes)
+            kept = _concat(saved, cell.saved_sizes)
             d_pre, rights = _backward(
                 cell, cell.factors(kept_before, kept), d_outputs, weights, packing, pre.shape[-1]
             )
             return d_pre, *cell.weight_gradients(kept_before, kept, d_pre, rights)
 
-        return outputs.concat(), gradient
+        return _concat([outputs], cell.state_sizes[:1])[0], gradient
 
     return differentiable(pre, *weights)
 
@@ -144,7 +147,7 @@ def _backward(cell, factors, d_outputs, weights, packing, pre_size):
         ),
         parallel_iterations=1,
     )
-    return d_pres.concat(), tuple(array.concat() for array in rights)
+    return _concat([d_pres], [pre_size])[0], _concat(rights, cell.right_sizes)
 
 
 def _step_of(values, t, packing):
@@ -166,3 +169,9 @@ def _arrays(steps, sizes):
 
 def _write(arrays, t, values):
     return tuple(array.write(t, value) for array, value in zip(arrays, values, strict=True))
+
+
+def _concat(arrays, sizes):
+    if tf.executing_eagerly() and len(arrays) and not arrays[0].size():
+        return tuple(tf.zeros([0, size]) for size in sizes)  # eager arrays cannot do this
+    return tuple(array.concat() for array in arrays)

@@ -1,11 +1,13 @@
 """The models a config can name."""
 
+from collections.abc import Callable
+
 from tff_keyboard.models.cifg import Cifg
 from tff_keyboard.models.gru import Gru
 from tff_keyboard.models.lstm2 import Lstm2
 from tff_keyboard.models.next_word_model import NextWordModel
 
-MODELS: dict[str, type[NextWordModel]] = {"cifg": Cifg, "gru": Gru, "lstm2": Lstm2}
+MODELS: dict[str, Callable[..., NextWordModel]] = {"cifg": Cifg, "gru": Gru, "lstm2": Lstm2}
 
 
 def build_model(name: str, *, vocabulary_size: int, seed: int, **options) -> NextWordModel:

@@ -7,7 +7,7 @@ Only the logits' exponentials are kept for the backward pass, unnormalised: the 
 take them as they are, and the division by their sum is done on the small [n, dim] side. The target
 terms are sparse corrections. There is no one-hot, no second softmax, no [n, vocabulary] gradient.
 
-A softmax is usually shifted by the row's largest logit, which costs two more sweeps over the logits.
+A softmax is usually shifted by the row's largest logit, which costs two more sweeps over them.
 By Cauchy-Schwarz |h_n . w_v| <= |h_n| |w_v|; while that bound stays below 60, exp cannot overflow
 and the sum cannot vanish, so the shift is left out. Beyond it the shift is back: same result.
 """

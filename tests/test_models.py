@@ -1,0 +1,171 @@
+"""All models against NumPy: forward pass, streaming step, gradients, initial values."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import model_truth
+from tff_keyboard.models import MODELS, build_model
+from tff_keyboard.models.softmax_loss import softmax_loss
+
+VOCABULARY = 23
+CASES = {
+    "cifg": ("cifg", {"units": 7, "embedding_size": 5}, model_truth.cifg_step, [5, 7]),
+    "gru": ("gru", {"units": 6, "embedding_size": 5}, model_truth.gru_step, [6]),
+    "gru tied": (
+        "gru",
+        {"units": 6, "embedding_size": 6, "tied": True},
+        model_truth.gru_step,
+        [6],
+    ),
+    "lstm2": ("lstm2", {"units": 6, "embedding_size": 5}, model_truth.lstm2_step, [6] * 4),
+    "lstm2 tied": (
+        "lstm2",
+        {"units": 6, "embedding_size": 5, "tied": True},
+        model_truth.lstm2_step,
+        [6] * 4,
+    ),
+}
+
+
+@pytest.fixture(params=CASES, name="case")
+def _case(request):
+    name, options, step, state_size = CASES[request.param]
+    model = build_model(name, vocabulary_size=VOCABULARY, seed=1, **options)
+    model_truth.randomise(model, np.random.default_rng(2))
+    return model, step, state_size
+
+
+def numpy_logits(model, step, state_size, ids):
+    """[batch, time, vocabulary] float64, one position at a time."""
+    weights = model_truth.float64_weights(model)
+    named = {
+        v.name.split(":")[0]: w for v, w in zip(model.trainable_variables, weights, strict=True)
+    }
+    state = tuple(np.zeros([len(ids), size]) for size in state_size)
+    logits = []
+    for column in ids.T:
+        hidden, state = step(weights, named["embedding"][column], state)
+        if "projection" in named and model.name_in_registry == "lstm2":
+            hidden = hidden @ named["projection"]
+        table = named.get("output_table", named["embedding"])
+        logits.append(hidden @ table.T + named.get("output_bias", 0.0))
+    return np.stack(logits, axis=1)
+
+
+def numpy_loss(model, step, state_size, batch):
+    """Mean -log p over real targets, float64."""
+    logits, targets = numpy_logits(model, step, state_size, batch[:, :-1]), batch[:, 1:]
+    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    picked = np.take_along_axis(log_p, targets[..., np.newaxis], axis=-1)[..., 0]
+    return -picked[targets != 0].mean()
+
+
+@tf.function(reduce_retracing=True)
+def fast_loss(model, batch):
+    hidden, table, bias, targets = model.packed_hidden_at_targets(batch[:, :-1], batch[:, 1:])
+    return tf.reduce_mean(softmax_loss(hidden, table, bias, targets)[0])
+
+
+def test_logits_match_numpy_at_words_and_hidden_is_zero_at_padding(case):
+    model, step, state_size = case
+    ids = model_truth.random_batch(
+        np.random.default_rng(0), batch=6, longest=7, vocabulary=VOCABULARY
+    )
+    expected = numpy_logits(model, step, state_size, ids)
+    real = ids != 0
+    np.testing.assert_allclose(model(ids).numpy()[real], expected[real], rtol=2e-5, atol=2e-5)
+    assert not model.hidden(ids).numpy()[~real].any()
+
+
+def test_step_streams_the_same_logits_and_pad_leaves_the_state_alone(case):
+    model, step, state_size = case
+    ids = np.array([[1, 5, 0, 7], [1, 6, 4, 8]], np.int32)  # a PAD in the middle of a stream
+    state = model.initial_state(2)
+    assert [list(part.shape) for part in state] == [[2, size] for size in state_size]
+    for column in ids.T:
+        logits, state = model.step(tf.constant(column), state)
+    without_pad = numpy_logits(model, step, state_size, np.array([[1, 5, 7]]))[0, -1]
+    straight = numpy_logits(model, step, state_size, ids[1:])[0, -1]
+    np.testing.assert_allclose(logits.numpy()[0], without_pad, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(logits.numpy()[1], straight, rtol=2e-5, atol=2e-5)
+
+
+def test_gradient_matches_central_differences_in_float64(case):
+    model, step, state_size = case
+    rng = np.random.default_rng(3)
+    batch = model_truth.random_batch(rng, batch=4, longest=6, vocabulary=VOCABULARY)
+    loss, gradients = model_truth.mean_loss_and_gradient(
+        model, lambda: fast_loss(model, tf.constant(batch))
+    )
+    np.testing.assert_allclose(loss, numpy_loss(model, step, state_size, batch), rtol=1e-5)
+
+    exact = model_truth.float64_weights(model)
+    for place, gradient in enumerate(gradients):
+        direction = rng.normal(size=gradient.shape)
+        losses = []
+        for sign in (1, -1):
+            moved = list(exact)
+            moved[place] = exact[place] + sign * 1e-5 * direction
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(model_truth, "float64_weights", lambda _, moved=moved: moved)
+                losses.append(numpy_loss(model, step, state_size, batch))
+        slope = (losses[0] - losses[1]) / 2e-5
+        np.testing.assert_allclose(np.sum(gradient * direction), slope, rtol=1e-3, atol=1e-6)
+
+
+def test_initial_weights_depend_on_the_seed_alone(case):
+    model, _, _ = case
+    build = MODELS[model.name_in_registry]
+    same = [build(vocabulary_size=VOCABULARY, seed=5, **model.options) for _ in range(2)]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        in_graph = build(vocabulary_size=VOCABULARY, seed=5, **model.options)
+        session.run(tf.compat.v1.global_variables_initializer())
+        from_graph = session.run(in_graph.trainable_variables)
+    for first, second, third in zip(
+        same[0].get_weights(), same[1].get_weights(), from_graph, strict=True
+    ):
+        np.testing.assert_array_equal(first, second)
+        np.testing.assert_array_equal(first, third)
+    other = build(vocabulary_size=VOCABULARY, seed=6, **model.options)
+    assert not np.array_equal(other.get_weights()[0], same[0].get_weights()[0])
+
+
+def test_batch_without_a_target_has_no_positions(case):
+    model, _, _ = case
+    batch = tf.zeros([3, 4], tf.int32)
+    hidden, _, _, targets = model.packed_hidden_at_targets(batch[:, :-1], batch[:, 1:])
+    assert hidden.shape[0] == 0
+    assert targets.shape[0] == 0
+
+
+def test_the_papers_sizes_and_parameter_counts():
+    cifg = build_model("cifg", vocabulary_size=10_000, seed=0)
+    assert cifg.count_params() == 1_412_250
+    assert [(v.name.split(":")[0], v.shape.as_list()) for v in cifg.trainable_variables] == [
+        ("embedding", [10_000, 96]),
+        ("kernel", [96, 2010]),
+        ("recurrent_kernel", [96, 2010]),
+        ("bias", [2010]),
+        ("projection", [670, 96]),
+    ]
+    gru = build_model("gru", vocabulary_size=100, seed=0)
+    assert gru.count_params() == 2 * 100 * 300 + 2 * 300 * 900 + 2 * 900 + 100
+    lstm2 = build_model("lstm2", vocabulary_size=100, seed=0)
+    layers = (300 + 400) * 1600 + 1600 + (400 + 400) * 1600 + 1600
+    assert lstm2.count_params() == 100 * 300 + layers + 100 * 400 + 100
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("rnn", {}, "`model.name` must be one of"),
+        ("cifg", {"tied": True}, "`model.tied` is not an option of 'cifg'"),
+        ("gru", {"units": 4, "embedding_size": 5, "tied": True}, "`model.tied` needs"),
+        ("gru", {"dropout": 1.0}, r"`model.dropout` must be in \[0, 1\)"),
+        ("cifg", {"vocabulary_size": 4}, "`vocabulary_size` must be > 4"),
+    ],
+)
+def test_rejects(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        build_model(name, **{"vocabulary_size": 9, "seed": 0, **options})
