@@ -32,6 +32,8 @@ class DataConfig:
       store: Folder of the client store that `prepare` writes and `train` reads.
       vocabulary_size: V, rows of the word table with the four special ones; > 4. The table is
         shorter when train users typed fewer distinct words. Not used with `vocabulary_path`.
+      min_word_count: Rarer words stay out of the vocabulary; >= 1. With 1, a small corpus may fit
+        in whole, and then training never meets the OOV row. Not used with `vocabulary_path`.
       vocabulary_path: Vocabulary file to encode with, in place of one built from train users.
       max_length: Targets a message is cut to, its end-of-message included; >= 2. The store keeps
         whole messages: batches are cut.
@@ -43,12 +45,14 @@ class DataConfig:
         synthetic typists type; >= 0.
       validation_fraction: Share of users for validation, > 0.
       held_out_fraction: Share of users for the final evaluation, > 0. The sum of both is < 1.
+        "text" has a file for each instead, and "stackoverflow" brings its own held-out users.
       later_fraction: Share of each train user's messages, the last ones, kept apart as the
         population `train_later`; 0 means none.
       dedup_min_words: Within a user, a message of at least this many words that was there before
-        is dropped; 0 keeps all.
+        is dropped; 0 keeps all. Not used with "text", whose clients are not people.
       min_messages_per_user: Users with fewer messages are left out (and counted); >= 1.
-      max_users: Only this many users are read, chosen by hash; 0 means all. For large files.
+      max_users: Only this many users are read, chosen by hash; 0 means all. For large files; not
+        used with "text".
       on_bad_line: "error" stops at a line that is not what `source` says; "skip" leaves it out
         and counts it in the data card.
       num_shards: Clients that the train file of "text" is dealt to; valid and test files are
@@ -61,6 +65,7 @@ class DataConfig:
     input: str | tuple[str, ...] = ()
     store: str = "data/synthetic"
     vocabulary_size: int = 10_000
+    min_word_count: int = 1
     vocabulary_path: str = ""
     max_length: int = 20
     long_messages: str = "keep"
@@ -96,6 +101,7 @@ class DataConfig:
             "must be > 4, as it counts the four special rows",
             self.vocabulary_size,
         )
+        require_at_least("data.min_word_count", self.min_word_count, 1)
         require_at_least("data.max_length", self.max_length, 2)
         require_one_of("data.long_messages", self.long_messages, LONG_MESSAGES)
         require_one_of("data.mode", self.mode, MODES)

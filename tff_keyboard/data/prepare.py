@@ -79,6 +79,7 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
     try:
         with atomic_directory.new_directory(out) as work:
             card = _write_store(config, source, given, work)
+            _check_unchanged(source, identity)
             card |= identity
             _write_card(work, card)
     except OSError as error:
@@ -88,9 +89,16 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
         ) from None
     except sqlite3.OperationalError as error:
         raise errors.DataError(
-            f"{out}: the store cannot be written: {error}. Free some space or choose another folder."
+            f"{out}: the store cannot be written: {error}. Free some space or choose another "
+            "folder."
         ) from None
     return Prepared(card, False)
+
+
+def _check_unchanged(source: sources.Source, identity: dict[str, Any]) -> None:
+    for file, recorded in zip(source.files, identity["inputs"], strict=True):
+        if sources.file_sha256(file) != recorded["sha256"]:
+            raise errors.DataError(f"{file}: was changed while it was read. Start again.")
 
 
 def _given_vocabulary(config: DataConfig) -> Vocabulary | None:
@@ -101,8 +109,8 @@ def _given_vocabulary(config: DataConfig) -> Vocabulary | None:
         wanted, found = getattr(config, field), getattr(given.rules, field)
         if wanted != found:
             raise errors.DataError(
-                f"`data.{field}` = {wanted!r}, but the vocabulary of `data.vocabulary_path` was made "
-                f"with {found!r}. Set it to {found!r}."
+                f"`data.{field}` = {wanted!r}, but the vocabulary of `data.vocabulary_path` was "
+                f"made with {found!r}. Set it to {found!r}."
             )
     return given
 
@@ -120,13 +128,13 @@ def _options(config: DataConfig, given: Vocabulary | None) -> dict[str, Any]:
 def _unused_options(config: DataConfig) -> Iterator[str]:
     """Options that do nothing with this source, so that changing them changes no store."""
     if config.source == "text":
-        yield from ("validation_fraction", "held_out_fraction", "max_users")
+        yield from ("validation_fraction", "held_out_fraction", "max_users", "dedup_min_words")
     else:
         yield "num_shards"
     if config.source != "synthetic":
         yield from ("synthetic_typists", "synthetic_messages")
     if config.vocabulary_path:
-        yield "vocabulary_size"
+        yield from ("vocabulary_size", "min_word_count")
 
 
 def _check_target(
@@ -293,7 +301,7 @@ class _UserPlan:
         config = self._config
         self.dropped.clear()
         chosen = None
-        if config.max_users:
+        if config.max_users and config.source != "text":
             chosen = set(
                 split.choose_users(self._groups.user_names(), config.max_users, seed=config.seed)
             )
@@ -333,7 +341,7 @@ class _UserPlan:
     ) -> list[grouping.TokenisedMessage]:
         """Drops long messages whose tokens this user has typed before."""
         least = self._config.dedup_min_words
-        if not least:
+        if not least or self._config.source == "text":
             return given
         seen: set[bytes] = set()
         kept = []
@@ -372,8 +380,8 @@ def _check_populations(
     message = f"Of {users} usable users none fell into {' and '.join(empty)}."
     if users < 3:
         raise errors.DataError(
-            f"{message} At least 3 are needed, one for each population. Give messages of more people, "
-            "or cut one person's into several users (by chat or by month)."
+            f"{message} At least 3 are needed, one for each population. Give messages of more "
+            "people, or cut one person's into several users (by chat or by month)."
         )
     seed = _working_seed(config, plan)
     way_out = (
@@ -408,7 +416,10 @@ def _build_vocabulary(
     config: DataConfig, counts: word_counts.WordCounts, rules: NormalisationRules
 ) -> Vocabulary:
     try:
-        return Vocabulary.from_counts(counts.counts, config.vocabulary_size, rules)
+        frequent = {
+            word: count for word, count in counts.counts.items() if count >= config.min_word_count
+        }
+        return Vocabulary.from_counts(frequent, config.vocabulary_size, rules)
     except ValueError as error:
         raise errors.DataError(f"Train users typed no word that can be learned: {error}") from None
 

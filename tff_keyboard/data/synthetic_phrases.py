@@ -78,8 +78,8 @@ SLOTS: dict[str, tuple[str, ...]] = {
     "exercise": _words("running, swimming, climbing, cycling, hiking, dancing"),
     "team_result": _words("won, lost, played so well, lost again, won the cup"),
     "show": _words(
-        "the new episode, that movie, the game, the concert, the new album, the series, the podcast, "
-        "that book, the quiz show"
+        "the new episode, that movie, the game, the concert, the new album, the series, "
+        "the podcast, that book, the quiz show"
     ),
     "weather": _words("raining, snowing, so hot, freezing, sunny, windy, cloudy, humid"),
     "cloth": _words(

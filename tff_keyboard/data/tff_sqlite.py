@@ -76,7 +76,7 @@ def read_messages(
     """
     _check_file(path)
     try:
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     except sqlite3.Error as error:
         raise errors.DataError(f"{path}: cannot be opened as SQLite: {error}.") from None
     try:
@@ -93,7 +93,7 @@ def read_messages(
 def num_examples(path: pathlib.Path) -> int | None:
     """Examples of the file as its metadata says, for a progress line; None when unreadable."""
     try:
-        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+        with sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True) as connection:
             ((total,),) = connection.execute("SELECT SUM(num_examples) FROM client_metadata")
     except sqlite3.Error:
         return None

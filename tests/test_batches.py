@@ -1,0 +1,180 @@
+"""Batches: every message once an epoch, padding and cuts right, the same for the same seed."""
+
+import collections
+
+import hypothesis
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import strategies as st
+
+from tff_keyboard.data import batches
+from tff_keyboard.data.vocabulary import BOS, EOS, PAD
+
+EXAMPLES = st.lists(
+    st.lists(st.integers(3, 50), min_size=1, max_size=12).map(lambda ids: np.array(ids, np.int32)),
+    max_size=20,
+)
+SEEDS = st.lists(st.integers(0, 2**32), min_size=1, max_size=3)
+
+
+def expected_row(ids, max_length):
+    return tuple([BOS, *ids.tolist(), EOS][: max_length + 1])
+
+
+def rows_of(batch):
+    """The unpadded rows of a batch; checks that padding is on the right only, and no more than
+    the longest row needs."""
+    assert batch.dtype == np.int32
+    rows = []
+    for row in batch:
+        length = int((row != PAD).sum())
+        assert (row[:length] != PAD).all()
+        rows.append(tuple(row[:length].tolist()))
+    assert max(map(len, rows)) == batch.shape[1]
+    return rows
+
+
+@hypothesis.given(
+    examples=EXAMPLES,
+    batch_size=st.integers(1, 6),
+    max_length=st.integers(1, 14),
+    max_examples=st.integers(0, 25),
+    epochs=st.integers(1, 3),
+    seed=SEEDS,
+)
+@hypothesis.settings(max_examples=100, deadline=None)
+def test_an_epoch_has_each_chosen_message_once_bucketed_or_not(
+    examples, batch_size, max_length, max_examples, epochs, seed
+):
+    messages = {}
+    for bucket_by_length in (False, True):
+        result = batches.client_batches(
+            examples,
+            batch_size=batch_size,
+            max_length=max_length,
+            max_examples=max_examples,
+            epochs=epochs,
+            seed=seed,
+            bucket_by_length=bucket_by_length,
+        )
+        num_chosen = min(max_examples or len(examples), len(examples))
+        per_epoch = -(-num_chosen // batch_size)
+        assert len(result) == epochs * per_epoch
+        counts = []
+        for epoch in range(epochs):
+            part = result[epoch * per_epoch : (epoch + 1) * per_epoch]
+            sizes = sorted(len(batch) for batch in part)
+            assert sizes[1:] == [batch_size] * (len(sizes) - 1)  # one may be smaller
+            counts.append(collections.Counter(row for batch in part for row in rows_of(batch)))
+            assert sum(counts[-1].values()) == num_chosen
+        assert all(count == counts[0] for count in counts)  # the same messages in every epoch
+        everything = collections.Counter(expected_row(ids, max_length) for ids in examples)
+        assert counts[0] <= everything
+        if num_chosen == len(examples):
+            assert counts[0] == everything
+        messages[bucket_by_length] = counts[0]
+    assert messages[False] == messages[True]
+
+
+def many(count=200, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(4, 90, size=rng.integers(1, 30)).astype(np.int32) for _ in range(count)]
+
+
+ARGUMENTS = dict(batch_size=8, max_length=20, max_examples=100, epochs=2, seed=[1, 2, 3])
+
+
+def flat(result):
+    return [batch.tolist() for batch in result]
+
+
+@pytest.mark.parametrize("bucket_by_length", [False, True])
+def test_pure_and_seeded(bucket_by_length):
+    arguments = ARGUMENTS | {"bucket_by_length": bucket_by_length}
+    first = flat(batches.client_batches(many(), **arguments))
+    assert first == flat(batches.client_batches(many(), **arguments))
+    for seed in ([1, 2, 4], [2, 2, 3], [1, 2], [1, 2, 3, 0]):
+        other = flat(batches.client_batches(many(), **(arguments | {"seed": seed})))
+        assert first != other
+    half = len(first) // 2
+    assert first[:half] != first[half:]  # epochs are in different orders
+
+
+def test_bucketing_saves_padding_and_leaves_no_order_of_length():
+    def padded(result):
+        return sum(batch.size for batch in result)
+
+    arguments = ARGUMENTS | {"max_examples": 0, "epochs": 1}
+    plain = batches.client_batches(many(), **arguments)
+    bucketed = batches.client_batches(many(), **arguments, bucket_by_length=True)
+    assert padded(bucketed) < 0.85 * padded(plain)
+    widths = [batch.shape[1] for batch in bucketed]
+    assert widths != sorted(widths)
+
+
+def test_shape_of_one_message():
+    (batch,) = batches.client_batches(
+        [np.array([7, 8], np.int32)], **(ARGUMENTS | {"epochs": 1, "max_length": 20})
+    )
+    assert batch.tolist() == [[BOS, 7, 8, EOS]]
+    (batch,) = batches.client_batches(
+        [np.array([7, 8], np.int32)], **(ARGUMENTS | {"epochs": 1, "max_length": 2})
+    )
+    assert batch.tolist() == [[BOS, 7, 8]]  # targets 7 and 8; the end is cut
+
+
+def test_evaluation_batches_are_sorted_and_whole():
+    examples = many()
+    result = batches.evaluation_batches(examples, batch_size=64, max_length=20)
+    rows = [row for batch in result for row in rows_of(batch)]
+    assert collections.Counter(rows) == collections.Counter(
+        expected_row(ids, 20) for ids in examples
+    )
+    assert [len(row) for row in rows] == sorted(len(row) for row in rows)
+    assert flat(result) == flat(batches.evaluation_batches(examples, batch_size=64, max_length=20))
+    some = batches.evaluation_batches(examples, batch_size=64, max_length=20, max_examples=10)
+    assert sum(map(len, some)) == 10
+
+
+def test_no_examples_give_no_batches_and_an_empty_dataset():
+    assert batches.client_batches([], **ARGUMENTS) == []
+    assert batches.evaluation_batches([], batch_size=4, max_length=4) == []
+    dataset = batches.batches_dataset([])
+    assert list(dataset) == []
+    assert dataset.element_spec == batches.ELEMENT_SPEC
+
+
+def test_dataset_gives_the_batches_split_into_input_and_target():
+    result = batches.client_batches(many(), **ARGUMENTS)
+    dataset = batches.batches_dataset(result)
+    assert dataset.element_spec == batches.ELEMENT_SPEC
+    elements = list(dataset.as_numpy_iterator())
+    assert len(elements) == len(result)
+    for element, batch in zip(elements, result, strict=True):
+        assert list(element) == ["x", "y"]
+        np.testing.assert_array_equal(element["x"], batch[:, :-1])
+        np.testing.assert_array_equal(element["y"], batch[:, 1:])
+
+
+def test_serialised_dataset_is_little_more_than_its_numbers():
+    result = batches.client_batches(many(2000), **(ARGUMENTS | {"max_examples": 0}))
+    graph = tf.raw_ops.DatasetToGraphV2(
+        input_dataset=tf.data.experimental.to_variant(batches.batches_dataset(result))
+    )
+    numbers = 4 * sum(batch.size for batch in result) + 24 * len(result)
+    assert len(graph.numpy()) < numbers + 5000
+
+
+@pytest.mark.parametrize(
+    "wrong, says",
+    [
+        (dict(batch_size=0), "`batch_size` must be >= 1"),
+        (dict(max_length=0), "`max_length` must be >= 1"),
+        (dict(max_examples=-1), "`max_examples` must be >= 0"),
+        (dict(epochs=0), "`epochs` must be >= 1"),
+    ],
+)
+def test_rejects(wrong, says):
+    with pytest.raises(ValueError, match=says):
+        batches.client_batches(many(3), **(ARGUMENTS | wrong))
