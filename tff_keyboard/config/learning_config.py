@@ -19,6 +19,7 @@ class ClientConfig:
     Attributes:
       learning_rate: SGD learning rate; the loss is the mean over a batch's tokens, in nats.
       momentum: SGD momentum in [0, 1); reset every round.
+      gradient_clip_norm: Bound on the L2 norm of a batch's gradient; 0 means none.
       epochs: Passes over the client's chosen messages.
       batch_size: Messages in a batch.
       max_examples: Messages a client trains on in a round at most, drawn anew every round by
@@ -29,6 +30,7 @@ class ClientConfig:
 
     learning_rate: float = 0.5
     momentum: float = 0.0
+    gradient_clip_norm: float = 0.0
     epochs: int = 1
     batch_size: int = 16
     max_examples: int = 256
@@ -37,6 +39,7 @@ class ClientConfig:
     def __post_init__(self):
         require_positive("client.learning_rate", self.learning_rate)
         require_fraction("client.momentum", self.momentum)
+        require_at_least("client.gradient_clip_norm", self.gradient_clip_norm, 0)
         require_at_least("client.epochs", self.epochs, 1)
         require_at_least("client.batch_size", self.batch_size, 1)
         require_at_least("client.max_examples", self.max_examples, 0)

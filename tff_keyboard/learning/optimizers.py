@@ -5,12 +5,16 @@ from collections.abc import Callable
 import tensorflow_federated as tff
 
 from tff_keyboard.config.learning_config import ClientConfig, ServerConfig
+from tff_keyboard.learning.clipped_optimizer import ClippedOptimizer
 from tff_keyboard.learning.nesterov import NesterovSGD
 
 
 def build_client_optimizer(config: ClientConfig) -> tff.learning.optimizers.Optimizer:
     """SGD, with momentum that starts from zero on each client in each round."""
-    return tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum or None)
+    sgd = tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum or None)
+    if not config.gradient_clip_norm:
+        return sgd
+    return ClippedOptimizer(sgd, config.gradient_clip_norm)
 
 
 def _server_sgd(config: ServerConfig) -> tff.learning.optimizers.Optimizer:

@@ -28,7 +28,8 @@ def per_client_rows(
       round, all rounds) are the rows: name -> [clients, ...].
     """
     with tf.Graph().as_default():
-        local = model_fn().report_local_unfinalized_metrics()
+        model = model_fn()  # a tf.function method holds its object only weakly
+        local = model.report_local_unfinalized_metrics()
         local_type = tff.types.StructWithPythonType(
             [(k, tff.TensorType(v.dtype.as_numpy_dtype, v.shape)) for k, v in local.items()],
             collections.OrderedDict,
