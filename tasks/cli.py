@@ -45,22 +45,27 @@ def launch(module: ModuleType, arguments: Sequence[str]) -> int:
     """Parses `arguments` with the flags of a task module and runs its `main`.
 
     Args:
-      module: Has `main(argv) -> int | None`; `argv` are the words that are no flags.
+      module: Has `FLAGS`, the absl flags of this task alone (several tasks share a process in the
+        tests), and `main(argv) -> int | None`; `argv` are the words that are no flags.
       arguments: The words after the task's name.
 
     Returns:
       The exit code. Known errors are printed as one line; unknown ones raise.
     """
     name = module.__name__.rpartition(".")[2].replace("_", "-")
-    if any(word in ("--help", "-h", "--helpfull") for word in arguments):
-        print(help_text(module))
-        return OK
+    for flag in module.FLAGS:
+        module.FLAGS[flag].unparse()  # of an earlier launch in this process
+    wants_help = any(word in ("--help", "-h") for word in arguments)
+    arguments = [] if wants_help else arguments
     try:
-        positional = flags.FLAGS([f"tff-keyboard {name}", *arguments])[1:]
+        positional = module.FLAGS([f"tff-keyboard {name}", *arguments])[1:]
     except flags.Error as error:
         fail(f"{error} Flags of this task: tff-keyboard {name} --help.")
         return USAGE
     try:
+        if wants_help:
+            print(help_text(module))
+            return OK
         return module.main(positional) or OK
     except KeyboardInterrupt:
         fail("interrupted. Run the same command again to go on where it stopped.")
@@ -86,13 +91,12 @@ def launch(module: ModuleType, arguments: Sequence[str]) -> int:
 
 def help_text(module: ModuleType) -> str:
     """The module's docstring and its flags."""
-    by_module = flags.FLAGS.flags_by_module_dict()
-    # absl files the flags of a module run as `python -m` under the name of the script.
-    defined = by_module.get(module.__name__) or by_module.get(sys.argv[0], [])
+    defined = [module.FLAGS[name] for name in module.FLAGS]
     lines = [(module.__doc__ or "").strip(), "", "Flags:"]
     for flag in sorted(defined, key=lambda f: f.name):
         default = "" if flag.default in (None, [], "") else f" (default: {flag.default})"
-        lines.append(f"  --{flag.name}: {flag.help}{default}")
+        meaning = flag.help.partition(";\n")[0]  # absl adds a remark to flags that repeat
+        lines.append(f"  --{flag.name}: {meaning}{default}")
     return "\n".join(lines)
 
 

@@ -25,8 +25,13 @@ from absl import flags
 
 from tasks import cli
 
-_WORKDIR = flags.DEFINE_string("workdir", ".", "Where runs will be kept; its disk is checked.")
-_TIMEOUT = flags.DEFINE_float("worker_timeout", 120.0, "Seconds a TFF worker has to answer.")
+FLAGS = flags.FlagValues()  # of this task alone
+_WORKDIR = flags.DEFINE_string(
+    "workdir", ".", "Where runs will be kept; its disk is checked.", flag_values=FLAGS
+)
+_TIMEOUT = flags.DEFINE_float(
+    "worker_timeout", 120.0, "Seconds a TFF worker has to answer.", flag_values=FLAGS
+)
 
 DATA_VARIABLE = "TFF_KEYBOARD_DATA"
 MIN_DISK_GB = 2.0

@@ -19,18 +19,28 @@ from tasks import cli
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 
+FLAGS = flags.FlagValues()  # of this task alone
 _CLIENTS = flags.DEFINE_enum(
     "clients",
     "held_out",
     ["held_out", "validation", "train", "train_later"],
     "Population to evaluate on.",
+    flag_values=FLAGS,
 )
 _STORE = flags.DEFINE_string(
-    "store", None, "Client store with the run's vocabulary; the one it was trained on if left out."
+    "store",
+    None,
+    "Client store with the run's vocabulary; the one it was trained on if left out.",
+    flag_values=FLAGS,
 )
-_OUT = flags.DEFINE_string("out", None, "JSON file; RUN_DIR/evaluation_<clients>.json if left out.")
+_OUT = flags.DEFINE_string(
+    "out", None, "JSON file; RUN_DIR/evaluation_<clients>.json if left out.", flag_values=FLAGS
+)
 _SET = flags.DEFINE_multi_string(
-    "set", [], "Override of an `evaluation.` or `execution.` key of the run; may be repeated."
+    "set",
+    [],
+    "Override of an `evaluation.` or `execution.` key of the run; may be repeated.",
+    flag_values=FLAGS,
 )
 
 # What the table shows: metric -> what it is a share of.

@@ -23,13 +23,25 @@ from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.config.data_config import DataConfig
 
-_CONFIG = flags.DEFINE_string("config", None, "TOML file; its section [data] counts.")
-_INPUT = flags.DEFINE_multi_string(
-    "input", [], "Text instead of `data.input`; may be repeated. Words that are no flags count too."
+FLAGS = flags.FlagValues()  # of this task alone
+_CONFIG = flags.DEFINE_string(
+    "config", None, "TOML file; its section [data] counts.", flag_values=FLAGS
 )
-_OUT = flags.DEFINE_string("out", None, "Folder of the store; `data.store` if left out.")
-_OVERWRITE = flags.DEFINE_bool("overwrite", False, "Replace a store made from something else.")
-_SET = flags.DEFINE_multi_string("set", [], "Override `section.key=value`; may be repeated.")
+_INPUT = flags.DEFINE_multi_string(
+    "input",
+    [],
+    "Text instead of `data.input`; may be repeated. Words that are no flags count too.",
+    flag_values=FLAGS,
+)
+_OUT = flags.DEFINE_string(
+    "out", None, "Folder of the store; `data.store` if left out.", flag_values=FLAGS
+)
+_OVERWRITE = flags.DEFINE_bool(
+    "overwrite", False, "Replace a store made from something else.", flag_values=FLAGS
+)
+_SET = flags.DEFINE_multi_string(
+    "set", [], "Override `section.key=value`; may be repeated.", flag_values=FLAGS
+)
 
 
 def run(

@@ -21,10 +21,19 @@ from tff_keyboard import progress, quiet
 if TYPE_CHECKING:
     from tff_keyboard.program import training_loop
 
-_CONFIG = flags.DEFINE_string("config", None, "TOML file of the run; defaults if left out.")
-_WORKDIR = flags.DEFINE_string("workdir", None, "Run directory, new or to be resumed.")
-_STORE = flags.DEFINE_string("store", None, "Client store; `data.store` of the config if left out.")
-_SET = flags.DEFINE_multi_string("set", [], "Override `section.key=value`; may be repeated.")
+FLAGS = flags.FlagValues()  # of this task alone
+_CONFIG = flags.DEFINE_string(
+    "config", None, "TOML file of the run; defaults if left out.", flag_values=FLAGS
+)
+_WORKDIR = flags.DEFINE_string(
+    "workdir", None, "Run directory, new or to be resumed.", flag_values=FLAGS
+)
+_STORE = flags.DEFINE_string(
+    "store", None, "Client store; `data.store` of the config if left out.", flag_values=FLAGS
+)
+_SET = flags.DEFINE_multi_string(
+    "set", [], "Override `section.key=value`; may be repeated.", flag_values=FLAGS
+)
 
 # Keys that do not change what a round computes, so a run may be resumed with other values.
 MAY_CHANGE = (

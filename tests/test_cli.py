@@ -6,6 +6,7 @@ import sys
 import types
 
 import pytest
+from absl import flags
 
 from tasks import __main__ as console
 from tasks import cli
@@ -54,7 +55,10 @@ def fake_task(error):
         del argv
         raise error
 
-    return types.SimpleNamespace(__name__="tasks.fake", __doc__="A fake.", main=main)
+    flag_values = flags.FlagValues()
+    return types.SimpleNamespace(
+        __name__="tasks.fake", __doc__="A fake.", main=main, FLAGS=flag_values
+    )
 
 
 class DataError(ValueError):
