@@ -1,0 +1,152 @@
+"""Saved models: the round trip, and every way a directory can be wrong."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
+from tff_keyboard.models import build_model, saved_model
+from tff_keyboard.models.saved_model import SavedModelError, load_model, save_model
+
+VOCABULARY = Vocabulary.from_counts(
+    {"tea": 3, "cup": 2, "hot": 1}, size=7, rules=NormalisationRules()
+)
+OPTIONS = {
+    "cifg": {"units": 4, "embedding_size": 3},
+    "gru": {"units": 4, "embedding_size": 4, "tied": True, "dropout": 0.2},
+    "lstm2": {"units": 4, "embedding_size": 3},
+}
+
+
+def build(name="cifg", seed=1):
+    return build_model(name, vocabulary_size=7, seed=seed, **OPTIONS[name])
+
+
+@pytest.fixture(name="directory")
+def _directory(tmp_path):
+    save_model(tmp_path / "model", build(), VOCABULARY)
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_round_trip(name, tmp_path):
+    model = build(name)
+    save_model(tmp_path / "run" / "model", model, VOCABULARY)
+    for place in (tmp_path / "run" / "model", tmp_path / "run"):  # a run directory works too
+        loaded, vocabulary = load_model(place)
+        assert vocabulary == VOCABULARY
+        assert type(loaded) is type(model)
+        assert loaded.options == model.options
+        ids = np.array([[1, 4, 5]], np.int32)
+        np.testing.assert_array_equal(loaded(ids), model(ids))
+
+
+def test_replaces_a_model_and_leaves_nothing_else(directory):
+    save_model(directory, build(seed=2), VOCABULARY)
+    np.testing.assert_array_equal(
+        load_model(directory)[0].embedding.numpy(), build(seed=2).embedding.numpy()
+    )
+    assert [path.name for path in directory.parent.iterdir()] == ["model"]
+
+
+def test_equal_models_give_equal_bytes(directory):
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    save_model(directory, build(), VOCABULARY)
+    assert before == {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def test_failed_save_keeps_the_old_model(directory, monkeypatch):
+    monkeypatch.setattr(
+        saved_model.Vocabulary, "save", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+    )
+    with pytest.raises(OSError, match="disk full"):
+        save_model(directory, build(seed=2), VOCABULARY)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(
+        load_model(directory)[0].embedding.numpy(), build().embedding.numpy()
+    )
+    assert [path.name for path in directory.parent.iterdir()] == ["model"]
+
+
+def test_rejects_what_should_not_be_saved(tmp_path):
+    with pytest.raises(ValueError, match="8 output rows and the vocabulary 7"):
+        save_model(tmp_path / "m", build_model("cifg", vocabulary_size=8, seed=0), VOCABULARY)
+    model = build()
+    model.bias.assign(model.bias * np.nan)
+    with pytest.raises(ValueError, match="'bias' is not finite"):
+        save_model(tmp_path / "m", model, VOCABULARY)
+    assert list(tmp_path.iterdir()) == []
+
+
+def change_description(directory, **changes):
+    path = directory / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def record_digest(directory, name):
+    digest = json.loads((directory / "model.json").read_text())["sha256"]
+    change_description(directory, sha256={**digest, name: saved_model._sha256(directory / name)})
+
+
+def save_weights(directory, weights):
+    np.savez(directory / "weights.npz", **weights)
+    record_digest(directory, "weights.npz")
+
+
+def flip_a_bit(directory):
+    content = bytearray((directory / "weights.npz").read_bytes())
+    content[len(content) // 2] ^= 1
+    (directory / "weights.npz").write_bytes(content)
+
+
+def without_bias(directory):
+    weights = dict(np.load(directory / "weights.npz"))
+    del weights["bias"]
+    save_weights(directory, weights)
+
+
+def with_bias(value):
+    def damage(directory):
+        save_weights(directory, {**np.load(directory / "weights.npz"), "bias": value})
+
+    return damage
+
+
+def not_an_archive(directory):
+    (directory / "weights.npz").write_bytes(b"PK of another kind")
+    record_digest(directory, "weights.npz")
+
+
+DAMAGES = {
+    "no model": (lambda d: (d / "model.json").unlink(), "there is no saved model here"),
+    "no weights": (lambda d: (d / "weights.npz").unlink(), "weights.npz: cannot be read"),
+    "bit flip": (flip_a_bit, "the content is not what model.json recorded"),
+    "other words": (
+        lambda d: (d / "vocabulary.txt").write_text("x"),
+        "vocabulary.txt: the content is not what",
+    ),
+    "not json": (lambda d: (d / "model.json").write_text("{"), "model.json: cannot be read"),
+    "a list": (lambda d: (d / "model.json").write_text("[]"), "not of format"),
+    "other format": (lambda d: change_description(d, format="2"), "not of format"),
+    "no options": (lambda d: change_description(d, options=None), "field 'options'"),
+    "no digests": (lambda d: change_description(d, sha256={}), "`sha256` must name"),
+    "unknown model": (lambda d: change_description(d, name="rnn"), "`model.name` must be one"),
+    "unknown option": (lambda d: change_description(d, options={"u": 1}), "`model.u` is not"),
+    "other size": (lambda d: change_description(d, vocabulary_size=9), "has 7 rows, model.json"),
+    "a weight less": (without_bias, "holds the weights"),
+    "other shape": (with_bias(np.zeros(3, np.float32)), "must be float32"),
+    "other type": (with_bias(np.zeros(12)), "is float64"),
+    "not finite": (with_bias(np.full(12, np.inf, np.float32)), "not finite"),
+    "not an archive": (not_an_archive, "weights.npz: cannot be read"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_one_line(damage, directory):
+    inflict, message = DAMAGES[damage]
+    inflict(directory)
+    with pytest.raises(SavedModelError) as caught:
+        load_model(directory)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
