@@ -15,6 +15,10 @@ TASKS = {
     "prepare": ("tasks.prepare", "turn per-user text into a client store and a vocabulary"),
     "train": ("tasks.train", "train a model federatedly; run again to resume"),
     "evaluate": ("tasks.evaluate", "recall and perplexity on held-out clients, with intervals"),
+    "compare": (
+        "tasks.compare",
+        "recall and keystrokes of several models, side by side",
+    ),
     "export": ("tasks.export", "write the model as a TFLite keyboard model, and check it"),
     "play": ("tasks.play", "type on an exported model, in the browser or the terminal"),
     "personalise": ("tasks.personalise", "train an exported model on one person's messages"),

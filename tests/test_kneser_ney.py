@@ -149,7 +149,7 @@ KENLM_LOG10 = {
 
 @pytest.mark.parametrize("order", KENLM_LOG10)
 def test_matches_kenlm(order):
-    """Constants from KenLM (github.com/kpu/kenlm, built from its master branch in November 2026).
+    """Constants from KenLM (github.com/kpu/kenlm, commit 4cb443e).
 
     The messages of `kenlm_corpus` were written as lines of words `w<number>`, then
 

@@ -1,0 +1,138 @@
+"""Opens whatever a person calls a model, as a `Predictor`.
+
+A run directory or a saved model, a directory with an n-gram, a `.tflite` file; or a baseline by
+name, trained here from the pooled text of a store's train clients: `ngram` (order 5), `ngram:N`,
+`unigram`.
+"""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tasks import cli
+
+if TYPE_CHECKING:
+    from tff_keyboard.data.client_store import ClientStore
+    from tff_keyboard.data.vocabulary import Vocabulary
+    from tff_keyboard.metrics.predictor import Predictor
+
+_BASELINE = re.compile(r"(?:ngram(?::(?P<order>[1-9]))?|unigram)")
+DEFAULT_ORDER = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedPredictor:
+    """A model with what a table says about it."""
+
+    name: str
+    kind: str
+    predictor: "Predictor"
+    details: dict[str, Any]
+
+
+def is_baseline(word: str) -> bool:
+    """Whether `word` names a baseline rather than a path.
+
+    >>> [is_baseline(word) for word in ("unigram", "ngram", "ngram:3", "runs/ngram")]
+    [True, True, True, False]
+    """
+    return _BASELINE.fullmatch(word) is not None
+
+
+def names_of(words: Sequence[str]) -> list[str]:
+    """Short names of models: the last part of a path where that tells them apart.
+
+    >>> names_of(["runs/sms/", "ngram", "a/keyboard.tflite", "b/keyboard.tflite"])
+    ['sms', 'ngram', 'a/keyboard.tflite', 'b/keyboard.tflite']
+    """
+    short = [pathlib.Path(word).name or word for word in words]
+    return [
+        name if short.count(name) == 1 else word for name, word in zip(short, words, strict=True)
+    ]
+
+
+def open_predictors(words: Sequence[str], store: "ClientStore | None") -> list[NamedPredictor]:
+    """Opens each model; baselines take the vocabulary of `store`.
+
+    Raises:
+      UsageError: A word is neither a model nor a baseline, or is given twice, or a baseline has no
+        store to be trained from.
+      DataError, SavedModelError, ExportError: A model is damaged.
+    """
+    if len(set(words)) < len(words):
+        raise cli.UsageError("A model is given twice; every difference to itself is zero.")
+    opened: list[NamedPredictor] = []
+    for word, name in zip(words, names_of(words), strict=True):
+        if is_baseline(word):
+            opened.append(_open_baseline(word, name, store))
+        elif word.endswith(".tflite"):
+            known = [named.predictor.vocabulary for named in opened]
+            opened.append(
+                _open_tflite(word, name, [*known, *([store.vocabulary] if store else [])])
+            )
+        else:
+            opened.append(_open_directory(word, name))
+    return opened
+
+
+def _open_baseline(word: str, name: str, store: "ClientStore | None") -> NamedPredictor:
+    from tff_keyboard.baselines.ngram_predictor import NGramPredictor
+
+    if store is None:
+        raise cli.UsageError(f"'{word}' is trained on a store's train clients: give --store=DIR.")
+    match = _BASELINE.fullmatch(word)
+    assert match is not None
+    order = 1 if word == "unigram" else int(match["order"] or DEFAULT_ORDER)
+    predictor = NGramPredictor.train(pooled_messages(store), store.vocabulary, order=order)
+    return NamedPredictor(name, "ngram", predictor, _ngram_details(predictor))
+
+
+def _open_tflite(word: str, name: str, known: "Sequence[Vocabulary]") -> NamedPredictor:
+    """An exported file; in the ids of a known vocabulary where that holds the same words, so that
+    the two are compared word by word and rank ties alike."""
+    from tflite_export.runtime import KeyboardPredictor
+
+    path = pathlib.Path(word)
+    predictor = KeyboardPredictor(path)
+    own = predictor.vocabulary
+    for vocabulary in known:
+        if vocabulary.rules == own.rules and set(vocabulary.words) == set(own.words):
+            predictor = KeyboardPredictor(path, vocabulary)
+            break
+    return NamedPredictor(name, "tflite", predictor, {"bytes": path.stat().st_size})
+
+
+def _open_directory(word: str, name: str) -> NamedPredictor:
+    path = pathlib.Path(word)
+    if not path.is_dir():
+        raise cli.UsageError(
+            f"'{word}' is no model: give a run directory, a .tflite file, or one of the baselines "
+            "'ngram', 'ngram:N' and 'unigram'."
+        )
+    from tff_keyboard.baselines import ngram_predictor
+
+    if (path / ngram_predictor.ARRAYS_FILE).is_file():
+        ngram = ngram_predictor.NGramPredictor.load(path)
+        return NamedPredictor(name, "ngram", ngram, _ngram_details(ngram))
+    from tff_keyboard.metrics.keras_predictor import KerasPredictor
+    from tff_keyboard.models.saved_model import load_model
+
+    model, vocabulary = load_model(path)
+    parameters = sum(int(variable.shape.num_elements()) for variable in model.trainable_variables)
+    details = {"architecture": model.name_in_registry, "parameters": parameters}
+    return NamedPredictor(name, "keras", KerasPredictor(model, vocabulary), details)
+
+
+def pooled_messages(store: "ClientStore") -> list:
+    """Ids of every message of all train clients: what central training and n-grams see."""
+    return [
+        message
+        for client_id in store.client_ids("train")
+        for message in store.examples("train", client_id)
+    ]
+
+
+def _ngram_details(predictor) -> dict[str, Any]:
+    return {"order": predictor.model.order, "ngrams": predictor.model.num_ngrams}

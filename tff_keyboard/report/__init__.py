@@ -1,0 +1,1 @@
+"""What people look at: comparisons with verdicts, tables, one HTML page."""
