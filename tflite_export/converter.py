@@ -7,6 +7,7 @@ gives one int8 buffer with one scale for each matrix.
 
 import copy
 import tempfile
+from collections.abc import Sequence
 
 import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
@@ -14,6 +15,7 @@ from tensorflow.lite.python import schema_py_generated as schema
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, PAD
 from tflite_export import signatures
 from tflite_export.cifg_weights import CifgWeights
+from tflite_export.errors import ExportError
 from tflite_export.flatbuffer_builder import model_to_bytes
 
 QUANTIZATIONS = ("int8", "float16", "none")
@@ -31,21 +33,41 @@ def convert(weights: CifgWeights, quantization: str, *, top_k: int) -> bytes:
       The bytes of the `.tflite` file, the same for the same arguments.
     """
     module = _Cifg(weights, top_k)
+    model = convert_module(module, signatures.INFERENCE_SIGNATURES, quantization)
+    return model_to_bytes(stripped(model))
+
+
+def convert_module(
+    module: tf.Module, names: Sequence[str], quantization: str, *, keep_variables: bool = False
+) -> schema.ModelT:
+    """Runs the converter.
+
+    Args:
+      module: Its functions become signatures.
+      names: Of those functions.
+      quantization: One of `QUANTIZATIONS`.
+      keep_variables: Whether variables stay variables, for training; else they become constants.
+
+    Raises:
+      ExportError: There is no room for the converter's temporary files.
+    """
     with tempfile.TemporaryDirectory() as directory:
-        tf.saved_model.save(
-            module,
-            directory,
-            signatures={name: getattr(module, name) for name in signatures.INFERENCE_SIGNATURES},
-        )
-        converter = tf.lite.TFLiteConverter.from_saved_model(
-            directory, signature_keys=list(signatures.INFERENCE_SIGNATURES)
-        )
+        try:
+            tf.saved_model.save(
+                module, directory, signatures={name: getattr(module, name) for name in names}
+            )
+        except tf.errors.OpError as error:
+            raise ExportError(
+                f"{tempfile.gettempdir()}: the converter cannot write its temporary files there "
+                f"({type(error).__name__}). Free some space, or set TMPDIR."
+            ) from None
+        converter = tf.lite.TFLiteConverter.from_saved_model(directory, signature_keys=list(names))
+        converter.experimental_enable_resource_variables = keep_variables
         if quantization != "none":
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
         if quantization == "float16":
             converter.target_spec.supported_types = [tf.float16]
-        converted = converter.convert()
-    return model_to_bytes(stripped(read_model(converted)))
+        return read_model(converter.convert())
 
 
 def read_model(data: bytes) -> schema.ModelT:
@@ -68,7 +90,7 @@ def stripped(model: schema.ModelT) -> schema.ModelT:
     for index in dropped:
         model.buffers[index] = schema.BufferT()  # indices of the others must not move
     model.metadata = kept
-    model.description = b"next-word keyboard model"
+    model.description = signatures.DESCRIPTION
     return model
 
 
@@ -76,25 +98,26 @@ def _name(entry: schema.MetadataT) -> str:
     return entry.name.decode() if isinstance(entry.name, bytes) else entry.name
 
 
-class _Cifg(tf.Module):
-    """The signatures as TensorFlow functions; `tflite_export.signatures` says what they do."""
+class CifgFunctions(tf.Module):
+    """The signatures as TensorFlow functions; `tflite_export.signatures` says what they do.
+
+    Subclasses hold the weights: `embedding`, `projection`, and whatever `pre_activations` needs.
+    """
+
+    embedding: tf.Variable
+    projection: tf.Variable
 
     def __init__(self, weights: CifgWeights, top_k: int):
         super().__init__()
-        self._vocabulary, self._dim, self._units = (
+        self.vocabulary_size, self.dim, self.units = (
             weights.vocabulary_size,
             weights.dim,
             weights.units,
         )
         self._top_k = top_k
-        self._embedding = tf.Variable(weights.embedding)
-        self._kernels = [tf.Variable(matrix) for matrix in weights.kernels]
-        self._recurrent_kernels = [tf.Variable(matrix) for matrix in weights.recurrent_kernels]
-        self._biases = [tf.Variable(vector) for vector in weights.biases]
-        self._projection = tf.Variable(weights.projection)
         state = [
-            tf.TensorSpec([1, self._units], tf.float32, "c"),
-            tf.TensorSpec([1, self._dim], tf.float32, "h"),
+            tf.TensorSpec([1, self.units], tf.float32, "c"),
+            tf.TensorSpec([1, self.dim], tf.float32, "h"),
         ]
         self.predict = tf.function(
             self._predict, input_signature=[tf.TensorSpec([1, None], tf.int32, "tokens")]
@@ -104,9 +127,27 @@ class _Cifg(tf.Module):
         )
         self.logits = tf.function(self._logits, input_signature=state[1:])
 
-    def _predict(self, tokens):
-        state = (tf.zeros([1, self._units]), tf.zeros([1, self._dim]))
+    def pre_activations(self, x, h):
+        """z_i, z_g, z_o, each [batch, units], of x [batch, dim] and h [batch, dim]."""
+        raise NotImplementedError
 
+    def cell(self, x, c, h):
+        """One step: the new `(c, h)`."""
+        z_i, z_g, z_o = self.pre_activations(x, h)
+        c = c + tf.sigmoid(z_i) * (tf.tanh(z_g) - c)
+        return c, tf.matmul(tf.sigmoid(z_o) * tf.tanh(c), self.projection)
+
+    def zero_state(self):
+        return tf.zeros([1, self.units]), tf.zeros([1, self.dim])
+
+    def all_logits(self, h):
+        return tf.matmul(h, self.embedding, transpose_b=True)
+
+    def known_ids(self, ids):
+        """Ids that are no row of the table become OOV."""
+        return tf.where(tf.logical_and(ids >= 0, ids < self.vocabulary_size), ids, OOV)
+
+    def _predict(self, tokens):
         def read_next(position, c, h):
             # The reshape fails with a batch other than 1; a squeeze would be converted to one that
             # does not.
@@ -116,7 +157,7 @@ class _Cifg(tf.Module):
         _, c, h = tf.while_loop(
             lambda position, *_: position < tf.shape(tokens)[1],
             read_next,
-            (tf.constant(0), *state),
+            (tf.constant(0), *self.zero_state()),
         )
         return self._outputs(c, h)
 
@@ -124,28 +165,36 @@ class _Cifg(tf.Module):
         return self._outputs(*self._read_token(token, c, h))
 
     def _logits(self, h):
-        return {"logits": self._all_logits(h)}
+        return {"logits": self.all_logits(h)}
 
     def _outputs(self, c, h):
-        probabilities = tf.nn.softmax(self._all_logits(h))
+        probabilities = tf.nn.softmax(self.all_logits(h))
         values, rows = tf.math.top_k(probabilities[:, NUM_SPECIAL:], self._top_k)
         return {"ids": rows + NUM_SPECIAL, "probabilities": values, "new_c": c, "new_h": h}
 
-    def _all_logits(self, h):
-        return tf.matmul(h, self._embedding, transpose_b=True)
-
     def _read_token(self, token, c, h):
         """The state after `token` [1]; after PAD, the state before."""
-        known = tf.logical_and(token >= 0, token < self._vocabulary)
-        token = tf.where(known, token, OOV)
-        x = tf.gather(self._embedding, token)
-        z_i, z_g, z_o = (
+        token = self.known_ids(token)
+        stepped_c, stepped_h = self.cell(tf.gather(self.embedding, token), c, h)
+        is_word = tf.not_equal(token, PAD)[:, tf.newaxis]
+        return tf.where(is_word, stepped_c, c), tf.where(is_word, stepped_h, h)
+
+
+class _Cifg(CifgFunctions):
+    """Six gate matrices, so that the quantiser gives each its own scale."""
+
+    def __init__(self, weights: CifgWeights, top_k: int):
+        super().__init__(weights, top_k)
+        self.embedding = tf.Variable(weights.embedding)
+        self.projection = tf.Variable(weights.projection)
+        self._kernels = [tf.Variable(matrix) for matrix in weights.kernels]
+        self._recurrent_kernels = [tf.Variable(matrix) for matrix in weights.recurrent_kernels]
+        self._biases = [tf.Variable(vector) for vector in weights.biases]
+
+    def pre_activations(self, x, h):
+        return [
             tf.matmul(x, kernel) + bias + tf.matmul(h, recurrent_kernel)
             for kernel, recurrent_kernel, bias in zip(
                 self._kernels, self._recurrent_kernels, self._biases, strict=True
             )
-        )
-        stepped_c = c + tf.sigmoid(z_i) * (tf.tanh(z_g) - c)
-        stepped_h = tf.matmul(tf.sigmoid(z_o) * tf.tanh(stepped_c), self._projection)
-        is_word = tf.not_equal(token, PAD)[:, tf.newaxis]
-        return tf.where(is_word, stepped_c, c), tf.where(is_word, stepped_h, h)
+        ]

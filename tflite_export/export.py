@@ -28,6 +28,7 @@ from tflite_export import (
     row_scaled,
     signatures,
     staging,
+    trainable,
     vocabulary_file,
 )
 from tflite_export.cifg_weights import CifgWeights
@@ -68,6 +69,11 @@ class ExportOptions:
         if self.quantization not in QUANTIZATIONS:
             raise ExportError(
                 f"`quantize` must be one of {', '.join(QUANTIZATIONS)}, got {self.quantization!r}."
+            )
+        if self.trainable and self.quantization != "int8-rows":
+            raise ExportError(
+                "`trainable` needs `quantize` = 'int8-rows', which its initial values are stored "
+                f"as, got {self.quantization!r}. Leave one of them out."
             )
         if self.top_k < 1:
             raise ExportError(f"`top_k` must be >= 1, got {self.top_k}.")
@@ -195,6 +201,8 @@ def _model_bytes(
     vocabulary: Vocabulary,
     calibration: Texts | None,
 ) -> bytes:
+    if options.trainable:
+        return trainable.build(weights, top_k=options.top_k)
     if options.quantization == "int8-rows":
         table = quantization.quantize_rows(weights.embedding)
         return row_scaled.build(weights, table, top_k=options.top_k)
@@ -225,7 +233,7 @@ def hidden_covariance(model: NextWordModel, vocabulary: Vocabulary, texts: Texts
 def _verified(
     written: bytes, weights: CifgWeights, options: ExportOptions
 ) -> inspection.FileReport:
-    names = signatures.INFERENCE_SIGNATURES
+    names = list(signatures.INFERENCE_SIGNATURES)
     if options.trainable:
         names += signatures.TRAINING_SIGNATURES
     return inspection.verify(

@@ -30,23 +30,30 @@ _TYPES = {
 
 
 class ModelBuilder:
-    """A model under construction."""
+    """A model under construction: an empty one, or a converted one to be changed."""
 
-    def __init__(self, description: str):
-        self.model = schema.ModelT()
-        self.model.version = 3
-        self.model.description = description
-        self.model.operatorCodes = []
-        self.model.subgraphs = []
-        self.model.signatureDefs = []
-        self.model.metadata = []
-        self.model.buffers = [schema.BufferT()]  # buffer 0: "no data", by convention
+    def __init__(self, model: schema.ModelT | None = None):
+        self.model = model or _empty_model()
         self._buffers: dict[bytes, int] = {}
-        self._operator_codes: dict[tuple[int, int], int] = {}
+        self._operator_codes = {
+            (code.builtinCode, code.version): index
+            for index, code in enumerate(self.model.operatorCodes)
+        }
 
     def subgraph(self, name: str) -> "SubgraphBuilder":
         """Adds an empty subgraph."""
-        return SubgraphBuilder(self, name)
+        graph = schema.SubGraphT()
+        graph.name = name
+        graph.tensors = []
+        graph.operators = []
+        graph.inputs = []
+        graph.outputs = []
+        self.model.subgraphs.append(graph)
+        return SubgraphBuilder(self, len(self.model.subgraphs) - 1)
+
+    def edit(self, index: int) -> "SubgraphBuilder":
+        """An existing subgraph, to add tensors and operators to."""
+        return SubgraphBuilder(self, index)
 
     def buffer(self, data: bytes) -> int:
         """Index of the buffer with these bytes."""
@@ -103,17 +110,11 @@ class ModelBuilder:
 class SubgraphBuilder:
     """A subgraph under construction. Tensors are known by their index, an int."""
 
-    def __init__(self, builder: ModelBuilder, name: str):
+    def __init__(self, builder: ModelBuilder, index: int):
+        self.index = index
         self._builder = builder
         self._constants: dict[Any, int] = {}
-        self._graph = schema.SubGraphT()
-        self._graph.name = name
-        self._graph.tensors = []
-        self._graph.operators = []
-        self._graph.inputs = []
-        self._graph.outputs = []
-        builder.model.subgraphs.append(self._graph)
-        self.index = len(builder.model.subgraphs) - 1
+        self._graph = builder.model.subgraphs[index]
 
     def set_inputs_and_outputs(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         self._graph.inputs = list(inputs)
@@ -347,6 +348,17 @@ class SubgraphBuilder:
         output = self.tensor([1], Type.BOOL)
         self.operator(operator, [a, b], [output], options)
         return output
+
+
+def _empty_model() -> schema.ModelT:
+    model = schema.ModelT()
+    model.version = 3
+    model.operatorCodes = []
+    model.subgraphs = []
+    model.signatureDefs = []
+    model.metadata = []
+    model.buffers = [schema.BufferT()]  # buffer 0: "no data", by convention
+    return model
 
 
 def model_to_bytes(model: schema.ModelT) -> bytes:

@@ -16,6 +16,7 @@ import numpy as np
 
 INT4_MAX = 7
 INT8_MAX = 127
+_TINY = float(np.finfo(np.float32).tiny)  # scale of an all-zero matrix
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +58,7 @@ def quantize_tensor(matrix: np.ndarray) -> TensorQuantized:
     >>> quantized.values.tolist(), round(quantized.scale, 6)
     ([[50, -127]], 0.01)
     """
-    scale = max(float(np.abs(matrix).max(initial=0.0)) / INT8_MAX, np.finfo(np.float32).tiny)
+    scale = max(float(np.abs(matrix).max(initial=0.0)) / INT8_MAX, _TINY)
     return TensorQuantized(_rounded(matrix / scale, INT8_MAX), scale)
 
 
@@ -68,7 +69,7 @@ def quantize_rows(matrix: np.ndarray) -> RowQuantized:
       matrix: [rows, columns].
     """
     scales = np.abs(matrix).max(axis=1, initial=0.0) / INT8_MAX
-    base = max(float(scales.max(initial=0.0)) / 127, np.finfo(np.float32).tiny)
+    base = max(float(scales.max(initial=0.0)) / 127, _TINY)
     # 1e-4: the row that sets `base` must get code 127 in spite of float rounding, not 128.
     codes = np.clip(np.ceil(scales / base - 1e-4), 1, 127)
     values = _rounded(matrix / (codes * base)[:, np.newaxis], INT8_MAX)
@@ -102,7 +103,7 @@ def quantize_rows_int4(
     if energy > 0:
         metric = metric + covariance.astype(np.float64) * (columns / energy)
     scales = _least_squares_scales(matrix, INT4_MAX)
-    base = max(float(scales.max(initial=0.0)) / 127, np.finfo(np.float32).tiny)
+    base = max(float(scales.max(initial=0.0)) / 127, _TINY)
     codes = np.clip(np.round(scales / base), 1, 127)
     scales = codes * base
 
@@ -137,7 +138,7 @@ def _rounded(ratios: np.ndarray, limit: int) -> np.ndarray:
 def _least_squares_scales(matrix: np.ndarray, limit: int) -> np.ndarray:
     """Per row, the scale in [0.5, 1] * largest / limit with the least squared rounding error."""
     largest = np.abs(matrix).max(axis=1, initial=0.0) / limit
-    largest = np.maximum(largest, np.finfo(np.float32).tiny)
+    largest = np.maximum(largest, _TINY)
     best_scales = largest
     best_errors = np.full(len(matrix), np.inf)
     for fraction in np.linspace(0.5, 1.0, 26):

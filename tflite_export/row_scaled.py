@@ -38,7 +38,8 @@ def build(weights: CifgWeights, table: RowQuantized, *, top_k: int) -> bytes:
     Returns:
       The bytes of the `.tflite` file.
     """
-    builder = ModelBuilder("next-word keyboard model")
+    builder = ModelBuilder()
+    builder.model.description = signatures.DESCRIPTION
     graph = _Cifg(weights, table, top_k)
     _build_step(builder, graph)
     _build_predict(builder, graph)

@@ -176,8 +176,8 @@ class KeyboardPredictor:
                 place += 1
         return scores
 
-    def logits(self, ids: Sequence[int]) -> np.ndarray:
-        """Raw scores after each id of one message: [time] -> [time, V], in `vocabulary` ids."""
+    def logits(self, ids: np.ndarray) -> np.ndarray:
+        """Raw scores after each id of one message: [time] -> [time, V] in `vocabulary` ids."""
         c, h = self._zero_state()
         rows = []
         for word_id in ids:

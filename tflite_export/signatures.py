@@ -11,6 +11,8 @@
 among them. All three share one copy of the weights. Batch is 1.
 """
 
+DESCRIPTION = "next-word keyboard model"
+
 PREDICT = "predict"
 STEP = "step"
 LOGITS = "logits"

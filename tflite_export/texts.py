@@ -2,6 +2,7 @@
 
 import gzip
 import pathlib
+from typing import TextIO
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def from_file(path: pathlib.Path, rules: NormalisationRules, *, max_words: int) 
     texts: Texts = {}
     words = 0
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+        with _open_text(path) as file:
             for number, line in enumerate(file):
                 user, tab, text = line.rstrip("\n").partition("\t")
                 if not tab:
@@ -74,3 +75,9 @@ def from_file(path: pathlib.Path, rules: NormalisationRules, *, max_words: int) 
     if not texts:
         raise ExportError(f"{path}: holds no words.")
     return texts
+
+
+def _open_text(path: pathlib.Path) -> TextIO:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
