@@ -113,17 +113,21 @@ def main() -> int:
     kills: list[dict[str, float]] = []
     left: list[int] = []
     while len(kills) < flags.kills:
+        before = rounds_done(killed)
+        began = time.monotonic()
         process = start(flags.command, killed, log)
-        # One kill in five during start-up, the others when training goes on for a while.
-        during_startup = generator.random() < 0.2
-        moment = generator.uniform(0, startup_seconds)
-        if not during_startup:
-            moment = startup_seconds + generator.uniform(0, 1.5 * share)
+        if generator.random() < 0.2:  # during start-up
+            moment = began + generator.uniform(0, startup_seconds)
+        else:  # while it trains, as soon as it is further than the one before
+            while rounds_done(killed) <= before and process.poll() is None:
+                time.sleep(0.02)
+            moment = time.monotonic() + generator.uniform(0, 1.5 * share)
         try:
-            process.wait(moment)
+            process.wait(max(moment - time.monotonic(), 0))
         except subprocess.TimeoutExpired:
             left += kill(process)
-            kills.append({"seconds": round(moment, 3), "rounds_on_disk": rounds_done(killed)})
+            seconds = round(time.monotonic() - began, 3)
+            kills.append({"seconds": seconds, "rounds_on_disk": rounds_done(killed)})
             continue
         if process.returncode:
             sys.exit(f"The command failed with status {process.returncode}; see {log}.")

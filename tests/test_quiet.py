@@ -48,6 +48,12 @@ def test_other_lines_come_through(tmp_path):
     assert program.stderr == "disk is failing\n"
 
 
+def test_warnings_are_one_line(tmp_path):
+    code = "quiet._import('noisy')\nimport warnings\nwarnings.warn('checkpoint is\\ndamaged')"
+    program = run_python(fake_module(tmp_path, "") + code)
+    assert program.stderr == "warning: checkpoint is damaged\n"
+
+
 def test_a_failed_import_shows_everything(tmp_path):
     body = NOISE + "raise ImportError('libfoo is missing')"
     program = run_python(fake_module(tmp_path, body) + "quiet._import('noisy')")
@@ -71,9 +77,10 @@ def test_is_verbose(monkeypatch, value, expected):
 def test_importing_this_module_does_nothing():
     program = run_python(
         "import os, sys, warnings\n"
-        "before = dict(os.environ), list(warnings.filters)\n"
+        "def settings(): return dict(os.environ), list(warnings.filters), warnings.formatwarning\n"
+        "before = settings()\n"
         "import tff_keyboard.quiet\n"
-        "assert before == (dict(os.environ), list(warnings.filters))\n"
+        "assert before == settings()\n"
         "assert 'tensorflow' not in sys.modules"
     )
     assert program.returncode == 0, program.stderr

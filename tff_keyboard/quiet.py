@@ -4,7 +4,8 @@ TensorFlow 2.14 writes a dozen lines to the standard error stream at import, fro
 any log level counts ("Unable to register cuDNN factory", "Could not find TensorRT"). A task calls
 `import_tensorflow()` or `import_tensorflow_federated()` before its own heavy imports. The stream
 is caught during the import only, lines that are not known chatter are printed after it, and an
-import that fails prints everything. `TFF_KEYBOARD_VERBOSE=1` turns all of this off.
+import that fails prints everything. From then on a Python warning is one line, without the place
+in the source. `TFF_KEYBOARD_VERBOSE=1` turns all of this off.
 
 Importing this module does nothing.
 """
@@ -53,6 +54,7 @@ def _import(name: str) -> types.ModuleType:
     with _chatter_dropped():
         module = importlib.import_module(name)
     _filter_warnings()  # imports reset some filters
+    warnings.formatwarning = _format_warning
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     logging.getLogger("absl").setLevel(logging.WARNING)
     return module
@@ -62,6 +64,11 @@ def _filter_warnings() -> None:
     """Hides what packages say about their own dependencies; no user can act on it."""
     warnings.filterwarnings("ignore", message="pkg_resources is deprecated")
     warnings.filterwarnings("ignore", category=DeprecationWarning)
+
+
+def _format_warning(message, category, filename, lineno, line=None) -> str:
+    """One line, as errors are: a user has no use for the place in our source."""
+    return f"warning: {' '.join(str(message).split())}\n"
 
 
 @contextlib.contextmanager
