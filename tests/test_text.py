@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import hypothesis
 import pytest
@@ -100,7 +101,9 @@ def test_whitespace_mode_only_splits():
     assert both(rules, [typed]) == ([expected], [expected])
 
 
-@pytest.mark.parametrize("locale", ["tr_TR.UTF-8", "lt_LT.UTF-8"])
+@pytest.mark.parametrize(
+    "locale", ["tr_TR.UTF-8", pytest.param("lt_LT.UTF-8", marks=pytest.mark.slow)]
+)
 def test_lower_case_does_not_depend_on_the_locale(locale):
     script = (
         "from tff_keyboard.data import text, vocabulary\n"
@@ -118,8 +121,18 @@ def test_lower_case_does_not_depend_on_the_locale(locale):
 def test_python_twin_is_linear_in_time():
     """Megabytes without a blank, of the shapes that make a backtracking pattern slow."""
     tokenizer = text_python.PythonTokenizer(NormalisationRules())
-    for piece in ("a", "1", "1.", "a-", "<", "<a", "😂\u200d", "www", "ab'"):
-        tokenizer.tokenize_one(piece * (500_000 // len(piece)))  # the file's timeout is the check
+    pieces = ("a", "1", "1.", "a-", "<", "<a", "😂\u200d", "www", "ab'", "\u0301\u0316")
+    start = time.process_time()
+    for piece in pieces:
+        tokenizer.tokenize_one(piece * (500_000 // len(piece)))
+    assert time.process_time() - start < 30  # quadratic would be an hour
+
+
+def test_twins_agree_on_long_runs():
+    texts = ["a" * 2500, "e" + "\u0301\u0316" * 3000, "x" * 999 + "\u0085" + "y" * 1500 + " z"]
+    with_tensorflow, with_python = both(NormalisationRules(), texts)
+    assert with_tensorflow == with_python
+    assert [len(token) for token in with_python[0]] == [1000, 1000, 500]
 
 
 def test_ranges_are_sorted_and_apart():

@@ -65,7 +65,7 @@ def client_batches(
         chosen = np.sort(rng.choice(chosen, size=max_examples, replace=False))
     sequences = [_sequence(examples[index], max_length) for index in chosen]
     lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
-    batches = []
+    batches: list[np.ndarray] = []
     for epoch in range(epochs):
         order = np.random.default_rng([*seed, _SHUFFLE, epoch]).permutation(len(sequences))
         if bucket_by_length:

@@ -39,9 +39,11 @@ class Tokenizer:
         """
         if not texts:
             return []
+        whitespace = self._rules.mode == "whitespace"
+        if not whitespace:
+            texts = [text_python.cut_long_runs(text) for text in texts]
         # [texts]
         batch = tf.constant([text.encode("utf-8", "replace") for text in texts], dtype=tf.string)
-        whitespace = self._rules.mode == "whitespace"
         tokens = self._split(batch) if whitespace else self._find_words(batch)  # [texts, (tokens)]
         if self._rules.lowercase:
             tokens = tokens.with_flat_values(

@@ -15,6 +15,9 @@ together. docs/data.md gives the reasons.
    else separates: web address (becomes `<url>`), mask (`<#>`, `<TIME>`, `<unk>`),
    number with inner `.`, `,` or `:`, word with inner `'` or `-`, emoji or flag.
 
+A run of more than `LONGEST_RUN` characters without white space is cut first, because
+normal forms take quadratic time in a run of combining marks.
+
 `mode="whitespace"`: cut at white space only; lower case if asked.
 """
 
@@ -28,6 +31,7 @@ from tff_keyboard.data import word_characters
 from tff_keyboard.data.vocabulary import NormalisationRules
 
 URL_MASK = "<url>"
+LONGEST_RUN = 1000
 
 _WORD = word_characters.ranges_class(word_characters.WORD_RANGES)
 _EMOJI = word_characters.ranges_class(word_characters.EMOJI_RANGES)
@@ -64,6 +68,7 @@ _NOT_TEXT = re.compile(NOT_TEXT)
 _URL = re.compile(URL)
 _TOKEN = re.compile(TOKEN)
 _WHITESPACE = re.compile(WHITESPACE)
+_RUN = re.compile("\\S+", re.ASCII)
 _FINAL_SIGMA = re.compile("σ\\Z")
 _LOWER_FIRST = str.maketrans(LOWER_FIRST)
 # Only these have a lower case in TensorFlow's Unicode, 13.0 here; a later Python knows more.
@@ -102,6 +107,7 @@ class PythonTokenizer:
             if lowercase:
                 tokens = [_lower(token) for token in tokens]
         else:
+            text = cut_long_runs(text)
             text = _NOT_TEXT.sub(" ", _HYPHENS.sub("-", _APOSTROPHES.sub("'", text)))
             text = unicodedata.normalize("NFKC", text)
             if lowercase:
@@ -112,6 +118,23 @@ class PythonTokenizer:
         if lowercase:
             tokens = [_FINAL_SIGMA.sub("ς", token) for token in tokens]
         return tokens
+
+
+def cut_long_runs(text: str) -> str:
+    """Puts a space after every `LONGEST_RUN` characters without white space; both twins use it.
+
+    >>> [len(part) for part in cut_long_runs("x" * 2500).split()]
+    [1000, 1000, 500]
+    """
+    if len(text) <= LONGEST_RUN:
+        return text
+    return _RUN.sub(
+        lambda match: " ".join(
+            match.group()[start : start + LONGEST_RUN]
+            for start in range(0, len(match.group()), LONGEST_RUN)
+        ),
+        text,
+    )
 
 
 def _lower(text: str) -> str:
