@@ -188,9 +188,9 @@ def test_noise_is_z_times_the_sensitivity_on_every_part():
 
 
 def test_the_event_is_one_gaussian():
-    state = run(process(0.8, 1.5, 1.3, 0.5, floor=1e6), deltas(4, 3)).state
+    state = run(process(0.75, 1.5, 1.3, 0.5, floor=1e6), deltas(4, 3)).state
     extract = tff.aggregators.differential_privacy.extract_dp_event_from_state
-    assert extract(state) == dp_accounting.GaussianDpEvent(0.8)
+    assert extract(state) == dp_accounting.GaussianDpEvent(0.75)
 
 
 def test_noise_alone_never_divides_by_less_than_the_floor():

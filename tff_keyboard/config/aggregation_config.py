@@ -52,7 +52,8 @@ class AggregationConfig:
       clip_norm: L2 bound on one client's whole delta, weight units, > 0. The bound of "dp"
         and of "fixed" clipping; where the bound is adaptive, its first value.
       noise_multiplier: Noise standard deviation / clip_norm, no unit, >= 0.
-      target_unclipped_quantile: Adaptive bounds: the share of clients left unclipped, in (0, 1).
+      target_unclipped_quantile: "*_adaptive" privacy: the share of clients left unclipped, in
+        (0, 1).
       clip_learning_rate: Adaptive bounds: at most exp(rate) of change a round, > 0.
       clipped_count_noise: Adaptive bound under noise: standard deviation of the noise on the
         count of unclipped clients / clients_per_round; > 0.
@@ -67,6 +68,7 @@ class AggregationConfig:
         fedatt and fedmed without privacy).
       clipping: Clip whole deltas before aggregation: "adaptive", "fixed", "off" or "auto"
         (adaptive where zeroing is on by default).
+      clipping_quantile: "adaptive" clipping: the share of clients left unclipped, in (0, 1).
       trim_fraction: Trimmed mean: share cut on each side, in [0, 0.5).
       compression: Encoding of uploads: "none"; "uniform_quantization", under any rule;
         "tff_quantization", TFF's own factory inside the sum of "mean".
@@ -101,6 +103,7 @@ class AggregationConfig:
     max_participations: int = 0
     zeroing: str = "auto"
     clipping: str = "auto"
+    clipping_quantile: float = 0.8
     trim_fraction: float = 0.1
     compression: str = "none"
     compression_bits: int = 8
@@ -182,6 +185,7 @@ class AggregationConfig:
             self._require(field, lambda x: x >= 0, ">= 0")
         self._require("top_fraction", lambda x: 0 < x <= 1, "in (0, 1]")
         self._require("target_unclipped_quantile", lambda x: 0 < x < 1, "in (0, 1)")
+        self._require("clipping_quantile", lambda x: 0 < x < 1, "in (0, 1)")
         self._require("delta", lambda x: 0 < x < 1, "in (0, 1)")
         self._require("trim_fraction", lambda x: 0 <= x < 0.5, "in [0, 0.5)")
         self._require("compression_bits", lambda x: 1 <= x <= 16, "in 1..16")

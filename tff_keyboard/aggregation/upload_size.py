@@ -1,0 +1,73 @@
+"""Counts the bytes clients upload, for runs without compression."""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.aggregation.compression import encoded_bytes, raw_bytes
+
+
+class UploadSizeFactory(tff.aggregators.WeightedAggregationFactory):
+    """Hands all over to `inner` and measures what was uploaded.
+
+    State is that of `inner`. Measurements: `uploaded_bytes`, `uncompressed_bytes` (int64, all
+    clients of the round) and `inner`.
+
+    Args:
+      inner: A weighted factory.
+      bits: Bits a coordinate, where `inner` itself encodes tensors of more than `threshold`
+        elements (TFF's encoded sum); None: deltas are sent whole.
+      threshold: See `bits`.
+    """
+
+    def __init__(
+        self,
+        inner: tff.aggregators.WeightedAggregationFactory,
+        *,
+        bits: int | None = None,
+        threshold: int = 0,
+    ):
+        self._inner = inner
+        self._bits = bits
+        self._threshold = threshold
+
+    def create(
+        self, value_type: tff.Type, weight_type: tff.Type
+    ) -> tff.templates.AggregationProcess:
+        """See base class."""
+        inner = self._inner.create(value_type, weight_type)
+        whole = raw_bytes(value_type)
+        sent = whole
+        if self._bits is not None:
+            sent = encoded_bytes(value_type, bits=self._bits, threshold=self._threshold)
+
+        @tff.tensorflow.computation(value_type)
+        def one_client(value):
+            del value
+            return tf.constant(1, tf.int64)
+
+        @tff.tensorflow.computation(np.int64)
+        def count_bytes(clients):
+            return clients * sent, clients * whole
+
+        @tff.federated_computation(
+            inner.initialize.type_signature.result,
+            tff.FederatedType(value_type, tff.CLIENTS),
+            tff.FederatedType(weight_type, tff.CLIENTS),
+        )
+        def next_fn(state, value, weight):
+            output = inner.next(state, value, weight)
+            clients = tff.federated_sum(tff.federated_map(one_client, value))
+            uploaded, uncompressed = tff.federated_map(count_bytes, clients)
+            measurements = collections.OrderedDict(
+                uploaded_bytes=uploaded,
+                uncompressed_bytes=uncompressed,
+                inner=output.measurements,
+            )
+            return tff.templates.MeasuredProcessOutput(
+                output.state, output.result, tff.federated_zip(measurements)
+            )
+
+        return tff.templates.AggregationProcess(inner.initialize, next_fn)

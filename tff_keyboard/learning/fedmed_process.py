@@ -1,0 +1,89 @@
+"""FedMed as a learning process: scored client work, its aggregator, a server step.
+
+`tff.learning.algorithms.build_weighted_fed_avg` fixes a client's weight to one number; FedMed needs
+loss and divergences too, so the parts are composed here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import tensorflow_federated as tff
+
+from tff_keyboard.learning.scored_client_work import build_scored_client_work
+
+ClientWork: TypeAlias = tff.learning.templates.ClientWorkProcess
+
+
+def compose_process(
+    model_fn: Callable[[], tff.learning.models.VariableModel],
+    *,
+    client_work: ClientWork,
+    server_optimizer: tff.learning.optimizers.Optimizer,
+    aggregator: tff.aggregators.WeightedAggregationFactory,
+) -> tff.learning.templates.LearningProcess:
+    """Broadcast, `client_work`, `aggregator`, server step: a learning process of any such parts.
+
+    The same as `build_weighted_fed_avg` where the client work is TFF's own; the finalizer refuses
+    an aggregate that is not finite.
+    """
+
+    @tff.tensorflow.computation
+    def initial_weights():
+        return tff.learning.models.ModelWeights.from_model(model_fn())
+
+    weights_type = initial_weights.type_signature.result
+    client_result = client_work.next.type_signature.result.result.member
+    return tff.learning.templates.compose_learning_process(
+        initial_weights,
+        tff.learning.templates.build_broadcast_process(weights_type),
+        client_work,
+        aggregator.create(client_result.update, client_result.update_weight),
+        tff.learning.templates.build_apply_optimizer_finalizer(server_optimizer, weights_type),
+    )
+
+
+def build_fedmed_process(
+    model_fn: Callable[[], tff.learning.models.VariableModel],
+    *,
+    client_optimizer: tff.learning.optimizers.Optimizer,
+    server_optimizer: tff.learning.optimizers.Optimizer,
+    aggregator: tff.aggregators.WeightedAggregationFactory,
+    uniform_weights: bool = False,
+    divergence_normalisation: str = "absolute",
+    layer_groups: Mapping[str, Sequence[int | str]] | None = None,
+    variable_names: Sequence[str] | None = None,
+    wrap_client_work: Callable[[ClientWork], ClientWork] | None = None,
+) -> tff.learning.templates.LearningProcess:
+    """Federated averaging with FedMed's aggregation.
+
+    Args:
+      model_fn: Builds the model; what it reports as `num_examples` is n_k of the FedAvg branch.
+      client_optimizer: Local optimizer.
+      server_optimizer: SGD with learning rate 1 makes the FedAvg branch exactly FedAvg; eta is the
+        aggregator's own.
+      aggregator: From `build_aggregator` with `aggregation.name` = "fedmed", or around
+        `aggregation.fedmed.FedMedFactory`.
+      uniform_weights: Whether n_k is 1 for every client.
+      divergence_normalisation: See `aggregation.js_divergence`.
+      layer_groups: As given to the aggregator.
+      variable_names: As given to the aggregator.
+      wrap_client_work: Wraps the local training before it is scored (the attack harness does).
+    """
+    weighting = tff.learning.ClientWeighting
+    training = tff.learning.templates.build_model_delta_client_work(
+        model_fn,
+        client_optimizer,
+        weighting.UNIFORM if uniform_weights else weighting.NUM_EXAMPLES,
+    )
+    if wrap_client_work is not None:
+        training = wrap_client_work(training)
+    work = build_scored_client_work(
+        training,
+        model_fn,
+        divergence_normalisation=divergence_normalisation,
+        layer_groups=layer_groups,
+        variable_names=variable_names,
+    )
+    return compose_process(
+        model_fn, client_work=work, server_optimizer=server_optimizer, aggregator=aggregator
+    )

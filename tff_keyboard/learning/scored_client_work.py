@@ -1,0 +1,107 @@
+"""Client work that also tells what FedMed weighs clients by: local loss and JS per layer.
+
+Wraps any client work that returns a model delta and a number of examples. After the wrapped
+training the client runs its trained model once over its own data, forwards only, and compares its
+weights with the server's. Source: Wu, Liang & Wang 2020, Algorithm 1, lines of the worker,
+https://doi.org/10.3390/s20144048.
+"""
+
+import collections
+from collections.abc import Callable, Mapping, Sequence
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.aggregation.js_divergence import NORMALISATIONS, js_divergences
+from tff_keyboard.aggregation.layers import resolve_layers
+
+
+def build_scored_client_work(
+    inner: tff.learning.templates.ClientWorkProcess,
+    model_fn: Callable[[], tff.learning.models.VariableModel],
+    *,
+    divergence_normalisation: str = "absolute",
+    layer_groups: Mapping[str, Sequence[int | str]] | None = None,
+    variable_names: Sequence[str] | None = None,
+) -> tff.learning.templates.ClientWorkProcess:
+    """`inner` with `aggregation.fedmed.fedmed_weight_type` as its clients' weight.
+
+    Args:
+      inner: Returns model deltas (server minus client) and a float number of examples; 0 for a
+        client that must not count.
+      model_fn: As `inner` uses it. The loss is the mean of `forward_pass` losses over batches,
+        weighted by their `num_examples` (tokens or messages, as the model counts).
+      divergence_normalisation: See `aggregation.js_divergence`.
+      layer_groups: See `aggregation.layers.resolve_layers`; as the aggregator's.
+      variable_names: See there.
+
+    Returns:
+      Client work with the state, measurements and hyperparameters of `inner`. A client whose loss
+      or divergence is not finite gets weight 0.
+
+    Raises:
+      ValueError: `divergence_normalisation` or a group is unknown.
+    """
+    if divergence_normalisation not in NORMALISATIONS:
+        raise ValueError(
+            f"`divergence_normalisation` must be one of {', '.join(NORMALISATIONS)}; "
+            f"got {divergence_normalisation!r}."
+        )
+    state_type, weights_type, data_type = inner.next.type_signature.parameter
+    result_type = inner.next.type_signature.result.result
+    layers = resolve_layers(result_type.member.update, layer_groups, variable_names)
+
+    @tff.tensorflow.computation(weights_type.member, result_type.member, data_type.member)
+    def score(server_weights, client_result, data):
+        model = model_fn()
+        variables = tff.learning.models.ModelWeights.from_model(model)
+
+        @tf.function
+        def local_loss_and_divergence():
+            trained = tf.nest.map_structure(
+                tf.subtract, server_weights.trainable, client_result.update
+            )
+            tf.nest.map_structure(lambda v, x: v.assign(x), variables.trainable, trained)
+            tf.nest.map_structure(
+                lambda v, x: v.assign(x), variables.non_trainable, server_weights.non_trainable
+            )
+
+            def add_batch(totals, batch):
+                output = model.forward_pass(batch, training=False)
+                count = tf.cast(output.num_examples, tf.float32)
+                return totals[0] + output.loss * count, totals[1] + count
+
+            total, count = data.reduce((tf.constant(0.0), tf.constant(0.0)), add_batch)
+            divergence = js_divergences(
+                server_weights.trainable, trained, layers, divergence_normalisation
+            )
+            return tf.math.divide_no_nan(total, count), divergence
+
+        loss, divergence = local_loss_and_divergence()
+        sound = tf.logical_and(
+            tf.math.is_finite(loss), tf.reduce_all(tf.math.is_finite(divergence))
+        )
+        weight = collections.OrderedDict(
+            num_examples=tf.cast(client_result.update_weight, tf.float32),
+            loss=loss,
+            divergence=divergence,
+        )
+        return tff.learning.templates.ClientResult(
+            update=client_result.update,
+            update_weight=tf.nest.map_structure(
+                lambda x: tf.where(sound, x, tf.zeros_like(x)), weight
+            ),
+        )
+
+    @tff.federated_computation(state_type, weights_type, data_type)
+    def next_fn(state, weights, data):
+        output = inner.next(state, weights, data)
+        scored = tff.federated_map(score, (weights, output.result, data))
+        return tff.templates.MeasuredProcessOutput(output.state, scored, output.measurements)
+
+    return tff.learning.templates.ClientWorkProcess(
+        inner.initialize,
+        next_fn,
+        get_hparams_fn=inner.get_hparams,
+        set_hparams_fn=inner.set_hparams,
+    )
