@@ -14,6 +14,10 @@ TASKS = {
     "doctor": ("tasks.doctor", "check this machine: packages, TFF worker, disk"),
     "prepare": ("tasks.prepare", "turn per-user text into a client store and a vocabulary"),
     "train": ("tasks.train", "train a model federatedly; run again to resume"),
+    "train-server": (
+        "tasks.train_server",
+        "train the same model on the pooled text, as a yardstick",
+    ),
     "evaluate": ("tasks.evaluate", "recall and perplexity on held-out clients, with intervals"),
     "compare": (
         "tasks.compare",

@@ -38,7 +38,10 @@ _CLIENTS = flags.DEFINE_enum(
     flag_values=FLAGS,
 )
 _STORE = flags.DEFINE_string(
-    "store", None, "Client store; that of the first run directory if left out.", flag_values=FLAGS
+    "store",
+    None,
+    "Client store; that of the first run directory if left out.",
+    flag_values=FLAGS,
 )
 _TEXT = flags.DEFINE_string(
     "text",
@@ -60,7 +63,10 @@ _MAX_LENGTH = flags.DEFINE_integer(
     flag_values=FLAGS,
 )
 _OUT = flags.DEFINE_string(
-    "out", "comparison", "Folder for comparison.json and comparison.csv.", flag_values=FLAGS
+    "out",
+    "comparison",
+    "Folder for comparison.json and comparison.csv.",
+    flag_values=FLAGS,
 )
 
 _TIMED_SUGGESTIONS = 400
