@@ -135,7 +135,8 @@ def gemm_peak(repeats=15):
 def compare(steps, batches, repeats):
     """Interleaved passes over the batches: name -> tokens/s by wall and CPU time, medians."""
     tokens = sum(int(np.count_nonzero(batch[:, 1:])) for batch in batches)
-    wall, cpu = ({name: [] for name in steps} for _ in range(2))
+    wall: dict[str, list[float]] = {name: [] for name in steps}
+    cpu: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(repeats):
         for name, step in steps.items():
             start, start_cpu = time.perf_counter(), time.process_time()
