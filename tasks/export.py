@@ -7,91 +7,76 @@ read the same held-out text; if the file suggests noticeably less well, nothing 
 """
 
 import pathlib
+import sys
 from collections.abc import Sequence
 
 from absl import flags
 
 from tasks import cli
 
-# allow_override: tests import several tasks, with flags of the same name, into one process.
+FLAGS = flags.FlagValues()  # of this task alone
 FLAGS = flags.FlagValues()  # of this task alone
 _OUT = flags.DEFINE_string(
-    "out", "keyboard.tflite", "Model file to write.", allow_override=True, flag_values=FLAGS
-)
+    "out", "keyboard.tflite", "Model file to write." flag_values=FLAGS, flag_values=FLAGS)
 _QUANTIZE = flags.DEFINE_enum(
     "quantize",
     "int8-rows",
     ["int8", "int8-rows", "int4-rows", "float16", "none"],
     "Weights of the file: int8 by the converter, int8 or int4 with one scale a row of the word "
     "table, float16, or float32.",
-    flag_values=FLAGS,
-)
+    flag_values=FLAGS, flag_values=FLAGS)
 _STORE = flags.DEFINE_string(
     "store",
     None,
-    "Client store for the parity gate; the one the run was trained on if left out.",
-    allow_override=True,
-    flag_values=FLAGS,
-)
+    "Client store for the parity gate; the one the run was trained on if left out."
+    flag_values=FLAGS, flag_values=FLAGS)
 _CLIENTS = flags.DEFINE_enum(
     "clients",
     "held_out",
     ["held_out", "validation", "train", "train_later"],
-    "Population of the store that the parity gate reads.",
-    allow_override=True,
-    flag_values=FLAGS,
-)
+    "Population of the store that the parity gate reads."
+    flag_values=FLAGS, flag_values=FLAGS)
 _TEXT = flags.DEFINE_string(
     "text",
     None,
-    "File for the parity gate in place of a store: a message a line, or user<TAB>message.",
-    allow_override=True,
-    flag_values=FLAGS,
-)
+    "File for the parity gate in place of a store: a message a line, or user<TAB>message."
+    flag_values=FLAGS, flag_values=FLAGS)
 _CALIBRATION_TEXT = flags.DEFINE_string(
     "calibration_text",
     None,
     "File that int4 rounding is fitted to; train clients of the store if left out.",
-    flag_values=FLAGS,
-)
-_PARITY = flags.DEFINE_boolean("parity", True, "Whether to run the parity gate.", flag_values=FLAGS)
+    flag_values=FLAGS, flag_values=FLAGS)
+_PARITY = flags.DEFINE_boolean("parity", True, "Whether to run the parity gate.", flag_values=FLAGS, flag_values=FLAGS)
 _PARITY_WORDS = flags.DEFINE_integer(
     "parity_words",
     20_000,
     "Words the parity gate reads, about; whole people.",
     lower_bound=1,
-    flag_values=FLAGS,
-)
+    flag_values=FLAGS, flag_values=FLAGS)
 _ALLOW_LOSS = flags.DEFINE_boolean(
-    "allow_loss", False, "Write the file even if the parity gate fails.", flag_values=FLAGS
-)
+    "allow_loss", False, "Write the file even if the parity gate fails.", flag_values=FLAGS, flag_values=FLAGS)
 _TRAINABLE = flags.DEFINE_boolean(
-    "trainable", False, "Add signatures that go on training on the device.", flag_values=FLAGS
-)
+    "trainable", False, "Add signatures that go on training on the device.", flag_values=FLAGS, flag_values=FLAGS)
 _PACK = flags.DEFINE_boolean(
     "pack",
     False,
     "Pack vocabulary and manifest into the model file (TFLite associated files).",
-    flag_values=FLAGS,
-)
+    flag_values=FLAGS, flag_values=FLAGS)
 _TOP_K = flags.DEFINE_integer(
     "top_k",
     3,
     "Words that the file's `predict` and `step` return.",
     lower_bound=1,
-    flag_values=FLAGS,
-)
+    flag_values=FLAGS, flag_values=FLAGS)
 _MAX_BYTES = flags.DEFINE_integer(
     "max_bytes",
     0,
     "Limit of the model file; 0 means 1,450,000 for int8, 1,000,000 for int4, 1,500,000 for "
     "trainable files and none for float.",
     lower_bound=0,
-    flag_values=FLAGS,
-)
+    flag_values=FLAGS, flag_values=FLAGS)
 _EXPLAIN = flags.DEFINE_boolean(
-    "explain", False, "Print a table of bytes by tensor.", flag_values=FLAGS
-)
+    "explain", False, "Print a table of bytes by tensor.", flag_values=FLAGS, flag_values=FLAGS)
 
 CALIBRATION_WORDS = 10_000
 SEED = 1  # of which people are read
@@ -124,6 +109,7 @@ def run(
 
     quiet.import_tensorflow()
     from tflite_export import export, inspection, texts
+    from tflite_export.errors import ParityFailed
 
     options = export.ExportOptions(
         quantization=quantize,
@@ -151,7 +137,11 @@ def run(
             calibration = texts.from_store(
                 _store(run_dir, store), "train", vocabulary, max_words=CALIBRATION_WORDS, seed=SEED
             )
-    result = export.export(run_dir, out, options, held_out=held_out, calibration=calibration)
+    try:
+        result = export.export(run_dir, out, options, held_out=held_out, calibration=calibration)
+    except ParityFailed as error:
+        print(error.table)
+        raise
     print(f"{result.paths.model}: {result.model_bytes:,} bytes, {quantize}")
     print(f"vocabulary: {result.vocabulary_bytes:,} bytes" + (", packed" if pack else ""))
     if explain:
@@ -201,3 +191,7 @@ def main(argv: Sequence[str]) -> None:
         max_bytes=_MAX_BYTES.value,
         explain=_EXPLAIN.value,
     )
+
+
+if __name__ == "__main__":
+    sys.exit(cli.launch(sys.modules[__name__], sys.argv[1:]))

@@ -10,3 +10,15 @@ class ExportError(ValueError):
 
 class CheckFailed(ValueError):
     """A written model file broke a promise: its size, its operators, its parity with Keras."""
+
+
+class ParityFailed(CheckFailed):
+    """The written file does not suggest what the model does.
+
+    Attributes:
+      table: The whole comparison, as text of several lines.
+    """
+
+    def __init__(self, message: str, table: str):
+        super().__init__(message)
+        self.table = table

@@ -32,7 +32,7 @@ from tflite_export import (
     vocabulary_file,
 )
 from tflite_export.cifg_weights import CifgWeights
-from tflite_export.errors import CheckFailed, ExportError
+from tflite_export.errors import ExportError, ParityFailed
 from tflite_export.parity import Texts
 from tflite_export.runtime import KeyboardPredictor
 
@@ -247,9 +247,9 @@ def _verified(
 def _gate(comparison: parity.ParityReport, options: ExportOptions) -> str | None:
     try:
         comparison.check(parity.TOLERANCES[options.quantization])
-    except CheckFailed as error:
+    except ParityFailed as error:
         if not options.allow_loss:
-            raise CheckFailed(f"{error}\n{comparison.table()}") from None
+            raise
         return str(error)
     return None
 

@@ -1,13 +1,15 @@
 """Opens a `.tflite` file in whichever runtime is installed: LiteRT, else TensorFlow."""
 
-import functools
+import importlib.util
 import pathlib
 from collections.abc import Callable
 from typing import Any
 
+from tff_keyboard import quiet
 from tflite_export.errors import ExportError
 
 RUNTIMES = ("litert", "tensorflow")
+_PACKAGES = {"litert": "ai_edge_litert", "tensorflow": "tensorflow"}
 
 
 def open_interpreter(
@@ -33,17 +35,20 @@ def open_interpreter(
         ) from None
 
 
-@functools.cache
 def installed_runtimes() -> tuple[str, ...]:
-    """The runtimes that can be imported, the preferred one first."""
-    installed = []
-    for name in RUNTIMES:
-        try:
-            _LOADERS[name]()
-        except ImportError:
-            continue
-        installed.append(name)
-    return tuple(installed)
+    """The runtimes whose packages are there, the preferred one first; imports none."""
+    return tuple(name for name in RUNTIMES if importlib.util.find_spec(_PACKAGES[name]))
+
+
+def import_quietly(runtime: str | None = None) -> None:
+    """Imports the runtime now, TensorFlow without its chatter.
+
+    Raises:
+      ExportError: It is not installed.
+    """
+    if runtime == "tensorflow" or (runtime is None and "litert" not in installed_runtimes()):
+        quiet.import_tensorflow()
+    _interpreter_class(runtime)
 
 
 def _interpreter_class(runtime: str | None) -> Any:

@@ -25,7 +25,7 @@ from tff_keyboard.metrics.predictor import mask_special
 from tff_keyboard.metrics.prefix_index import PrefixIndex
 from tff_keyboard.metrics.target_ranks import target_ranks
 from tff_keyboard.models import NextWordModel
-from tflite_export.errors import CheckFailed, ExportError
+from tflite_export.errors import ExportError, ParityFailed
 from tflite_export.runtime import KeyboardPredictor
 
 STRIP = 3
@@ -126,7 +126,7 @@ class ParityReport:
         """Raises unless the loss is within `tolerance`.
 
         Raises:
-          CheckFailed: Says which figure failed, and what it should be.
+          ParityFailed: Says which figure failed, and what it should be.
         """
         failures = []
         for name in ("recall_at_1", "recall_at_3"):
@@ -145,9 +145,10 @@ class ParityReport:
         if not math.isfinite(self.max_logit_error):
             failures.append("logits are not finite")
         if failures:
-            raise CheckFailed(
+            raise ParityFailed(
                 f"The exported file does not suggest what the model does: {'; '.join(failures)}. "
-                "Choose another --quantize, give more text, or accept it with --allow_loss."
+                "Choose another --quantize, give more text, or accept it with --allow_loss.",
+                self.table(),
             )
 
 

@@ -1,0 +1,175 @@
+"""The keyboard page: a local web server that shows files of `keyboard_page` and suggests words.
+
+    GET  /                the page; its style and script beside it
+    GET  /api/models      what is known of each model
+    POST /api/suggest     {"text": ...} -> one strip a model
+
+Listens on the loopback interface only. A page of another origin cannot use it: foreign Host
+headers are refused (DNS rebinding), and so are requests that are not JSON (a form of another page
+can send those without asking). What is typed stays in memory and is never logged.
+"""
+
+import http
+import json
+import logging
+import pathlib
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from werkzeug import exceptions, routing, serving, wrappers
+
+from tflite_export import typing_session
+from tflite_export.errors import ExportError
+from tflite_export.runtime import KeyboardPredictor
+
+PAGE = pathlib.Path(__file__).parent / "keyboard_page"
+HOST = "127.0.0.1"
+LONGEST_REQUEST = 4_000_000  # bytes; the page sends the text before the cursor
+
+_ALLOWED_HOSTS = {"127.0.0.1", "localhost", "[::1]"}
+_CONTENT_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+_HEADERS = {
+    # Nothing from outside: no fonts, scripts or pictures of others.
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
+    "connect-src 'self'; img-src 'self' data:; form-action 'none'; frame-ancestors 'none'; "
+    "base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class KeyboardApplication:
+    """The WSGI application.
+
+    Args:
+      predictors: Name to show -> model; one or two.
+    """
+
+    def __init__(self, predictors: Mapping[str, KeyboardPredictor]):
+        self._predictors = dict(predictors)
+        self._lock = threading.Lock()  # a predictor keeps the state of the last text
+        self._urls = routing.Map(
+            [
+                routing.Rule("/", endpoint="index.html", methods=["GET"]),
+                routing.Rule("/keyboard.css", endpoint="keyboard.css", methods=["GET"]),
+                routing.Rule("/keyboard.js", endpoint="keyboard.js", methods=["GET"]),
+                routing.Rule("/api/models", endpoint="models", methods=["GET"]),
+                routing.Rule("/api/suggest", endpoint="suggest", methods=["POST"]),
+            ]
+        )
+
+    def __call__(self, environ, start_response):
+        request = wrappers.Request(environ)
+        request.max_content_length = LONGEST_REQUEST
+        try:
+            response = self._respond(request)
+        except exceptions.HTTPException as error:
+            status = error.code or http.HTTPStatus.INTERNAL_SERVER_ERROR
+            response = _json({"error": error.description}, status)
+            if isinstance(error, exceptions.MethodNotAllowed) and error.valid_methods:
+                response.headers["Allow"] = ", ".join(error.valid_methods)
+        response.headers.extend(_HEADERS)
+        return response(environ, start_response)
+
+    def _respond(self, request: wrappers.Request) -> wrappers.Response:
+        if request.host.rpartition(":")[0] not in _ALLOWED_HOSTS and (
+            request.host not in _ALLOWED_HOSTS
+        ):
+            raise exceptions.Forbidden("Only pages of this machine may talk to this keyboard.")
+        endpoint, _ = self._urls.bind_to_environ(request.environ).match()
+        if endpoint == "models":
+            return _json({"models": [_facts(*item) for item in self._predictors.items()]})
+        if endpoint == "suggest":
+            return _json({"models": self._strips(_text_of(request))})
+        path = PAGE / endpoint
+        return wrappers.Response(path.read_bytes(), content_type=_CONTENT_TYPES[path.suffix])
+
+    def _strips(self, text: str) -> list[dict[str, Any]]:
+        strips = []
+        with self._lock:
+            for predictor in self._predictors.values():
+                try:
+                    strip = typing_session.slotted_strip(predictor, text)
+                except ExportError as error:
+                    raise exceptions.InternalServerError(str(error)) from None
+                strips.append(
+                    {
+                        "slots": [
+                            None
+                            if slot is None
+                            else {
+                                "word": slot.word,
+                                "probability": slot.probability,
+                                "replaces": slot.replaces,
+                                "inserts": slot.inserts,
+                            }
+                            for slot in strip.slots
+                        ],
+                        "latency_ms": 1000 * strip.latency_seconds,
+                    }
+                )
+        return strips
+
+
+def make_server(predictors: Mapping[str, KeyboardPredictor], port: int) -> serving.BaseWSGIServer:
+    """A server on the loopback interface, bound but not yet serving.
+
+    Args:
+      predictors: Name to show -> model.
+      port: 0 takes any free one; see `server_port` of the result.
+
+    Raises:
+      ExportError: The port is taken or not allowed.
+    """
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # no line for every key
+    try:
+        return serving.make_server(HOST, port, KeyboardApplication(predictors), threaded=True)
+    except (OSError, OverflowError, SystemExit):
+        # werkzeug prints and exits where the address is in use.
+        raise ExportError(
+            f"`port` {port} on {HOST} cannot be used. Choose another, or 0 for any free one."
+        ) from None
+
+
+def names_of(paths: Sequence[pathlib.Path]) -> list[str]:
+    """A short name for each file: its own, with as many folders as tell them apart.
+
+    >>> names_of([pathlib.Path("a/keyboard.tflite"), pathlib.Path("b/keyboard.tflite")])
+    ['a/keyboard', 'b/keyboard']
+    """
+    parts = [path.with_suffix("").parts for path in paths]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{name} ({number})" for number, name in enumerate(names, start=1)]
+
+
+def _facts(name: str, predictor: KeyboardPredictor) -> dict[str, Any]:
+    return {
+        "name": name,
+        "quantization": predictor.manifest["model"]["quantization"],
+        "bytes": predictor.manifest["model"]["bytes"],
+        "words": len(predictor.vocabulary) - len(predictor.manifest["special_ids"]),
+    }
+
+
+def _text_of(request: wrappers.Request) -> str:
+    if request.mimetype != "application/json":
+        raise exceptions.UnsupportedMediaType("Send JSON.")
+    try:
+        body = json.loads(request.get_data(as_text=False))
+    except (ValueError, RecursionError):
+        raise exceptions.BadRequest("The body is not JSON.") from None
+    text = body.get("text") if isinstance(body, dict) else None
+    if not isinstance(text, str):
+        raise exceptions.BadRequest('The body must be {"text": "..."}.')
+    return text
+
+
+def _json(content: Any, status: int = http.HTTPStatus.OK) -> wrappers.Response:
+    return wrappers.Response(
+        json.dumps(content, ensure_ascii=True), status=status, content_type="application/json"
+    )

@@ -1,0 +1,93 @@
+"""The keyboard in a terminal: a strip below the line, updated with every key."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+from tflite_export import typing_session
+from tflite_export.runtime import KeyboardPredictor
+
+HELP = "Tab: middle suggestion. Esc 1, 2, 3: left, middle, right. Enter: send. Ctrl-D: end."
+
+_BACKSPACE = ("\x7f", "\x08")
+_END = ("", "\x03", "\x04")  # end of input, Ctrl-C, Ctrl-D
+_ESCAPE = "\x1b"
+_MIDDLE = typing_session.SLOT_RANKS.index(0)
+_SLOT_WIDTH = 18
+
+
+def run(
+    predictor: KeyboardPredictor,
+    read_key: Callable[[], str],
+    write: Callable[[str], object],
+) -> typing_session.TypingSession:
+    """Types until the end of input.
+
+    Args:
+      predictor: The model.
+      read_key: Returns the next character, "" at the end.
+      write: Shows text.
+
+    Returns:
+      What was typed and what it cost.
+    """
+    session = typing_session.TypingSession()
+    write(HELP + "\n\n\n")
+    while True:
+        strip = typing_session.slotted_strip(predictor, session.text)
+        write(_screen(session, strip))
+        key = read_key()
+        if key in _END:
+            break
+        if key == "\t":
+            _accept(session, strip, _MIDDLE)
+        elif key == _ESCAPE:
+            digit = read_key()
+            if digit in ("1", "2", "3"):
+                _accept(session, strip, int(digit) - 1)
+        elif key in _BACKSPACE:
+            session.backspace()
+        elif key in ("\r", "\n"):
+            session.send()
+        elif key.isprintable():
+            session.press(key)
+    session.send()
+    write(f"\n{session.summary()}\n")
+    return session
+
+
+@contextlib.contextmanager
+def raw_keys() -> Iterator[Callable[[], str]]:
+    """Reads standard input a key at a time; a pipe as it is."""
+    if not sys.stdin.isatty():
+        yield lambda: sys.stdin.read(1)
+        return
+    import termios
+    import tty
+
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin)
+        yield lambda: sys.stdin.read(1)
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _accept(
+    session: typing_session.TypingSession, strip: typing_session.SlottedStrip, place: int
+) -> None:
+    slot = strip.slots[place]
+    if slot is not None:
+        session.accept(slot)
+
+
+def _screen(session: typing_session.TypingSession, strip: typing_session.SlottedStrip) -> str:
+    """Moves up three lines and writes them anew: text, strip, counter."""
+    words = [slot.word[:_SLOT_WIDTH] if slot else "" for slot in strip.slots]
+    cells = " | ".join(f"{word:^{_SLOT_WIDTH}}" for word in words)
+    clear = "\x1b[K"
+    return (
+        f"\x1b[2A\r{clear}> {session.text[-70:]}\n"
+        f"{clear}[ {cells} ]  {1000 * strip.latency_seconds:.2f} ms\n"
+        f"{clear}  {session.summary()}"
+    )

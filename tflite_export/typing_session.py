@@ -1,0 +1,144 @@
+"""What a keyboard does with suggestions: where they stand, what a tap types, what it saved.
+
+Shared by the web page (`keyboard_server`) and the terminal (`terminal_keyboard`).
+"""
+
+import dataclasses
+
+from tflite_export.runtime import KeyboardPredictor
+
+SLOTS = 3
+
+# Place on the strip -> place in the ranking: the best word stands in the centre, as on phones.
+SLOT_RANKS = (1, 0, 2)
+
+# How many typed characters may stand for one normalised one ("e" + two accents), and how many are
+# tried beyond that.
+_CHARACTERS_PER_NORMALISED = 3
+_MORE_CHARACTERS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Slot:
+    """One place of the strip.
+
+    Attributes:
+      word: As it would be typed, in the case of what is typed already.
+      probability: Of the word after the context, before the prefix narrowed the choice.
+      replaces: Characters before the cursor that a tap takes away.
+      inserts: What a tap types in their place: the word and a space.
+    """
+
+    word: str
+    probability: float
+    replaces: int
+    inserts: str
+
+    def applied_to(self, text: str) -> str:
+        """The text after a tap."""
+        return text[: len(text) - self.replaces] + self.inserts
+
+
+@dataclasses.dataclass(frozen=True)
+class SlottedStrip:
+    """The strip as shown: `SLOTS` places, None where there is no suggestion."""
+
+    slots: tuple[Slot | None, ...]
+    latency_seconds: float
+
+
+def slotted_strip(predictor: KeyboardPredictor, text: str) -> SlottedStrip:
+    """Suggestions for the text before the cursor, each in its place."""
+    strip = predictor.strip(text, SLOTS)
+    fragment = typed_fragment(predictor, text, strip.prefix)
+    ranked = [
+        Slot(
+            word=(cased := in_case_of(fragment, word)),
+            probability=probability,
+            replaces=len(fragment),
+            inserts=cased + " ",
+        )
+        for word, probability in strip.suggestions
+    ]
+    slots = tuple(ranked[rank] if rank < len(ranked) else None for rank in SLOT_RANKS)
+    return SlottedStrip(slots, strip.latency_seconds)
+
+
+def typed_fragment(predictor: KeyboardPredictor, text: str, prefix: str) -> str:
+    """The end of `text` as typed that was normalised to `prefix`."""
+    if not prefix:
+        return ""
+    longest = _CHARACTERS_PER_NORMALISED * len(prefix) + _MORE_CHARACTERS
+    for length in range(1, min(longest, len(text)) + 1):
+        fragment = text[-length:]
+        if predictor.context_and_prefix(fragment) == ([], prefix):
+            return fragment
+    return ""
+
+
+def in_case_of(fragment: str, word: str) -> str:
+    """The word in the case of its typed start.
+
+    >>> in_case_of("Com", "coming"), in_case_of("COM", "coming"), in_case_of("com", "coming")
+    ('Coming', 'COMING', 'coming')
+    >>> in_case_of("I", "i'm")
+    "I'm"
+    """
+    if len(fragment) > 1 and fragment.isupper():
+        return word.upper()
+    if fragment[:1].isupper():
+        return word[:1].upper() + word[1:]
+    return word
+
+
+@dataclasses.dataclass
+class TypingSession:
+    """Text being typed and what it cost: every key and every tap on the strip is one keystroke.
+
+    >>> session = TypingSession()
+    >>> session.press("h")
+    >>> session.accept(Slot("hello", 0.5, 1, "hello "))
+    >>> session.text, session.keystrokes, session.saved
+    ('hello ', 2, 4)
+    """
+
+    text: str = ""
+    keystrokes: int = 0
+    characters_sent: int = 0
+    messages: list[str] = dataclasses.field(default_factory=list)
+
+    def press(self, character: str) -> None:
+        self.text += character
+        self.keystrokes += 1
+
+    def backspace(self) -> None:
+        self.text = self.text[:-1]
+        self.keystrokes += 1
+
+    def accept(self, slot: Slot) -> None:
+        self.text = slot.applied_to(self.text)
+        self.keystrokes += 1
+
+    def send(self) -> None:
+        """Ends the message; the next one begins with no context."""
+        if self.text.strip():
+            self.messages.append(self.text.strip())
+        self.characters_sent += len(self.text)
+        self.text = ""
+
+    @property
+    def characters(self) -> int:
+        """Typed and accepted, spaces included."""
+        return self.characters_sent + len(self.text)
+
+    @property
+    def saved(self) -> int:
+        """Keystrokes fewer than characters; negative after much deleting."""
+        return self.characters - self.keystrokes
+
+    def summary(self) -> str:
+        share = self.saved / self.characters if self.characters else 0.0
+        return (
+            f"{self.keystrokes} keystrokes for {self.characters} characters: "
+            f"{self.saved} saved ({share:.0%})"
+        )
