@@ -15,68 +15,78 @@ from absl import flags
 from tasks import cli
 
 FLAGS = flags.FlagValues()  # of this task alone
-FLAGS = flags.FlagValues()  # of this task alone
-_OUT = flags.DEFINE_string(
-    "out", "keyboard.tflite", "Model file to write." flag_values=FLAGS, flag_values=FLAGS)
+_OUT = flags.DEFINE_string("out", "keyboard.tflite", "Model file to write.", flag_values=FLAGS)
 _QUANTIZE = flags.DEFINE_enum(
     "quantize",
     "int8-rows",
     ["int8", "int8-rows", "int4-rows", "float16", "none"],
     "Weights of the file: int8 by the converter, int8 or int4 with one scale a row of the word "
     "table, float16, or float32.",
-    flag_values=FLAGS, flag_values=FLAGS)
+    flag_values=FLAGS,
+)
 _STORE = flags.DEFINE_string(
     "store",
     None,
-    "Client store for the parity gate; the one the run was trained on if left out."
-    flag_values=FLAGS, flag_values=FLAGS)
+    "Client store for the parity gate; the one the run was trained on if left out.",
+    flag_values=FLAGS,
+)
 _CLIENTS = flags.DEFINE_enum(
     "clients",
     "held_out",
     ["held_out", "validation", "train", "train_later"],
-    "Population of the store that the parity gate reads."
-    flag_values=FLAGS, flag_values=FLAGS)
+    "Population of the store that the parity gate reads.",
+    flag_values=FLAGS,
+)
 _TEXT = flags.DEFINE_string(
     "text",
     None,
-    "File for the parity gate in place of a store: a message a line, or user<TAB>message."
-    flag_values=FLAGS, flag_values=FLAGS)
+    "File for the parity gate in place of a store: a message a line, or user<TAB>message.",
+    flag_values=FLAGS,
+)
 _CALIBRATION_TEXT = flags.DEFINE_string(
     "calibration_text",
     None,
     "File that int4 rounding is fitted to; train clients of the store if left out.",
-    flag_values=FLAGS, flag_values=FLAGS)
-_PARITY = flags.DEFINE_boolean("parity", True, "Whether to run the parity gate.", flag_values=FLAGS, flag_values=FLAGS)
+    flag_values=FLAGS,
+)
+_PARITY = flags.DEFINE_boolean("parity", True, "Whether to run the parity gate.", flag_values=FLAGS)
 _PARITY_WORDS = flags.DEFINE_integer(
     "parity_words",
     20_000,
     "Words the parity gate reads, about; whole people.",
     lower_bound=1,
-    flag_values=FLAGS, flag_values=FLAGS)
+    flag_values=FLAGS,
+)
 _ALLOW_LOSS = flags.DEFINE_boolean(
-    "allow_loss", False, "Write the file even if the parity gate fails.", flag_values=FLAGS, flag_values=FLAGS)
+    "allow_loss", False, "Write the file even if the parity gate fails.", flag_values=FLAGS
+)
 _TRAINABLE = flags.DEFINE_boolean(
-    "trainable", False, "Add signatures that go on training on the device.", flag_values=FLAGS, flag_values=FLAGS)
+    "trainable", False, "Add signatures that go on training on the device.", flag_values=FLAGS
+)
 _PACK = flags.DEFINE_boolean(
     "pack",
     False,
     "Pack vocabulary and manifest into the model file (TFLite associated files).",
-    flag_values=FLAGS, flag_values=FLAGS)
+    flag_values=FLAGS,
+)
 _TOP_K = flags.DEFINE_integer(
     "top_k",
     3,
     "Words that the file's `predict` and `step` return.",
     lower_bound=1,
-    flag_values=FLAGS, flag_values=FLAGS)
+    flag_values=FLAGS,
+)
 _MAX_BYTES = flags.DEFINE_integer(
     "max_bytes",
     0,
     "Limit of the model file; 0 means 1,450,000 for int8, 1,000,000 for int4, 1,500,000 for "
     "trainable files and none for float.",
     lower_bound=0,
-    flag_values=FLAGS, flag_values=FLAGS)
+    flag_values=FLAGS,
+)
 _EXPLAIN = flags.DEFINE_boolean(
-    "explain", False, "Print a table of bytes by tensor.", flag_values=FLAGS, flag_values=FLAGS)
+    "explain", False, "Print a table of bytes by tensor.", flag_values=FLAGS
+)
 
 CALIBRATION_WORDS = 10_000
 SEED = 1  # of which people are read
