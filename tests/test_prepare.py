@@ -408,7 +408,7 @@ def test_killed_at_any_moment_leaves_no_store_and_can_be_repeated(tmp_path, shar
     assert names(tmp_path) == ["chat.tsv", "expected", "store"]
 
 
-def test_memory_does_not_grow_with_users(tmp_path):
+def test_memory_does_not_grow_with_users(tmp_path, monkeypatch):
     def peak(num_users):
         rows = ((f"user{n % num_users}", "see you there") for n in range(2 * num_users))
         path = write(tmp_path / f"{num_users}.tsv", list(rows))
@@ -419,13 +419,13 @@ def test_memory_does_not_grow_with_users(tmp_path):
         finally:
             tracemalloc.stop()
 
+    # Buffers small beside what is looked for.
+    monkeypatch.setattr(prepare, "_BLOCK", 512)
+    monkeypatch.setattr(prepare.grouping, "_KNOWN_USERS", 500)
+    monkeypatch.setattr(prepare.sources, "_READ_BYTES", 1 << 14)
     peak(50)  # what the first call allocates for good
-    kept, prepare.grouping._KNOWN_USERS = prepare.grouping._KNOWN_USERS, 500
-    try:
-        few, many = peak(5_000), peak(15_000)
-    finally:
-        prepare.grouping._KNOWN_USERS = kept
-    assert many < few + 400_000  # the names of 10,000 more users alone would be 600 kB
+    few, many = peak(1_000), peak(6_000)
+    assert many < few + 200_000  # the names of 5,000 more users alone would be 300 kB
 
 
 MESSAGES = st.lists(
