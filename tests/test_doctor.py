@@ -6,9 +6,17 @@ import socket
 import sys
 
 import pytest
+import tensorflow_federated as tff
 
 from tasks import cli, doctor
 from tff_keyboard.program import errors, execution
+
+
+@pytest.fixture(autouse=True)
+def restore_context():
+    before = tff.framework.get_context_stack().current
+    yield
+    tff.framework.set_default_context(before)  # that of a check has no worker any more
 
 
 def failure_of(check, *arguments):

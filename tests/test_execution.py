@@ -22,8 +22,9 @@ def process():
 
 @pytest.fixture(autouse=True)
 def restore_context():
+    before = tff.framework.get_context_stack().current
     yield
-    tff.framework.set_default_context(tff.backends.native.create_sync_local_cpp_execution_context())
+    tff.framework.set_default_context(before)  # that of a test has no workers any more
 
 
 def train(process, installed, rounds=ROUNDS, before_round=lambda round_num: None):

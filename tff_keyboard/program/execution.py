@@ -331,6 +331,9 @@ def _num_clients(value, type_spec: tff.Type) -> int:
 class InstalledContext:
     """What `install_context` gives: a context manager that stops the workers at its end.
 
+    The context stays TFF's default after it, and computations then raise `WorkerError`: TFF's own
+    default would start a server of its own.
+
     Attributes:
       pool: The workers.
       context: The context that is TFF's default in the thread of `install_context`.
