@@ -1,0 +1,69 @@
+"""The hook writes first, rolls back exactly, and refuses claims that nothing enforces."""
+
+import pytest
+
+from tff_keyboard.config.aggregation_config import AggregationConfig
+from tff_keyboard.privacy.ledger import read_ledger
+from tff_keyboard.privacy.ledger_hook import LedgerHook, ledger_header
+from tff_keyboard.privacy.statement import guarantee_of
+
+PRIVATE = {"client_weighting": "uniform", "noise_multiplier": 1.0}
+METRICS = {"aggregator/inner/inner/dp_query_metrics/clip_norm": 0.25, "loss": 3.0}
+
+
+def header(dp="gaussian", rounds=20, **sampler):
+    restarts = {"tree_restart_rounds": 8} if dp == "tree_adaptive" else {}
+    config = AggregationConfig(dp=dp, **PRIVATE, **restarts)
+    return ledger_header(config, rounds=rounds, population=500, clients_per_round=10, **sampler)
+
+
+def test_each_round_is_recorded_with_its_clip_norm_and_cost(tmp_path):
+    path = tmp_path / "privacy_ledger.jsonl"
+    hook = LedgerHook(path, header("gaussian_adaptive"), epsilon_every=1)
+    hook.restart_after(0)
+    for round_num in (1, 2, 3):
+        added = hook.before_release(round_num, None, METRICS)
+        on_disk, rounds = read_ledger(path)  # before the loop releases anything
+        assert rounds[-1] == {"round": round_num, "clip_norm": 0.25}
+        assert added["privacy/epsilon"] == guarantee_of(on_disk, round_num).epsilon
+    before = path.read_bytes()
+    again = LedgerHook(path, header("gaussian_adaptive"), epsilon_every=0)
+    again.restart_after(1)
+    for round_num in (2, 3):
+        again.before_release(round_num, None, METRICS)
+    assert path.read_bytes() == before
+
+
+def test_epsilon_may_be_rarer_than_rounds(tmp_path):
+    hook = LedgerHook(tmp_path / "l.jsonl", header(), epsilon_every=2)
+    assert hook.before_release(1, None, METRICS) == {}
+    assert set(hook.before_release(2, None, METRICS)) == {"privacy/epsilon"}
+    with pytest.raises(ValueError, match="`epsilon_every` must be >= 0"):
+        LedgerHook(tmp_path / "m.jsonl", header(), epsilon_every=-1)
+
+
+def test_an_adaptive_round_without_its_clip_norm_is_not_released(tmp_path):
+    hook = LedgerHook(tmp_path / "l.jsonl", header("gaussian_adaptive"))
+    with pytest.raises(ValueError, match="no clip norm"):
+        hook.before_release(1, None, {"loss": 3.0})
+
+
+def test_uniform_sampling_is_claimed_only_where_the_sampler_does_it():
+    assert header().uniform_sampling
+    assert not header(min_separation_rounds=2).uniform_sampling
+    assert header(selected_per_round=13).selected_per_round == 13
+
+
+def test_a_limit_on_participation_must_be_enforced_by_something():
+    config = AggregationConfig(dp="tree", max_participations=3, **PRIVATE)
+    arguments = {"rounds": 20, "population": 500, "clients_per_round": 10}
+    with pytest.raises(ValueError, match=r"Raise `train\.min_separation_rounds` to 7"):
+        ledger_header(config, min_separation_rounds=5, **arguments)
+    assert ledger_header(config, min_separation_rounds=7, **arguments).max_participations == 3
+    enforced = ledger_header(config, sampler_max_participations=3, **arguments)
+    assert enforced.max_participations == 3
+
+
+def test_no_privacy_no_ledger():
+    with pytest.raises(ValueError, match="makes no privacy claim"):
+        ledger_header(AggregationConfig(), rounds=1, population=9, clients_per_round=1)

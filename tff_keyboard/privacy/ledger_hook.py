@@ -1,0 +1,105 @@
+"""The privacy ledger as a hook of the training loop (`program.training_loop.Hook`)."""
+
+import math
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from tff_keyboard.config.aggregation_config import AggregationConfig
+from tff_keyboard.privacy.ledger import LedgerHeader, PrivacyLedger
+from tff_keyboard.privacy.statement import guarantee_of
+
+_RECORDED = ("clip_norm", "noise_stddev")  # last words of metric names
+
+
+def ledger_header(
+    config: AggregationConfig,
+    *,
+    rounds: int,
+    population: int,
+    clients_per_round: int,
+    selected_per_round: int | None = None,
+    min_separation_rounds: int = 1,
+    sampler_max_participations: int = 0,
+) -> LedgerHeader:
+    """What the statement needs to know of a run, from its config and its sampler.
+
+    Args:
+      config: With `dp` other than "none".
+      rounds: Rounds of the run.
+      population: People who may be drawn.
+      clients_per_round: The report goal.
+      selected_per_round: People drawn a round, with over-selection; None: the report goal.
+      min_separation_rounds: As the sampler enforces it; 1 is any round.
+      sampler_max_participations: As the sampler enforces it; 0 is no limit.
+
+    Raises:
+      ValueError: The config claims a limit on participation that nothing enforces, or no privacy.
+    """
+    if config.dp == "none":
+        raise ValueError("`aggregation.dp` = 'none' makes no privacy claim: there is no ledger.")
+    allowed = math.ceil(rounds / min_separation_rounds)
+    claimed = config.max_participations
+    enforced = sampler_max_participations and sampler_max_participations <= claimed
+    if claimed and claimed < allowed and not enforced:
+        raise ValueError(
+            f"`aggregation.max_participations` = {claimed} is not enforced: in {rounds} rounds a "
+            f"minimum separation of {min_separation_rounds} allows {allowed}. Raise "
+            f"`train.min_separation_rounds` to {math.ceil(rounds / claimed)}, or set it to 0."
+        )
+    clip_norm = config.layer_clip_norm if config.name == "private_fedatt" else config.clip_norm
+    return LedgerHeader(
+        mechanism=config.dp,
+        aggregator=config.name,
+        noise_multiplier=config.noise_multiplier,
+        clip_norm=clip_norm,
+        delta=config.delta,
+        population=population,
+        clients_per_round=clients_per_round,
+        selected_per_round=selected_per_round or clients_per_round,
+        sampling=config.sampling,
+        uniform_sampling=min_separation_rounds == 1 and not sampler_max_participations,
+        min_separation_rounds=min_separation_rounds,
+        max_participations=claimed,
+        tree_restart_rounds=config.tree_restart_rounds,
+    )
+
+
+class LedgerHook:
+    """Records each round before the loop releases it; reports the epsilon spent so far.
+
+    Args:
+      path: `privacy_ledger.jsonl` of the run directory.
+      header: See `ledger_header`.
+      epsilon_every: Rounds between values of the metric `privacy/epsilon` (half a second each where
+        cohorts are of fixed size); 0 never. The ledger is
+        written every round all the same.
+    """
+
+    def __init__(self, path: pathlib.Path, header: LedgerHeader, *, epsilon_every: int = 10):
+        if epsilon_every < 0:
+            raise ValueError(f"`epsilon_every` must be >= 0 rounds, got {epsilon_every}.")
+        self._ledger = PrivacyLedger(path, header)
+        self._header = header
+        self._epsilon_every = epsilon_every
+
+    def restart_after(self, round_num: int) -> None:
+        """The run goes on after `round_num`: later rounds will be run, and recorded, again."""
+        self._ledger.roll_back_to(round_num)
+
+    def before_release(
+        self, round_num: int, state: Any, metrics: Mapping[str, Any]
+    ) -> Mapping[str, float]:
+        """Writes the round to disk; an error here keeps the round unreleased."""
+        del state
+        facts = {}
+        for name, value in metrics.items():
+            last = name.rpartition("/")[2]
+            if "dp_query_metrics/" in name and last in _RECORDED:
+                facts[last] = float(value)
+        if self._header.mechanism.endswith("_adaptive") and "clip_norm" not in facts:
+            raise ValueError("The round's metrics have no clip norm, which the ledger must record.")
+        self._ledger.record(round_num, **facts)
+        if not self._epsilon_every or round_num % self._epsilon_every:
+            return {}
+        return {"privacy/epsilon": guarantee_of(self._header, round_num).epsilon}
