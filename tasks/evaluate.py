@@ -99,7 +99,7 @@ def run(
         threads_per_worker=config.execution.threads_per_worker or None,
     ):
         evaluator = federated_evaluation.FederatedEvaluator(
-            build_process.model_fns(config, len(vocabulary))[1]
+            build_process.build_model_fn(config, len(vocabulary), evaluation=True)
         )
         datasets = client_inputs.evaluation_datasets(
             store, population, config.evaluation, max_length=config.data.max_length

@@ -59,6 +59,7 @@ def run(config: config_lib.RunConfig, workdir: pathlib.Path) -> dict[str, Any]:
     from tff_keyboard.data.store_card import VOCABULARY_FILE
     from tff_keyboard.learning import build_process, client_inputs, federated_evaluation
     from tff_keyboard.metrics import evaluation_sums
+    from tff_keyboard.privacy import ledger_hook
     from tff_keyboard.program import best_round, checkpoints, execution, release, training_loop
     from tff_keyboard.program.read_ahead import RoundInput
     from tff_keyboard.program.run_directory import RunDirectory
@@ -86,9 +87,11 @@ def run(config: config_lib.RunConfig, workdir: pathlib.Path) -> dict[str, Any]:
             log_directory=run_directory.logs,
         ) as context,
     ):
-        train_fn, evaluation_fn = build_process.model_fns(config, len(store.vocabulary))
-        process = build_process.build_process(config, train_fn)
-        evaluator = federated_evaluation.FederatedEvaluator(evaluation_fn)
+        model = build_process.build_initial_model(config, store.vocabulary)
+        process = build_process.build_process(config, model)
+        evaluator = federated_evaluation.FederatedEvaluator(
+            build_process.build_model_fn(config, len(store.vocabulary), evaluation=True)
+        )
         cohorts = client_inputs.CohortInputs(config, store)
         validation = client_inputs.evaluation_datasets(
             store, "validation", config.evaluation, max_length=config.data.max_length
@@ -98,6 +101,19 @@ def run(config: config_lib.RunConfig, workdir: pathlib.Path) -> dict[str, Any]:
             del round_num  # the same clients every time, so that rounds can be compared
             return evaluation_sums.finalize(evaluator(weights, validation))
 
+        ledger = None
+        if config.aggregation.dp != "none":
+            ledger = ledger_hook.LedgerHook(
+                run_directory.privacy_ledger,
+                ledger_hook.ledger_header(
+                    config.aggregation,
+                    rounds=config.train.rounds,
+                    population=cohorts.population,
+                    clients_per_round=config.train.clients_per_round,
+                    selected_per_round=cohorts.selected_per_round,
+                    min_separation_rounds=config.train.min_separation_rounds,
+                ),
+            )
         metrics = release.MetricsRelease(run_directory.metrics_jsonl, run_directory.metrics_csv)
         patience = config.train.early_stop_patience
         result = training_loop.run_training(
@@ -118,16 +134,13 @@ def run(config: config_lib.RunConfig, workdir: pathlib.Path) -> dict[str, Any]:
             ),
             checkpoint_every=config.train.checkpoint_every,
             max_rejected_in_a_row=config.train.max_rejected_rounds,
+            hooks=[ledger] if ledger else [],
             progress=RoundLines(config.train.rounds),
             pop_aggregation_seconds=context.pop_aggregation_seconds,
         )
         is_best = config.train.final_model == "best"
-        save_final_model(
-            config,
-            result.best_model_weights if is_best else result.model_weights,
-            store.vocabulary,
-            run_directory.model,
-        )
+        weights = result.best_model_weights if is_best else result.model_weights
+        save_final_model(config, weights, store.vocabulary, run_directory.model)
         report(result, config, run_directory.path)
         return metrics.rows()[-1]
 
@@ -139,7 +152,7 @@ class RoundLines:
         self._line = progress.Progress("round", total=total_rounds)
 
     def __call__(self, done: "training_loop.Progress") -> None:
-        row = done.row
+        row = {name: value for name, value in done.row.items() if not isinstance(value, str)}
         if done.round_num == done.resumed_round + 1:
             self._line.start_from(done.resumed_round)
         nats = row["client_work/train/nll"] / max(row["client_work/train/tokens"], 1)
@@ -173,7 +186,9 @@ def report(result: "training_loop.TrainingResult", config, path: pathlib.Path) -
     print(f"Model ({kept}): {path / 'model'}\nNext: tff-keyboard evaluate {path}")
 
 
-def save_final_model(config, weights, vocabulary, directory: pathlib.Path) -> None:
+def save_final_model(
+    config: config_lib.RunConfig, weights: Any, vocabulary: Any, directory: pathlib.Path
+) -> None:
     """Writes Keras weights, model description and vocabulary: what every other task takes."""
     from tff_keyboard.models import build_model
     from tff_keyboard.models.saved_model import save_model

@@ -182,3 +182,37 @@ def test_missing_store_is_one_line(tmp_path, capsys):
     assert cli.launch(train_task, arguments) == cli.BAD_INPUT
     assert capsys.readouterr().err.count("\n") == 1
     assert not pathlib.Path(tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["aggregation.name=fedatt"],
+        ["aggregation.name=fedmed", "aggregation.top_fraction=0.8"],
+        ["aggregation.name=median"],
+        ["aggregation.compression=uniform_quantization"],
+    ],
+    ids=["fedatt", "fedmed", "median", "compressed"],
+)
+def test_aggregators_train(store, tmp_path, overrides):
+    row = train_task.run(tiny_config(store, "train.rounds=2", *overrides), tmp_path / "run")
+    assert np.isfinite(row["evaluation/perplexity"])
+    assert row["rejected"] == 0
+
+
+DP = [
+    "aggregation.client_weighting=uniform",
+    "aggregation.dp=gaussian",
+    "aggregation.clip_norm=0.5",
+    "aggregation.noise_multiplier=0.1",
+]
+
+
+def test_private_training_resumes_to_the_bit_with_its_ledger(store, tmp_path):
+    train_task.run(tiny_config(store, *DP), tmp_path / "straight")
+    train_task.run(tiny_config(store, *DP, "train.checkpoint_every=2"), tmp_path / "other")
+    assert_same_run(tmp_path / "straight", tmp_path / "other")
+    ledgers = [(tmp_path / run / "privacy_ledger.jsonl").read_bytes() for run in ("straight", "other")]
+    assert ledgers[0] == ledgers[1]
+    assert len(ledgers[0].splitlines()) >= 3

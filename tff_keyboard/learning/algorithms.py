@@ -1,18 +1,16 @@
-"""Federated algorithms as TFF learning processes, chosen by name.
+"""FedAvg and FedSGD as TFF learning processes.
 
-Both take the same parts: a model, a server optimizer, an aggregation factory. The finalizer of
-every process rejects an aggregate with NaN or infinity, leaving model and optimizer as they were
-(`finalizer/update_non_finite` = 1).
+Both take the same parts: a model, a server optimizer, a weighted aggregation factory. The finalizer
+of every process rejects an aggregate with NaN or infinity, leaving model and optimizer as they were
+(`finalizer/update_non_finite` = 1). FedMed, whose clients send scores too, is in
+`fedmed_process.py`.
 """
 
 from collections.abc import Callable
 
 import tensorflow_federated as tff
 
-ModelFn = Callable[[], tff.learning.models.VariableModel]
-Aggregator = (
-    tff.aggregators.WeightedAggregationFactory | tff.aggregators.UnweightedAggregationFactory
-)
+from tff_keyboard.learning.composition import ClientWork, ModelFn, compose_process
 
 
 def build_fed_avg(
@@ -20,8 +18,9 @@ def build_fed_avg(
     *,
     client_optimizer: tff.learning.optimizers.Optimizer,
     server_optimizer: tff.learning.optimizers.Optimizer,
-    aggregator: Aggregator,
+    aggregator: tff.aggregators.WeightedAggregationFactory,
     uniform_weights: bool,
+    wrap_client_work: Callable[[ClientWork], ClientWork] | None = None,
 ) -> tff.learning.templates.LearningProcess:
     """Federated averaging: local SGD, then a server step along the aggregated delta.
 
@@ -30,24 +29,23 @@ def build_fed_avg(
         client's weight.
       client_optimizer: Local optimizer; its state starts anew on every client in every round.
       server_optimizer: Takes w_server - w_client, aggregated, as the gradient.
-      aggregator: A weighted factory, or an unweighted one (differential privacy), for which
-        client weights are ignored.
+      aggregator: Of deltas weighted by a float32 scalar.
       uniform_weights: Whether every client weighs 1 instead.
+      wrap_client_work: Changes what clients do, e.g. `attacks.build_attacked_client_work`.
 
     Source: McMahan et al. 2017, Algorithm 1, https://arxiv.org/abs/1602.05629; server optimizer as
     in Reddi et al. 2021, Algorithm 1, https://arxiv.org/abs/2003.00295.
     """
-    if isinstance(aggregator, tff.aggregators.UnweightedAggregationFactory):
-        return tff.learning.algorithms.build_unweighted_fed_avg(
-            model_fn, client_optimizer, server_optimizer, model_aggregator=aggregator
-        )
     weighting = tff.learning.ClientWeighting
-    return tff.learning.algorithms.build_weighted_fed_avg(
+    client_work = tff.learning.templates.build_model_delta_client_work(
         model_fn,
         client_optimizer,
-        server_optimizer,
-        client_weighting=weighting.UNIFORM if uniform_weights else weighting.NUM_EXAMPLES,
-        model_aggregator=aggregator,
+        weighting.UNIFORM if uniform_weights else weighting.NUM_EXAMPLES,
+    )
+    if wrap_client_work is not None:
+        client_work = wrap_client_work(client_work)
+    return compose_process(
+        model_fn, client_work=client_work, server_optimizer=server_optimizer, aggregator=aggregator
     )
 
 
@@ -55,7 +53,7 @@ def build_fed_sgd(
     model_fn: ModelFn,
     *,
     server_optimizer: tff.learning.optimizers.Optimizer,
-    aggregator: Aggregator,
+    aggregator: tff.aggregators.WeightedAggregationFactory,
 ) -> tff.learning.templates.LearningProcess:
     """Federated SGD: each client sends the mean gradient over its data, the server takes one step.
 
@@ -64,8 +62,6 @@ def build_fed_sgd(
 
     Source: McMahan et al. 2017, section 2, https://arxiv.org/abs/1602.05629.
     """
-    if isinstance(aggregator, tff.aggregators.UnweightedAggregationFactory):
-        aggregator = tff.aggregators.as_weighted_aggregator(aggregator)
     return tff.learning.algorithms.build_fed_sgd(
         model_fn, server_optimizer, model_aggregator=aggregator
     )

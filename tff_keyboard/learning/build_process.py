@@ -1,41 +1,97 @@
 """From a config to the learning process it describes: every name is looked up here."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import tensorflow_federated as tff
 
+from tff_keyboard.aggregation.registry import build_aggregator
 from tff_keyboard.config import RunConfig
-from tff_keyboard.learning import algorithms, optimizers, variable_model
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.learning import algorithms, fedmed_process, optimizers, variable_model
+from tff_keyboard.learning.composition import ClientWork, ModelFn
+from tff_keyboard.learning.initial_state import with_initial_weights
+from tff_keyboard.models import NextWordModel, build_model
+from tff_keyboard.models.initial_weights import assign_initial_weights
+from tff_keyboard.models.saved_model import weights_by_name
+
+WrapClientWork: TypeAlias = Callable[[ClientWork], ClientWork]
+Process: TypeAlias = tff.learning.templates.LearningProcess
+Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
 
 
-def model_fns(config: RunConfig, vocabulary_size: int) -> tuple[Callable, Callable]:
-    """`(train_model_fn, evaluation_model_fn)`: the same model, reporting different sums."""
+def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordModel:
+    """The model training starts from: drawn by `train.seed`, or `model.initial_model`.
+
+    Raises:
+      SavedModelError: `model.initial_model` is no model or does not fit.
+    """
+    model = build_model(
+        config.model.name,
+        vocabulary_size=len(vocabulary),
+        seed=config.train.seed,
+        **config.model.options(),
+    )
+    if config.model.initial_model:
+        assign_initial_weights(model, config.model.initial_model, vocabulary)
+    return model
+
+
+def build_model_fn(config: RunConfig, vocabulary_size: int, *, evaluation: bool) -> ModelFn:
+    """The TFF model of a run, reporting the sums of training or of evaluation."""
     unit = "examples" if config.aggregation.client_weighting == "examples" else "tokens"
-
-    def build(evaluation: bool) -> Callable:
-        return variable_model.build_model_fn(
-            config.model.name,
-            vocabulary_size=vocabulary_size,
-            seed=config.train.seed,
-            options=config.model.options(),
-            weight_unit=unit,
-            evaluation=evaluation,
-        )
-
-    return build(False), build(True)
-
-
-def _fedavg(config: RunConfig, model_fn: Callable, aggregator: algorithms.Aggregator):
-    return algorithms.build_fed_avg(
-        model_fn,
-        client_optimizer=optimizers.build_client_optimizer(config.client),
-        server_optimizer=optimizers.build_server_optimizer(config.server),
-        aggregator=aggregator,
-        uniform_weights=config.aggregation.client_weighting == "uniform",
+    return variable_model.build_model_fn(
+        config.model.name,
+        vocabulary_size=vocabulary_size,
+        seed=config.train.seed,
+        options=config.model.options(),
+        weight_unit=unit,
+        evaluation=evaluation,
     )
 
 
-def _fedsgd(config: RunConfig, model_fn: Callable, aggregator: algorithms.Aggregator):
+def _fedavg(
+    config: RunConfig,
+    model_fn: ModelFn,
+    aggregator: Factory,
+    names: Sequence[str],
+    wrap: WrapClientWork | None,
+) -> Process:
+    client_optimizer = optimizers.build_client_optimizer(config.client)
+    server_optimizer = optimizers.build_server_optimizer(config.server)
+    uniform = config.aggregation.client_weighting == "uniform"
+    if config.aggregation.name == "fedmed":
+        return fedmed_process.build_fedmed_process(
+            model_fn,
+            client_optimizer=client_optimizer,
+            server_optimizer=server_optimizer,
+            aggregator=aggregator,
+            uniform_weights=uniform,
+            divergence_normalisation=config.aggregation.divergence_normalisation,
+            layer_groups=config.aggregation.layer_groups,
+            variable_names=names,
+            wrap_client_work=wrap,
+        )
+    return algorithms.build_fed_avg(
+        model_fn,
+        client_optimizer=client_optimizer,
+        server_optimizer=server_optimizer,
+        aggregator=aggregator,
+        uniform_weights=uniform,
+        wrap_client_work=wrap,
+    )
+
+
+def _fedsgd(
+    config: RunConfig,
+    model_fn: ModelFn,
+    aggregator: Factory,
+    names: Sequence[str],
+    wrap: WrapClientWork | None,
+) -> Process:
+    del names
+    if wrap is not None:
+        raise ValueError("`train.algorithm` = 'fedsgd' has no client work to wrap. Use 'fedavg'.")
     return algorithms.build_fed_sgd(
         model_fn,
         server_optimizer=optimizers.build_server_optimizer(config.server),
@@ -43,10 +99,34 @@ def _fedsgd(config: RunConfig, model_fn: Callable, aggregator: algorithms.Aggreg
     )
 
 
-ALGORITHMS: Mapping[str, Callable] = {"fedavg": _fedavg, "fedsgd": _fedsgd}
+ALGORITHMS: Mapping[str, Callable[..., Process]] = {"fedavg": _fedavg, "fedsgd": _fedsgd}
 
 
-def build_process(config: RunConfig, model_fn: Callable) -> tff.learning.templates.LearningProcess:
-    """The learning process of `train.algorithm` with the aggregator of `aggregation.name`."""
-    aggregator = tff.aggregators.MeanFactory()
-    return ALGORITHMS[config.train.algorithm](config, model_fn, aggregator)
+def build_process(
+    config: RunConfig,
+    initial_model: NextWordModel,
+    *,
+    wrap_client_work: WrapClientWork | None = None,
+) -> Process:
+    """The learning process of `train.algorithm` with the aggregator of `aggregation.name`.
+
+    Args:
+      config: Of the run.
+      initial_model: Whose weights training starts from.
+      wrap_client_work: Changes what clients do; the attack harness does.
+
+    Raises:
+      ValueError: Options that do not go together.
+    """
+    weights = weights_by_name(initial_model)
+    aggregator = build_aggregator(
+        config.aggregation,
+        clients_per_round=config.train.clients_per_round,
+        seed=config.train.seed,
+        variable_names=list(weights),
+    )
+    model_fn = build_model_fn(config, initial_model.vocabulary_size, evaluation=False)
+    process = ALGORITHMS[config.train.algorithm](
+        config, model_fn, aggregator, list(weights), wrap_client_work
+    )
+    return with_initial_weights(process, list(weights.values()))

@@ -52,6 +52,16 @@ class CohortInputs:
         parameters = sum(int(v.shape.num_elements()) for v in model.trainable_variables)
         self._model_bytes = parameters * BYTES_PER_PARAMETER
 
+    @property
+    def population(self) -> int:
+        """People who may be drawn."""
+        return len(self._client_ids)
+
+    @property
+    def selected_per_round(self) -> int:
+        """People drawn a round, over-selection included."""
+        return self._sampler.num_selected
+
     def round_input(self, round_num: int) -> tuple[list[tf.data.Dataset], dict[str, Any]]:
         """`(datasets, facts)` of a round >= 1: one dataset for each client that reports.
 

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.learning.algorithms import ModelFn
+from tff_keyboard.learning.composition import ModelFn
 from tff_keyboard.learning.per_client_metrics import per_client_rows
 
 

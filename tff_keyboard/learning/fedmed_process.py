@@ -5,41 +5,11 @@ loss and divergences too, so the parts are composed here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
 
 import tensorflow_federated as tff
 
+from tff_keyboard.learning.composition import ClientWork, compose_process
 from tff_keyboard.learning.scored_client_work import build_scored_client_work
-
-ClientWork: TypeAlias = tff.learning.templates.ClientWorkProcess
-
-
-def compose_process(
-    model_fn: Callable[[], tff.learning.models.VariableModel],
-    *,
-    client_work: ClientWork,
-    server_optimizer: tff.learning.optimizers.Optimizer,
-    aggregator: tff.aggregators.WeightedAggregationFactory,
-) -> tff.learning.templates.LearningProcess:
-    """Broadcast, `client_work`, `aggregator`, server step: a learning process of any such parts.
-
-    The same as `build_weighted_fed_avg` where the client work is TFF's own; the finalizer refuses
-    an aggregate that is not finite.
-    """
-
-    @tff.tensorflow.computation
-    def initial_weights():
-        return tff.learning.models.ModelWeights.from_model(model_fn())
-
-    weights_type = initial_weights.type_signature.result
-    client_result = client_work.next.type_signature.result.result.member
-    return tff.learning.templates.compose_learning_process(
-        initial_weights,
-        tff.learning.templates.build_broadcast_process(weights_type),
-        client_work,
-        aggregator.create(client_result.update, client_result.update_weight),
-        tff.learning.templates.build_apply_optimizer_finalizer(server_optimizer, weights_type),
-    )
 
 
 def build_fedmed_process(

@@ -1,0 +1,38 @@
+"""Parts become a learning process: broadcast, client work, aggregation, server step."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import tensorflow_federated as tff
+
+ModelFn: TypeAlias = Callable[[], tff.learning.models.VariableModel]
+ClientWork: TypeAlias = tff.learning.templates.ClientWorkProcess
+
+
+def compose_process(
+    model_fn: ModelFn,
+    *,
+    client_work: ClientWork,
+    server_optimizer: tff.learning.optimizers.Optimizer,
+    aggregator: tff.aggregators.WeightedAggregationFactory,
+) -> tff.learning.templates.LearningProcess:
+    """A learning process of any such parts.
+
+    The same as `build_weighted_fed_avg` where the client work is TFF's own. A client's weight may
+    be a structure (FedMed's is), as long as the aggregator knows it. The finalizer refuses an
+    aggregate that is not finite and leaves model and optimizer as they were.
+    """
+
+    @tff.tensorflow.computation
+    def initial_weights():
+        return tff.learning.models.ModelWeights.from_model(model_fn())
+
+    weights_type = initial_weights.type_signature.result
+    client_result = client_work.next.type_signature.result.result.member
+    return tff.learning.templates.compose_learning_process(
+        initial_weights,
+        tff.learning.templates.build_broadcast_process(weights_type),
+        client_work,
+        aggregator.create(client_result.update, client_result.update_weight),
+        tff.learning.templates.build_apply_optimizer_finalizer(server_optimizer, weights_type),
+    )
