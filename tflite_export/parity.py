@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, PAD, Vocabulary, is_mask
+from tff_keyboard.metrics.jackknife import Interval, ratio_interval
 from tff_keyboard.metrics.keystrokes import characters_typed
 from tff_keyboard.metrics.predictor import mask_special
 from tff_keyboard.metrics.prefix_index import PrefixIndex
@@ -266,16 +267,11 @@ def _difference(
     return Difference(
         keras=float(keras),
         file=float(file),
-        half_width=jackknife_half_width(after[:, above] - before[:, above], weights),
+        # Words are the same on both sides, so the difference is itself a ratio.
+        half_width=half_width(ratio_interval(after[:, above] - before[:, above], weights)),
     )
 
 
-def jackknife_half_width(differences: np.ndarray, weights: np.ndarray) -> float:
-    """Half of the 95 % interval of `sum(differences) / sum(weights)` over people; nan with one."""
-    people = len(weights)
-    rest = weights.sum() - weights
-    if people < 2 or not rest.all():
-        return math.nan
-    without_one = (differences.sum() - differences) / rest
-    variance = (people - 1) / people * np.square(without_one - without_one.mean()).sum()
-    return 1.96 * math.sqrt(variance)
+def half_width(interval: Interval) -> float:
+    """Half the width of an interval; nan with one person."""
+    return (interval.high - interval.low) / 2

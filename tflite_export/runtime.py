@@ -10,6 +10,7 @@ import os
 import pathlib
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -94,25 +95,34 @@ class KeyboardPredictor:
         num_threads: int = 1,
         runtime: str | None = None,
     ):
-        path = pathlib.Path(model_path)
-        self.manifest, self._words = manifests.load_checked(path)
+        self._path = pathlib.Path(model_path)
+        self.manifest, self._words = manifests.load_checked(self._path)
         self.vocabulary = vocabulary if vocabulary is not None else self._words
         self._to_file = _rows_of(self.vocabulary, self._words)
         self._index = PrefixIndex(self._words)
         self._tokenizer = PythonTokenizer(self._words.rules)
-        self._interpreter = open_interpreter(path, num_threads=num_threads, runtime=runtime)
-        offered = self._interpreter.get_signature_list()
-        for name in (signatures.STEP, signatures.LOGITS):
-            if name not in offered:
-                raise ExportError(f"{path}: has no signature {name!r}. Export it again.")
-        self._step = self._interpreter.get_signature_runner(signatures.STEP)
-        self._logits = self._interpreter.get_signature_runner(signatures.LOGITS)
-        self._predict = (
-            self._interpreter.get_signature_runner(signatures.PREDICT)
-            if signatures.PREDICT in offered
-            else None
-        )
+        self._interpreter = open_interpreter(self._path, num_threads=num_threads, runtime=runtime)
+        self._step = self.signature(signatures.STEP)
+        self._logits = self.signature(signatures.LOGITS)
+        self._predict = self.signature(signatures.PREDICT)
         self.reset()
+
+    def signature(self, name: str) -> Any:
+        """The runner of a signature, such as `train` of a trainable file: call it with arrays.
+
+        Raises:
+          ExportError: The file has none of that name.
+        """
+        if name not in self._interpreter.get_signature_list():
+            raise ExportError(
+                f"{self._path}: has no signature {name!r}. Export the model again"
+                + (", with --trainable." if name in signatures.TRAINING_SIGNATURES else ".")
+            )
+        return self._interpreter.get_signature_runner(name)
+
+    def encode(self, words: Sequence[str]) -> list[int]:
+        """Ids of normalised words in the file's own order, BOS first: what signatures take."""
+        return context_ids(self._words, words)
 
     def reset(self) -> None:
         """Forgets what was typed."""
@@ -198,7 +208,7 @@ class KeyboardPredictor:
         if last is not None and not last.is_finite:
             self.reset()
             last, known = None, 0
-        if known == 0 and self._predict is not None and len(ids) > 1:
+        if known == 0 and len(ids) > 1:
             last = self._run(self._predict(tokens=np.array([ids], np.int32)))
             self._ids, self._positions = list(ids), [None] * (len(ids) - 1) + [last]
             known = len(ids)

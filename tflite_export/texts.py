@@ -6,7 +6,6 @@ from typing import TextIO
 
 import numpy as np
 
-from tff_keyboard.data.client_store import ClientStore
 from tff_keyboard.data.text_python import PythonTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tflite_export.errors import ExportError
@@ -25,6 +24,8 @@ def from_store(
       ExportError: The store was made with other rules or words, or nobody is in the population.
       DataError: It is no client store.
     """
+    from tff_keyboard.data.client_store import ClientStore  # TensorFlow: not on a phone
+
     store = ClientStore(directory)
     if store.vocabulary.fingerprint != vocabulary.fingerprint:
         raise ExportError(
