@@ -19,10 +19,8 @@ TASKS = {
         "train the same model on the pooled text, as a yardstick",
     ),
     "evaluate": ("tasks.evaluate", "recall and perplexity on held-out clients, with intervals"),
-    "compare": (
-        "tasks.compare",
-        "recall and keystrokes of several models, side by side",
-    ),
+    "compare": ("tasks.compare", "recall and keystrokes of several models, side by side"),
+    "report": ("tasks.report", "one HTML page about a run or a comparison"),
     "export": ("tasks.export", "write the model as a TFLite keyboard model, and check it"),
     "play": ("tasks.play", "type on an exported model, in the browser or the terminal"),
     "personalise": ("tasks.personalise", "train an exported model on one person's messages"),

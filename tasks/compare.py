@@ -136,6 +136,7 @@ def run(
             "pseudo_users": text.pseudo_users,
             "max_length": max_length,
             "store": store.card_hash if store else None,
+            "store_path": str(store_path) if store else None,
         },
     )
     _write(out / "comparison.json", json.dumps(result, indent=1))
@@ -169,7 +170,7 @@ def _evaluate(
         sums=sums,
         seconds=time.perf_counter() - start,
         suggestion_milliseconds=suggestion_milliseconds(named.predictor, text),
-        details=named.details,
+        details={**named.details, "source": named.source},
     )
 
 

@@ -30,6 +30,7 @@ class NamedPredictor:
     kind: str
     predictor: "Predictor"
     details: dict[str, Any]
+    source: str  # as the person wrote it
 
 
 def is_baseline(word: str) -> bool:
@@ -86,7 +87,7 @@ def _open_baseline(word: str, name: str, store: "ClientStore | None") -> NamedPr
     assert match is not None
     order = 1 if word == "unigram" else int(match["order"] or DEFAULT_ORDER)
     predictor = NGramPredictor.train(pooled_messages(store), store.vocabulary, order=order)
-    return NamedPredictor(name, "ngram", predictor, _ngram_details(predictor))
+    return NamedPredictor(name, "ngram", predictor, _ngram_details(predictor), word)
 
 
 def _open_tflite(word: str, name: str, known: "Sequence[Vocabulary]") -> NamedPredictor:
@@ -101,7 +102,7 @@ def _open_tflite(word: str, name: str, known: "Sequence[Vocabulary]") -> NamedPr
         if vocabulary.rules == own.rules and set(vocabulary.words) == set(own.words):
             predictor = KeyboardPredictor(path, vocabulary)
             break
-    return NamedPredictor(name, "tflite", predictor, {"bytes": path.stat().st_size})
+    return NamedPredictor(name, "tflite", predictor, {"bytes": path.stat().st_size}, word)
 
 
 def _open_directory(word: str, name: str) -> NamedPredictor:
@@ -115,14 +116,14 @@ def _open_directory(word: str, name: str) -> NamedPredictor:
 
     if (path / ngram_predictor.ARRAYS_FILE).is_file():
         ngram = ngram_predictor.NGramPredictor.load(path)
-        return NamedPredictor(name, "ngram", ngram, _ngram_details(ngram))
+        return NamedPredictor(name, "ngram", ngram, _ngram_details(ngram), word)
     from tff_keyboard.metrics.keras_predictor import KerasPredictor
     from tff_keyboard.models.saved_model import load_model
 
     model, vocabulary = load_model(path)
     parameters = sum(int(variable.shape.num_elements()) for variable in model.trainable_variables)
     details = {"architecture": model.name_in_registry, "parameters": parameters}
-    return NamedPredictor(name, "keras", KerasPredictor(model, vocabulary), details)
+    return NamedPredictor(name, "keras", KerasPredictor(model, vocabulary), details, word)
 
 
 def pooled_messages(store: "ClientStore") -> list:

@@ -69,9 +69,9 @@ def run(
     from tasks import train as train_task
     from tff_keyboard.data.client_store import ClientStore
     from tff_keyboard.data.store_card import VOCABULARY_FILE
+    from tff_keyboard.learning import build_process
     from tff_keyboard.learning.central_training import CentralTraining, PooledInputs
-    from tff_keyboard.models import build_model
-    from tff_keyboard.models.initial_weights import assign_initial_weights
+    from tff_keyboard.models.saved_model import save_model
     from tff_keyboard.program import best_round, checkpoints, release, training_loop
     from tff_keyboard.program.read_ahead import RoundInput
     from tff_keyboard.program.run_directory import RunDirectory
@@ -87,14 +87,7 @@ def run(
         rounds = pooled.rounds_for(tokens)
         config = config_lib.loads(config_lib.dump(config), [f"train.rounds={rounds}"])
         print(f"{tokens:,.0f} tokens: {rounds:,} rounds of {pooled.messages_per_round:,} messages.")
-    model = build_model(
-        config.model.name,
-        vocabulary_size=len(store.vocabulary),
-        seed=config.train.seed,
-        **config.model.options(),
-    )
-    if config.model.initial_model:
-        assign_initial_weights(model, config.model.initial_model, store.vocabulary)
+    model = build_process.build_initial_model(config, store.vocabulary)
     with RunDirectory.create(
         workdir,
         config_text=config_lib.dump(config),
@@ -130,12 +123,9 @@ def run(
             progress=train_task.RoundLines(config.train.rounds),
         )
         is_best = config.train.final_model == "best"
-        train_task.save_final_model(
-            config,
-            result.best_model_weights if is_best else result.model_weights,
-            store.vocabulary,
-            run_directory.model,
-        )
+        weights = result.best_model_weights if is_best else result.model_weights
+        weights.assign_weights_to(model)
+        save_model(run_directory.model, model, store.vocabulary)
         train_task.report(result, config, run_directory.path)
         return metrics.rows()[-1]
 

@@ -212,7 +212,7 @@ def test_compares_on_a_text_file(place, tmp_path):
     )
     assert result["text"] == {
         "name": "phrases.txt", "people": 3, "words": 21, "pseudo_users": True, "max_length": 0,
-        "store": ClientStore(place / "store").card_hash,
+        "store": ClientStore(place / "store").card_hash, "store_path": str(place / "store"),
     }  # fmt: skip
 
 

@@ -1,0 +1,240 @@
+"""The plots of a report, as SVG text to put into a page.
+
+Every function returns one `<svg>` element, the same bytes for the same input.
+"""
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib import ticker
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tff_keyboard.report.run_records import RunRecord
+
+# Told apart by people who see fewer colours, and dark enough on white (after Okabe and Ito).
+COLOURS = ("#2f5fb3", "#d5702a", "#1a8a78", "#9a4fb5", "#6b7280", "#b3403f", "#8a6d1a", "#3a87ad")
+_INK, _FAINT, _GRID = "#1f2933", "#667085", "#e4e7ec"
+
+_STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "text.color": _INK,
+    "axes.labelcolor": _FAINT,
+    "axes.edgecolor": _GRID,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": _GRID,
+    "grid.linewidth": 0.8,
+    "xtick.color": _FAINT,
+    "ytick.color": _FAINT,
+    "legend.frameon": False,
+    "svg.fonttype": "path",  # looks the same on every machine
+}
+
+
+def colour(index: int) -> str:
+    """Colour of the model at `index`; they repeat after eight."""
+    return COLOURS[index % len(COLOURS)]
+
+
+def interval_bars(
+    groups: Sequence[str], models: Sequence[str], values: Sequence[Sequence[Mapping[str, Any]]]
+) -> str:
+    """Bars side by side with 95 % intervals, in percent.
+
+    Args:
+      groups: What is measured, one group of bars each.
+      models: One bar per group each.
+      values: [groups][models] of {value, low, high}, shares in [0, 1] or None.
+    """
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "bars"}):
+        figure = Figure(figsize=(9.2, 3.3), layout="constrained")
+        axes = figure.subplots()
+        width = 0.8 / len(models)
+        for place, model in enumerate(models):
+            centres = np.arange(len(groups)) + (place - (len(models) - 1) / 2) * width
+            heights = [100 * _number(group[place]["value"]) for group in values]
+            lows = [100 * _number(group[place]["low"]) for group in values]
+            highs = [100 * _number(group[place]["high"]) for group in values]
+            axes.bar(centres, heights, width * 0.9, color=colour(place), label=model)
+            reach = np.array([np.subtract(heights, lows), np.subtract(highs, heights)])
+            axes.errorbar(
+                centres, heights, np.nan_to_num(reach), fmt="none", ecolor=_INK, elinewidth=1.2,
+                capsize=3,
+            )  # fmt: skip
+            for x, height, high in zip(centres, heights, highs, strict=True):
+                if math.isfinite(height):
+                    top = high if math.isfinite(high) else height
+                    axes.annotate(
+                        f"{height:.1f}", (x, top), (0, 3), textcoords="offset points",
+                        ha="center", fontsize=8.5, color=_INK,
+                    )  # fmt: skip
+        axes.set_xticks(range(len(groups)), groups)
+        axes.tick_params(axis="x", length=0, labelcolor=_INK)
+        axes.grid(visible=False, axis="x")
+        axes.set_ylabel("%")
+        axes.margins(y=0.14)
+        axes.set_ylim(bottom=0)
+        if len(models) > 1:
+            axes.legend(loc="upper left", bbox_to_anchor=(0, 1.16), ncols=min(4, len(models)))
+        return _svg(figure)
+
+
+def learning_curves(runs: Sequence[RunRecord]) -> str:
+    """Validation recall and perplexity, training loss and bytes uploaded of each run.
+
+    Several runs are drawn over the tokens they were trained on, so that a federated and a central
+    one can be compared; one run over its rounds.
+    """
+    panels = [
+        ("Top-1 recall, validation, %", lambda run: _percent(run, "evaluation/recall_at_1_no_eos")),
+        ("Top-3 recall, validation, %", lambda run: _percent(run, "evaluation/recall_at_3_no_eos")),
+        ("Perplexity, validation", lambda run: run.series("evaluation/perplexity")),
+        ("Training loss, nats a token", _training_loss),
+        ("Uploaded by clients, GB", _uploaded),
+    ]
+    shown = [(title, curve) for title, curve in panels if any(len(curve(run)[0]) for run in runs)]
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "curves"}):
+        columns = min(3, len(shown))
+        rows = math.ceil(len(shown) / columns)
+        figure = Figure(figsize=(9.2, 2.75 * rows), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, (title, curve) in zip(grid, shown, strict=False):
+            for index, run in enumerate(runs):
+                rounds, values = curve(run)
+                _curve(axes, run, rounds, values, colour(index), by_tokens=len(runs) > 1)
+            axes.set_title(title, fontsize=10)
+            if title.startswith("Perplexity"):
+                _logarithmic(axes)
+        for axes in grid[len(shown) :]:
+            axes.set_axis_off()
+        for axes in grid[max(0, len(shown) - columns) : len(shown)]:
+            axes.set_xlabel("million tokens trained on" if len(runs) > 1 else "round")
+        if len(runs) > 1:
+            handles, labels = grid[0].get_legend_handles_labels()
+            figure.legend(handles, labels, loc="outside upper left", ncols=4)
+        return _svg(figure)
+
+
+def per_person(
+    models: Sequence[str], shares: Sequence[np.ndarray], words: np.ndarray, label: str
+) -> str:
+    """How a metric differs between people: a dot each, as large as what they typed.
+
+    Args:
+      models: One row each.
+      shares: Per model [people], in [0, 1]; nan for people without a word.
+      words: [people], words typed; for the areas.
+      label: Of the metric.
+    """
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "people"}):
+        figure = Figure(figsize=(9.2, 0.8 + 0.95 * len(models)), layout="constrained")
+        axes = figure.subplots()
+        largest = max(float(words.max(initial=1)), 1.0)
+        jitter = np.random.default_rng(0).uniform(-0.28, 0.28, len(words))
+        for row, share in enumerate(shares):
+            typed = np.isfinite(share) & (words > 0)
+            axes.scatter(
+                100 * share[typed], row + jitter[typed], s=8 + 260 * words[typed] / largest,
+                color=colour(row), alpha=0.45, linewidths=0,
+            )  # fmt: skip
+            if typed.any():
+                quartiles = 100 * np.quantile(share[typed], [0.25, 0.5, 0.75])
+                axes.plot(quartiles[[0, 2]], [row, row], color=_INK, linewidth=1.6)
+                axes.plot(quartiles[1], row, "|", color=_INK, markersize=17, markeredgewidth=2.2)
+        axes.set_yticks(range(len(models)), models)
+        axes.tick_params(axis="y", length=0, labelcolor=_INK)
+        axes.grid(visible=False, axis="y")
+        axes.set_ylim(len(models) - 0.5, -0.5)
+        axes.set_xlabel(f"{label} of each person, %")
+        return _svg(figure)
+
+
+def epsilon_curve(rounds: Sequence[int], epsilons: Sequence[float], delta: float) -> str:
+    """Privacy spent over rounds."""
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "epsilon"}):
+        figure = Figure(figsize=(5.2, 2.5), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(rounds, epsilons, color=colour(0), linewidth=1.8)
+        axes.set_xlabel("round")
+        axes.set_ylabel("epsilon")
+        axes.set_title(f"epsilon at delta = {delta:g}", fontsize=10)
+        axes.set_ylim(bottom=0)
+        return _svg(figure)
+
+
+def _curve(
+    axes: Axes,
+    run: RunRecord,
+    rounds: Sequence[int],
+    values: Sequence[float],
+    line_colour: str,
+    *,
+    by_tokens: bool,
+) -> None:
+    if not len(rounds):
+        return
+    if by_tokens:
+        tokens = run.running_total("tokens")
+        x = [tokens.get(r, math.nan) / 1e6 for r in rounds]
+    else:
+        x = list(rounds)
+    axes.plot(
+        x, values, color=line_colour, linewidth=1.7, label=run.name,
+        marker="o" if len(x) < 30 else None, markersize=3.5,
+    )  # fmt: skip
+    axes.annotate(
+        f"{values[-1]:.4g}", (x[-1], values[-1]), (4, 0), textcoords="offset points",
+        fontsize=8.5, color=line_colour, va="center",
+    )  # fmt: skip
+    axes.margins(x=0.12)
+
+
+def _logarithmic(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: f"{y:g}"))
+    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
+    low, high = axes.get_ylim()
+    ticks = [
+        m * 10.0**e for e in range(0, 7) for m in (1, 2, 3, 5, 7) if low <= m * 10.0**e <= high
+    ]
+    if ticks:
+        axes.set_yticks(ticks)
+
+
+def _percent(run: RunRecord, name: str) -> tuple[list[int], list[float]]:
+    rounds, values = run.series(name)
+    return rounds, [100 * value for value in values]
+
+
+def _training_loss(run: RunRecord) -> tuple[list[int], list[float]]:
+    rows = [row for row in run.rows if row.get("client_work/train/tokens")]
+    return [row["round"] for row in rows], [
+        row["client_work/train/nll"] / row["client_work/train/tokens"] for row in rows
+    ]
+
+
+def _uploaded(run: RunRecord) -> tuple[list[int], list[float]]:
+    totals = run.running_total("bytes_up")
+    return list(totals), [total / 1e9 for total in totals.values()]
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _svg(figure: Figure) -> str:
+    file = io.StringIO()
+    figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    text = file.getvalue()
+    return text[text.index("<svg") :]

@@ -1,0 +1,77 @@
+"""What each model puts on the strip for a few beginnings of messages.
+
+The beginnings are made up, or come from a file the person names: never from a corpus, as a report
+is shown to others. A line is what has been typed so far; with a space at its end the next word is
+asked for, else the last word is not finished yet.
+"""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from tff_keyboard.data.errors import DataError
+from tff_keyboard.data.text_python import PythonTokenizer
+from tff_keyboard.metrics.predictor import Predictor, Suggestion
+
+BEGINNINGS = (
+    "",
+    "i am ",
+    "see you ",
+    "are you c",
+    "on my w",
+    "what time ",
+    "thank you so ",
+    "let me k",
+)
+
+_LETTER = "x"  # joins the word being typed, and is taken away again
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """A beginning and what each model suggests.
+
+    Attributes:
+      typed: The beginning as written.
+      strips: Model name -> suggestions, best first.
+    """
+
+    typed: str
+    strips: Mapping[str, list[Suggestion]]
+
+
+def example_strips(
+    predictors: Mapping[str, Predictor], beginnings: Sequence[str], *, k: int = 3
+) -> list[Example]:
+    """Asks every model about every beginning."""
+    return [
+        Example(
+            typed,
+            {
+                name: predictor.suggest(*_context_and_prefix(predictor, typed), k)
+                for name, predictor in predictors.items()
+            },
+        )
+        for typed in beginnings
+    ]
+
+
+def read_beginnings(path: str | os.PathLike[str]) -> list[str]:
+    """The lines of a UTF-8 file, spaces at their ends kept.
+
+    Raises:
+      DataError: It cannot be read or has no lines.
+    """
+    try:
+        lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read as UTF-8 text ({type(error).__name__}).") from None
+    if not lines:
+        raise DataError(f"{path}: has no lines. Write a beginning of a message on each.")
+    return lines
+
+
+def _context_and_prefix(predictor: Predictor, typed: str) -> tuple[list[str], str]:
+    words = PythonTokenizer(predictor.vocabulary.rules).tokenize_one(typed + _LETTER)
+    return words[:-1], words[-1].removesuffix(_LETTER)

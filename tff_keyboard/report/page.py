@@ -1,0 +1,351 @@
+"""One self-contained HTML page about a run or a comparison: no network, no scripts.
+
+Plots are inline SVG (`charts.py`), styles are in the page, and a content security policy forbids
+everything else, so that the file can be mailed, archived or opened on a phone.
+"""
+
+import dataclasses
+import html
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tff_keyboard.metrics.evaluation_sums import combine
+from tff_keyboard.metrics.predictor_evaluation import PREDICTOR_RATIOS
+from tff_keyboard.report import charts
+from tff_keyboard.report.comparison_text import describe_text
+from tff_keyboard.report.example_strips import Example
+from tff_keyboard.report.metric_labels import HEADLINES, MetricLabel
+from tff_keyboard.report.run_records import RunRecord
+
+_CARDS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity")
+_RECALL_BARS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "prediction_impression_recall")
+_KEYSTROKE_BARS = ("kss", "kss_selection_counted")
+_LABELS = {metric.name: metric for metric in HEADLINES}
+
+
+@dataclasses.dataclass(frozen=True)
+class Privacy:
+    """What the privacy ledger of a run says.
+
+    Attributes:
+      run: Name of the run.
+      statement: The statement in words.
+      curve: Its epsilon over rounds, as SVG; "" where there is none to draw.
+    """
+
+    run: str
+    statement: str
+    curve: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """Everything a page shows; parts that are empty are left out.
+
+    Attributes:
+      title: Of the page.
+      comparison: As `comparison.compare` returns; `models` may lack keystrokes when it was made
+        from the task evaluate.
+      runs: Run directories, for curves, configs and data cards.
+      examples: Strips.
+      privacy: One per run with a ledger.
+    """
+
+    title: str
+    comparison: Mapping[str, Any] | None
+    runs: Sequence[RunRecord]
+    examples: Sequence[Example] = ()
+    privacy: Sequence[Privacy] = ()
+
+
+def render(report: Report) -> str:
+    """The page as HTML text."""
+    sections = [_header(report)]
+    if report.comparison:
+        sections += [
+            _cards(report.comparison),
+            _table(report.comparison),
+            _bars(report.comparison),
+            _people(report.comparison),
+        ]
+    if any(run.rows for run in report.runs):
+        curves = charts.learning_curves([run for run in report.runs if run.rows])
+        sections.append(_section("Learning curves", _figure(curves), _CURVES_NOTE))
+    if report.examples:
+        sections.append(_examples(report.examples))
+    sections += [_privacy(privacy) for privacy in report.privacy]
+    sections += [_run_details(run) for run in report.runs]
+    body = "\n".join(part for part in sections if part)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta http-equiv="Content-Security-Policy" '
+        "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
+        f"<title>{_text(report.title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+_CURVES_NOTE = (
+    "Recall counts words typed, out-of-vocabulary words as missed; the validation people are not "
+    "those of the tables above."
+)
+
+
+def _header(report: Report) -> str:
+    about = ""
+    if report.comparison:
+        about = f"<p>{_text(describe_text(report.comparison['text']))}</p>"
+    return f"<header><h1>{_text(report.title)}</h1>{about}</header>"
+
+
+def _cards(comparison: Mapping[str, Any]) -> str:
+    model = comparison["models"][0]
+    cards = []
+    for name in _CARDS:
+        interval = model["metrics"].get(name)
+        if not interval or interval["value"] is None:
+            continue
+        metric = _LABELS[name]
+        unit = "<small>%</small>" if metric.kind == "percent" else ""
+        cards.append(
+            f'<div class="card"><span class="name">{_text(metric.label)}</span>'
+            f'<span class="figure">{metric.format(interval["value"])}{unit}</span>'
+            f'<span class="range">{_range(metric, interval)}</span></div>'
+        )
+    return f'<section class="cards" aria-label="{_text(model["name"])}">{"".join(cards)}</section>'
+
+
+def _table(comparison: Mapping[str, Any]) -> str:
+    models = comparison["models"]
+    differences = {row["model"]: row["metrics"] for row in comparison["differences"]}
+    head = "".join(
+        f'<th scope="col"><i style="background:{charts.colour(i)}"></i>{_text(model["name"])}</th>'
+        for i, model in enumerate(models)
+    )
+    rows = []
+    for metric in HEADLINES:
+        if not any(metric.name in model["metrics"] for model in models):
+            continue
+        cells = [_table_cell(metric, model, differences.get(model["name"])) for model in models]
+        rows.append(
+            f'<tr><th scope="row">{_text(metric.label)}<small>{_text(metric.meaning)}</small></th>'
+            f"{''.join(cells)}</tr>"
+        )
+    note = "Percent unless it is a perplexity or MRR; in brackets the 95 % interval."
+    if len(models) > 1:
+        note += (
+            f" Better and worse compare with {models[0]['name']} on the same people: the interval "
+            "of the paired difference lies on one side of zero."
+        )
+    return _section(
+        "Results",
+        f'<div class="scroll"><table><thead><tr><td></td>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>",
+        note,
+    )
+
+
+def _table_cell(metric: MetricLabel, model: Mapping[str, Any], difference: Any) -> str:
+    interval = model["metrics"].get(metric.name)
+    if not interval or interval["value"] is None:
+        return "<td>–</td>"
+    cell = f"<b>{metric.format(interval['value'])}</b> <small>{_range(metric, interval)}</small>"
+    row = (difference or {}).get(metric.name)
+    if row and row["verdict"]:
+        kind = {"better": "better", "worse": "worse"}.get(row["verdict"], "even")
+        ratio = metric.kind == "perplexity"
+        amount = f"×{row['value']:.3f}" if ratio else _signed(metric, row["value"])
+        cell += f'<span class="verdict {kind}">{amount} {_text(row["verdict"])}</span>'
+    return f"<td>{cell}</td>"
+
+
+def _bars(comparison: Mapping[str, Any]) -> str:
+    models = comparison["models"]
+    parts = []
+    for title, names in (("Recall", _RECALL_BARS), ("Keystrokes saved", _KEYSTROKE_BARS)):
+        known = [n for n in names if all(n in model["metrics"] for model in models)]
+        if known:
+            values = [[model["metrics"][name] for model in models] for name in known]
+            labels = [_LABELS[name].label for name in known]
+            chart = charts.interval_bars(labels, [model["name"] for model in models], values)
+            parts.append(_section(title, _figure(chart)))
+    return "".join(parts)
+
+
+def _people(comparison: Mapping[str, Any]) -> str:
+    name = "kss" if "typed_free" in comparison["models"][0]["sums"] else "recall_at_3_no_eos"
+    shares, words = [], np.zeros(0)
+    for model in comparison["models"]:
+        sums = {key: np.asarray(values, np.float64) for key, values in model["sums"].items()}
+        above, below = (combine(sums, signs) for signs in PREDICTOR_RATIOS[name])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares.append(np.where(below > 0, above / below, np.nan))
+        words = sums["tokens"] - sums["eos_tokens"]
+    names = [model["name"] for model in comparison["models"]]
+    chart = charts.per_person(names, shares, words, _LABELS[name].label)
+    who = "block of lines" if comparison["text"]["pseudo_users"] else "person"
+    return _section(
+        "From person to person",
+        _figure(chart),
+        f"A dot is a {who}, its area what was typed; the bar spans the middle half of them, the "
+        "mark is the median. Totals weigh people by what they typed, the median does not.",
+    )
+
+
+def _examples(examples: Sequence[Example]) -> str:
+    blocks = []
+    for example in examples:
+        rows = []
+        for index, (name, strip) in enumerate(example.strips.items()):
+            slots = "".join(
+                f'<span class="slot">{_text(word)}<small>{100 * probability:.1f} %</small></span>'
+                for word, probability in strip
+            )
+            slots = slots or '<span class="slot none">nothing fits</span>'
+            rows.append(
+                f'<div class="strip"><i style="background:{charts.colour(index)}"></i>'
+                f'<span class="model">{_text(name)}</span>{slots}</div>'
+            )
+        typed = _text(example.typed) or '<span class="empty">(nothing typed)</span>'
+        blocks.append(
+            f'<div class="example"><p class="typed">{typed}<span class="caret"></span></p>'
+            f"{''.join(rows)}</div>"
+        )
+    return _section(
+        "What the strip shows",
+        f'<div class="examples">{"".join(blocks)}</div>',
+        "Made-up beginnings, or those of the file given; best suggestion first, with its "
+        "probability over the whole vocabulary.",
+    )
+
+
+def _privacy(privacy: Privacy) -> str:
+    content = _figure(privacy.curve) if privacy.curve else ""
+    return _section(f"Privacy of {privacy.run}", f"{content}<pre>{_text(privacy.statement)}</pre>")
+
+
+def _run_details(run: RunRecord) -> str:
+    parts = [f"<details><summary>Config</summary><pre>{_text(run.config_text)}</pre></details>"]
+    if run.data_card:
+        parts.append(
+            f"<details><summary>Data card</summary>{_populations(run.data_card)}"
+            f"<pre>{_json(run.data_card)}</pre></details>"
+        )
+    if run.environment:
+        parts.append(
+            f"<details><summary>Environment</summary><pre>{_json(run.environment)}</pre></details>"
+        )
+    return _section(f"Run {run.name}", "".join(parts))
+
+
+def _populations(card: Mapping[str, Any]) -> str:
+    columns = ("clients", "messages", "words")
+    rows = [
+        f'<tr><th scope="row">{_text(name)}</th>'
+        + "".join(f"<td>{part[column]:,}</td>" for column in columns)
+        + f"<td>{part['oov_rate']:.1%}</td></tr>"
+        for name, part in card.get("populations", {}).items()
+        if all(column in part for column in (*columns, "oov_rate"))
+    ]
+    head = "".join(f'<th scope="col">{c}</th>' for c in (*columns, "out of vocabulary"))
+    return (
+        f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        if rows
+        else ""
+    )
+
+
+def _section(title: str, content: str, note: str = "") -> str:
+    note = f'<p class="note">{_text(note)}</p>' if note else ""
+    return f"<section><h2>{_text(title)}</h2>{content}{note}</section>"
+
+
+def _figure(svg: str) -> str:
+    return f"<figure>{svg}</figure>"
+
+
+def _range(metric: MetricLabel, interval: Mapping[str, Any]) -> str:
+    if interval["low"] is None:
+        return ""
+    return f"[{metric.format(interval['low'])}, {metric.format(interval['high'])}]"
+
+
+def _signed(metric: MetricLabel, value: float) -> str:
+    text = metric.format(value)
+    return text.replace("-", "−") if text.startswith("-") else f"+{text}"
+
+
+def _text(value: str) -> str:
+    return html.escape(str(value), quote=True)
+
+
+def _json(value: Any) -> str:
+    return _text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))
+
+
+_STYLE = """
+:root { color-scheme: light; --ink: #1f2933; --faint: #667085; --line: #e4e7ec; --page: #f5f7fa; }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--page); color: var(--ink);
+  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; }
+main { max-width: 980px; margin: 0 auto; padding: 28px 20px 60px; }
+header h1 { margin: 0 0 4px; font-size: 28px; letter-spacing: -0.01em; }
+header p { margin: 0 0 20px; color: var(--faint); }
+section { background: #fff; border: 1px solid var(--line); border-radius: 12px;
+  padding: 18px 22px; margin: 0 0 18px; }
+h2 { margin: 0 0 10px; font-size: 17px; }
+.note { color: var(--faint); font-size: 13px; margin: 10px 0 0; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(170px, 1fr)); gap: 14px;
+  background: none; border: 0; padding: 0; }
+.card { background: #fff; border: 1px solid var(--line); border-radius: 12px; padding: 14px 18px; }
+.card span { display: block; }
+.card .name { color: var(--faint); font-size: 13px; }
+.card .figure { font-size: 32px; font-weight: 650; line-height: 1.25; letter-spacing: -0.02em; }
+.card .figure small { font-size: 17px; font-weight: 500; margin-left: 3px; color: var(--faint); }
+.card .range { color: var(--faint); font-size: 13px; font-variant-numeric: tabular-nums; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: 8px 10px; border-bottom: 1px solid var(--line);
+  vertical-align: top; white-space: nowrap; }
+tbody tr:last-child > * { border-bottom: 0; }
+thead th { font-weight: 600; }
+tbody th { text-align: left; font-weight: 600; white-space: normal; min-width: 210px; }
+th small { display: block; font-weight: 400; color: var(--faint); font-size: 12px;
+  line-height: 1.35; }
+td small { color: var(--faint); }
+th i, .strip i { display: inline-block; width: 10px; height: 10px; border-radius: 3px;
+  margin-right: 6px; }
+.verdict { display: block; width: max-content; margin: 3px 0 0 auto; padding: 0 8px;
+  font-size: 12px;  border-radius: 10px; background: #eef0f3; color: #475467; }
+.verdict.better { background: #dcf5e8; color: #05603a; }
+.verdict.worse { background: #fde8e6; color: #912018; }
+figure { margin: 0; }
+figure svg { width: 100%; height: auto; display: block; }
+.examples { display: grid; grid-template-columns: repeat(auto-fill, minmax(420px, 1fr));
+  gap: 14px; }
+.example { border: 1px solid var(--line); border-radius: 10px; padding: 10px 12px; min-width: 0; }
+.typed { margin: 0 0 8px; font-size: 16px; white-space: pre-wrap; }
+.typed .empty { color: var(--faint); }
+.caret { display: inline-block; width: 2px; height: 1.1em; background: #2f5fb3;
+  vertical-align: text-bottom; margin-left: 1px; }
+.strip { display: grid; grid-template-columns: 10px 96px repeat(3, minmax(0, 1fr)); gap: 6px;
+  align-items: center; margin-top: 5px; }
+.strip .model { color: var(--faint); font-size: 12px; overflow: hidden; text-overflow: ellipsis;
+  white-space: nowrap; }
+.slot { background: #f2f4f7; border-radius: 8px; padding: 3px 6px; text-align: center;
+  overflow: hidden; text-overflow: ellipsis; }
+.slot small { display: block; color: var(--faint); font-size: 11px; line-height: 1.2; }
+.slot.none { grid-column: span 3; color: var(--faint); }
+details { border-top: 1px solid var(--line); padding: 8px 0; }
+details:first-of-type { border-top: 0; }
+summary { cursor: pointer; font-weight: 600; }
+pre { overflow-x: auto; background: #f8f9fb; border-radius: 8px; padding: 12px; font-size: 12.5px;
+  line-height: 1.45; }
+@media (max-width: 520px) { .examples { grid-template-columns: 1fr; }
+  .strip { grid-template-columns: 10px 64px repeat(3, minmax(0, 1fr)); } }
+@media print { body { background: #fff; } section, .card { break-inside: avoid; } }
+"""
