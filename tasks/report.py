@@ -95,7 +95,7 @@ def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]):
     runs = [run_records.read_run(source) for source in sources if _is_run(source)]
     names = [model["name"] for model in comparison["models"]]
     return page.Report(
-        title=" vs ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} others",
+        title=f"{names[0]}, next to {', '.join(names[1:])}" if names[1:] else names[0],
         comparison=comparison,
         runs=runs,
         examples=_strips(

@@ -119,7 +119,7 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
         for axes in grid[len(shown) :]:
             axes.set_axis_off()
         for axes in grid[max(0, len(shown) - columns) : len(shown)]:
-            axes.set_xlabel("million tokens trained on" if len(runs) > 1 else "round")
+            axes.set_xlabel("tokens trained on" if len(runs) > 1 else "round")
         if len(runs) > 1:
             handles, labels = grid[0].get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside upper left", ncols=4)
@@ -186,15 +186,16 @@ def _curve(
         return
     if by_tokens:
         tokens = run.running_total("tokens")
-        x = [tokens.get(r, math.nan) / 1e6 for r in rounds]
+        x = [tokens.get(r, math.nan) for r in rounds]
+        axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
     else:
-        x = list(rounds)
+        x = [float(r) for r in rounds]
     axes.plot(
         x, values, color=line_colour, linewidth=1.7, label=run.name,
         marker="o" if len(x) < 30 else None, markersize=3.5,
     )  # fmt: skip
     axes.annotate(
-        f"{values[-1]:.4g}", (x[-1], values[-1]), (4, 0), textcoords="offset points",
+        f"{values[-1]:.3g}", (x[-1], values[-1]), (4, 0), textcoords="offset points",
         fontsize=8.5, color=line_colour, va="center",
     )  # fmt: skip
     axes.margins(x=0.12)

@@ -116,7 +116,8 @@ def _cards(comparison: Mapping[str, Any]) -> str:
             f'<span class="figure">{metric.format(interval["value"])}{unit}</span>'
             f'<span class="range">{_range(metric, interval)}</span></div>'
         )
-    return f'<section class="cards" aria-label="{_text(model["name"])}">{"".join(cards)}</section>'
+    name = f'<p class="of"><i style="background:{charts.colour(0)}"></i>{_text(model["name"])}</p>'
+    return f'{name}<section class="cards">{"".join(cards)}</section>'
 
 
 def _table(comparison: Mapping[str, Any]) -> str:
@@ -153,7 +154,7 @@ def _table_cell(metric: MetricLabel, model: Mapping[str, Any], difference: Any) 
     interval = model["metrics"].get(metric.name)
     if not interval or interval["value"] is None:
         return "<td>–</td>"
-    cell = f"<b>{metric.format(interval['value'])}</b> <small>{_range(metric, interval)}</small>"
+    cell = f"<b>{metric.format(interval['value'])}</b><small>{_range(metric, interval)}</small>"
     row = (difference or {}).get(metric.name)
     if row and row["verdict"]:
         kind = {"better": "better", "worse": "worse"}.get(row["verdict"], "even")
@@ -292,7 +293,7 @@ _STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; }
-main { max-width: 980px; margin: 0 auto; padding: 28px 20px 60px; }
+main { max-width: 1060px; margin: 0 auto; padding: 28px 20px 60px; }
 header h1 { margin: 0 0 4px; font-size: 28px; letter-spacing: -0.01em; }
 header p { margin: 0 0 20px; color: var(--faint); }
 section { background: #fff; border: 1px solid var(--line); border-radius: 12px;
@@ -316,8 +317,9 @@ thead th { font-weight: 600; }
 tbody th { text-align: left; font-weight: 600; white-space: normal; min-width: 210px; }
 th small { display: block; font-weight: 400; color: var(--faint); font-size: 12px;
   line-height: 1.35; }
-td small { color: var(--faint); }
-th i, .strip i { display: inline-block; width: 10px; height: 10px; border-radius: 3px;
+td small { display: block; color: var(--faint); }
+.of { margin: 0 0 6px; font-weight: 600; }
+th i, .strip i, .of i { display: inline-block; width: 10px; height: 10px; border-radius: 3px;
   margin-right: 6px; }
 .verdict { display: block; width: max-content; margin: 3px 0 0 auto; padding: 0 8px;
   font-size: 12px;  border-radius: 10px; background: #eef0f3; color: #475467; }
