@@ -6,6 +6,7 @@ Killed at any moment and started again with the same command, it goes on from th
 and ends with the same weights and metrics, to the bit.
 """
 
+import dataclasses
 import json
 import pathlib
 import sys
@@ -42,8 +43,7 @@ MAY_CHANGE = (
     "train.keep_checkpoints",
     "train.early_stop_patience",
     "train.max_rejected_rounds",
-    "execution.workers",
-    "execution.threads_per_worker",
+    "execution.workers",  # what counts is `execution.sub_rounds`, which is written out
     "execution.max_concurrent_clients",
 )
 
@@ -70,6 +70,11 @@ def run(config: config_lib.RunConfig, workdir: pathlib.Path) -> dict[str, Any]:
             f"`train.best_metric` must be one of {', '.join(known)}; "
             f"got {config.train.best_metric!r}."
         )
+    if not config.execution.sub_rounds:
+        execution_config = dataclasses.replace(
+            config.execution, sub_rounds=config.execution.workers
+        )
+        config = dataclasses.replace(config, execution=execution_config)
     store = ClientStore(config.data.store)
     with (
         RunDirectory.create(
@@ -81,7 +86,7 @@ def run(config: config_lib.RunConfig, workdir: pathlib.Path) -> dict[str, Any]:
         ) as run_directory,
         execution.install_context(
             config.execution.workers,
-            num_subrounds=config.execution.sub_rounds or None,
+            num_subrounds=config.execution.sub_rounds,
             max_concurrent_clients=config.execution.max_concurrent_clients or None,
             threads_per_worker=config.execution.threads_per_worker or None,
             log_directory=run_directory.logs,

@@ -227,3 +227,17 @@ def test_no_warning_on_a_normal_load(manager):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load_latest(manager, state())
+
+
+def test_bytes_of_changing_length_come_back(tmp_path):
+    """The privacy event in a DP aggregator's state names a class, another one after a round."""
+    manager = checkpoints.CheckpointManager(tmp_path)
+    template = {"event": b"UnsupportedDpEvent", "keys": np.array([], object), "z": np.float32(1)}
+    state = {"event": b"GaussianDpEvent", "keys": np.array([b"a", b"bcd"], object), "z": 2.0}
+    state["z"] = np.float32(2)
+    asyncio.run(manager.save(state, 3))
+    restored, version = asyncio.run(manager.load_latest(template))
+    assert version == 3
+    assert restored["event"] == b"GaussianDpEvent"
+    assert restored["keys"].tolist() == [b"a", b"bcd"]
+    assert restored["z"] == 2

@@ -54,7 +54,7 @@ class AggregationConfig:
       noise_multiplier: Noise standard deviation / clip_norm, no unit, >= 0.
       target_unclipped_quantile: "*_adaptive" privacy: the share of clients left unclipped, in
         (0, 1).
-      clip_learning_rate: Adaptive bounds: at most exp(rate) of change a round, > 0.
+      clip_learning_rate: "*_adaptive" privacy: at most exp(rate) of change a round, > 0.
       clipped_count_noise: Adaptive bound under noise: standard deviation of the noise on the
         count of unclipped clients / clients_per_round; > 0.
       tree_restart_rounds: "tree": a new tree after that many rounds; 0 is never.
@@ -69,6 +69,9 @@ class AggregationConfig:
       clipping: Clip whole deltas before aggregation: "adaptive", "fixed", "off" or "auto"
         (adaptive where zeroing is on by default).
       clipping_quantile: "adaptive" clipping: the share of clients left unclipped, in (0, 1).
+      clipping_learning_rate: "adaptive" clipping: at most exp(rate) of change a round, > 0.
+        There is no noise to smooth, so it is fast: a first bound ten times too large, which an
+        attacker could fill, is gone in a dozen rounds.
       trim_fraction: Trimmed mean: share cut on each side, in [0, 0.5).
       compression: Encoding of uploads: "none"; "uniform_quantization", under any rule;
         "tff_quantization", TFF's own factory inside the sum of "mean".
@@ -104,6 +107,7 @@ class AggregationConfig:
     zeroing: str = "auto"
     clipping: str = "auto"
     clipping_quantile: float = 0.8
+    clipping_learning_rate: float = 1.0
     trim_fraction: float = 0.1
     compression: str = "none"
     compression_bits: int = 8
@@ -169,6 +173,7 @@ class AggregationConfig:
             "denominator_floor",
             "clip_norm",
             "clip_learning_rate",
+            "clipping_learning_rate",
         )
         for field in positive:
             self._require(field, lambda x: x > 0, "> 0")

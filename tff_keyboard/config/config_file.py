@@ -45,14 +45,14 @@ class RunConfig:
       execution: Workers and threads; never changes results.
     """
 
-    data: DataConfig = DataConfig()
-    model: ModelConfig = ModelConfig()
-    client: ClientConfig = ClientConfig()
-    server: ServerConfig = ServerConfig()
-    aggregation: AggregationConfig = AggregationConfig()
-    train: TrainConfig = TrainConfig()
-    evaluation: EvaluationConfig = EvaluationConfig()
-    execution: ExecutionConfig = ExecutionConfig()
+    data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
+    client: ClientConfig = dataclasses.field(default_factory=ClientConfig)
+    server: ServerConfig = dataclasses.field(default_factory=ServerConfig)
+    aggregation: AggregationConfig = dataclasses.field(default_factory=AggregationConfig)
+    train: TrainConfig = dataclasses.field(default_factory=TrainConfig)
+    evaluation: EvaluationConfig = dataclasses.field(default_factory=EvaluationConfig)
+    execution: ExecutionConfig = dataclasses.field(default_factory=ExecutionConfig)
 
     def __post_init__(self):
         if self.train.clients_per_round < 1:

@@ -41,6 +41,6 @@ def with_initial_weights(
         process.next,
         process.get_model_weights,
         process.set_model_weights,
-        process.get_hparams,
-        process.set_hparams,
+        get_hparams_fn=process.get_hparams,
+        set_hparams_fn=process.set_hparams,
     )

@@ -31,6 +31,9 @@ from tff_keyboard.program import atomic_files, errors
 _MAGIC = b"tff-keyboard checkpoint 1\n"
 _FILE_NAME = re.compile(r"round_(\d{8,})\.checkpoint")
 _NUMERIC_KINDS = "biufc"
+_BYTES_KIND = (
+    "S"  # such as the names in a privacy event; their lengths may change from round to round
+)
 
 
 class DamagedCheckpointError(errors.ProgramError):
@@ -41,8 +44,8 @@ class CheckpointManager(tff.program.ProgramStateManager):
     """Keeps the last `keep_last` states of a directory, and those that are pinned.
 
     TFF's `ProgramStateManager` interface: versions are round numbers, methods are coroutines
-    (none of them waits). The leaves of a state are arrays, scalars or tensors of booleans and
-    numbers, in any nest of tuples, lists, dicts, named tuples and attrs classes.
+    (none of them waits). The leaves of a state are arrays, scalars or tensors of booleans,
+    numbers or bytes, in any nest of tuples, lists, dicts, named tuples and attrs classes.
 
     Raises:
       ValueError: `keep_last` < 1.
@@ -145,9 +148,11 @@ def _leaves(structure: Any) -> list[tuple[str, np.ndarray]]:
     for path, value in tree.flatten_with_path(structure):
         name = "/".join(map(str, path))
         array = np.asarray(value)
-        if array.dtype.kind not in _NUMERIC_KINDS:
+        if array.dtype.kind == "O" and all(isinstance(item, bytes) for item in array.flat):
+            array = array.astype(np.bytes_)  # a string tensor
+        if array.dtype.kind not in _NUMERIC_KINDS + _BYTES_KIND:
             raise errors.ProgramError(
-                f"State `{name}` has dtype {array.dtype}; a checkpoint holds booleans and numbers."
+                f"State `{name}` has dtype {array.dtype}; a checkpoint holds numbers and bytes."
             )
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         leaves.append((name, array))
@@ -184,7 +189,7 @@ def _decode(content: bytes, path: pathlib.Path, version: int, template: Any) -> 
     expected = [_specification(name, array) for name, array in _leaves(template)]
     _check_specifications(header["leaves"], expected, path)
     leaves, offset = [], header_end
-    for leaf in expected:
+    for leaf in header["leaves"]:
         dtype = np.dtype(leaf["dtype"])
         count = int(np.prod(leaf["shape"], dtype=np.int64))
         array = np.frombuffer(content, dtype, count, offset).reshape(leaf["shape"])
@@ -193,7 +198,17 @@ def _decode(content: bytes, path: pathlib.Path, version: int, template: Any) -> 
     return tree.unflatten_as(template, leaves)
 
 
+def _any_bytes(leaf: dict) -> dict[str, Any]:
+    is_bytes = np.dtype(leaf["dtype"]).kind == _BYTES_KIND
+    return {"dtype": _BYTES_KIND, "shape": len(leaf["shape"])} if is_bytes else {}
+
+
 def _check_specifications(found: list[dict], expected: list[dict], path: pathlib.Path) -> None:
+    if found == expected:
+        return
+    # How long a byte string is, and how many there are, is part of its value.
+    found = [{**leaf, **_any_bytes(leaf)} for leaf in found]
+    expected = [{**leaf, **_any_bytes(leaf)} for leaf in expected]
     if found == expected:
         return
     found_by_name = {leaf["name"]: leaf for leaf in found}
