@@ -77,6 +77,8 @@ class KeyboardPredictor:
       vocabulary: A vocabulary of the same words and rules, in whose ids `log_probabilities` then
         speaks; the file's own, in sorted order, without it.
       num_threads: Threads inside one operator.
+    xnnpack: Faster and larger in LiteRT; see `interpreters.open_interpreter`.
+      xnnpack: See `interpreters.open_interpreter`.
       runtime: "litert" or "tensorflow"; None takes the first that is installed.
 
     Attributes:
@@ -93,6 +95,7 @@ class KeyboardPredictor:
         vocabulary: Vocabulary | None = None,
         *,
         num_threads: int = 1,
+        xnnpack: bool = False,
         runtime: str | None = None,
     ):
         self._path = pathlib.Path(model_path)
@@ -101,7 +104,9 @@ class KeyboardPredictor:
         self._to_file = _rows_of(self.vocabulary, self._words)
         self._index = PrefixIndex(self._words)
         self._tokenizer = PythonTokenizer(self._words.rules)
-        self._interpreter = open_interpreter(self._path, num_threads=num_threads, runtime=runtime)
+        self._interpreter = open_interpreter(
+            self._path, num_threads=num_threads, xnnpack=xnnpack, runtime=runtime
+        )
         self._step = self.signature(signatures.STEP)
         self._logits = self.signature(signatures.LOGITS)
         self._predict = self.signature(signatures.PREDICT)
