@@ -47,7 +47,7 @@ def test_config_and_registry_know_the_same_names():
 
 
 @pytest.mark.parametrize("name", AGGREGATORS)
-@pytest.mark.parametrize("poison", [np.nan, np.inf, 1e30])
+@pytest.mark.parametrize("poison", [np.nan, pytest.param(np.inf, marks=pytest.mark.slow), 1e30])
 def test_a_few_broken_clients_never_reach_the_model(name, poison):
     values = deltas(0, 10, 0.1)
     values[3] = [np.full_like(x, poison) for x in values[3]]
@@ -82,7 +82,9 @@ def test_fedatt_without_protection_is_taken_over_and_with_it_is_not():
 
 
 @pytest.mark.parametrize("name", ["mean", "fedatt", "fedmed", "median", "trimmed_mean"])
-@pytest.mark.parametrize("compression", ["none", "uniform_quantization"])
+@pytest.mark.parametrize(
+    "compression", [pytest.param("none", marks=pytest.mark.slow), "uniform_quantization"]
+)
 def test_noise_compression_and_protection_compose_under_every_rule(name, compression):
     options = (
         ("client_noise_scale", 1e-4),
@@ -102,6 +104,16 @@ def test_noise_compression_and_protection_compose_under_every_rule(name, compres
     sizes = [v for k, v in measured.items() if k.endswith("uploaded_bytes")]
     packed = 6 * 12 // 8 + 8 + 4 * 12 // 8 + 8 + 4
     assert sizes == [4 * (packed if compression != "none" else 44)]
+
+
+def test_a_loose_first_bound_is_gone_in_a_dozen_rounds():
+    values = deltas(4, 10, 0.01)
+    quantile = np.quantile([length(v) for v in values], 0.8)
+    aggregation, state = process("mean", (("clip_norm", 10 * float(quantile)),)), None
+    for _ in range(13):
+        output = one_round(aggregation, values, [1.0] * 10, state)
+        state = output.state
+    assert plain(output.measurements)["inner/inner/zeroing/clipping_norm"] < 1.3 * quantile
 
 
 def test_a_private_mean_by_config():

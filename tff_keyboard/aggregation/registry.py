@@ -154,7 +154,7 @@ def _clipped(factory: Factory, config: AggregationConfig) -> Factory:
     bound = tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
         initial_estimate=config.clip_norm,
         target_quantile=config.clipping_quantile,
-        learning_rate=config.clip_learning_rate,
+        learning_rate=config.clipping_learning_rate,
     )
     return tff.aggregators.clipping_factory(bound, factory)
 
