@@ -107,6 +107,8 @@ def run(
     out.mkdir(parents=True, exist_ok=True)  # before the work, not after it
 
     quiet.import_tensorflow()
+    import numpy as np
+
     from tff_keyboard.data.client_store import ClientStore
     from tff_keyboard.report import comparison, comparison_text
 
@@ -132,7 +134,7 @@ def run(
         {
             "name": text.name,
             "people": len(text.people),
-            "words": text.num_words,
+            "words": int(np.sum(results[0].sums["tokens"] - results[0].sums["eos_tokens"])),
             "pseudo_users": text.pseudo_users,
             "max_length": max_length,
             "store": store.card_hash if store else None,

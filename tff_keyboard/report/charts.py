@@ -60,7 +60,7 @@ def interval_bars(
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "bars"}):
         figure = Figure(figsize=(9.2, 3.3), layout="constrained")
         axes = figure.subplots()
-        width = 0.8 / len(models)
+        width = min(0.8 / len(models), 0.28)
         for place, model in enumerate(models):
             centres = np.arange(len(groups)) + (place - (len(models) - 1) / 2) * width
             heights = [100 * _number(group[place]["value"]) for group in values]
@@ -163,11 +163,12 @@ def per_person(
 def epsilon_curve(rounds: Sequence[int], epsilons: Sequence[float], delta: float) -> str:
     """Privacy spent over rounds."""
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "epsilon"}):
-        figure = Figure(figsize=(5.2, 2.5), layout="constrained")
+        figure = Figure(figsize=(9.2, 2.4), layout="constrained")
         axes = figure.subplots()
         axes.plot(rounds, epsilons, color=colour(0), linewidth=1.8)
         axes.set_xlabel("round")
         axes.set_ylabel("epsilon")
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
         axes.set_title(f"epsilon at delta = {delta:g}", fontsize=10)
         axes.set_ylim(bottom=0)
         return _svg(figure)
@@ -190,6 +191,7 @@ def _curve(
         axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
     else:
         x = [float(r) for r in rounds]
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
     axes.plot(
         x, values, color=line_colour, linewidth=1.7, label=run.name,
         marker="o" if len(x) < 30 else None, markersize=3.5,
