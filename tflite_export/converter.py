@@ -76,22 +76,37 @@ def read_model(data: bytes) -> schema.ModelT:
 
 
 def stripped(model: schema.ModelT) -> schema.ModelT:
-    """Without the names of tensors and the converter's own metadata: several KB, no meaning.
+    """Without names of tensors, the converter's own metadata, and buffers stored twice.
 
-    Signatures keep their names, and `min_runtime_version` stays. What is left depends on the
-    weights alone, so that exporting twice gives the same bytes.
+    Several KB without a meaning: signatures keep their names, and `min_runtime_version` stays. What
+    is left depends on the weights alone, so that exporting twice gives the same bytes.
     """
     model = copy.deepcopy(model)
-    for subgraph in model.subgraphs:
-        for tensor in subgraph.tensors:
-            tensor.name = None
     kept = [entry for entry in model.metadata or [] if _name(entry) == "min_runtime_version"]
-    dropped = {entry.buffer for entry in model.metadata or []} - {entry.buffer for entry in kept}
-    for index in dropped:
+    for index in {entry.buffer for entry in model.metadata or []} - {e.buffer for e in kept}:
         model.buffers[index] = schema.BufferT()  # indices of the others must not move
     model.metadata = kept
     model.description = signatures.DESCRIPTION
+    replaced_by = _first_with_same_data(model)
+    for subgraph in model.subgraphs:
+        for tensor in subgraph.tensors:
+            tensor.name = None
+            tensor.buffer = replaced_by.get(tensor.buffer, tensor.buffer)
+    for index in replaced_by:
+        model.buffers[index] = schema.BufferT()
     return model
+
+
+def _first_with_same_data(model: schema.ModelT) -> dict[int, int]:
+    """Index of a buffer that repeats another's bytes -> index of the first with them."""
+    first: dict[bytes, int] = {}
+    repeats = {}
+    for index, buffer in enumerate(model.buffers):
+        if buffer.data is not None and len(buffer.data):
+            found = first.setdefault(bytes(buffer.data), index)
+            if found != index:
+                repeats[index] = found
+    return repeats
 
 
 def _name(entry: schema.MetadataT) -> str:

@@ -77,8 +77,7 @@ class KeyboardPredictor:
       vocabulary: A vocabulary of the same words and rules, in whose ids `log_probabilities` then
         speaks; the file's own, in sorted order, without it.
       num_threads: Threads inside one operator.
-    xnnpack: Faster and larger in LiteRT; see `interpreters.open_interpreter`.
-      xnnpack: See `interpreters.open_interpreter`.
+      xnnpack: Faster and larger in LiteRT; see `interpreters.open_interpreter`.
       runtime: "litert" or "tensorflow"; None takes the first that is installed.
 
     Attributes:

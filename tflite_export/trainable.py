@@ -32,7 +32,7 @@ from tflite_export.quantization import quantize_rows
 
 WEIGHT_NAMES = ("embedding", "kernel", "recurrent_kernel", "bias", "projection")
 
-_SMALL = 1024  # elements; what is smaller stays float32
+_SMALL = 256  # elements; a smaller matrix stays float32
 
 
 def build(weights: CifgWeights, *, top_k: int) -> bytes:
@@ -52,9 +52,9 @@ def build(weights: CifgWeights, *, top_k: int) -> bytes:
 
 
 def stored_weights(weights: CifgWeights) -> dict[str, np.ndarray]:
-    """The initial values as the file holds them: each matrix rounded to int8 by rows."""
+    """The initial values as the file holds them: large matrices rounded to int8 by rows."""
     return {
-        name: value if value.ndim < 2 else quantize_rows(value).dequantized()
+        name: quantize_rows(value).dequantized() if _is_large_matrix(value) else value
         for name, value in joined_weights(weights).items()
     }
 
@@ -278,8 +278,11 @@ def _assigned_matrix(
         return None
     tensor = graph.tensors[node.inputs[1]]
     data = model.buffers[tensor.buffer].data
-    if tensor.type != Type.FLOAT32 or data is None or len(tensor.shape) != 2:
+    if tensor.type != Type.FLOAT32 or data is None:
         return None
-    if int(np.prod(tensor.shape)) < _SMALL:
-        return None
-    return np.frombuffer(bytes(data), np.float32).reshape(tensor.shape)
+    value = np.frombuffer(bytes(data), np.float32).reshape(tensor.shape)
+    return value if _is_large_matrix(value) else None
+
+
+def _is_large_matrix(value: np.ndarray) -> bool:
+    return value.ndim == 2 and value.size >= _SMALL

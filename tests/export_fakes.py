@@ -1,0 +1,101 @@
+"""A small CIFG with structure, saved as a run leaves it, and the CIFG's equations in NumPy."""
+
+import pathlib
+
+import numpy as np
+
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, SPECIAL_WORDS, NormalisationRules, Vocabulary
+from tff_keyboard.models import NextWordModel, build_model
+from tff_keyboard.models.saved_model import save_model
+from tflite_export.cifg_weights import CifgWeights
+
+UNITS, DIM = 24, 8
+
+# By frequency, not in order, so that a mistake between the two orders shows.
+WORDS = (
+    *("you", "i", "the", "to", "a", "are", "is", "coming", "home", "for", "dinner", "tonight"),
+    *("will", "call", "when", "there", "can", "we", "meet", "tomorrow", "morning", "thank", "so"),
+    *("much", "don't", "forget", "keys", "please", "see", "later", "late", "la", "come", "can't"),
+    *("😀", "7:30", "ok", "good-bye", "é", "straße"),
+)
+
+SENTENCES = (
+    "are you coming home for dinner tonight",
+    "i will call you when i get there",
+    "can we meet tomorrow morning",
+    "thank you so much",
+    "don't forget the keys please",
+    "see you later ok",
+)
+
+
+def vocabulary() -> Vocabulary:
+    return Vocabulary((*SPECIAL_WORDS, *WORDS), NormalisationRules())
+
+
+def model(seed: int = 1) -> NextWordModel:
+    """Weights larger than at initialisation: states move, and the best word is clearly best."""
+    built = build_model(
+        "cifg", vocabulary_size=len(vocabulary()), seed=seed, units=UNITS, embedding_size=DIM
+    )
+    random = np.random.default_rng(seed)
+    for variable in built.trainable_variables:
+        scale = 1.0 if "embedding" in variable.name else 0.6
+        variable.assign(random.normal(0.0, scale, variable.shape))
+    # Long special rows: they win wherever nothing keeps them out.
+    table = built.embedding.numpy()
+    table[:NUM_SPECIAL] *= 3.0
+    built.embedding.assign(table)
+    return built
+
+
+def save_run(directory: pathlib.Path, seed: int = 1) -> pathlib.Path:
+    """A run directory with nothing but its model."""
+    save_model(directory / "model", model(seed), vocabulary())
+    return directory
+
+
+def texts(people: int = 6, messages: int = 30) -> dict[str, list[list[str]]]:
+    """Person -> messages -> words; sentences above with words swapped in, OOV among them."""
+    random = np.random.default_rng(0)
+    found: dict[str, list[list[str]]] = {}
+    for person in range(people):
+        found[f"person {person}"] = []
+        for _ in range(messages):
+            words = str(random.choice(SENTENCES)).split()
+            words[random.integers(len(words))] = str(random.choice([*WORDS, "unheard"]))
+            found[f"person {person}"].append(words)
+    return found
+
+
+class NumpyCifg:
+    """The equations of Hard et al. 2018 in float64."""
+
+    def __init__(self, weights: CifgWeights):
+        self.embedding = weights.embedding.astype(np.float64)
+        self.kernel = np.concatenate(weights.kernels, axis=1).astype(np.float64)
+        self.recurrent = np.concatenate(weights.recurrent_kernels, axis=1).astype(np.float64)
+        self.bias = np.concatenate(weights.biases).astype(np.float64)
+        self.projection = weights.projection.astype(np.float64)
+
+    def states(self, ids) -> tuple[np.ndarray, np.ndarray]:
+        """(c [time, units], h [time, dim]) after each id, from zeros."""
+        units, dim = self.projection.shape
+        c, h = np.zeros(units), np.zeros(dim)
+        cells, hidden = [], []
+        for word_id in ids:
+            z = self.embedding[word_id] @ self.kernel + h @ self.recurrent + self.bias
+            i, g, o = _sigmoid(z[:units]), np.tanh(z[units : 2 * units]), _sigmoid(z[2 * units :])
+            c = (1.0 - i) * c + i * g
+            h = (o * np.tanh(c)) @ self.projection
+            cells.append(c)
+            hidden.append(h)
+        return np.array(cells), np.array(hidden)
+
+    def logits(self, ids) -> np.ndarray:
+        """[time, vocabulary]."""
+        return self.states(ids)[1] @ self.embedding.T
+
+
+def _sigmoid(x):
+    return 1.0 / (1.0 + np.exp(-x))
