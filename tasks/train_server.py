@@ -5,9 +5,9 @@ tff-keyboard train-server --config=configs/wikitext2.toml --epochs=10 --workdir=
 
 With --like it takes the config of a federated run and its budget: as many tokens as that run has
 trained on. It writes a run directory like `train` does, so evaluate, compare, report and export
-take it, and `model.initial_model` of a later run can start from it. `client.learning_rate`,
-`client.momentum` and `client.batch_size` are those of the SGD; a round is
-`train.clients_per_round` x `client.max_examples` messages; section [server] is not used. Killed and
+take it, and `model.initial_model` of a later run can start from it. Section [client] describes the
+SGD (learning rate, momentum, clipping, batch size); a round is `train.clients_per_round` x
+`client.max_examples` messages; [server], [aggregation] and `client.epochs` are not used. Killed and
 started again with the same command, it goes on from the last checkpoint, to the bit.
 """
 
@@ -69,7 +69,7 @@ def run(
     from tasks import train as train_task
     from tff_keyboard.data.client_store import ClientStore
     from tff_keyboard.data.store_card import VOCABULARY_FILE
-    from tff_keyboard.learning import build_process
+    from tff_keyboard.learning import build_process, optimizers
     from tff_keyboard.learning.central_training import CentralTraining, PooledInputs
     from tff_keyboard.models.saved_model import save_model
     from tff_keyboard.program import best_round, checkpoints, release, training_loop
@@ -97,11 +97,7 @@ def run(
     ) as run_directory:
         metrics = release.MetricsRelease(run_directory.metrics_jsonl, run_directory.metrics_csv)
         result = training_loop.run_training(
-            CentralTraining(
-                model,
-                learning_rate=config.client.learning_rate,
-                momentum=config.client.momentum,
-            ),
+            CentralTraining(model, optimizers.build_client_optimizer(config.client)),
             lambda round_num: RoundInput(*pooled.round_input(round_num)),
             total_rounds=config.train.rounds,
             checkpoint_manager=checkpoints.CheckpointManager(

@@ -1,6 +1,7 @@
 """Central training: steps against plain SGD, budget, resume, and starting from a saved model."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ from tasks import cli
 from tasks import prepare as prepare_task
 from tasks import train_server as train_server_task
 from tff_keyboard import config as config_lib
+from tff_keyboard.config.learning_config import ClientConfig
 from tff_keyboard.data.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.learning.central_training import CentralTraining, PooledInputs
+from tff_keyboard.learning.optimizers import build_client_optimizer
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import SavedModelError, load_model
 
@@ -60,7 +63,7 @@ def test_steps_are_those_of_sgd_with_momentum():
     batches[1][0, 4:] = PAD
     model = fresh()
     velocity = [np.zeros(v.shape) for v in model.trainable_variables]
-    total = 0.0
+    total, norms = 0.0, []
     for batch in batches:
         x, y = batch[:, :-1], batch[:, 1:]
         with tf.GradientTape() as tape:
@@ -68,17 +71,18 @@ def test_steps_are_those_of_sgd_with_momentum():
             losses = -tf.gather(log_p, y, batch_dims=2)[y != PAD]
             loss = tf.reduce_mean(losses)
         total += float(tf.reduce_sum(losses))
-        for i, (v, g) in enumerate(
-            zip(
-                model.trainable_variables,
-                tape.gradient(loss, model.trainable_variables),
-                strict=True,
-            )
-        ):
-            velocity[i] = 0.9 * velocity[i] + tf.convert_to_tensor(g).numpy()
+        gradients = [
+            tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, model.trainable_variables)
+        ]
+        norm = math.sqrt(sum(np.sum(g.astype(np.float64) ** 2) for g in gradients))
+        norms.append(norm)
+        for i, v in enumerate(model.trainable_variables):
+            velocity[i] = 0.9 * velocity[i] + gradients[i] * min(1, 0.1 / norm)
             v.assign(v - 0.3 * velocity[i])
+    assert min(norms) < 0.1 < max(norms)  # some gradients were clipped, some not
 
-    process = CentralTraining(fresh(), learning_rate=0.3, momentum=0.9)
+    sgd = ClientConfig(learning_rate=0.3, momentum=0.9, gradient_clip_norm=0.1)
+    process = CentralTraining(fresh(), build_client_optimizer(sgd))
     state, nll = process.initialize(), 0.0
     for part in (batches[:2], batches[2:]):  # the velocity goes on from round to round
         output = process.next(state, part)
@@ -93,7 +97,8 @@ def test_steps_are_those_of_sgd_with_momentum():
 
 def test_a_round_that_diverges_changes_nothing():
     model = build_model("cifg", vocabulary_size=11, seed=2, units=5, embedding_size=3)
-    process = CentralTraining(model, learning_rate=1e30)
+    optimizer = build_client_optimizer(ClientConfig(learning_rate=1e30, gradient_clip_norm=0.0))
+    process = CentralTraining(model, optimizer)
     state = process.initialize()
     batch = np.array([[1, 4, 5, 6], [1, 7, 8, 2]], np.int32)
     output = process.next(state, [batch, batch, batch])

@@ -25,10 +25,10 @@ _EPOCH_ORDER = 1  # keeps the seed of the order of messages apart from those of 
 
 
 class CentralState(NamedTuple):
-    """Weights and SGD velocity, in `trainable_variables` order."""
+    """Weights, in `trainable_variables` order, and the state of the optimizer."""
 
     weights: list[np.ndarray]
-    velocity: list[np.ndarray]
+    optimizer: Any
 
 
 class CentralOutput(NamedTuple):
@@ -39,31 +39,30 @@ class CentralOutput(NamedTuple):
 
 
 class CentralTraining:
-    """SGD with momentum on batches; looks like a TFF learning process to the round loop.
-
-        v <- m v + g;    w <- w - lr v
+    """One optimizer step per batch; looks like a TFF learning process to the round loop.
 
     Args:
       model: Its weights now are the initial ones; the instance is used up by training.
-      learning_rate: > 0; g is the gradient of the mean loss over a batch's targets, in nats.
-      momentum: In [0, 1).
+      optimizer: Takes the gradient of the mean loss over a batch's targets, in nats. Unlike on a
+        client, its state goes on from round to round.
     """
 
-    def __init__(self, model: NextWordModel, *, learning_rate: float, momentum: float = 0.0):
+    def __init__(self, model: NextWordModel, optimizer: tff.learning.optimizers.Optimizer):
         self._model = model
-        self._learning_rate = learning_rate
-        self._momentum = momentum
-        self._initial = [variable.numpy() for variable in model.trainable_variables]
-        self._velocity = [
-            tf.Variable(tf.zeros_like(v), trainable=False) for v in model.trainable_variables
-        ]
+        self._optimizer = optimizer
+        variables = model.trainable_variables
+        specs = [tf.TensorSpec(v.shape, v.dtype) for v in variables]
+        self._optimizer_state = tf.nest.map_structure(
+            lambda value: tf.Variable(value, trainable=False), optimizer.initialize(specs)
+        )
+        self._initial = self._read()
         self._step = tf.function(
             self._train_on_batch, input_signature=[tf.TensorSpec([None, None], tf.int32)]
         )
 
     def initialize(self) -> CentralState:
-        """Initial weights, no velocity."""
-        return CentralState(self._initial, [np.zeros_like(weight) for weight in self._initial])
+        """Initial weights, fresh optimizer."""
+        return self._initial
 
     def next(self, state: CentralState, datasets: Sequence[np.ndarray]) -> CentralOutput:
         """One step per batch, in order.
@@ -76,10 +75,8 @@ class CentralTraining:
           The new state, and sums over the round. Where weights are no longer finite the state is
           the old one and `finalizer/update_non_finite` is 1.
         """
-        variables = self._model.trainable_variables
-        for variable, value in zip(
-            [*variables, *self._velocity], [*state.weights, *state.velocity], strict=True
-        ):
+        held = [*self._model.trainable_variables, *tf.nest.flatten(self._optimizer_state)]
+        for variable, value in zip(held, tf.nest.flatten(state), strict=True):
             variable.assign(value)
         sums = {"examples": 0, "tokens": 0, "nll": 0.0, "argmax_hits": 0}
         for batch in datasets:
@@ -88,7 +85,7 @@ class CentralTraining:
             sums["tokens"] += int(np.count_nonzero(batch[:, 1:] != PAD))
             sums["nll"] += float(nll)
             sums["argmax_hits"] += int(hits)
-        after = CentralState([v.numpy() for v in variables], [v.numpy() for v in self._velocity])
+        after = self._read()
         is_finite = all(np.isfinite(weight).all() for weight in after.weights)
         metrics = {
             "client_work": {"train": sums},
@@ -100,6 +97,12 @@ class CentralTraining:
         """As of a learning process."""
         return tff.learning.models.ModelWeights(list(state.weights), [])
 
+    def _read(self) -> CentralState:
+        return CentralState(
+            [variable.numpy() for variable in self._model.trainable_variables],
+            tf.nest.map_structure(lambda variable: variable.numpy(), self._optimizer_state),
+        )
+
     def _train_on_batch(self, batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         variables = self._model.trainable_variables
         with tf.GradientTape() as tape:
@@ -109,10 +112,18 @@ class CentralTraining:
             losses, is_best = softmax_loss(hidden, table, bias, targets)
             count = tf.cast(tf.size(targets), tf.float32)
             loss = tf.math.divide_no_nan(tf.reduce_sum(losses), count)
-        gradients = tape.gradient(loss, variables)
-        for variable, velocity, gradient in zip(variables, self._velocity, gradients, strict=True):
-            velocity.assign(self._momentum * velocity + tf.convert_to_tensor(gradient))
-            variable.assign_sub(self._learning_rate * velocity)
+        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+        optimizer_state, weights = self._optimizer.next(
+            tf.nest.map_structure(tf.convert_to_tensor, self._optimizer_state),
+            [tf.convert_to_tensor(variable) for variable in variables],
+            gradients,
+        )
+        for variable, weight in zip(variables, weights, strict=True):
+            variable.assign(weight)
+        for variable, value in zip(
+            tf.nest.flatten(self._optimizer_state), tf.nest.flatten(optimizer_state), strict=True
+        ):
+            variable.assign(value)
         return tf.reduce_sum(tf.cast(losses, tf.float64)), tf.math.count_nonzero(is_best)
 
 
