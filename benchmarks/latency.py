@@ -7,7 +7,7 @@ One thread. Three times, each with the Python call around the interpreter, as th
 
   step      signature `step`: one word read, the three best returned
   context   signature `predict` on 12 tokens: the first key after a cursor jump
-  key       `KeyboardPredictor.strip` while sentences are typed letter by letter: tokenising,
+  key       `KeyboardPredictor.strip_for` while sentences are typed letter by letter: tokenising,
             reading a finished word, filtering by prefix
 
 Each process opens one model, so that memory is that model's own: growth of the resident set from
@@ -73,7 +73,7 @@ def measure(model: pathlib.Path, runtime: str, calls: int, xnnpack: bool) -> dic
     while len(key_times) < calls:
         for sentence in SENTENCES:
             for end in range(len(sentence) + 1):
-                key_times.append(1000 * predictor.strip(sentence[:end]).latency_seconds)
+                key_times.append(1000 * predictor.strip_for(sentence[:end]).latency_seconds)
     return {
         "step": step_times,
         "context": context_times,

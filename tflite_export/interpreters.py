@@ -8,6 +8,7 @@ from typing import Any
 from tff_keyboard import quiet
 from tflite_export.errors import ExportError
 
+FILE_IDENTIFIER = b"TFL3"  # bytes 4 to 8 of every model
 RUNTIMES = ("litert", "tensorflow")
 _PACKAGES = {"litert": "ai_edge_litert", "tensorflow": "tensorflow"}
 
@@ -32,6 +33,10 @@ def open_interpreter(
     Raises:
       ExportError: No runtime is installed, or it refuses the file.
     """
+    with path.open("rb") as file:
+        if file.read(8)[4:] != FILE_IDENTIFIER:
+            # The interpreters do not verify a file and may crash on another kind.
+            raise ExportError(f"{path}: not a TFLite model. Export it again.")
     interpreter_class, resolver = _interpreter_class(runtime)
     kernels = resolver.AUTO if xnnpack else resolver.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     try:

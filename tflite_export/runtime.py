@@ -134,7 +134,7 @@ class KeyboardPredictor:
         self._positions: list[_Position | None] = []  # one for each id; None where not kept
         self._scores: np.ndarray | None = None  # logits [V] after the last of `_ids`
 
-    def strip(self, text: str, k: int = 3) -> Strip:
+    def strip_for(self, text: str, k: int = 3) -> Strip:
         """Suggestions for text as it stands in the input field, cursor at the end.
 
         Args:

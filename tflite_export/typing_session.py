@@ -49,7 +49,7 @@ class SlottedStrip:
 
 def slotted_strip(predictor: KeyboardPredictor, text: str) -> SlottedStrip:
     """Suggestions for the text before the cursor, each in its place."""
-    strip = predictor.strip(text, SLOTS)
+    strip = predictor.strip_for(text, SLOTS)
     fragment = typed_fragment(predictor, text, strip.prefix)
     ranked = [
         Slot(
