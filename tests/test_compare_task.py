@@ -200,6 +200,21 @@ def test_compares_models_of_all_kinds(place, tmp_path, capsys):
     assert "better" in shown
 
 
+def test_an_exported_file_is_compared_word_by_word(place, tmp_path):
+    from tasks import export as export_task
+
+    arguments = [str(place / "run"), f"--out={tmp_path / 'kb.tflite'}", "--quantize=none"]
+    assert cli.launch(export_task, arguments) == cli.OK
+    models = [str(place / "run"), str(tmp_path / "kb.tflite")]
+    result = compare_task.run(models, out=tmp_path)
+    # The file sorts its rows; in the ids of the run its ties and its perplexity are comparable.
+    for name in ("recall_at_3_no_eos", "kss", "perplexity"):
+        keras, exported = (model["metrics"][name]["value"] for model in result["models"])
+        assert exported == pytest.approx(keras, rel=1e-4)
+        assert name in result["differences"][0]["metrics"]
+    assert result["models"][1]["kind"] == "tflite"
+
+
 def test_compares_on_a_text_file(place, tmp_path):
     text = tmp_path / "phrases.txt"
     text.write_text("".join(f"see you at {n} tomorrow\nok thanks\n" for n in ("one", "two", "six")))
