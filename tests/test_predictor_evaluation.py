@@ -131,6 +131,15 @@ def test_agrees_with_the_sums_of_federated_evaluation():
         assert found[name][0] == pytest.approx(value, rel=1e-5), name
 
 
+def test_a_message_like_a_book_is_cut(monkeypatch):
+    monkeypatch.setattr(predictor_evaluation, "LONGEST_MESSAGE", 7)
+    text = typed_text.TypedText("long", ("p",), ([["i"] * 50, ["am"]],))
+    sums = predictor_evaluation.evaluate(ngram(), text)
+    assert sums["tokens"].tolist() == [7 + 2]
+    with pytest.raises(ValueError, match="`max_length`"):
+        predictor_evaluation.evaluate(ngram(), text, max_length=-1)
+
+
 def test_progress_ends_at_the_total():
     calls = []
     text = typed_by(3, seed=4)

@@ -4,9 +4,10 @@
     gamma(h) = (D_1 N_1(h) + D_2 N_2(h) + D_3 N_3+(h)) / sum_v c(h v)
 
 h' is the context h without its oldest word, c are the adjusted counts of `ngram_counts.py`, N_i(h)
-the words seen i times behind h, and the discounts of each order D_j = j - (j + 1) Y n_(j+1) / n_j with Y = n_1 / (n_1 + 2 n_2) from the
-number n_j of n-grams seen j times. Unigrams are interpolated with the uniform distribution over
-what can be predicted: all ids but PAD and BOS. A context never seen leaves p to the shorter one.
+the words seen i times behind h. The discounts of each order are D_j = j - (j + 1) Y n_(j+1) / n_j
+with Y = n_1 / (n_1 + 2 n_2), from the number n_j of n-grams seen j times. Unigrams are interpolated
+with the uniform distribution over what can be predicted: all ids but PAD and BOS. A context never
+seen leaves p to the shorter one.
 
 Source: Chen and Goodman 1998, section 3, https://dash.harvard.edu/handle/1/25104739 (their
 "modified Kneser-Ney", eq. 26). Where the counts of counts of a small text give no valid discount,

@@ -29,6 +29,9 @@ from tff_keyboard.metrics.typed_text import TypedText
 # Scores held at once: 2^24 float32 are 64 MB, 1,600 positions at V = 10,000.
 _SCORES_AT_ONCE = 2**24
 
+# A message is scored in one piece. One that fills a book would not fit into memory.
+LONGEST_MESSAGE = 4096
+
 _WORDS_TYPED = {"tokens": 1, "eos_tokens": -1}
 
 # name: (numerator, denominator), each a signed sum of sums, as in `evaluation_sums.RATIOS`.
@@ -73,7 +76,8 @@ def evaluate(
     Args:
       predictor: Any model.
       text: Normalised by the rules of the predictor's vocabulary.
-      max_length: Targets of a message, at most, its end included; 0 takes whole messages.
+      max_length: Targets of a message, at most, its end included; 0 takes whole messages, up to
+        `LONGEST_MESSAGE` targets.
       progress: Called with (targets scored, targets in all).
 
     Returns:
@@ -85,14 +89,11 @@ def evaluate(
     """
     if max_length < 0:
         raise ValueError(f"`max_length` must be >= 0, got {max_length}.")
+    max_length = min(max_length or LONGEST_MESSAGE, LONGEST_MESSAGE)
     index = PrefixIndex(predictor.vocabulary)
     people = len(text.people)
     sums: dict[str, np.ndarray] = {}
-    total = sum(
-        min(len(message) + 1, max_length or len(message) + 1)
-        for person in text.messages
-        for message in person
-    )
+    total = sum(min(len(message) + 1, max_length) for person in text.messages for message in person)
     done = 0
     for batch in _batches(text, predictor, max_length):
         for name, values in _batch_sums(predictor, index, batch, people).items():
@@ -109,9 +110,7 @@ def _batches(text: TypedText, predictor: Predictor, max_length: int) -> Iterator
         (owner, message) for owner, person in enumerate(text.messages) for message in person
     ]
     messages.sort(key=lambda item: len(item[1]))  # stable
-    longest = [len(message) + 2 for _, message in messages]  # with BOS and EOS
-    if max_length:
-        longest = [min(length, max_length + 1) for length in longest]
+    longest = [min(len(message) + 1, max_length) + 1 for _, message in messages]  # with BOS
     positions = max(1, _SCORES_AT_ONCE // len(vocabulary))
     start = 0
     while start < len(messages):
