@@ -4,10 +4,15 @@ tff-keyboard privacy runs/sms
 """
 
 import pathlib
+import sys
 from collections.abc import Sequence
+
+from absl import flags
 
 from tasks import cli
 from tff_keyboard.privacy import statement
+
+FLAGS = flags.FlagValues()  # of this task alone
 
 
 def run(run_dir: pathlib.Path) -> str:
@@ -22,3 +27,7 @@ def run(run_dir: pathlib.Path) -> str:
 def main(argv: Sequence[str]) -> None:
     """Prints the statement of the run directory named on the command line."""
     print(run(pathlib.Path(cli.one_argument(argv, "a run directory"))))
+
+
+if __name__ == "__main__":
+    sys.exit(cli.launch(sys.modules[__name__], sys.argv[1:]))

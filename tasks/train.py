@@ -20,6 +20,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard import progress, quiet
 
 if TYPE_CHECKING:
+    from tff_keyboard.learning.build_process import WrapClientWork
     from tff_keyboard.program import training_loop
 
 FLAGS = flags.FlagValues()  # of this task alone
@@ -48,8 +49,18 @@ MAY_CHANGE = (
 )
 
 
-def run(config: config_lib.RunConfig, workdir: pathlib.Path) -> dict[str, Any]:
+def run(
+    config: config_lib.RunConfig,
+    workdir: pathlib.Path,
+    wrap_client_work: "WrapClientWork | None" = None,
+) -> dict[str, Any]:
     """Wires the parts and trains; called again, it resumes from `workdir`.
+
+    Args:
+      config: Of the run.
+      workdir: The run directory.
+      wrap_client_work: Changes what clients do, as the attack task needs. The run directory does
+        not know of it: who gives one sees to it that a resumed run is given the same.
 
     Returns:
       The last row of metrics, as in `metrics.jsonl`.
@@ -93,7 +104,7 @@ def run(config: config_lib.RunConfig, workdir: pathlib.Path) -> dict[str, Any]:
         ) as context,
     ):
         model = build_process.build_initial_model(config, store.vocabulary)
-        process = build_process.build_process(config, model)
+        process = build_process.build_process(config, model, wrap_client_work=wrap_client_work)
         evaluator = federated_evaluation.FederatedEvaluator(
             build_process.build_model_fn(config, len(store.vocabulary), evaluation=True)
         )
