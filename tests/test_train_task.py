@@ -213,6 +213,7 @@ def test_private_training_resumes_to_the_bit_with_its_ledger(store, tmp_path):
     train_task.run(tiny_config(store, *DP), tmp_path / "straight")
     train_task.run(tiny_config(store, *DP, "train.checkpoint_every=2"), tmp_path / "other")
     assert_same_run(tmp_path / "straight", tmp_path / "other")
-    ledgers = [(tmp_path / run / "privacy_ledger.jsonl").read_bytes() for run in ("straight", "other")]
+    runs = [tmp_path / "straight", tmp_path / "other"]
+    ledgers = [(run / "privacy_ledger.jsonl").read_bytes() for run in runs]
     assert ledgers[0] == ledgers[1]
     assert len(ledgers[0].splitlines()) >= 3
