@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import tensorflow_federated as tff
 
-from tff_keyboard.learning.composition import ClientWork, ModelFn, compose_process
+from tff_keyboard.learning.composition import LOOP, ClientWork, ModelFn, compose_process
 
 
 def build_fed_avg(
@@ -41,6 +41,7 @@ def build_fed_avg(
         model_fn,
         client_optimizer,
         weighting.UNIFORM if uniform_weights else weighting.NUM_EXAMPLES,
+        loop_implementation=LOOP,
     )
     if wrap_client_work is not None:
         client_work = wrap_client_work(client_work)
@@ -63,5 +64,5 @@ def build_fed_sgd(
     Source: McMahan et al. 2017, section 2, https://arxiv.org/abs/1602.05629.
     """
     return tff.learning.algorithms.build_fed_sgd(
-        model_fn, server_optimizer, model_aggregator=aggregator
+        model_fn, server_optimizer, model_aggregator=aggregator, loop_implementation=LOOP
     )

@@ -38,12 +38,15 @@ def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordMo
 
 
 def build_model_fn(config: RunConfig, vocabulary_size: int, *, evaluation: bool) -> ModelFn:
-    """The TFF model of a run, reporting the sums of training or of evaluation."""
+    """The TFF model of a run, reporting the sums of training or of evaluation.
+
+    Its initial weights are zeros: clients and evaluations are always given weights.
+    """
     unit = "examples" if config.aggregation.client_weighting == "examples" else "tokens"
     return variable_model.build_model_fn(
         config.model.name,
         vocabulary_size=vocabulary_size,
-        seed=config.train.seed,
+        seed=None,
         options=config.model.options(),
         weight_unit=unit,
         evaluation=evaluation,

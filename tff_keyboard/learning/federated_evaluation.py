@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.learning.composition import ModelFn
+from tff_keyboard.learning.composition import LOOP, ModelFn
 from tff_keyboard.learning.per_client_metrics import per_client_rows
 
 
@@ -24,7 +24,9 @@ class FederatedEvaluator:
             raise ValueError(f"`clients_per_call` must be >= 1, got {clients_per_call}.")
         self._clients_per_call = clients_per_call
         self._process = tff.learning.algorithms.build_fed_eval(
-            model_fn, metrics_aggregation_process=per_client_rows(model_fn)
+            model_fn,
+            metrics_aggregation_process=per_client_rows(model_fn),
+            loop_implementation=LOOP,
         )
         self._initial_state = self._process.initialize()
 

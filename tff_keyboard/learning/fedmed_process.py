@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow_federated as tff
 
-from tff_keyboard.learning.composition import ClientWork, compose_process
+from tff_keyboard.learning.composition import LOOP, ClientWork, compose_process
 from tff_keyboard.learning.scored_client_work import build_scored_client_work
 
 
@@ -44,6 +44,7 @@ def build_fedmed_process(
         model_fn,
         client_optimizer,
         weighting.UNIFORM if uniform_weights else weighting.NUM_EXAMPLES,
+        loop_implementation=LOOP,
     )
     if wrap_client_work is not None:
         training = wrap_client_work(training)

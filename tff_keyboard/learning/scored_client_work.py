@@ -66,12 +66,12 @@ def build_scored_client_work(
                 lambda v, x: v.assign(x), variables.non_trainable, server_weights.non_trainable
             )
 
-            def add_batch(totals, batch):
+            total, count = tf.constant(0.0), tf.constant(0.0)
+            for batch in iter(data):  # not reduce: see `composition.LOOP`
                 output = model.forward_pass(batch, training=False)
-                count = tf.cast(output.num_examples, tf.float32)
-                return totals[0] + output.loss * count, totals[1] + count
-
-            total, count = data.reduce((tf.constant(0.0), tf.constant(0.0)), add_batch)
+                batch_count = tf.cast(output.num_examples, tf.float32)
+                total += output.loss * batch_count
+                count += batch_count
             divergence = js_divergences(
                 server_weights.trainable, trained, layers, divergence_normalisation
             )

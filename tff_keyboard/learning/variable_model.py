@@ -123,7 +123,7 @@ def build_model_fn(
     name: str,
     *,
     vocabulary_size: int,
-    seed: int,
+    seed: int | None,
     options: Mapping[str, Any],
     weight_unit: str = "tokens",
     evaluation: bool = False,
@@ -133,7 +133,7 @@ def build_model_fn(
     Args:
       name: A key of `models.MODELS`.
       vocabulary_size: Rows of the output table, special ids included.
-      seed: Of the initial weights.
+      seed: Of the initial weights; None for zeros, where a process is given its own.
       options: Keyword arguments of the model.
       weight_unit: "tokens" or "examples": what TFF weighs a client by.
       evaluation: Which sums it reports; see `NextWordVariableModel`.

@@ -95,7 +95,7 @@ class Cifg(NextWordModel):
     name_in_registry = "cifg"
 
     def __init__(
-        self, *, vocabulary_size: int, seed: int, units: int = 670, embedding_size: int = 96
+        self, *, vocabulary_size: int, seed: int | None, units: int = 670, embedding_size: int = 96
     ):
         super().__init__(
             vocabulary_size=vocabulary_size,

@@ -95,7 +95,7 @@ class Gru(NextWordModel):
         self,
         *,
         vocabulary_size: int,
-        seed: int,
+        seed: int | None,
         units: int = 300,
         embedding_size: int = 300,
         tied: bool = False,

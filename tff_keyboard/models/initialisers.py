@@ -1,4 +1,8 @@
-"""Initial weights as a function of (seed, name, shape): equal in any process, graph or order."""
+"""Initial weights as a function of (seed, name, shape): equal in any process, graph or order.
+
+Seed None means zeros: for models whose weights are assigned before they are used. A federated
+client builds its model anew in every round and overwrites the weights at once.
+"""
 
 import math
 import zlib
@@ -7,17 +11,19 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 
-def uniform(limit: float, *, seed: int, name: str) -> Callable[..., tf.Tensor]:
+def uniform(limit: float, *, seed: int | None, name: str) -> Callable[..., tf.Tensor]:
     """Uniform in [-limit, limit), drawn from a stateless generator keyed by seed and name."""
 
     def initialise(shape, dtype=tf.float32, **_):
+        if seed is None:
+            return tf.zeros(shape, dtype)
         key = [seed % 2**31, zlib.crc32(name.encode()) % 2**31]
         return tf.random.stateless_uniform(shape, key, -limit, limit, dtype)
 
     return initialise
 
 
-def glorot(fan_in: int, fan_out: int, *, seed: int, name: str) -> Callable[..., tf.Tensor]:
+def glorot(fan_in: int, fan_out: int, *, seed: int | None, name: str) -> Callable[..., tf.Tensor]:
     """Glorot & Bengio 2010, eq. 16, for **one** gate: gates side by side do not add to the fan."""
     return uniform(math.sqrt(6.0 / (fan_in + fan_out)), seed=seed, name=name)
 

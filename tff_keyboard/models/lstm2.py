@@ -99,7 +99,7 @@ class Lstm2(NextWordModel):
         self,
         *,
         vocabulary_size: int,
-        seed: int,
+        seed: int | None,
         units: int = 400,
         embedding_size: int = 300,
         tied: bool = False,

@@ -10,13 +10,13 @@ from tff_keyboard.models.next_word_model import NextWordModel
 MODELS: dict[str, Callable[..., NextWordModel]] = {"cifg": Cifg, "gru": Gru, "lstm2": Lstm2}
 
 
-def build_model(name: str, *, vocabulary_size: int, seed: int, **options) -> NextWordModel:
+def build_model(name: str, *, vocabulary_size: int, seed: int | None, **options) -> NextWordModel:
     """Builds a model with initial weights that depend on the arguments alone.
 
     Args:
       name: A key of `MODELS`.
       vocabulary_size: Rows of the output table, special ids included.
-      seed: Of the initial weights.
+      seed: Of the initial weights; None for zeros, where they are assigned anyway.
       **options: The model's own: see its class. "units", "embedding_size", "tied", "dropout".
 
     Raises:
