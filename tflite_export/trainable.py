@@ -105,6 +105,8 @@ class _TrainableCifg(CifgFunctions):
     def _train(self, tokens, learning_rate):
         # The reshape fails with a batch other than 1.
         message = self.known_ids(tf.reshape(tokens, [tf.shape(tokens)[1]]))
+        # One target at least: TFLite leaves a product over no elements uninitialised, not zero.
+        message = tf.concat([message, [PAD]], axis=0)
         weights = {name: variable.read_value() for name, variable in self._all.items()}
         loss, gradients = loss_and_gradients(weights, message)
         for name, variable in self._all.items():

@@ -1,0 +1,118 @@
+import math
+
+import numpy as np
+import pytest
+
+from tests import export_fakes
+from tflite_export import personalisation
+from tflite_export.errors import ExportError
+from tflite_export.export import ExportOptions, export
+from tflite_export.runtime import KeyboardPredictor
+
+# A person with habits the model has never seen.
+MESSAGES = [["see", "you", "later", "dinner", "keys"], ["ok", "good-bye", "later", "keys"]] * 12
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("personalise")
+    run = export_fakes.save_run(folder / "run")
+    return export(run, folder / "k.tflite", ExportOptions(trainable=True)).paths.model
+
+
+def test_recall_on_later_messages_rises(path):
+    predictor = KeyboardPredictor(path)
+    report = personalisation.personalise(
+        predictor, MESSAGES[:18], MESSAGES[18:], learning_rate=0.3, epochs=4
+    )
+    assert report.train_messages == 18
+    assert report.words == sum(map(len, MESSAGES[18:]))
+    assert len(report.train_losses) == 4
+    assert report.train_losses[-1] < 0.5 * report.train_losses[0]
+    assert report.before[1] < 0.3
+    assert report.after[1] > 0.6
+    change = report.differences[1]
+    assert change.value == pytest.approx(report.after[1] - report.before[1])
+    assert change.low <= change.value <= change.high
+    assert "top-1" in report.table()
+
+
+def test_recall_is_counted_as_by_hand(path):
+    later = [["are", "you", "unheard", "home"], ["zzz"], ["see", "you"]]
+    predictor = KeyboardPredictor(path)
+    hits = {1: 0, 3: 0}
+    for message in later:
+        for place, word in enumerate(message):
+            strip = [suggested for suggested, _ in predictor.suggest(message[:place], "", 3)]
+            hits[1] += word == strip[0]
+            hits[3] += word in strip
+    report = personalisation.personalise(predictor, [["ok"]], later, learning_rate=1e-12, epochs=1)
+    assert report.words == 7
+    assert report.before == {1: hits[1] / 7, 3: hits[3] / 7}
+    assert report.after == report.before
+
+
+def test_suggestions_forget_the_state_of_the_old_weights(path):
+    predictor = KeyboardPredictor(path)
+    before = predictor.suggest(["see", "you"])
+    for _ in range(30):
+        personalisation.train_message(predictor, ["see", "you", "dinner"], 0.3)
+    after = predictor.suggest(["see", "you"])
+    assert after != before
+    assert after[0][0] == "dinner"
+
+
+def test_a_long_message_is_cut_as_in_training(path):
+    long = ["see"] * 500
+    losses = [
+        personalisation.train_message(KeyboardPredictor(path), words, 0.1)
+        for words in (long, long[: personalisation.MAX_TARGETS])
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_divergence_is_said(path):
+    with pytest.raises(ExportError, match="diverged with `learning_rate` = 1e\\+30"):
+        personalisation.personalise(
+            KeyboardPredictor(path), MESSAGES, MESSAGES, learning_rate=1e30, epochs=2
+        )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"learning_rate": 0.0}, "`learning_rate` must be > 0"),
+        ({"learning_rate": math.nan}, "`learning_rate` must be > 0"),
+        ({"epochs": 0}, "`epochs` must be >= 1"),
+        ({"train": []}, "0 messages to train on"),
+        ({"later": [[]]}, "0 later ones"),
+    ],
+)
+def test_arguments_out_of_range_are_rejected(path, changes, message):
+    arguments = {"train": [["ok"]], "later": [["ok"]], "learning_rate": 0.1, "epochs": 1} | changes
+    with pytest.raises(ExportError, match=message):
+        personalisation.personalise(
+            KeyboardPredictor(path), arguments.pop("train"), arguments.pop("later"), **arguments
+        )
+
+
+def test_a_file_that_cannot_train_says_how_to_get_one(tmp_path):
+    run = export_fakes.save_run(tmp_path / "run")
+    path = export(run, tmp_path / "k.tflite", ExportOptions()).paths.model
+    with pytest.raises(ExportError, match="with --trainable"):
+        personalisation.train_message(KeyboardPredictor(path), ["ok"], 0.1)
+
+
+def test_task_reports_the_person_asked_for(path, tmp_path, capsys):
+    from tasks import personalise
+
+    lines = [f"ann\t{' '.join(words)}" for words in MESSAGES] + ["bob\tare you home"] * 4
+    (tmp_path / "text.tsv").write_text("\n".join(lines) + "\n")
+    report = personalise.run(path, tmp_path / "text.tsv", train_share=0.75, learning_rate=0.3)
+    assert report.train_messages == round(0.75 * len(MESSAGES))  # ann typed most
+    assert "words typed later" in capsys.readouterr().out
+    report = personalise.run(path, tmp_path / "text.tsv", user="bob", train_share=0.5)
+    assert (report.train_messages, report.words) == (2, 6)
+    with pytest.raises(ExportError, match="'eve' has no messages"):
+        personalise.run(path, tmp_path / "text.tsv", user="eve")
+    assert np.isfinite(report.train_losses).all()

@@ -1,0 +1,251 @@
+"""Slots, what a tap types, and the counters; in the terminal and behind the web server."""
+
+import json
+import threading
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+from werkzeug import test as werkzeug_test
+
+from tests import export_fakes
+from tflite_export import keyboard_server, terminal_keyboard, typing_session
+from tflite_export.errors import ExportError
+from tflite_export.export import ExportOptions, export
+from tflite_export.runtime import KeyboardPredictor
+from tflite_export.typing_session import TypingSession, slotted_strip
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("typing")
+    run = export_fakes.save_run(folder / "run")
+    return export(run, folder / "k.tflite", ExportOptions()).paths.model
+
+
+@pytest.fixture(scope="module")
+def predictor(path):
+    return KeyboardPredictor(path)
+
+
+@pytest.fixture
+def client(predictor):
+    return werkzeug_test.Client(keyboard_server.KeyboardApplication({"one": predictor}))
+
+
+def test_the_best_word_stands_in_the_centre(predictor):
+    ranked = [word for word, _ in predictor.suggest(["are"], "", 3)]
+    slots = slotted_strip(predictor, "are ").slots
+    assert [slot.word for slot in slots] == [ranked[1], ranked[0], ranked[2]]
+
+
+def test_places_without_a_suggestion_are_empty(predictor):
+    assert slotted_strip(predictor, "zzz").slots == (None, None, None)
+    left, middle, right = slotted_strip(predictor, "str").slots
+    assert (left, right) == (None, None)
+    assert middle.word == "straße"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("see you lat", "see you later "),
+        ("see you, (lat", "see you, (later "),
+        ("See you Lat", "See you Later "),
+        ("LAT", "LATER "),
+        ("don’", "don't "),
+        ("ｌａｔ", "later "),  # full-width letters, which are normalised
+        ("E\u0301", "É "),  # two characters that are normalised to one
+    ],
+)
+def test_a_tap_replaces_the_fragment_in_its_case(predictor, text, expected):
+    slot = next(
+        slot
+        for slot in slotted_strip(predictor, text).slots
+        if slot and slot.applied_to(text).casefold() == expected.casefold()
+    )
+    assert slot.applied_to(text) == expected
+
+
+@hypothesis.given(st.text(max_size=30))
+@hypothesis.settings(max_examples=150, deadline=None)
+def test_a_tap_leaves_the_words_before_alone(predictor, text):
+    context, _ = predictor.context_and_prefix(text)
+    for slot in slotted_strip(predictor, text).slots:
+        if slot is not None:
+            words, prefix = predictor.context_and_prefix(slot.applied_to(text))
+            assert words[: len(context)] == context
+            assert prefix == ""
+            assert 0 <= slot.replaces <= len(text)
+
+
+def test_counters_count_keys_taps_and_deletions(predictor):
+    session = TypingSession()
+    for character in "see you l":
+        session.press(character)
+    slot = slotted_strip(predictor, session.text).slots[1]
+    session.accept(slot)
+    assert session.text == f"see you {slot.word} "
+    assert session.keystrokes == 10
+    assert session.saved == len(session.text) - 10
+    session.backspace()
+    assert (session.characters, session.keystrokes) == (len(f"see you {slot.word}"), 11)
+    session.send()
+    assert session.messages == [f"see you {slot.word}"]
+    assert (session.text, session.characters) == ("", len(f"see you {slot.word}"))
+    session.send()
+    assert len(session.messages) == 1  # nothing to send
+
+
+# --- terminal
+
+
+def typed(predictor, keys):
+    keys = iter(keys)
+    shown = []
+    session = terminal_keyboard.run(predictor, lambda: next(keys, ""), shown.append)
+    return session, "".join(shown)
+
+
+def test_terminal_types_accepts_and_sends(predictor):
+    best = predictor.suggest(["see", "you"], "l", 3)
+    session, shown = typed(predictor, "see you l\t\nare\x7f\x04ignored")
+    assert session.messages == [f"see you {best[0][0]}", "ar"]
+    assert session.keystrokes == len("see you l") + 1 + len("are") + 1
+    assert best[1][0] in shown
+    assert f"{session.saved} saved" in shown
+
+
+@pytest.mark.parametrize("place", [1, 2, 3])
+def test_terminal_takes_each_place(predictor, place):
+    slot = slotted_strip(predictor, "see ").slots[place - 1]
+    session, _ = typed(predictor, f"see \x1b{place}")
+    assert session.messages == [f"see {slot.word}"]
+
+
+@hypothesis.given(st.text(max_size=40))
+@hypothesis.settings(max_examples=100, deadline=None)
+def test_terminal_survives_any_keys(predictor, keys):
+    typed(predictor, keys)
+
+
+# --- server
+
+
+def suggest(client, text, **changes):
+    arguments = {"json": {"text": text}} | changes
+    return client.post("/api/suggest", **arguments)
+
+
+def test_server_suggests_what_the_model_does(client, predictor):
+    answer = suggest(client, "see you l")
+    slots = slotted_strip(predictor, "see you l").slots
+    [strip] = answer.json["models"]
+    assert [slot["inserts"] for slot in strip["slots"]] == [slot.inserts for slot in slots]
+    assert strip["slots"][1]["probability"] == pytest.approx(slots[1].probability)
+    assert strip["latency_ms"] > 0
+    assert suggest(client, "zzz").json["models"][0]["slots"] == [None, None, None]
+
+
+def test_server_names_its_models(client, predictor):
+    [facts] = client.get("/api/models").json["models"]
+    assert facts == {
+        "name": "one",
+        "quantization": "int8-rows",
+        "bytes": predictor.manifest["model"]["bytes"],
+        "words": len(export_fakes.WORDS),
+    }
+
+
+@pytest.mark.parametrize("page", ["/", "/keyboard.css", "/keyboard.js"])
+def test_pages_load_nothing_from_elsewhere(client, page):
+    answer = client.get(page)
+    assert answer.status_code == 200
+    assert "http:" not in answer.text.replace("http://www.w3.org/2000/svg", "")
+    assert "https:" not in answer.text
+    assert "//" not in answer.text or page == "/keyboard.js"  # comments
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        ({"json": {"text": 5}}, 400),
+        ({"json": ["text"]}, 400),
+        ({"json": {}}, 400),
+        ({"data": b"{", "content_type": "application/json"}, 400),
+        ({"data": b"\xff\xfe", "content_type": "application/json"}, 400),
+        ({"data": b"[" * 100_000, "content_type": "application/json"}, 400),
+        ({"data": b'{"text": "a"}', "content_type": "text/plain"}, 415),
+        ({"data": {"text": "a"}}, 415),  # what a form of another page can send
+    ],
+)
+def test_server_refuses_what_is_no_request_of_its_page(client, arguments, status):
+    answer = client.post("/api/suggest", **arguments)
+    assert answer.status_code == status
+    assert answer.json["error"]
+
+
+def test_server_refuses_other_methods_paths_and_sizes(client, monkeypatch):
+    assert client.get("/api/suggest").status_code == 405
+    assert client.post("/").status_code == 405
+    assert client.get("/../typing_session.py").status_code == 404
+    assert client.get("/keyboard_page/index.html").status_code == 404
+    monkeypatch.setattr(keyboard_server, "LONGEST_REQUEST", 100)
+    assert suggest(client, "a" * 200).status_code == 413
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", "localhost.example"])
+def test_server_refuses_other_names_of_this_machine(client, host):
+    assert suggest(client, "a", headers={"Host": host}).status_code == 403
+    assert client.get("/", headers={"Host": host}).status_code == 403
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8765", "localhost:1", "localhost"])
+def test_server_answers_to_its_own_names(client, host):
+    assert suggest(client, "a", headers={"Host": host}).status_code == 200
+
+
+@hypothesis.given(st.text(max_size=50))
+@hypothesis.settings(max_examples=50, deadline=None)
+def test_server_survives_any_text(predictor, text):
+    client = werkzeug_test.Client(keyboard_server.KeyboardApplication({"one": predictor}))
+    data = json.dumps({"text": text})
+    answer = client.post("/api/suggest", data=data, content_type="application/json")
+    assert answer.status_code == 200
+
+
+def test_keys_at_the_same_time_do_not_mix(client, predictor):
+    texts = [f"{sentence} " for sentence in export_fakes.SENTENCES] * 4
+    expected = [slotted_strip(predictor, text).slots[1].word for text in texts]
+    answers: dict[int, str] = {}
+
+    def ask(index):
+        slots = suggest(client, texts[index]).json["models"][0]["slots"]
+        answers[index] = slots[1]["word"]
+
+    threads = [threading.Thread(target=ask, args=[index]) for index in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [answers[index] for index in range(len(texts))] == expected
+
+
+def test_a_port_in_use_is_one_clear_line(predictor):
+    server = keyboard_server.make_server({"one": predictor}, 0)
+    try:
+        assert server.server_address[0] == "127.0.0.1"
+        with pytest.raises(ExportError, match=f"`port` {server.server_port} on 127.0.0.1 cannot"):
+            keyboard_server.make_server({"one": predictor}, server.server_port)
+    finally:
+        server.server_close()
+
+
+def test_files_of_one_name_are_told_apart(tmp_path):
+    one, two = tmp_path / "a" / "k.tflite", tmp_path / "b" / "k.tflite"
+    assert keyboard_server.names_of([one]) == ["k"]
+    assert keyboard_server.names_of([one, two]) == ["a/k", "b/k"]
+    assert keyboard_server.names_of([one, one]) != [*keyboard_server.names_of([one])] * 2
+    assert typing_session.SLOT_RANKS.index(0) == 1
