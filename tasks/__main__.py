@@ -19,6 +19,8 @@ TASKS = {
         "train the same model on the pooled text, as a yardstick",
     ),
     "evaluate": ("tasks.evaluate", "recall and perplexity on held-out clients, with intervals"),
+    "privacy": ("tasks.privacy", "what a run may claim: epsilon, delta and every assumption"),
+    "attack": ("tasks.attack", "train a rule clean and under attack, and compare"),
     "compare": ("tasks.compare", "recall and keystrokes of several models, side by side"),
     "report": ("tasks.report", "one HTML page about a run or a comparison"),
     "export": ("tasks.export", "write the model as a TFLite keyboard model, and check it"),

@@ -28,6 +28,7 @@ _EXIT_CODES = {
     "SavedModelError": BAD_INPUT,
     "ExportError": BAD_INPUT,
     "ProgramError": MACHINE,
+    "RunDirectoryError": MACHINE,
     "CheckFailed": CHECK_FAILED,
 }
 

@@ -1,0 +1,276 @@
+"""Measures what an aggregation rule withstands: the same training, clean and under attack.
+
+tff-keyboard attack --config=configs/aggregation/sms_fedatt.toml --workdir=runs/attack --unprotected
+
+A seeded share of clients attacks: sends NaN, its delta a hundredfold or with the sign flipped,
+trains on shuffled labels, or drops out. Cohorts, data and seeds are those of the clean run. Give
+--config several times to compare rules. Prints top-1 recall on validation and held-out people, and
+the paired difference to the clean run of the same rule; writes them to WORKDIR/attacks.json. Each
+training is a run directory that resumes: interrupted, run the same command again.
+
+Trainings keep their last model and never end early: choosing the best one on validation would hide
+an attack that came later, and so would stopping at it.
+"""
+
+import dataclasses
+import functools
+import json
+import math
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import flags
+
+from tasks import cli, run_results, train
+from tff_keyboard import config as config_lib
+from tff_keyboard import quiet
+
+ALL_ATTACKS = ("nan", "boost", "sign_flip", "shuffled_labels", "drop_out")
+CLEAN = "clean"
+UNPROTECTED = "_unprotected"  # ends the name of a variant
+TOLERANCE = 0.01  # of top-1 recall: one point
+METRIC = "recall_at_1_no_eos"
+POPULATIONS = ("validation", "held_out")
+
+FLAGS = flags.FlagValues()  # of this task alone
+_CONFIG = flags.DEFINE_multi_string(
+    "config", [], "TOML file of a run; repeated, one a rule.", flag_values=FLAGS
+)
+_WORKDIR = flags.DEFINE_string(
+    "workdir", None, "Folder of the runs, new or to be resumed.", flag_values=FLAGS
+)
+_ATTACKS = flags.DEFINE_list(
+    "attacks", list(ALL_ATTACKS), f"Of {', '.join(ALL_ATTACKS)}.", flag_values=FLAGS
+)
+_SHARE = flags.DEFINE_float("share", 0.1, "Share of clients that attack, 0..1.", flag_values=FLAGS)
+_UNPROTECTED = flags.DEFINE_bool(
+    "unprotected",
+    False,
+    "Also run each rule without zeroing and clipping. NaN is refused all the same.",
+    flag_values=FLAGS,
+)
+_SET = flags.DEFINE_multi_string(
+    "set", [], "Override `section.key=value` of every config; may be repeated.", flag_values=FLAGS
+)
+
+MARKER = "attack.json"
+RESULTS = "attacks.json"
+
+
+def run(
+    configs: Mapping[str, config_lib.RunConfig],
+    workdir: pathlib.Path,
+    *,
+    attacks: Sequence[str] = ALL_ATTACKS,
+    share: float = 0.1,
+    unprotected: bool = False,
+) -> list[dict[str, Any]]:
+    """Trains and evaluates whatever is not done yet; writes the results after each run.
+
+    Args:
+      configs: Name of a rule -> config. The name becomes a folder.
+      workdir: Folder of the runs: WORKDIR/<rule>/<attack>/run.
+      attacks: Of `ALL_ATTACKS`; the clean run is always there.
+      share: Of clients that attack, in [0, 1].
+      unprotected: Whether each rule is also run without zeroing and clipping.
+
+    Returns:
+      What attacks.json holds: a row for each rule and attack, with `recall` and, except for the
+      clean run, `difference` by population (value, low, high) and a `verdict`.
+
+    Raises:
+      UsageError: An attack or the share is not known; WORKDIR holds runs of another attack.
+    """
+    for attack in attacks:
+        if attack not in ALL_ATTACKS:
+            raise cli.UsageError(f"--attacks must be of {', '.join(ALL_ATTACKS)}; got {attack!r}.")
+    if not 0 <= share <= 1:
+        raise cli.UsageError(f"--share must be in [0, 1], got {share!r}.")
+    if not configs:
+        raise cli.UsageError("Give --config=FILE.toml at least once.")
+    rules = variants(configs, unprotected)
+    for rule, config in rules.items():  # all of them before the first training
+        for attack in attacks:
+            seed = config.train.seed
+            _mark(workdir / rule / attack, {"attack": attack, "share": share, "seed": seed})
+    rows: list[dict[str, Any]] = []
+    for rule, config in rules.items():
+        clean: dict[str, Any] = {}
+        for attack in (CLEAN, *dict.fromkeys(attacks)):
+            print(f"== {rule}, {attack}", flush=True)
+            path = _train(config, workdir / rule / attack, attack, share)
+            results = {people: run_results.evaluation(path, people) for people in POPULATIONS}
+            clean = clean or results
+            rows.append(_row(rule, attack, config, share, path, results, clean))
+            _write(workdir / RESULTS, rows)
+    print(table(rows))
+    print(f"\nAll figures: {workdir / RESULTS}")
+    return rows
+
+
+def variants(
+    configs: Mapping[str, config_lib.RunConfig], unprotected: bool
+) -> dict[str, config_lib.RunConfig]:
+    """The trainings to attack by name: as configured and, if asked for, without protection.
+
+    A rule that has no protection to lose has no second variant.
+    """
+    found = {}
+    for name, config in configs.items():
+        fixed = dataclasses.replace(
+            config.train,
+            final_model="last",
+            early_stop_patience=0,
+            max_rejected_rounds=config.train.rounds,
+        )
+        found[name] = dataclasses.replace(config, train=fixed)
+        protection = config.aggregation
+        if unprotected and (protection.resolved_zeroing or protection.resolved_clipping != "off"):
+            bare = dataclasses.replace(protection, zeroing="off", clipping="off")
+            found[name + UNPROTECTED] = dataclasses.replace(found[name], aggregation=bare)
+    return found
+
+
+def _train(
+    config: config_lib.RunConfig, folder: pathlib.Path, attack: str, share: float
+) -> pathlib.Path:
+    """Trains in `folder`/run unless that is done; returns it."""
+    wrap = None
+    if attack != CLEAN:
+        quiet.import_tensorflow_federated()
+        from tff_keyboard.learning import attacks
+
+        wrap = functools.partial(
+            attacks.build_attacked_client_work,
+            attack=attack,
+            share=share,
+            seed=config.train.seed,
+        )
+    train.run(config, folder / "run", wrap_client_work=wrap)
+    return folder / "run"
+
+
+def _mark(folder: pathlib.Path, facts: dict[str, Any]) -> None:
+    """Writes what the run in `folder` suffers, or refuses to go on with something else."""
+    from tff_keyboard.program import atomic_files
+
+    path = folder / MARKER
+    if not path.exists():
+        if (folder / "run").exists():
+            raise cli.UsageError(
+                f"{folder} holds a run but no {MARKER}: nobody knows how it was attacked. "
+                "Give another --workdir."
+            )
+        atomic_files.make_directory(folder)
+        atomic_files.write_atomically(path, [json.dumps(facts).encode()])
+        return
+    before = json.loads(path.read_text(encoding="utf-8"))
+    if before != facts:
+        raise cli.UsageError(
+            f"{folder} was begun with {before}, now it is {facts}. Give another --workdir."
+        )
+
+
+def _row(rule, attack, config, share, path, results, clean) -> dict[str, Any]:
+    training = run_results.training_rows(path)
+    row = {
+        "rule": rule,
+        "attack": attack,
+        "share": 0.0 if attack == CLEAN else share,
+        "seed": config.train.seed,
+        "rounds": len(training),
+        "clients_per_round": config.train.clients_per_round,
+        "refused_updates": int(run_results.total(training, "refused_non_finite")),
+        "rejected_rounds": int(run_results.total(training, "rejected")),
+        "recall": {
+            people: run_results.interval_values(run_results.metric_interval(result, METRIC))
+            for people, result in results.items()
+        },
+    }
+    if attack != CLEAN:
+        row["difference"] = {
+            people: run_results.interval_values(
+                run_results.metric_difference([results[people]], [clean[people]], METRIC)
+            )
+            for people in results
+        }
+        row["verdict"] = {people: verdict(value) for people, value in row["difference"].items()}
+    return row
+
+
+def verdict(difference: Mapping[str, float], tolerance: float = TOLERANCE) -> str:
+    """Whether an attacked run stays within `tolerance` of the clean one.
+
+    "holds": the whole interval does. "fails": none of it. "open": the interval has both.
+
+    >>> verdict({"value": -0.001, "low": -0.004, "high": 0.002})
+    'holds'
+    >>> verdict({"value": -0.03, "low": -0.05, "high": -0.01})
+    'fails'
+    >>> verdict({"value": -0.008, "low": -0.02, "high": 0.004})
+    'open'
+    """
+    if math.isnan(difference["low"]):
+        return "open"
+    if difference["low"] >= -tolerance:
+        return "holds"
+    return "fails" if difference["high"] <= -tolerance else "open"
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows as text, in percent and points."""
+    width = max(len("rule"), *(len(row["rule"]) for row in rows))
+    head = f"{'rule':{width}}  {'attack':16}"
+    for people in POPULATIONS:
+        head += f"{people + ' top-1':>17}  {'to clean, points':^24}"
+    lines = [head]
+    for row in rows:
+        line = f"{row['rule']:{width}}  {row['attack']:16}"
+        for people in POPULATIONS:
+            line += f"{100 * row['recall'][people]['value']:15.2f} %  {_points(row, people):24}"
+        lines.append(line.rstrip())
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Within {100 * TOLERANCE:g} point of the clean run: holds (all of the 95 % jackknife "
+            "interval over people), fails (none of it), open.",
+        ]
+    )
+
+
+def _points(row: Mapping[str, Any], people: str) -> str:
+    if "difference" not in row:
+        return ""
+    low, value, high = (100 * row["difference"][people][key] for key in ("low", "value", "high"))
+    return f"{value:+.2f} [{low:+.2f}, {high:+.2f}] {row['verdict'][people]}"
+
+
+def _write(path: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    from tff_keyboard.program import atomic_files
+
+    atomic_files.write_atomically(path, [json.dumps(rows, indent=1).encode()])
+
+
+def main(argv: Sequence[str]) -> None:
+    """Parses the flags."""
+    cli.only_flags(argv)
+    if not _WORKDIR.value:
+        raise cli.UsageError("Give --workdir=DIRECTORY, where the runs are kept.")
+    paths = [pathlib.Path(name) for name in _CONFIG.value]
+    configs = {path.stem: config_lib.load(path, _SET.value) for path in paths}
+    if len(configs) < len(paths):
+        raise cli.UsageError("Two --config files have one name, and so would their runs.")
+    run(
+        configs,
+        pathlib.Path(_WORKDIR.value),
+        attacks=_ATTACKS.value,
+        share=_SHARE.value,
+        unprotected=_UNPROTECTED.value,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(cli.launch(sys.modules[__name__], sys.argv[1:]))

@@ -1,0 +1,176 @@
+"""The attack task on shrunk trainings: every attack, resuming, refusals, and FedAtt bare."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tasks import attack, cli, run_results
+from tasks import prepare as prepare_task
+from tff_keyboard import config as config_lib
+from tff_keyboard.learning.attacks import ATTACKS
+
+TINY = [
+    "data.synthetic_typists=24",
+    "data.synthetic_messages=12",
+    "data.vocabulary_size=120",
+    "data.validation_fraction=0.2",
+    "data.held_out_fraction=0.2",
+    "model.units=12",
+    "model.embedding_size=8",
+    "client.max_examples=8",
+    "server.momentum=0.0",
+    "train.rounds=2",
+    "train.clients_per_round=4",
+    "evaluation.every=2",
+]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "demo"
+    prepare_task.run(tiny_config(path).data, path)
+    return path
+
+
+def tiny_config(store, *overrides):
+    return config_lib.load("configs/demo.toml", [*TINY, f"data.store={store}", *overrides])
+
+
+def weights(folder):
+    with np.load(folder / "run" / "model" / "weights.npz") as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def distance(first, second):
+    return np.sqrt(sum(np.sum((first[n].astype(float) - second[n]) ** 2) for n in first))
+
+
+def test_names_are_those_of_the_library():
+    assert sorted(attack.ALL_ATTACKS) == sorted(ATTACKS)
+
+
+@pytest.mark.slow
+def test_every_attack_trains_is_compared_and_written(store, tmp_path, capsys):
+    config = tiny_config(store, "aggregation.name=fedatt")
+    rows = attack.run({"fedatt": config}, tmp_path, share=0.5)
+    assert [row["attack"] for row in rows] == ["clean", *attack.ALL_ATTACKS]
+    assert json.loads((tmp_path / "attacks.json").read_text()) == rows
+    assert all(row["rounds"] == 2 and row["rejected_rounds"] == 0 for row in rows)
+    by_attack = {row["attack"]: row for row in rows}
+    refused = {name: row["refused_updates"] for name, row in by_attack.items()}
+    # The same clients attack in every training, so NaN counts them: half of 2 rounds of 4.
+    assert refused.pop("nan") in range(1, 8)
+    assert set(refused.values()) == {0}
+    clean = weights(tmp_path / "fedatt" / "clean")
+    for name in attack.ALL_ATTACKS:
+        attacked = weights(tmp_path / "fedatt" / name)
+        assert all(np.isfinite(value).all() for value in attacked.values()), name
+        assert distance(clean, attacked) > 1e-6, name
+        for people in attack.POPULATIONS:
+            difference = by_attack[name]["difference"][people]
+            recalls = [row["recall"][people]["value"] for row in (by_attack[name], rows[0])]
+            assert difference["value"] == pytest.approx(recalls[0] - recalls[1])
+    assert "to clean" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_without_protection_a_boosted_client_carries_fedatt_away(store, tmp_path):
+    config = tiny_config(store, "aggregation.name=fedatt", "aggregation.clip_norm=0.1")
+    rows = attack.run({"fedatt": config}, tmp_path, attacks=["boost"], share=0.5, unprotected=True)
+    assert [row["rule"] for row in rows] == [*["fedatt"] * 2, *["fedatt_unprotected"] * 2]
+    moved = {
+        rule: distance(*(weights(tmp_path / rule / name) for name in ("clean", "boost")))
+        for rule in ("fedatt", "fedatt_unprotected")
+    }
+    # The bound can double a few times in two rounds; a hundredfold delta cannot pass it.
+    assert moved["fedatt_unprotected"] > 20 * moved["fedatt"]
+
+
+def test_again_is_the_same_and_costs_no_evaluation(store, tmp_path, monkeypatch):
+    config = tiny_config(store)
+    first = attack.run({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5)
+    monkeypatch.setattr("tasks.evaluate.run", lambda *args, **kwargs: pytest.fail("evaluated"))
+    assert attack.run({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5) == first
+    with pytest.raises(cli.UsageError, match=r"share"):
+        attack.run({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.25)
+    (tmp_path / "mean" / "sign_flip" / attack.MARKER).unlink()
+    with pytest.raises(cli.UsageError, match="nobody knows"):
+        attack.run({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5)
+
+
+def test_variants_drop_protection_where_there_is_some():
+    configs = {
+        "mean": config_lib.loads("", ["train.early_stop_patience=3"]),
+        "median": config_lib.loads("", ["aggregation.name=median"]),
+    }
+    found = attack.variants(configs, True)
+    assert list(found) == ["mean", "mean_unprotected", "median"]
+    assert found["mean"].aggregation == configs["mean"].aggregation
+    assert not found["mean_unprotected"].aggregation.resolved_zeroing
+    assert found["mean_unprotected"].aggregation.resolved_clipping == "off"
+    assert all(config.train.final_model == "last" for config in found.values())
+    assert found["mean"].train.early_stop_patience == 0
+    assert list(attack.variants(configs, False)) == ["mean", "median"]
+
+
+@pytest.mark.parametrize(
+    "interval, expected",
+    [
+        ((-0.004, 0.0, 0.004), "holds"),
+        ((-0.010, 0.0, 0.010), "holds"),
+        ((-0.011, 0.0, 0.011), "open"),
+        ((-0.030, -0.02, -0.009), "open"),
+        ((-0.030, -0.02, -0.011), "fails"),
+        ((float("nan"), 0.0, float("nan")), "open"),
+    ],
+)
+def test_verdict(interval, expected):
+    assert attack.verdict(dict(zip(("low", "value", "high"), interval, strict=True))) == expected
+
+
+def person(name, hits, words, nll=1.0):
+    names = ["examples", "eos_tokens", "oov_tokens", "nll_eos", "nll_oov", "hits_at_3"]
+    return {"client": name, **dict.fromkeys(names, 0.0)} | {
+        "tokens": words,
+        "hits_at_1": hits,
+        "nll": nll,
+    }
+
+
+def result(*people):
+    return {"store": "s", "population": "held_out", "clients": list(people)}
+
+
+def test_differences_are_paired_and_pool_seeds():
+    first = [result(person("a", 3, 10), person("b", 1, 5), person("c", 2, 4))]
+    first.append(result(person("a", 4, 10), person("b", 2, 5), person("c", 2, 4)))
+    control = [result(person("a", 2, 10), person("b", 1, 5), person("c", 1, 4))] * 2
+    interval = run_results.metric_difference(first, control, "recall_at_1_no_eos")
+    gain, words = np.array([3.0, 1.0, 2.0]), np.array([20.0, 10.0, 8.0])  # over both seeds
+    assert interval.value == pytest.approx(gain.sum() / words.sum())
+    without = (gain.sum() - gain) / (words.sum() - words)
+    error = np.sqrt(2 / 3 * np.sum((without - without.mean()) ** 2))
+    assert interval.standard_error == pytest.approx(error)
+    pooled = run_results.pooled_interval(first, "recall_at_1_no_eos")
+    assert pooled.value == pytest.approx(14 / 38)
+    other = [result(person("x", 3, 10), person("b", 1, 5), person("c", 2, 4))] * 2
+    with pytest.raises(ValueError, match="same people"):
+        run_results.metric_difference(first, other, "recall_at_1_no_eos")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--workdir=x"], "--config"),
+        (["--config=configs/demo.toml"], "--workdir"),
+        (["--config=configs/demo.toml", "--workdir=x", "--attacks=bribe"], "bribe"),
+        (["--config=configs/demo.toml", "--workdir=x", "--share=1.5"], "--share"),
+        (["--config=configs/demo.toml"] * 2 + ["--workdir=x"], "one name"),
+    ],
+)
+def test_wrong_flags_are_one_line(arguments, message, capsys):
+    assert cli.launch(attack, arguments) == cli.USAGE
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
