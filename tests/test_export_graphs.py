@@ -210,3 +210,11 @@ def test_weights_that_are_not_finite_are_rejected():
     broken.projection.assign(np.full(broken.projection.shape, np.nan))
     with pytest.raises(ExportError, match="`projection` holds NaN"):
         CifgWeights.from_model(broken)
+
+
+@pytest.mark.parametrize("kind", ["int8-rows", "trainable"])
+def test_edited_graphs_pass_the_verifier_of_the_tfl_dialect(kind):
+    """TensorFlow's own importer checks types and shapes of every operator (it cannot do int4)."""
+    from tensorflow.lite.python import convert
+
+    assert inspection.inspect(convert.mlir_sparsify(written(kind))).operators

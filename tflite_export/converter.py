@@ -16,7 +16,7 @@ from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, PAD
 from tflite_export import signatures
 from tflite_export.cifg_weights import CifgWeights
 from tflite_export.errors import ExportError
-from tflite_export.flatbuffer_builder import model_to_bytes
+from tflite_export.flatbuffer_builder import model_to_bytes, name_signature_tensors
 
 QUANTIZATIONS = ("int8", "float16", "none")
 
@@ -76,7 +76,7 @@ def read_model(data: bytes) -> schema.ModelT:
 
 
 def stripped(model: schema.ModelT) -> schema.ModelT:
-    """Without names of tensors, the converter's own metadata, and buffers stored twice.
+    """Without names of inner tensors, the converter's own metadata, and buffers stored twice.
 
     Several KB without a meaning: signatures keep their names, and `min_runtime_version` stays. What
     is left depends on the weights alone, so that exporting twice gives the same bytes.
@@ -94,6 +94,7 @@ def stripped(model: schema.ModelT) -> schema.ModelT:
             tensor.buffer = replaced_by.get(tensor.buffer, tensor.buffer)
     for index in replaced_by:
         model.buffers[index] = schema.BufferT()
+    name_signature_tensors(model)
     return model
 
 

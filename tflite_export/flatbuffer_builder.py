@@ -88,6 +88,7 @@ class ModelBuilder:
         definition.inputs = [_named_tensor(*item) for item in inputs.items()]
         definition.outputs = [_named_tensor(*item) for item in outputs.items()]
         self.model.signatureDefs.append(definition)
+        name_signature_tensors(self.model)
 
     def metadata(self, name: str, data: bytes) -> None:
         """Attaches named bytes."""
@@ -387,6 +388,20 @@ class _AlignedBuffer:
         if data is not None:
             schema.BufferAddData(builder, data)
         return schema.BufferEnd(builder)
+
+
+def name_signature_tensors(model: schema.ModelT) -> None:
+    """Names the inputs and outputs of signatures "signature/name", which importers rely on."""
+    for definition in model.signatureDefs or []:
+        tensors = model.subgraphs[definition.subgraphIndex].tensors
+        for entry in [*definition.inputs, *definition.outputs]:
+            tensors[
+                entry.tensorIndex
+            ].name = f"{_text(definition.signatureKey)}/{_text(entry.name)}"
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode() if isinstance(name, bytes) else name
 
 
 def _named_tensor(name: str, tensor: int) -> schema.TensorMapT:
