@@ -7,9 +7,10 @@ Only the logits' exponentials are kept for the backward pass, unnormalised: the 
 take them as they are, and the division by their sum is done on the small [n, dim] side. The target
 terms are sparse corrections. There is no one-hot, no second softmax, no [n, vocabulary] gradient.
 
-A softmax is usually shifted by the row's largest logit, which costs two more sweeps over them.
-By Cauchy-Schwarz |h_n . w_v| <= |h_n| |w_v|; while that bound stays below 60, exp cannot overflow
-and the sum cannot vanish, so the shift is left out. Beyond it the shift is back: same result.
+A softmax is usually shifted by the row's largest logit, which costs one more sweep that reads and
+writes them all. While every row's largest logit is within 60 of zero, exp cannot overflow and the
+sum cannot vanish, so the shift is left out. Beyond it the shift is back: same result. The largest
+logits are needed for the accuracy anyway.
 """
 
 import tensorflow as tf
@@ -23,8 +24,7 @@ def softmax_loss(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Negative log-likelihood of each target, in nats, and whether it is the likeliest word.
 
-    The first output is differentiable in `hidden`, `table` and `bias`, once. In a graph, the second
-    costs nothing unless it is used.
+    The first output is differentiable in `hidden`, `table` and `bias`, once.
 
     Args:
       hidden: [n, dim] float32; n may be 0.
@@ -43,32 +43,27 @@ def softmax_loss(
     return _loss_without_bias(hidden, table, targets)
 
 
-def _largest_norm(rows: tf.Tensor) -> tf.Tensor:
-    largest = tf.reduce_max(tf.reduce_sum(tf.square(rows), axis=1))
-    return tf.sqrt(tf.maximum(largest, 0.0))  # the maximum of no rows is -inf
-
-
 @tf.custom_gradient
 def _loss_without_bias(hidden, table, targets):
     logits = tf.matmul(hidden, table, transpose_b=True)
     target_rows = tf.gather(table, targets)
     target_logits = tf.reduce_sum(hidden * target_rows, axis=1)
+    largest = tf.reduce_max(logits, axis=1, keepdims=True)
 
     def shifted():
-        largest = tf.reduce_max(logits, axis=1, keepdims=True)
         return logits - largest, largest
 
     def as_they_are():
-        return logits, tf.zeros([tf.shape(hidden)[0], 1])
+        return logits, tf.zeros_like(largest)
 
-    bound = _largest_norm(hidden) * _largest_norm(table)
-    safe_logits, shift = tf.cond(bound < _SAFE_LOGIT, as_they_are, shifted)
+    is_safe = tf.reduce_all(tf.abs(largest) < _SAFE_LOGIT)
+    safe_logits, shift = tf.cond(is_safe, as_they_are, shifted)
     exponentials = tf.exp(safe_logits)
     total = tf.reduce_sum(exponentials, axis=1, keepdims=True)
     losses = tf.math.log(total[:, 0]) + shift[:, 0] - target_logits
 
     at_target = tf.gather(logits, targets, batch_dims=1)
-    is_best = tf.cast(at_target >= tf.reduce_max(logits, axis=1), tf.float32)
+    is_best = tf.cast(at_target >= largest[:, 0], tf.float32)
 
     def gradient(d_losses, d_is_best):
         del d_is_best
