@@ -189,11 +189,11 @@ def _coerce(value: Any, hint: Any, name: str) -> Any:
             except ConfigError as error:
                 errors.append(error)
         raise errors[0]
-    if origin is tuple:
+    if origin in (tuple, list):
         items = typing.get_args(hint)
         if not isinstance(value, list | tuple):
             raise _wrong(name, "a list", value)
-        return tuple(_coerce(item, items[0], f"{name}[{i}]") for i, item in enumerate(value))
+        return origin(_coerce(item, items[0], f"{name}[{i}]") for i, item in enumerate(value))
     if origin in (dict, Mapping) or origin is getattr(typing, "Mapping", None):
         if not isinstance(value, Mapping):
             raise _wrong(name, "a table", value)
