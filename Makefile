@@ -1,11 +1,11 @@
 # `make demo` and `make test` need Python 3.11, make and pip; they fetch uv when it is missing.
-.PHONY: demo test test-all lint lock clean env
+.PHONY: demo test test-all lint lock clean install
 
 SHELL := /bin/bash
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := $(UV) run --frozen
 
-demo: env
+demo: install
 	$(RUN) bash tasks/demo.sh
 
 test: lint
@@ -14,12 +14,12 @@ test: lint
 test-all: lint
 	$(RUN) pytest
 
-lint: env
+lint: install
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 
-env: $(UV)
+install: $(UV)
 	$(UV) sync --frozen --quiet
 
 # Only reached when no uv is on the PATH: a private one, beside the checkout.
@@ -28,7 +28,7 @@ env: $(UV)
 	.uv/bin/pip install --quiet --disable-pip-version-check "uv>=0.5,<1"
 
 # uv.lock is the truth; requirements.txt is the same set, hashed, for plain pip.
-lock: env
+lock: install
 	$(UV) lock
 	$(UV) export --frozen --no-emit-project --no-dev --format requirements-txt --output-file requirements.txt
 
