@@ -1,5 +1,6 @@
 """Processes below a process and their memory, from /proc."""
 
+import os
 import pathlib
 
 _PROC = pathlib.Path("/proc")
@@ -42,9 +43,27 @@ def name(pid: int) -> str:
 
 def resident_megabytes(pid: int) -> float:
     """Resident memory in MB (10^6 bytes); 0 if the process is gone."""
+    return _status_megabytes(pid, "VmRSS:")
+
+
+def peak_megabytes(pid: int) -> float:
+    """Largest resident memory so far in MB (10^6 bytes); 0 if the process is gone."""
+    return _status_megabytes(pid, "VmHWM:")
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of all threads of the process so far; 0 if it is gone."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _status_megabytes(pid: int, field: str) -> float:
     try:
         for line in (_PROC / str(pid) / "status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith(field):
                 return int(line.split()[1]) * 1024 / 1e6
     except OSError:
         pass

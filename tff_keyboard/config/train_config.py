@@ -97,8 +97,9 @@ class ExecutionConfig:
 
     Attributes:
       workers: TFF worker processes on this machine.
-      threads_per_worker: Threads inside one TensorFlow operation; 0 lets TensorFlow choose.
-      max_concurrent_clients: Clients a worker trains at once; 0 lets the program choose.
+      threads_per_worker: Threads inside one TensorFlow operation; 0 means 1, which is fastest where
+        there are as many clients as cores.
+      max_concurrent_clients: Clients a worker trains at once; 0 means its share of the cores.
       sub_rounds: Parts a round is cut into, merged in order; results depend on it only through
         the order of floating-point sums, and not at all on `workers`. 0 means `workers`.
     """

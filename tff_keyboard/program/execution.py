@@ -384,8 +384,11 @@ def install_context(
       num_subrounds: Parts of a round, >= 1; results depend on it to the last bit (a sum is
         grouped differently), so fix it when runs on different machines are compared. None:
         `num_workers`.
-      max_concurrent_clients: Clients at a time in each worker, >= 1; None: no limit.
-      threads_per_worker: TensorFlow threads of a worker, >= 1; None: as many as cores.
+      max_concurrent_clients: Clients at a time in each worker, >= 1; None: the workers' share of
+        the cores.
+      threads_per_worker: TensorFlow threads of one operation, >= 1; None: 1. Clients side by side
+        with single-threaded kernels beat threads inside a client's thin matrix products, and a
+        result that depends on no number of cores can be computed again anywhere.
       max_restarts: Times a dead worker is started again, over the whole training.
       max_attempts: Times one computation is tried before the training ends with an error, >= 1.
       start_timeout_seconds: Deadline for a worker to listen.
@@ -403,12 +406,14 @@ def install_context(
     ]:
         if value < 1:
             raise ValueError(f"`{name}` must be >= 1, got {value}.")
+    if max_concurrent_clients is None:
+        max_concurrent_clients = max(1, len(os.sched_getaffinity(0)) // num_workers)
     pool = WorkerPool(
         num_workers,
         log_directory=log_directory,
         max_restarts=max_restarts,
         max_concurrent_clients=max_concurrent_clients,
-        threads=threads_per_worker,
+        threads=1 if threads_per_worker is None else threads_per_worker,
         start_timeout_seconds=start_timeout_seconds,
     )
     contexts = [WorkerContext(pool, i, max_attempts) for i in range(num_workers)]

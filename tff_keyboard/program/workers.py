@@ -76,9 +76,9 @@ class Worker:
       log_path: Gets the server's output, appended. None: the output is dropped.
       max_concurrent_clients: Clients computed at a time, >= 1. None: all of a cohort at once,
         which is fastest for few small clients and needs the memory of all of them.
-      threads: TensorFlow threads of one operation and between operations, >= 1. None: as many as
-        there are cores. Many small recurrent kernels run faster with 1 thread and several
-        clients at a time.
+      threads: TensorFlow threads of one operation, >= 1. None: as many as there are cores. Many
+        small recurrent kernels run faster with 1 thread and several clients at a time. Results
+        depend on it to the last bit: a sum is grouped differently.
       start_timeout_seconds: Deadline for the server to listen, > 0.
 
     Raises:
@@ -104,7 +104,7 @@ class Worker:
             raise ValueError(f"`start_timeout_seconds` must be > 0, got {start_timeout_seconds}.")
         self._log_path = None if log_path is None else pathlib.Path(log_path)
         self._arguments = [f"--max_concurrent_computation_calls={max_concurrent_clients or -1}"]
-        self._environment = _environment(threads)
+        self._environment = _environment(threads, max_concurrent_clients)
         self._start_timeout_seconds = start_timeout_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._reservation: socket.socket | None = None
@@ -190,12 +190,15 @@ class Worker:
             )
 
 
-def _environment(threads: int | None) -> dict[str, str]:
+def _environment(threads: int | None, max_concurrent_clients: int | None) -> dict[str, str]:
     environment = dict(os.environ)
     environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # keep warnings, drop chatter
     if threads is not None:
         environment["TF_NUM_INTRAOP_THREADS"] = str(threads)
-        environment["TF_NUM_INTEROP_THREADS"] = str(threads)
+        # The pool between operations is one for all clients: with a single thread in it, clients
+        # that are to run side by side run one after the other.
+        between = max(threads, max_concurrent_clients or os.cpu_count() or 1)
+        environment["TF_NUM_INTEROP_THREADS"] = str(between)
     return environment
 
 

@@ -1,0 +1,475 @@
+"""Times one federated round: ours, stock TFF, and what a researcher would otherwise write.
+
+python -m benchmarks.round --store=data/nus_sms --torch-python=/tmp/torch-venv/bin/python \\
+    --out=round.json
+
+The same clients, batches, initial weights and plain SGD (CIFG of Hard et al. 2018) go to
+
+  stock        a TFF tutorial: benchmarks/stock_tff.py
+  ours         the ordinary process of a config, with the same mathematics
+  defaults     the same with all protections that a config has by default
+  bucketed     `defaults` with `client.bucket_by_length`: other batches of the same messages
+  torch        a plain PyTorch loop: benchmarks/torch_loop.py, needs --torch-python
+  pfl, flower  the torch step in pfl-research and in Flower's simulation:
+               benchmarks/other_simulators.py, need --pfl-python, --flower-python
+
+Repeats are interleaved, so that other load on the machine hits all; look at the ratios. Each
+contestant is compiled by a first round that does not count. Ours and stock must have the same
+loss after the round to 1e-4 relative, or this ends with an error.
+
+Where a round of ours goes is told by three more rounds of the same cohort: with one short message
+a client (`near_empty`), and the same without aggregation (`no_aggregation`). Compute is what
+`ours` takes beyond `near_empty`, aggregation what `near_empty` takes beyond `no_aggregation`, the
+rest is overhead. Making the batches (`data`) happens a round ahead in another thread.
+"""
+
+import argparse
+import collections
+import contextlib
+import datetime
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+
+from benchmarks import process_tree
+from benchmarks.step import FLOP_PER_TOKEN, commit, gemm_peak, make_batches
+
+VOCABULARY, UNITS, DIM = 10_000, 670, 96
+LEARNING_RATE = 0.5
+
+
+def store_clients(store, num_clients, messages, batch_size, longest, seed, bucket_by_length=False):
+    """Batches of each client: the first clients by id that have at least so many messages."""
+    from tff_keyboard.data import batches
+
+    counts = zip(store.client_ids("train"), store.num_examples("train"), strict=True)
+    chosen = [client for client, count in counts if count >= messages][:num_clients]
+    if len(chosen) < num_clients:
+        raise SystemExit(f"{len(chosen)} clients have {messages} messages, not {num_clients}.")
+    return [
+        batches.client_batches(
+            store.examples("train", client),
+            batch_size=batch_size,
+            max_length=longest,
+            max_examples=messages,
+            epochs=1,
+            seed=(seed, index),
+            bucket_by_length=bucket_by_length,
+        )
+        for index, client in enumerate(chosen)
+    ]
+
+
+def synthetic_clients(num_clients, messages, batch_size, longest, seed, bucket_by_length=False):
+    """As `store_clients`, of random words."""
+    return [
+        make_batches(messages // batch_size, batch_size, longest, [seed, n], bucket_by_length)
+        for n in range(num_clients)
+    ]
+
+
+def num_tokens(clients):
+    return sum(int(np.count_nonzero(batch[:, 1:])) for client in clients for batch in client)
+
+
+def run_config(*, protections):
+    """The config of our rounds; without protections it is plain FedAvg with plain SGD."""
+    from tff_keyboard import config
+
+    overrides = [
+        "aggregation.client_weighting=examples",
+        f"client.learning_rate={LEARNING_RATE}",
+        "server.momentum=0.0",
+        "server.nesterov=false",
+    ]
+    if not protections:
+        overrides += [
+            "aggregation.zeroing=off",
+            "aggregation.clipping=off",
+            "client.gradient_clip_norm=0",
+        ]
+    return config.load(None, overrides)
+
+
+class DropFactory:
+    """Makes the factory of an aggregation that takes nothing from the clients: zeros come out."""
+
+    @staticmethod
+    def build():
+        import tensorflow as tf
+        import tensorflow_federated as tff
+
+        class Drop(tff.aggregators.WeightedAggregationFactory):
+            def create(self, value_type, weight_type):
+                @tff.tensorflow.computation
+                def zeros():
+                    specs = tff.types.type_to_tf_tensor_specs(value_type)
+                    return tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), specs)
+
+                @tff.federated_computation
+                def initialize():
+                    return tff.federated_value((), tff.SERVER)
+
+                @tff.federated_computation(
+                    initialize.type_signature.result,
+                    tff.FederatedType(value_type, tff.CLIENTS),
+                    tff.FederatedType(weight_type, tff.CLIENTS),
+                )
+                def next_fn(state, value, weight):
+                    return tff.templates.MeasuredProcessOutput(
+                        state,
+                        tff.federated_eval(zeros, tff.SERVER),
+                        tff.federated_value((), tff.SERVER),
+                    )
+
+                return tff.templates.AggregationProcess(initialize, next_fn)
+
+        return Drop()
+
+
+class TffRound:
+    """A learning process, its state and one cohort; calling it runs a round from that state.
+
+    Attributes:
+      after: Trainable weights after the last round.
+    """
+
+    def __init__(self, process, clients, installed, worker_pids, weights=None):
+        import tensorflow_federated as tff
+
+        from tff_keyboard.data import batches
+
+        self._process = process
+        self._installed = installed
+        self.worker_pids = worker_pids
+        self._datasets = [batches.batches_dataset(client) for client in clients]
+        with self._context():
+            self._state = process.initialize()
+            if weights is not None:
+                self._state = process.set_model_weights(
+                    self._state, tff.learning.models.ModelWeights(list(weights), [])
+                )
+        self.after = None
+
+    @contextlib.contextmanager
+    def _context(self):
+        import tensorflow_federated as tff
+
+        tff.framework.set_default_context(self._installed)
+        yield
+
+    def __call__(self):
+        """Seconds of wall time, CPU seconds of the workers."""
+        with self._context():
+            start = time.perf_counter()
+            start_cpu = sum(process_tree.cpu_seconds(pid) for pid in self.worker_pids)
+            output = self._process.next(self._state, self._datasets)
+            seconds = time.perf_counter() - start
+            cpu = sum(process_tree.cpu_seconds(pid) for pid in self.worker_pids) - start_cpu
+            self.after = list(self._process.get_model_weights(output.state).trainable)
+        return seconds, cpu
+
+
+class Answering:
+    """A process that runs a round for each line it is sent and answers with JSON."""
+
+    def __init__(self, command):
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.last = {}
+
+    def __call__(self):
+        start_cpu = process_tree.cpu_seconds(self._process.pid)
+        self._process.stdin.write("round\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self._process.args} ended without an answer")
+        self.last = json.loads(line)
+        return self.last["seconds"], process_tree.cpu_seconds(self._process.pid) - start_cpu
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def mean_loss(model, weights, clients):
+    """Nats a real target over all batches, for weights in `trainable_variables` order."""
+    import tensorflow as tf
+
+    from tff_keyboard.models.softmax_loss import softmax_loss
+
+    for variable, value in zip(model.trainable_variables, weights, strict=True):
+        variable.assign(value)
+    total, count = 0.0, 0
+    for batch in (batch for client in clients for batch in client):
+        hidden, table, bias, targets = model.packed_hidden_at_targets(batch[:, :-1], batch[:, 1:])
+        total += float(tf.reduce_sum(softmax_loss(hidden, table, bias, targets)[0]))
+        count += len(targets)
+    return total / count
+
+
+def write_for_others(path, weights, clients):
+    """The .npz that the scripts in other Pythons read."""
+    arrays = {f"weight_{n}": np.asarray(w) for n, w in enumerate(weights)}
+    arrays["batches_of_client"] = np.array([len(client) for client in clients])
+    arrays["learning_rate"] = np.array(LEARNING_RATE)
+    for c, client in enumerate(clients):
+        arrays |= {f"batch_{c}_{n}": batch for n, batch in enumerate(client)}
+    np.savez(path, **arrays)
+
+
+def run(
+    make_clients,
+    *,
+    repeats,
+    parts=True,
+    pythons=None,
+    protections=True,
+    workers=1,
+    sub_rounds=None,
+    concurrent=None,
+    threads=None,
+):
+    """Times all contestants; see the module docstring.
+
+    Args:
+      make_clients: bucket_by_length -> batches of each client.
+      repeats: Timed rounds of each.
+      parts: Whether to tell where a round goes.
+      pythons: Name -> Python of "torch", "pfl", "flower".
+      protections: Whether to time "defaults" and "bucketed" too.
+      workers: Of ours; so are the next three. See `execution.install_context`.
+      sub_rounds: See there.
+      concurrent: See there.
+      threads: See there.
+
+    Returns:
+      A JSON-ready dict.
+
+    Raises:
+      AssertionError: The losses of ours and stock differ.
+    """
+    import tensorflow_federated as tff
+
+    from benchmarks import stock_tff
+    from tff_keyboard.learning import algorithms, build_process, optimizers
+    from tff_keyboard.models import build_model
+    from tff_keyboard.program import execution
+
+    start = time.perf_counter()
+    clients = make_clients(False)
+    data_seconds = time.perf_counter() - start
+    model = build_model("cifg", vocabulary_size=VOCABULARY, seed=1, units=UNITS, embedding_size=DIM)
+    initial = [variable.numpy() for variable in model.trainable_variables]
+    rounds: dict = collections.OrderedDict()
+    with contextlib.ExitStack() as stack:
+        own = stack.enter_context(
+            execution.install_context(
+                workers,
+                num_subrounds=sub_rounds,
+                max_concurrent_clients=concurrent,
+                threads_per_worker=threads,
+            )
+        )
+        own_pids = [worker.pid for worker in own.pool.members]
+
+        def ours(config, clients):
+            process = build_process.build_process(config, model)
+            return TffRound(process, clients, own.context, own_pids)
+
+        # TFF starts its worker at the first call, below this process, as ours were.
+        local = tff.backends.native.create_sync_local_cpp_execution_context()
+        stock_process = stock_tff.build_process(VOCABULARY, UNITS, DIM, LEARNING_RATE)
+        rounds["stock"] = TffRound(stock_process, clients, local, [], initial)
+        below = process_tree.descendants(os.getpid())
+        rounds["stock"].worker_pids = [
+            pid
+            for pid in below
+            if process_tree.name(pid) == "worker_binary" and pid not in own_pids
+        ]
+        plain = run_config(protections=False)
+        rounds["ours"] = ours(plain, clients)
+        if protections:
+            rounds["defaults"] = ours(run_config(protections=True), clients)
+            rounds["bucketed"] = ours(run_config(protections=True), make_clients(True))
+        if parts:
+            short = [[client[0][:1, :3]] for client in clients]
+            rounds["near_empty"] = ours(plain, short)
+            bare = algorithms.build_fed_avg(
+                build_process.build_model_fn(plain, VOCABULARY, evaluation=False),
+                client_optimizer=optimizers.build_client_optimizer(plain.client),
+                server_optimizer=optimizers.build_server_optimizer(plain.server),
+                aggregator=DropFactory.build(),
+                uniform_weights=False,
+            )
+            rounds["no_aggregation"] = TffRound(bare, short, own.context, own_pids, initial)
+        with tempfile.TemporaryDirectory() as directory:
+            file = pathlib.Path(directory) / "round.npz"
+            write_for_others(file, initial, clients)
+            here = pathlib.Path(__file__).parent
+            for name, python in (pythons or {}).items():
+                script = here / ("torch_loop.py" if name == "torch" else "other_simulators.py")
+                extra = [] if name == "torch" else [name]
+                rounds[name] = stack.enter_context(
+                    contextlib.closing(Answering([python, str(script), str(file), *extra]))
+                )
+            peak = 0.0
+            seconds: dict[str, list[float]] = {name: [] for name in rounds}
+            cpu: dict[str, list[float]] = {name: [] for name in rounds}
+            for repeat in range(repeats + 1):
+                for name, one_round in rounds.items():
+                    wall_seconds, cpu_seconds = one_round()
+                    if repeat:  # the first one compiles
+                        seconds[name].append(wall_seconds)
+                        cpu[name].append(cpu_seconds)
+                peak = max(peak, gemm_peak())
+        memory = {
+            name: sum(process_tree.peak_megabytes(pid) for pid in rounds[name].worker_pids)
+            for name in ("stock", "ours")
+        }
+        memory["python"] = process_tree.peak_megabytes(os.getpid())
+        answers = {n: r.last for n, r in rounds.items() if isinstance(r, Answering)}
+        memory |= {name: answer["peak_megabytes"] for name, answer in answers.items()}
+    losses = {
+        name: mean_loss(model, one_round.after, clients)
+        for name, one_round in rounds.items()
+        if isinstance(one_round, TffRound) and name not in ("near_empty", "no_aggregation")
+    }
+    losses["initial"] = mean_loss(model, initial, clients)
+    losses |= {name: answer["loss"] for name, answer in answers.items()}
+    difference = abs(losses["ours"] / losses["stock"] - 1.0)
+    assert difference < 1e-4, f"losses after the round differ: {losses}"
+    assert losses["ours"] < losses["initial"] - 0.01, f"the round learnt nothing: {losses}"
+    tokens = num_tokens(clients)
+    return {
+        "clients": len(clients),
+        "messages": sum(len(batch) for client in clients for batch in client),
+        "tokens": tokens,
+        "results": {
+            name: {
+                "tokens_per_second": tokens / float(np.median(values)),
+                "best_tokens_per_second": tokens / min(values),
+                "clients_per_second": len(clients) / float(np.median(values)),
+                "tokens_per_cpu_second": tokens / max(float(np.median(cpu[name])), 1e-9),
+                "seconds": values,
+            }
+            for name, values in seconds.items()
+            if name not in ("near_empty", "no_aggregation")
+        },
+        "ours_over": {
+            name: float(np.median(np.array(values) / np.array(seconds["ours"])))
+            for name, values in seconds.items()
+            if name not in ("ours", "near_empty", "no_aggregation")
+        },
+        "cpu_ours_over": {
+            name: float(np.median(cpu[name]) / np.median(cpu["ours"]))
+            for name in seconds
+            if name not in ("ours", "near_empty", "no_aggregation")
+        },
+        "losses_after_round": losses,
+        "loss_difference": difference,
+        "peak_megabytes": memory,
+        "versions": {name: answer.get("version") for name, answer in answers.items()},
+        "gemm_peak_gflops": peak,
+        "data_seconds": data_seconds,
+        **(_parts(seconds, tokens, peak) if parts else {}),
+    }
+
+
+def _parts(seconds, tokens, peak):
+    """Shares of a round of ours, and how near its compute part comes to the GEMM peak."""
+    ours, near_empty, bare = (
+        float(np.median(seconds[name])) for name in ("ours", "near_empty", "no_aggregation")
+    )
+    compute = ours - near_empty
+    return {
+        "share_of_round": {
+            "compute": compute / ours,
+            "aggregation": (near_empty - bare) / ours,
+            "overhead": bare / ours,
+        },
+        "near_empty_round_seconds": near_empty,
+        "compute_share_of_gemm_peak": tokens / compute * FLOP_PER_TOKEN / 1e9 / peak,
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--store", type=pathlib.Path, help="random words if left out or missing")
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--messages", type=int, default=256, help="of each client")
+    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--longest", type=int, default=20, help="targets of a message")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=1, help="of ours; so are the next two")
+    parser.add_argument("--concurrent", type=int, help="clients at a time in a worker")
+    parser.add_argument("--threads", type=int, help="of an operation")
+    for name in ("torch", "pfl", "flower"):
+        parser.add_argument(f"--{name}-python", help=f"Python that can import {name}")
+    parser.add_argument("--out", type=pathlib.Path, help="JSON file; printed in any case")
+    flags = parser.parse_args()
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    from tff_keyboard import quiet
+
+    quiet.import_tensorflow_federated()
+    import tensorflow as tf
+    import tensorflow_federated as tff
+
+    from tff_keyboard.data.client_store import ClientStore
+
+    shape = (flags.clients, flags.messages, flags.batch_size, flags.longest, flags.seed)
+    if flags.store is not None and flags.store.is_dir():
+        store, text = ClientStore(flags.store), flags.store.name
+    else:
+        store, text = None, "random words"
+
+    def make_clients(bucket_by_length):
+        if store is None:
+            return synthetic_clients(*shape, bucket_by_length)
+        return store_clients(store, *shape, bucket_by_length)
+
+    pythons = {
+        name: python
+        for name in ("torch", "pfl", "flower")
+        if (python := getattr(flags, f"{name}_python"))
+    }
+    for name in {"torch", "pfl", "flower"} - set(pythons):
+        print(f"{name} is left out: give --{name}-python.", flush=True)
+    result = {
+        "date": datetime.date.today().isoformat(),
+        "commit": commit(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
+        "load_before": os.getloadavg()[0],
+        "tensorflow": tf.__version__,
+        "tensorflow_federated": tff.__version__,
+        "text": text,
+        "arguments": {k: str(v) for k, v in vars(flags).items() if v is not None},
+        **run(
+            make_clients,
+            repeats=flags.repeats,
+            pythons=pythons,
+            workers=flags.workers,
+            concurrent=flags.concurrent,
+            threads=flags.threads,
+        ),
+    }
+    text = json.dumps(result, indent=2)
+    print(text)
+    if flags.out:
+        flags.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
