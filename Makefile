@@ -9,10 +9,10 @@ demo: install
 	$(RUN) bash tasks/demo.sh
 
 test: lint
-	$(RUN) pytest -m "not slow"
+	$(RUN) pytest --numprocesses=2 --dist=loadfile -m "not slow"
 
 test-all: lint
-	$(RUN) pytest
+	$(RUN) pytest --numprocesses=2 --dist=loadfile
 
 lint: install
 	$(RUN) ruff check .
