@@ -60,7 +60,7 @@ TOLERANCES = {
     "float16": Tolerance(recall=0.0005, agreement=0.995),
     "int8": Tolerance(recall=0.001, agreement=0.95),
     "int8-rows": Tolerance(recall=0.001, agreement=0.96),
-    "int4-rows": Tolerance(recall=0.002, agreement=0.80),
+    "int4-rows": Tolerance(recall=0.002, agreement=0.85),
 }
 
 
