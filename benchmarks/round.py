@@ -9,7 +9,8 @@ The same clients, batches, initial weights and plain SGD (CIFG of Hard et al. 20
   ours         the ordinary process of a config, with the same mathematics
   defaults     the same with all protections that a config has by default
   bucketed     `defaults` with `client.bucket_by_length`: other batches of the same messages
-  torch        a plain PyTorch loop: benchmarks/torch_loop.py, needs --torch-python
+  torch        a plain PyTorch loop: benchmarks/torch_loop.py, needs --torch-python; all cores
+  torch_1      the same with one thread
   pfl, flower  the torch step in pfl-research and in Flower's simulation:
                benchmarks/other_simulators.py, need --pfl-python, --flower-python
 
@@ -180,8 +181,10 @@ class Answering:
     """A process that runs a round for each line it is sent and answers with JSON."""
 
     def __init__(self, command):
+        # Spinning OpenMP threads take a core from each other as soon as anything else runs.
+        environment = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
         self.last = {}
 
@@ -211,7 +214,8 @@ def mean_loss(model, weights, clients):
     total, count = 0.0, 0
     for batch in (batch for client in clients for batch in client):
         hidden, table, bias, targets = model.packed_hidden_at_targets(batch[:, :-1], batch[:, 1:])
-        total += float(tf.reduce_sum(softmax_loss(hidden, table, bias, targets)[0]))
+        losses, _ = softmax_loss(hidden, table, bias, targets)
+        total += float(tf.reduce_sum(tf.cast(losses, tf.float64)))
         count += len(targets)
     return total / count
 
@@ -271,6 +275,8 @@ def run(
     initial = [variable.numpy() for variable in model.trainable_variables]
     rounds: dict = collections.OrderedDict()
     with contextlib.ExitStack() as stack:
+        before = tff.framework.get_context_stack().current
+        stack.callback(lambda: tff.framework.set_default_context(before))
         own = stack.enter_context(
             execution.install_context(
                 workers,
@@ -316,11 +322,13 @@ def run(
             write_for_others(file, initial, clients)
             here = pathlib.Path(__file__).parent
             for name, python in (pythons or {}).items():
-                script = here / ("torch_loop.py" if name == "torch" else "other_simulators.py")
-                extra = [] if name == "torch" else [name]
-                rounds[name] = stack.enter_context(
-                    contextlib.closing(Answering([python, str(script), str(file), *extra]))
-                )
+                if name == "torch":
+                    loop = [python, str(here / "torch_loop.py"), str(file)]
+                    commands = {"torch": loop, "torch_1": [*loop, "--threads=1"]}
+                else:
+                    commands = {name: [python, str(here / "other_simulators.py"), str(file), name]}
+                for contestant, command in commands.items():
+                    rounds[contestant] = stack.enter_context(contextlib.closing(Answering(command)))
             peak = 0.0
             seconds: dict[str, list[float]] = {name: [] for name in rounds}
             cpu: dict[str, list[float]] = {name: [] for name in rounds}
@@ -349,6 +357,10 @@ def run(
     assert difference < 1e-4, f"losses after the round differ: {losses}"
     assert losses["ours"] < losses["initial"] - 0.01, f"the round learnt nothing: {losses}"
     tokens = num_tokens(clients)
+    largest_difference = max(
+        float(np.max(np.abs(np.asarray(a) - np.asarray(b))))
+        for a, b in zip(rounds["ours"].after, rounds["stock"].after, strict=True)
+    )
     return {
         "clients": len(clients),
         "messages": sum(len(batch) for client in clients for batch in client),
@@ -376,6 +388,7 @@ def run(
         },
         "losses_after_round": losses,
         "loss_difference": difference,
+        "largest_weight_difference": largest_difference,
         "peak_megabytes": memory,
         "versions": {name: answer.get("version") for name, answer in answers.items()},
         "gemm_peak_gflops": peak,

@@ -4,8 +4,8 @@ Runs in a Python of its own that has torch and NumPy; nothing of ours is importe
 do from stdin (one line each) and answers each with a line of JSON: seconds, loss after the round.
 
 It is the fastest plain form we know: the products with the inputs are hoisted out of the loop over
-time, logits are computed at real targets only, the loss is the fused `cross_entropy`, all cores
-work inside an operation, and there are no copies between clients but those of the weights.
+time, logits are computed at real targets only, the loss is the fused `cross_entropy`, and there
+are no copies between clients but those of the weights.
 """
 
 import argparse
@@ -91,7 +91,10 @@ def mean_loss(weights, clients):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", help=".npz with weights and batches, from round.py")
+    parser.add_argument("--threads", type=int, help="of an operation; torch's choice if left out")
     flags = parser.parse_args()
+    if flags.threads:
+        torch.set_num_threads(flags.threads)
     weights, clients, learning_rate = load(flags.file)
     after = federated_round(weights, clients[:1], learning_rate)  # warm
     loss = None
