@@ -189,14 +189,20 @@ class Answering:
         self.last = {}
 
     def __call__(self):
-        start_cpu = process_tree.cpu_seconds(self._process.pid)
+        start_cpu = self._sum(process_tree.cpu_seconds)
         self._process.stdin.write("round\n")
         self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self._process.args} ended without an answer")
+        while not (line := self._process.stdout.readline()).startswith("{"):  # Flower is chatty
+            if not line:
+                raise SystemExit(f"{self._process.args} ended without an answer")
         self.last = json.loads(line)
-        return self.last["seconds"], process_tree.cpu_seconds(self._process.pid) - start_cpu
+        self.last["peak_megabytes"] = self._sum(process_tree.peak_megabytes)
+        return self.last["seconds"], self._sum(process_tree.cpu_seconds) - start_cpu
+
+    def _sum(self, measure):
+        """Of the process and those below it."""
+        pid = self._process.pid
+        return sum(measure(p) for p in [pid, *process_tree.descendants(pid)])
 
     def close(self):
         self._process.stdin.close()

@@ -10,7 +10,6 @@ are no copies between clients but those of the weights.
 
 import argparse
 import json
-import resource
 import sys
 import time
 
@@ -106,7 +105,6 @@ def main():
         answer = {
             "seconds": seconds,
             "loss": loss,
-            "peak_megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
             "threads": torch.get_num_threads(),
             "version": torch.__version__,
         }
