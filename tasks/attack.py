@@ -4,9 +4,11 @@ tff-keyboard attack --config=configs/aggregation/sms_fedatt.toml --workdir=runs/
 
 A seeded share of clients attacks: sends NaN, its delta a hundredfold or with the sign flipped,
 trains on shuffled labels, or drops out. Cohorts, data and seeds are those of the clean run. Give
---config several times to compare rules. Prints top-1 recall on validation and held-out people, and
-the paired difference to the clean run of the same rule; writes them to WORKDIR/attacks.json. Each
-training is a run directory that resumes: interrupted, run the same command again.
+--config several times to compare rules. Prints top-1 recall and perplexity on validation and
+held-out people, and the paired difference to the clean run of the same rule; writes them to
+WORKDIR/attacks.json. Each training is a run directory that resumes: interrupted, run the same
+command again. A model that has learnt nothing yet has nothing to lose: train for long enough, or
+start from a trained one with --set=model.initial_model=RUN.
 
 Trainings keep their last model and never end early: choosing the best one on validation would hide
 an attack that came later, and so would stopping at it.
@@ -32,6 +34,7 @@ CLEAN = "clean"
 UNPROTECTED = "_unprotected"  # ends the name of a variant
 TOLERANCE = 0.01  # of top-1 recall: one point
 METRIC = "recall_at_1_no_eos"
+SECOND_METRIC = "perplexity"
 POPULATIONS = ("validation", "held_out")
 
 FLAGS = flags.FlagValues()  # of this task alone
@@ -77,8 +80,9 @@ def run(
       unprotected: Whether each rule is also run without zeroing and clipping.
 
     Returns:
-      What attacks.json holds: a row for each rule and attack, with `recall` and, except for the
-      clean run, `difference` by population (value, low, high) and a `verdict`.
+      What attacks.json holds: a row for each rule and attack, with `recall`, `perplexity` and,
+      except for the clean run, `difference` of recall and `perplexity_factor`, by population
+      (value, low, high), and a `verdict` on the recall.
 
     Raises:
       UsageError: An attack or the share is not known; WORKDIR holds runs of another attack.
@@ -184,20 +188,28 @@ def _row(rule, attack, config, share, path, results, clean) -> dict[str, Any]:
         "clients_per_round": config.train.clients_per_round,
         "refused_updates": int(run_results.total(training, "refused_non_finite")),
         "rejected_rounds": int(run_results.total(training, "rejected")),
-        "recall": {
-            people: run_results.interval_values(run_results.metric_interval(result, METRIC))
-            for people, result in results.items()
-        },
+        "recall": _values(results, METRIC),
+        "perplexity": _values(results, SECOND_METRIC),
     }
     if attack != CLEAN:
-        row["difference"] = {
-            people: run_results.interval_values(
-                run_results.metric_difference([results[people]], [clean[people]], METRIC)
-            )
-            for people in results
-        }
+        row["difference"] = _values(results, METRIC, clean)
+        row["perplexity_factor"] = _values(results, SECOND_METRIC, clean)
         row["verdict"] = {people: verdict(value) for people, value in row["difference"].items()}
     return row
+
+
+def _values(
+    results: Mapping[str, Any], metric: str, clean: Mapping[str, Any] | None = None
+) -> dict[str, dict[str, float]]:
+    """Population -> the metric, or its paired difference to (a perplexity: ratio to) `clean`."""
+    return {
+        people: run_results.interval_values(
+            run_results.metric_interval(result, metric)
+            if clean is None
+            else run_results.metric_difference([result], [clean[people]], metric)
+        )
+        for people, result in results.items()
+    }
 
 
 def verdict(difference: Mapping[str, float], tolerance: float = TOLERANCE) -> str:
@@ -222,15 +234,19 @@ def verdict(difference: Mapping[str, float], tolerance: float = TOLERANCE) -> st
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as text, in percent and points."""
     width = max(len("rule"), *(len(row["rule"]) for row in rows))
-    head = f"{'rule':{width}}  {'attack':16}"
-    for people in POPULATIONS:
-        head += f"{people + ' top-1':>17}  {'to clean, points':^24}"
-    lines = [head]
+    lines = [
+        f"{'':{width}}  {'':15}"
+        + "".join(f"  {people + ' top-1':>16}  {'to clean, points':29}" for people in POPULATIONS)
+        + "  held-out perplexity, factor"
+    ]
     for row in rows:
-        line = f"{row['rule']:{width}}  {row['attack']:16}"
+        line = f"{row['rule']:{width}}  {row['attack']:15}"
         for people in POPULATIONS:
-            line += f"{100 * row['recall'][people]['value']:15.2f} %  {_points(row, people):24}"
-        lines.append(line.rstrip())
+            line += f"  {100 * row['recall'][people]['value']:14.2f} %  {_points(row, people):29}"
+        line += f"  {row['perplexity']['held_out']['value']:19.1f}"
+        if "perplexity_factor" in row:
+            line += f", {row['perplexity_factor']['held_out']['value']:.2f}"
+        lines.append(line)
     return "\n".join(
         [
             *lines,

@@ -1,6 +1,8 @@
 """Evaluations of finished runs, made once for each set of weights, and differences between them."""
 
+import contextlib
 import hashlib
+import io
 import json
 import math
 import pathlib
@@ -37,7 +39,8 @@ def evaluation(run_path: pathlib.Path, population: str) -> dict[str, Any]:
     if path.exists():
         return json.loads(path.read_text(encoding="utf-8"))
     overrides = ["evaluation.clients=0", "evaluation.max_examples=0"]
-    return evaluate.run(run_path, population, out=path, overrides=overrides)
+    with contextlib.redirect_stdout(io.StringIO()):  # its table: ours has one for all runs
+        return evaluate.run(run_path, population, out=path, overrides=overrides)
 
 
 def metric_interval(result: Mapping[str, Any], metric: str) -> "Interval":

@@ -71,6 +71,9 @@ def test_every_attack_trains_is_compared_and_written(store, tmp_path, capsys):
             difference = by_attack[name]["difference"][people]
             recalls = [row["recall"][people]["value"] for row in (by_attack[name], rows[0])]
             assert difference["value"] == pytest.approx(recalls[0] - recalls[1])
+            both = [row["perplexity"][people]["value"] for row in (by_attack[name], rows[0])]
+            factor = by_attack[name]["perplexity_factor"][people]["value"]
+            assert factor == pytest.approx(both[0] / both[1])
     assert "to clean" in capsys.readouterr().out
 
 
