@@ -1,6 +1,10 @@
 """Jensen-Shannon divergence between a layer's weights at the server and at a client.
 
     JS(p, q) = KL(p || m) / 2 + KL(q || m) / 2,   m = (p + q) / 2,   in [0, ln 2] nats
+             = sum_i m_i f(r_i) / 2,   r = (p - q) / (p + q),
+               f(r) = (1 + r) ln(1 + r) + (1 - r) ln(1 - r) = r^2 + r^4/6 + r^6/15 + r^8/28 + ...
+
+The second form has no terms that cancel, so float32 does, at less than half of the time.
 
 Weights have signs and do not sum to one; FedMed does not say how they become distributions. Two
 readings are offered:
@@ -26,7 +30,7 @@ NORMALISATIONS = ("absolute", "softmax")
 def js_divergences(
     server: Any, client: Any, layers: Sequence[Layer], normalisation: str = "absolute"
 ) -> tf.Tensor:
-    """JS of each layer in nats, float32 [layers]; computed in float64.
+    """JS of each layer in nats, float32 [layers].
 
     Two layers of zeros are equal (0). Weights that are not finite give something that is not
     finite: guard before.
@@ -43,22 +47,26 @@ def js_divergences(
     for layer in layers:
         p = _distribution([flat_server[i] for i in layer.positions], normalisation)
         q = _distribution([flat_client[i] for i in layer.positions], normalisation)
-        middle = 0.5 * (p + q)
-        js = 0.5 * (_kullback_leibler(p, middle) + _kullback_leibler(q, middle))
-        result.append(tf.maximum(js, 0.0))  # rounding may leave -1e-17
-    return tf.cast(tf.stack(result), tf.float32)
+        both = p + q
+        terms = both * _convex(tf.math.divide_no_nan(p - q, both))
+        result.append(0.25 * tf.reduce_sum(terms))  # both / 2 is m
+    return tf.stack(result)
 
 
 def _distribution(tensors: Sequence[tf.Tensor], normalisation: str) -> tf.Tensor:
-    weights = tf.concat([tf.reshape(tf.cast(x, tf.float64), [-1]) for x in tensors], 0)
+    weights = tf.concat([tf.reshape(x, [-1]) for x in tensors], 0)
     if normalisation == "softmax":
-        return tf.nn.softmax(weights)
+        # e^w magnifies the rounding of w by its size, which may be large.
+        return tf.cast(tf.nn.softmax(tf.cast(weights, tf.float64)), tf.float32)
     absolute = tf.abs(weights)
     total = tf.reduce_sum(absolute)
-    uniform = tf.ones_like(absolute) / tf.cast(tf.size(absolute), tf.float64)
+    uniform = 1.0 / tf.cast(tf.size(absolute), tf.float32)
     return tf.where(total > 0, absolute / tf.where(total > 0, total, 1.0), uniform)
 
 
-def _kullback_leibler(p: tf.Tensor, q: tf.Tensor) -> tf.Tensor:
-    ratio = tf.where(p > 0, p / tf.where(p > 0, q, tf.ones_like(q)), tf.ones_like(p))
-    return tf.reduce_sum(p * tf.math.log(ratio))
+def _convex(r: tf.Tensor) -> tf.Tensor:
+    """f(r) of the module docstring, to float32 precision, for r in [-1, 1]."""
+    square = r * r
+    series = square * (1.0 + square * (1.0 / 6.0 + square * (1.0 / 15.0 + square / 28.0)))
+    exact = tf.math.xlog1py(1.0 + r, r) + tf.math.xlog1py(1.0 - r, -r)  # 0 ln 0 is 0
+    return tf.where(square < 0.01, series, exact)
