@@ -2,7 +2,8 @@
 
 python -m benchmarks.scale --out=scale.json --plot=docs/performance_scale.png
 
-  cohort      seconds of a round and peak memory of the worker, 10 to 160 clients (full-size CIFG)
+  cohort      seconds of a round and peak memory of the worker, 10 to 160 clients (full-size CIFG),
+              in one piece and in sub-rounds of 10 clients
   population  seconds of a round of 10 clients, its input included, with 10^2 to 10^5 clients in
               the store; random words, 4 messages a client
   rules       FedAtt and FedMed over FedAvg at cohorts of 10 and 100, rounds interleaved
@@ -13,7 +14,9 @@ Every size gets a round that compiles and does not count, then `--repeats` round
 import argparse
 import datetime
 import gc
+import itertools
 import json
+import math
 import os
 import pathlib
 import platform
@@ -26,6 +29,7 @@ from benchmarks import process_tree
 from benchmarks.round import VOCABULARY, num_tokens, synthetic_clients
 from benchmarks.step import commit
 
+CLIENTS_OF_SUBROUND = 10
 RULES = ("mean", "fedatt", "fedmed")
 
 
@@ -77,15 +81,18 @@ def measure_cohorts(cohorts, messages, repeats, seed):
     from tff_keyboard.program import execution
 
     rows = []
-    for cohort in cohorts:
+    for cohort, clients_at_once in itertools.product(cohorts, (None, CLIENTS_OF_SUBROUND)):
         clients = synthetic_clients(cohort, messages, 16, 20, seed)
         datasets = [batches.batches_dataset(client) for client in clients]
-        with execution.install_context(1) as installed:
+        sub_rounds = math.ceil(cohort / clients_at_once) if clients_at_once else 1
+        with execution.install_context(1, num_subrounds=sub_rounds) as installed:
             process = build(config_for(cohort), words(VOCABULARY))
             seconds, cpu, peak = timed_rounds(process, datasets, repeats, installed.pool.members[0])
         rows.append(
             {
                 "clients": cohort,
+                "sub_rounds": sub_rounds,
+                "in_sub_rounds": clients_at_once is not None,
                 "tokens": num_tokens(clients),
                 "seconds": float(np.median(seconds)),
                 "cpu_seconds": float(np.median(cpu)),
@@ -215,7 +222,9 @@ def plot(result, path):
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6), constrained_layout=True)
-    cohorts, populations = result["cohorts"], result["populations"]
+    cohorts = [row for row in result["cohorts"] if not row["in_sub_rounds"]]
+    in_parts = [row for row in result["cohorts"] if row["in_sub_rounds"]]
+    populations = result["populations"]
     clients = np.array([row["clients"] for row in cohorts])
     seconds = np.array([row["seconds"] for row in cohorts])
     cpu = np.array([row["cpu_seconds"] for row in cohorts])
@@ -226,7 +235,14 @@ def plot(result, path):
     axes[0].set(xlabel="clients in a round", ylabel="seconds a round", ylim=(0, None))
     axes[0].set_title("Time grows with the cohort")
     axes[0].legend(frameon=False)
-    axes[1].plot(clients, [row["worker_megabytes"] for row in cohorts], "o-")
+    axes[1].plot(clients, [row["worker_megabytes"] for row in cohorts], "o-", label="in one piece")
+    axes[1].plot(
+        [row["clients"] for row in in_parts],
+        [row["worker_megabytes"] for row in in_parts],
+        "s-",
+        label=f"sub-rounds of {CLIENTS_OF_SUBROUND}",
+    )
+    axes[1].legend(frameon=False)
     axes[1].set(xlabel="clients in a round", ylabel="peak memory of the worker, MB", ylim=(0, None))
     axes[1].set_title("Memory of a worker")
     sizes = [row["clients"] for row in populations]
@@ -253,11 +269,20 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=["cohorts", "populations", "rules"], help="one part")
+    parser.add_argument("--parts", type=pathlib.Path, nargs="+", help="plot these earlier --out")
     parser.add_argument("--plot", type=pathlib.Path, help="picture, of cohorts and populations")
     parser.add_argument("--out", type=pathlib.Path, help="JSON file; printed in any case")
     flags = parser.parse_args()
     if flags.plot and flags.only:
-        parser.error("--plot needs all parts: leave --only out")
+        parser.error("--plot needs all parts: leave --only out, or give --parts")
+    if flags.parts:
+        merged: dict = {}
+        for part in flags.parts:
+            merged |= json.loads(part.read_text())
+        plot(merged, flags.plot)
+        if flags.out:
+            flags.out.write_text(json.dumps(merged, indent=2) + "\n")
+        return
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from tff_keyboard import quiet
