@@ -5,6 +5,11 @@ import pathlib
 import signal
 
 
+# A shell that runs a job in the background has it ignore SIGINT, and a worker would inherit that.
+# TFF's own contexts end their worker by SIGINT and wait for it: for ever, then.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def _own_workers():
     """Process ids of TFF's workers that this process started."""
     for status in pathlib.Path("/proc").glob("[0-9]*/stat"):
