@@ -4,7 +4,6 @@ import os
 import pathlib
 import signal
 
-
 # A shell that runs a job in the background has it ignore SIGINT, and a worker would inherit that.
 # TFF's own contexts end their worker by SIGINT and wait for it: for ever, then.
 signal.signal(signal.SIGINT, signal.default_int_handler)
