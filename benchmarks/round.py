@@ -32,8 +32,10 @@ import json
 import os
 import pathlib
 import platform
+import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 import numpy as np
@@ -297,7 +299,10 @@ def run(
             process = build_process.build_process(config, model)
             return TffRound(process, clients, own.context, own_pids)
 
-        # TFF starts its worker at the first call, below this process, as ours were.
+        # TFF starts its worker at the first call, below this process, and stops it with SIGINT. It
+        # would inherit that as ignored from a background job of a shell: a wait for ever.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         local = tff.backends.native.create_sync_local_cpp_execution_context()
         stock_process = stock_tff.build_process(VOCABULARY, UNITS, DIM, LEARNING_RATE)
         rounds["stock"] = TffRound(stock_process, clients, local, [], initial)
