@@ -479,7 +479,11 @@ def main():
         "tensorflow": tf.__version__,
         "tensorflow_federated": tff.__version__,
         "text": text,
-        "arguments": {k: str(v) for k, v in vars(flags).items() if v is not None},
+        "arguments": {
+            k: str(v)
+            for k, v in vars(flags).items()
+            if v is not None and not k.endswith(("python", "out"))
+        },
         **run(
             make_clients,
             repeats=flags.repeats,

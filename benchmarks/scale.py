@@ -293,7 +293,7 @@ def main():
         "commit": commit(),
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
         "load_before": os.getloadavg()[0],
-        "arguments": {k: str(v) for k, v in vars(flags).items() if v is not None},
+        "arguments": {k: str(v) for k, v in vars(flags).items() if v is not None and k != "out"},
     }
     parts = {
         "rules": lambda: measure_rules(
