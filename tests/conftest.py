@@ -3,10 +3,22 @@
 import os
 import pathlib
 import signal
+import sys
+
+import pytest
 
 # A shell that runs a job in the background has it ignore SIGINT, and a worker would inherit that.
 # TFF's own contexts end their worker by SIGINT and wait for it: for ever, then.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _default_context_after_each_file():
+    """A task leaves TFF's context on workers that are gone; the next file starts afresh."""
+    yield
+    tff = sys.modules.get("tensorflow_federated")
+    if tff is not None:
+        tff.backends.native.set_sync_local_cpp_execution_context()
 
 
 def _own_workers():
