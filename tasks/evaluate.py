@@ -76,7 +76,11 @@ def run(
     from tff_keyboard.program.run_directory import RunDirectory
 
     run_directory = RunDirectory.open(run_path)
-    config = config_lib.loads(run_directory.config_text(), overrides, origin=str(run_path))
+    # The run's limits are for quick validation between rounds; here everyone counts.
+    everyone = ["evaluation.clients=0", "evaluation.max_examples=0"]
+    config = config_lib.loads(
+        run_directory.config_text(), [*everyone, *overrides], origin=str(run_path)
+    )
     tff = quiet.import_tensorflow_federated()
     from tff_keyboard.data.client_store import ClientStore
     from tff_keyboard.data.errors import DataError
