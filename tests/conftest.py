@@ -5,7 +5,14 @@ import pathlib
 import signal
 import sys
 
+import hypothesis
 import pytest
+
+# A push is judged by its change, not by the day's luck: in CI the examples are fixed. At home they
+# are drawn anew, and what they find becomes an `@example`.
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("ci")
 
 # A shell that runs a job in the background has it ignore SIGINT, and a worker would inherit that.
 # TFF's own contexts end their worker by SIGINT and wait for it: for ever, then.

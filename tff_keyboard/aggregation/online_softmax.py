@@ -22,7 +22,8 @@ import tensorflow as tf
 
 from tff_keyboard.aggregation.layers import Layer, scale_layers
 
-_LOWEST = np.finfo(np.float64).min  # a maximum over no clients; finite, so differences are defined
+# A maximum over no clients: finite, and far enough from the end that a difference is finite too.
+_LOWEST = np.finfo(np.float64).min / 4
 
 Accumulator = collections.OrderedDict
 
@@ -73,9 +74,9 @@ def merge(a: Accumulator, b: Accumulator, layers: Sequence[Layer]) -> Accumulato
 
 
 def _rescaled(side: Accumulator, maximum: tf.Tensor, layers: Sequence[Layer]):
-    down = side["maximum"] - maximum  # <= 0; about -1.8e308 for a side without clients
+    down = side["maximum"] - maximum  # <= 0; about -4.5e307 for a side without clients
     factor = tf.exp(down)
-    # 0 * -1.8e308 is 0, as it must be: factor is 0 there, and so are total and score_total.
+    # 0 * -4.5e307 is 0, as it must be: factor is 0 there, and so are total and score_total.
     score_total = factor * (side["score_total"] + side["total"] * down)
     return factor * side["total"], score_total, scale_layers(side["value"], layers, factor)
 
