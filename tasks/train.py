@@ -70,6 +70,7 @@ def run(
     from tff_keyboard.data.store_card import VOCABULARY_FILE
     from tff_keyboard.learning import build_process, client_inputs, federated_evaluation
     from tff_keyboard.metrics import evaluation_sums
+    from tff_keyboard.models.saved_model import save_model
     from tff_keyboard.privacy import ledger_hook
     from tff_keyboard.program import best_round, checkpoints, execution, release, training_loop
     from tff_keyboard.program.read_ahead import RoundInput
@@ -156,7 +157,8 @@ def run(
         )
         is_best = config.train.final_model == "best"
         weights = result.best_model_weights if is_best else result.model_weights
-        save_final_model(config, weights, store.vocabulary, run_directory.model)
+        weights.assign_weights_to(model)
+        save_model(run_directory.model, model, store.vocabulary)
         report(result, config, run_directory.path)
         return metrics.rows()[-1]
 
@@ -200,23 +202,6 @@ def report(result: "training_loop.TrainingResult", config, path: pathlib.Path) -
         print(f"{loop.rejected_rounds} rounds had no usable update and changed nothing.")
     kept = f"best, round {loop.best_round}" if config.train.final_model == "best" else "last"
     print(f"Model ({kept}): {path / 'model'}\nNext: tff-keyboard evaluate {path}")
-
-
-def save_final_model(
-    config: config_lib.RunConfig, weights: Any, vocabulary: Any, directory: pathlib.Path
-) -> None:
-    """Writes Keras weights, model description and vocabulary: what every other task takes."""
-    from tff_keyboard.models import build_model
-    from tff_keyboard.models.saved_model import save_model
-
-    model = build_model(
-        config.model.name,
-        vocabulary_size=len(vocabulary),
-        seed=config.train.seed,
-        **config.model.options(),
-    )
-    weights.assign_weights_to(model)
-    save_model(directory, model, vocabulary)
 
 
 def main(argv: Sequence[str]) -> None:
