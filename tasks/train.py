@@ -8,6 +8,7 @@ and ends with the same weights and metrics, to the bit.
 
 import dataclasses
 import json
+import math
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -36,6 +37,8 @@ _STORE = flags.DEFINE_string(
 _SET = flags.DEFINE_multi_string(
     "set", [], "Override `section.key=value`; may be repeated.", flag_values=FLAGS
 )
+
+CLIENTS_PER_SUB_ROUND = 10  # more take more memory and no less time
 
 # Keys that do not change what a round computes, so a run may be resumed with other values.
 MAY_CHANGE = (
@@ -83,8 +86,9 @@ def run(
             f"got {config.train.best_metric!r}."
         )
     if not config.execution.sub_rounds:
+        parts = math.ceil(config.train.clients_per_round / CLIENTS_PER_SUB_ROUND)
         execution_config = dataclasses.replace(
-            config.execution, sub_rounds=config.execution.workers
+            config.execution, sub_rounds=max(parts, config.execution.workers)
         )
         config = dataclasses.replace(config, execution=execution_config)
     store = ClientStore(config.data.store)

@@ -21,6 +21,7 @@ import tomli_w
 
 from tff_keyboard.config.aggregation_config import AggregationConfig
 from tff_keyboard.config.data_config import DataConfig
+from tff_keyboard.config.fine_tuning_config import FineTuningConfig
 from tff_keyboard.config.learning_config import ClientConfig, ServerConfig
 from tff_keyboard.config.model_config import ModelConfig
 from tff_keyboard.config.train_config import EvaluationConfig, ExecutionConfig, TrainConfig
@@ -40,6 +41,7 @@ class RunConfig:
       client: What one client does in a round.
       server: What the server does with the aggregated delta.
       aggregation: How client deltas become one server delta.
+      fine_tuning: How a general model is kept from being forgotten; by default, not at all.
       train: Rounds, cohorts, checkpoints, stopping.
       evaluation: Federated evaluation during and after training.
       execution: Workers and threads; never changes results.
@@ -50,6 +52,7 @@ class RunConfig:
     client: ClientConfig = dataclasses.field(default_factory=ClientConfig)
     server: ServerConfig = dataclasses.field(default_factory=ServerConfig)
     aggregation: AggregationConfig = dataclasses.field(default_factory=AggregationConfig)
+    fine_tuning: FineTuningConfig = dataclasses.field(default_factory=FineTuningConfig)
     train: TrainConfig = dataclasses.field(default_factory=TrainConfig)
     evaluation: EvaluationConfig = dataclasses.field(default_factory=EvaluationConfig)
     execution: ExecutionConfig = dataclasses.field(default_factory=ExecutionConfig)
@@ -73,6 +76,26 @@ class RunConfig:
                 "`aggregation.name` = 'fedmed' needs local training losses, which "
                 "`train.algorithm` = 'fedsgd' does not have. Use 'fedavg'."
             )
+        if self.train.algorithm == "fedsgd" and self.fine_tuning.method == "lwf":
+            raise ValueError(
+                "`fine_tuning.method` = 'lwf' changes local training, which `train.algorithm` = "
+                "'fedsgd' does not have. Use 'fedavg'."
+            )
+        if self.fine_tuning.server == "transfer":
+            self._check_transfer()
+
+    def _check_transfer(self) -> None:
+        rules = {
+            "train.algorithm": (self.train.algorithm, "fedavg"),
+            "aggregation.name": (self.aggregation.name, "mean"),
+            "aggregation.dp": (self.aggregation.dp, "none"),
+        }
+        for name, (value, needed) in rules.items():
+            if value != needed:
+                raise ValueError(
+                    f"`{name}` = {value!r} with `fine_tuning.server` = 'transfer': the server "
+                    f"learns from individual models instead of aggregating. Set it to {needed!r}."
+                )
 
 
 def load(path: str | pathlib.Path | None, overrides: Sequence[str] = ()) -> RunConfig:

@@ -72,28 +72,30 @@ class CohortInputs:
         config = self._config
         cohort = self._sampler.cohort(round_num)
         datasets, examples, tokens = [], 0, 0
-        for index in cohort.reporting:
+        left_out = config.train.left_out_client
+        reporting = [int(index) for index in cohort.reporting if index != left_out]
+        for index in reporting:
             client = batches.client_batches(
                 self._store.examples("train", self._client_ids[index]),
                 batch_size=config.client.batch_size,
                 max_length=config.data.max_length,
                 max_examples=config.client.max_examples,
                 epochs=config.client.epochs,
-                seed=(config.train.seed, round_num, int(index)),
+                seed=(config.train.seed, round_num, index),
                 bucket_by_length=config.client.bucket_by_length,
             )
             examples += sum(len(batch) for batch in client)
             tokens += sum(int(np.count_nonzero(batch[:, 1:] != PAD)) for batch in client)
             datasets.append(batches.batches_dataset(client))
-        names = "\n".join(self._client_ids[index] for index in cohort.reporting)
+        names = "\n".join(self._client_ids[index] for index in reporting)
         facts = {
             "clients_selected": len(cohort.selected),
             "clients_dropped": len(cohort.dropped),
-            "clients": len(cohort.reporting),
+            "clients": len(reporting),
             "examples": examples,
             "tokens": tokens,
             "bytes_down": len(cohort.selected) * self._model_bytes,
-            "bytes_up": len(cohort.reporting) * self._model_bytes,
+            "bytes_up": len(reporting) * self._model_bytes,
             "cohort": hashlib.sha256(names.encode()).hexdigest()[:16],
         }
         return datasets, facts
