@@ -7,8 +7,15 @@ import tensorflow_federated as tff
 
 from tff_keyboard.aggregation.registry import build_aggregator
 from tff_keyboard.config import RunConfig
+from tff_keyboard.data.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
-from tff_keyboard.learning import algorithms, fedmed_process, optimizers, variable_model
+from tff_keyboard.learning import (
+    algorithms,
+    fedmed_process,
+    optimizers,
+    server_transfer,
+    variable_model,
+)
 from tff_keyboard.learning.composition import ClientWork, ModelFn
 from tff_keyboard.learning.initial_state import with_initial_weights
 from tff_keyboard.models import NextWordModel, build_model
@@ -16,7 +23,7 @@ from tff_keyboard.models.initial_weights import assign_initial_weights
 from tff_keyboard.models.saved_model import weights_by_name
 
 WrapClientWork: TypeAlias = Callable[[ClientWork], ClientWork]
-Process: TypeAlias = tff.learning.templates.LearningProcess
+Process: TypeAlias = tff.learning.templates.LearningProcess  # or what looks like one to the loop
 Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
 
 
@@ -110,17 +117,24 @@ def build_process(
     initial_model: NextWordModel,
     *,
     wrap_client_work: WrapClientWork | None = None,
+    general_store: ClientStore | None = None,
 ) -> Process:
     """The learning process of `train.algorithm` with the aggregator of `aggregation.name`.
+
+    With `fine_tuning.server` = "transfer" it is a `server_transfer.ServerTransferProcess`.
 
     Args:
       config: Of the run.
       initial_model: Whose weights training starts from.
       wrap_client_work: Changes what clients do; the attack harness does.
+      general_store: Of `fine_tuning.general_store`; the server's transfer learning on general text
+        needs it.
 
     Raises:
       ValueError: Options that do not go together.
     """
+    if config.fine_tuning.server == "transfer":
+        return _server_transfer(config, initial_model, wrap_client_work, general_store)
     weights = weights_by_name(initial_model)
     aggregator = build_aggregator(
         config.aggregation,
@@ -133,3 +147,20 @@ def build_process(
         config, model_fn, aggregator, list(weights), wrap_client_work
     )
     return with_initial_weights(process, list(weights.values()))
+
+
+def _server_transfer(
+    config: RunConfig,
+    initial_model: NextWordModel,
+    wrap: WrapClientWork | None,
+    general_store: ClientStore | None,
+) -> Process:
+    weights = weights_by_name(initial_model)
+    one_client = server_transfer.one_client_config(config)
+    model_fn = build_model_fn(one_client, initial_model.vocabulary_size, evaluation=False)
+    # Of one client, NaN where its weight is 0: so a useless model is told from a useful one.
+    mean = tff.aggregators.MeanFactory()
+    process = _fedavg(one_client, model_fn, mean, list(weights), wrap)
+    return server_transfer.build_server_transfer(
+        with_initial_weights(process, list(weights.values())), config, initial_model, general_store
+    )
