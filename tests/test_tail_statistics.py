@@ -1,0 +1,355 @@
+"""Tail statistics on samples whose law is known, and the formulas against numeric integration."""
+
+import dataclasses
+import math
+import statistics
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from tff_keyboard.privacy import tail_statistics
+from tff_keyboard.privacy.tail_statistics import (
+    MIN_TAIL,
+    TAIL_FRACTIONS,
+    TailFit,
+    estimated_delta,
+    estimated_epsilon,
+    fit_tail,
+    hill_estimate,
+    lilliefors_exponential,
+    pareto_log_scale,
+    tail_delta,
+    tail_epsilon,
+)
+
+TRIALS = 400  # of simulated p-values: coarser than the default, and fast
+
+
+def pareto_logs(rng, alpha, size, log_minimum=0.0):
+    """ln c of P(c > x) = (x / x_min)^-alpha."""
+    return log_minimum + rng.exponential(1 / alpha, size)
+
+
+def reweighted_logs(rng, size, spread):
+    """ln c of two Gaussians whose means differ: E[c] = 1, and log c is Gaussian."""
+    return rng.normal(-(spread**2) / 2, spread, size)
+
+
+# Hill's estimate
+
+
+def test_hill_matches_its_formula():
+    logs = np.random.default_rng(0).normal(size=50)
+    ordered = sorted(logs, reverse=True)
+    expected = 1 / statistics.fmean(value - ordered[12] for value in ordered[:12])
+    hill = hill_estimate(logs, 12)
+    assert hill.alpha == pytest.approx(expected, rel=1e-12)
+    assert hill.log_threshold == ordered[12]
+
+
+def test_hill_does_not_care_for_scale_or_order():
+    logs = pareto_logs(np.random.default_rng(1), 3.0, 400)
+    plain, moved = hill_estimate(logs, 80), hill_estimate(logs[::-1] + 2.5, 80)
+    assert moved.alpha == pytest.approx(plain.alpha, rel=1e-9)
+    assert moved.log_threshold == pytest.approx(plain.log_threshold + 2.5)
+
+
+@pytest.mark.parametrize("alpha", [1.3, 4.0, 15.8, 900.0])
+@pytest.mark.parametrize("num_tail", [20, 300])
+def test_intervals_cover_the_true_exponent_95_times_in_100(alpha, num_tail):
+    rng = np.random.default_rng(7)
+    covered = above = 0
+    for _ in range(500):
+        hill = hill_estimate(pareto_logs(rng, alpha, 1500, log_minimum=-0.5), num_tail)
+        assert hill.low < hill.alpha < hill.high
+        covered += hill.low <= alpha <= hill.high
+        above += alpha > hill.high
+    # Binomial(500, 0.95): mean 475, standard deviation 4.9. Half of the misses lie on each side.
+    assert abs(covered - 475) < 4 * 4.9
+    assert 1 <= above <= 30
+
+
+def test_intervals_match_exact_gamma_quantiles():
+    logs = pareto_logs(np.random.default_rng(2), 5.0, 4000)
+    for num_tail in (20, 50, 700):
+        hill = hill_estimate(logs, num_tail)
+        low, high = hill.alpha * stats.gamma.ppf([0.025, 0.975], num_tail) / num_tail
+        np.testing.assert_allclose([hill.low, hill.high], [low, high], rtol=1e-3)
+
+
+def test_ties_have_no_finite_exponent():
+    assert math.isinf(hill_estimate(np.zeros(30), 20).alpha)
+
+
+# Lilliefors' test
+
+
+def test_statistic_matches_scipy_with_the_mean_given():
+    values = np.random.default_rng(3).gamma(0.7, size=60)
+    statistic, _ = lilliefors_exponential(values, seed=0, trials=10)
+    expected = stats.kstest(values, "expon", args=(0, values.mean())).statistic
+    assert statistic == pytest.approx(expected, rel=1e-12)
+
+
+def test_critical_value_of_lilliefors_table():
+    """Lilliefors 1969: with the mean estimated, 5 % of samples of 20 lie above 0.234."""
+    rng = np.random.default_rng(4)
+    distances = tail_statistics._exponential_distance(rng.standard_exponential([40_000, 20]))
+    assert np.quantile(distances, 0.95) == pytest.approx(0.234, abs=0.004)
+
+
+def test_p_values_are_uniform_on_exponential_samples_of_any_mean():
+    rng = np.random.default_rng(5)
+    p_values = [
+        lilliefors_exponential(rng.exponential(10 ** rng.uniform(-6, 6), 40), seed=i, trials=99)[1]
+        for i in range(400)
+    ]
+    # Kolmogorov's distance of 400 uniform values is below 0.1 but once in a thousand times.
+    assert stats.kstest(p_values, "uniform").statistic < 0.1
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        lambda rng: rng.uniform(size=200),
+        lambda rng: rng.gamma(4.0, size=200),
+        lambda rng: rng.lognormal(0.0, 2.0, size=200),
+        lambda rng: np.full(200, 1.7),
+    ],
+    ids=["uniform", "gamma", "log-normal", "constant"],
+)
+def test_other_laws_are_rejected(sample):
+    statistic, p_value = lilliefors_exponential(
+        sample(np.random.default_rng(6)), seed=0, trials=TRIALS
+    )
+    assert 0 < statistic <= 1
+    assert p_value < 0.01
+
+
+def test_p_value_is_a_function_of_the_seed():
+    values = np.random.default_rng(8).exponential(size=30)
+    first = lilliefors_exponential(values, seed=1, trials=TRIALS)
+    assert first == lilliefors_exponential(values, seed=1, trials=TRIALS)
+    assert first[1] != lilliefors_exponential(values, seed=2, trials=TRIALS)[1]
+    assert lilliefors_exponential(np.zeros(5), seed=1) == (1.0, 0.0)
+
+
+def test_simulating_in_chunks_changes_nothing(monkeypatch):
+    values = np.random.default_rng(8).exponential(size=30)
+    whole = lilliefors_exponential(values, seed=1, trials=TRIALS)
+    monkeypatch.setattr(tail_statistics, "_CHUNK", 7 * 30)
+    assert lilliefors_exponential(values, seed=1, trials=TRIALS) == whole
+
+
+# The formula
+
+
+def test_figures_of_the_paper():
+    """Popov et al. 2018: alpha = 15.8 and C = 3.25 give (0.67, 1e-5)."""
+    epsilon = tail_epsilon(1e-5, alpha=15.8, log_scale=math.log(3.25))
+    assert epsilon == pytest.approx(0.67, abs=0.01)  # alpha and C are printed to three figures
+    assert tail_delta(0.67, alpha=15.8, log_scale=math.log(3.25)) == pytest.approx(1e-5, rel=0.1)
+
+
+@pytest.mark.parametrize("alpha", [1.5, 3.0, 15.8])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0])
+def test_delta_is_the_expected_excess(alpha, epsilon):
+    """E[(c - e^eps)_+] under the Pareto density, integrated numerically over ln c."""
+    log_scale = math.log(0.4)
+
+    def integrand(log_c):
+        density = 0.4 * alpha * math.exp(-alpha * log_c)  # of ln c
+        return (math.exp(log_c) - math.exp(epsilon)) * density
+
+    expected, _ = integrate.quad(integrand, epsilon, epsilon + 60, epsrel=1e-10, limit=200)
+    assert tail_delta(epsilon, alpha=alpha, log_scale=log_scale) == pytest.approx(expected, 1e-7)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.floats(1.01, 5000),
+    st.floats(-8, 40),
+    st.floats(1e-12, 0.5),
+)
+def test_epsilon_and_delta_are_inverse(alpha, log_scale, delta):
+    epsilon = tail_epsilon(delta, alpha=alpha, log_scale=log_scale)
+    there = tail_delta(epsilon, alpha=alpha, log_scale=log_scale)
+    if epsilon > 0:
+        assert there == pytest.approx(delta, rel=1e-6)
+    else:
+        assert there <= delta * (1 + 1e-9)
+
+
+def test_a_tail_without_a_mean_has_infinite_delta():
+    assert math.isinf(tail_delta(3.0, alpha=1.0, log_scale=0.0))
+    assert math.isinf(tail_epsilon(1e-5, alpha=0.8, log_scale=0.0))
+    assert math.isinf(tail_delta(0.0, alpha=900.0, log_scale=900.0))  # no OverflowError
+    assert tail_delta(1.0, alpha=math.inf, log_scale=0.0) == 0.0
+
+
+def test_scale_gives_the_share_of_the_tail_at_its_threshold():
+    log_scale = pareto_log_scale(6.0, num_tail=50, num_samples=1000, log_threshold=0.3)
+    assert math.exp(log_scale - 6.0 * 0.3) == pytest.approx(0.05)  # P(c > u)
+
+
+# A whole sample
+
+
+@pytest.mark.parametrize("alpha", [2.5, 15.8, 400.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_fit_of_a_pareto_sample_gives_its_exponent_and_delta(alpha, seed):
+    """A sample Pareto from x_min = (alpha - 1) / alpha, where E[c] = 1, as for ratios."""
+    log_minimum = math.log((alpha - 1) / alpha)
+    logs = pareto_logs(np.random.default_rng([seed, int(alpha)]), alpha, 20_000, log_minimum)
+    fit = fit_tail(logs, seed=seed, trials=TRIALS).fit
+    assert fit.num_tail == 4000  # the whole of it is Pareto, so the largest tail is taken
+    assert fit.alpha_low < alpha < fit.alpha_high
+    true_log_scale = alpha * log_minimum
+    epsilon = tail_epsilon(1e-5, alpha=alpha, log_scale=true_log_scale)
+    estimate = estimated_epsilon(logs, fit, 1e-5)
+    careful = estimated_epsilon(logs, fit.conservative(), 1e-5)
+    assert estimate == pytest.approx(epsilon, rel=0.08)
+    assert careful > estimate
+    assert careful > epsilon
+
+
+def test_the_largest_tail_that_passes_is_taken():
+    """The top 2 % are Pareto, what lies below is uniform: 20, 10 and 5 % must be rejected."""
+    rng = np.random.default_rng(9)
+    logs = np.concatenate([rng.uniform(-1, 0.2, 19_600), 0.2 + rng.exponential(1 / 8, 400)])
+    search = fit_tail(logs, seed=0, trials=TRIALS)
+    assert [tail.num_tail for tail in search.tried] == [4000, 2000, 1000, 400]
+    assert [tail.p_value < 0.05 for tail in search.tried] == [True, True, True, False]
+    assert search.fit == search.tried[-1]
+    assert search.fit.alpha_low < 8 < search.fit.alpha_high
+    assert search.fit.log_threshold == pytest.approx(0.2, abs=0.001)
+
+
+def test_a_bounded_tail_is_rejected_at_every_size():
+    logs = np.random.default_rng(10).beta(2.0, 0.3, 20_000)  # piles up at its end
+    search = fit_tail(logs, seed=0, trials=TRIALS)
+    assert search.fit is None
+    assert not search.no_difference
+    assert len(search.tried) == len(TAIL_FRACTIONS)
+
+
+def test_identical_models_have_no_tail():
+    search = fit_tail(np.zeros(1000), seed=0)
+    assert search.no_difference
+    assert search.fit is None
+    assert search.tried == ()
+
+
+def test_ties_in_the_tail_are_no_estimate():
+    logs = np.concatenate([np.zeros(900), np.full(100, 0.5)])
+    search = fit_tail(logs, seed=0, trials=TRIALS)
+    assert search.fit is None
+    assert not search.no_difference
+
+
+def test_delta_is_right_below_the_threshold_too():
+    """Log-normal ratios have a known delta(eps), the Gaussian mechanism's; Pareto only helps
+    beyond the threshold."""
+    spread = 0.5
+    logs = reweighted_logs(np.random.default_rng(11), 200_000, spread)
+    fit = fit_tail(logs, seed=0, fractions=(0.0005,), trials=TRIALS).fit
+    assert fit is not None
+    normal = statistics.NormalDist()
+    for epsilon in (0.0, 0.2, 0.5):
+        assert epsilon < fit.log_threshold
+        expected = normal.cdf(spread / 2 - epsilon / spread) - math.exp(epsilon) * normal.cdf(
+            -spread / 2 - epsilon / spread
+        )
+        assert estimated_delta(logs, fit, epsilon) == pytest.approx(expected, rel=0.03)
+    # A log-normal tail is lighter than the Pareto tail fitted to its start: too careful, not less.
+    far = 2.2
+    expected = normal.cdf(spread / 2 - far / spread) - math.exp(far) * normal.cdf(
+        -spread / 2 - far / spread
+    )
+    assert estimated_delta(logs, fit, far) > expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 1000), st.floats(1.5, 2000), st.floats(1e-9, 0.4))
+def test_epsilon_is_the_smallest_that_reaches_delta(seed, alpha, delta):
+    logs = pareto_logs(np.random.default_rng(seed), alpha, 400, math.log((alpha - 1) / alpha))
+    hill = hill_estimate(logs, 40)
+    fit = TailFit(
+        num_samples=400,
+        num_tail=40,
+        log_threshold=hill.log_threshold,
+        alpha=max(hill.alpha, 1.1),
+        alpha_low=1.05,
+        alpha_high=hill.high,
+        log_scale=pareto_log_scale(
+            max(hill.alpha, 1.1), num_tail=40, num_samples=400, log_threshold=hill.log_threshold
+        ),
+        statistic=0.1,
+        p_value=0.5,
+    )
+    epsilon = estimated_epsilon(logs, fit, delta)
+    assert estimated_delta(logs, fit, epsilon) <= delta * (1 + 1e-6)
+    if epsilon > 0:
+        assert estimated_delta(logs, fit, epsilon * (1 - 1e-3)) > delta
+    assert estimated_epsilon(logs, fit.conservative(), delta) >= epsilon
+
+
+def test_conservative_keeps_the_share_of_the_tail():
+    logs = pareto_logs(np.random.default_rng(12), 5.0, 2000)
+    fit = fit_tail(logs, seed=0, trials=TRIALS).fit
+    careful = fit.conservative()
+    assert careful.alpha == fit.alpha_low
+    shares = [math.exp(f.log_scale - f.alpha * f.log_threshold) for f in (fit, careful)]
+    assert shares == pytest.approx([fit.num_tail / 2000] * 2)
+    assert dataclasses.replace(careful, alpha=fit.alpha, log_scale=fit.log_scale) == fit
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: hill_estimate(np.zeros(10), 10), "`num_tail` .* got 10"),
+        (lambda: hill_estimate(np.zeros(10), 0), "`num_tail` .* got 0"),
+        (lambda: hill_estimate(np.array([0.0, np.inf]), 1), "finite"),
+        (lambda: lilliefors_exponential(np.array([]), seed=0), "at least one"),
+        (lambda: lilliefors_exponential(np.array([-1.0]), seed=0), ">= 0"),
+        (lambda: lilliefors_exponential(np.ones(3), seed=0, trials=0), "`trials` .* got 0"),
+        (lambda: tail_epsilon(0.0, alpha=2, log_scale=0), "`delta` .* got 0.0"),
+        (lambda: tail_epsilon(1.0, alpha=2, log_scale=0), "`delta` .* got 1.0"),
+        (lambda: fit_tail(np.arange(90.0), seed=0), "at least 100 texts"),
+        (lambda: fit_tail(np.full(500, np.nan), seed=0), "finite"),
+        (lambda: fit_tail(np.ones(500), seed=0, fractions=(0.1, 0.2)), "must fall"),
+        (lambda: fit_tail(np.ones(500), seed=0, fractions=(1.2,)), r"\(0, 1\)"),
+        (lambda: fit_tail(np.ones(500), seed=0, significance=1.0), "`significance`"),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_epsilon_below_zero_is_refused():
+    logs = pareto_logs(np.random.default_rng(13), 5.0, 1000)
+    fit = fit_tail(logs, seed=0, trials=TRIALS).fit
+    with pytest.raises(ValueError, match="`epsilon` must be >= 0"):
+        estimated_delta(logs, fit, -0.1)
+
+
+def test_a_hundred_texts_are_enough_to_try():
+    logs = pareto_logs(np.random.default_rng(14), 5.0, 100)
+    assert fit_tail(logs, seed=0, trials=TRIALS).tried[0].num_tail == MIN_TAIL
+
+
+def test_imports_no_tensorflow():
+    code = "import sys, tff_keyboard.privacy.tail_statistics; print('tensorflow' in sys.modules)"
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert output.stdout.strip() == "False"
