@@ -57,12 +57,7 @@ def client_batches(
       ValueError: An argument is out of range.
     """
     _check_sizes(batch_size=batch_size, max_length=max_length, epochs=epochs)
-    if max_examples < 0:
-        raise ValueError(f"`max_examples` must be >= 0, got {max_examples}.")
-    chosen = np.arange(len(examples))
-    if 0 < max_examples < len(examples):
-        rng = np.random.default_rng([*seed, _CHOOSE])
-        chosen = np.sort(rng.choice(chosen, size=max_examples, replace=False))
+    chosen = choose_examples(len(examples), max_examples, seed)
     sequences = [_sequence(examples[index], max_length) for index in chosen]
     lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
     batches: list[np.ndarray] = []
@@ -77,6 +72,26 @@ def client_batches(
             rows = [rows[index] for index in shuffled]
         batches.extend(_pad([sequences[index] for index in batch]) for batch in rows)
     return batches
+
+
+def choose_examples(num_examples: int, max_examples: int, seed: Sequence[int]) -> np.ndarray:
+    """Positions of the messages a client uses, increasing: all, or `max_examples` drawn by seed.
+
+    Args:
+      num_examples: Messages it has.
+      max_examples: Messages used, at most; 0 means all.
+      seed: Numbers >= 0 that name this client and round.
+
+    Raises:
+      ValueError: `max_examples` is negative.
+    """
+    if max_examples < 0:
+        raise ValueError(f"`max_examples` must be >= 0, got {max_examples}.")
+    chosen = np.arange(num_examples)
+    if not 0 < max_examples < num_examples:
+        return chosen
+    rng = np.random.default_rng([*seed, _CHOOSE])
+    return np.sort(rng.choice(chosen, size=max_examples, replace=False))
 
 
 def evaluation_batches(
@@ -105,12 +120,7 @@ def evaluation_batches(
       ValueError: An argument is out of range.
     """
     _check_sizes(batch_size=batch_size, max_length=max_length)
-    if max_examples < 0:
-        raise ValueError(f"`max_examples` must be >= 0, got {max_examples}.")
-    chosen = np.arange(len(examples))
-    if 0 < max_examples < len(examples):
-        rng = np.random.default_rng([*seed, _CHOOSE])
-        chosen = np.sort(rng.choice(chosen, size=max_examples, replace=False))
+    chosen = choose_examples(len(examples), max_examples, seed)
     sequences = sorted((_sequence(examples[index], max_length) for index in chosen), key=len)
     return [
         _pad(sequences[start : start + batch_size])

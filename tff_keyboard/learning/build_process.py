@@ -12,6 +12,7 @@ from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.learning import (
     algorithms,
     fedmed_process,
+    lwf,
     optimizers,
     server_transfer,
     variable_model,
@@ -49,15 +50,31 @@ def build_model_fn(config: RunConfig, vocabulary_size: int, *, evaluation: bool)
 
     Its initial weights are zeros: clients and evaluations are always given weights.
     """
-    unit = "examples" if config.aggregation.client_weighting == "examples" else "tokens"
     return variable_model.build_model_fn(
         config.model.name,
         vocabulary_size=vocabulary_size,
         seed=None,
         options=config.model.options(),
-        weight_unit=unit,
+        weight_unit=_weight_unit(config),
         evaluation=evaluation,
     )
+
+
+def build_training_model_fn(config: RunConfig, vocabulary_size: int) -> ModelFn:
+    """The TFF model that clients train, with the loss of `fine_tuning.method`."""
+    if config.fine_tuning.method != "lwf":
+        return build_model_fn(config, vocabulary_size, evaluation=False)
+    return lwf.build_lwf_model_fn(
+        config.model.name,
+        vocabulary_size=vocabulary_size,
+        options=config.model.options(),
+        true_label_weight=config.fine_tuning.true_label_weight,
+        weight_unit=_weight_unit(config),
+    )
+
+
+def _weight_unit(config: RunConfig) -> str:
+    return "examples" if config.aggregation.client_weighting == "examples" else "tokens"
 
 
 def _fedavg(
@@ -142,7 +159,7 @@ def build_process(
         seed=config.train.seed,
         variable_names=list(weights),
     )
-    model_fn = build_model_fn(config, initial_model.vocabulary_size, evaluation=False)
+    model_fn = build_training_model_fn(config, initial_model.vocabulary_size)
     process = ALGORITHMS[config.train.algorithm](
         config, model_fn, aggregator, list(weights), wrap_client_work
     )
@@ -157,7 +174,7 @@ def _server_transfer(
 ) -> Process:
     weights = weights_by_name(initial_model)
     one_client = server_transfer.one_client_config(config)
-    model_fn = build_model_fn(one_client, initial_model.vocabulary_size, evaluation=False)
+    model_fn = build_training_model_fn(one_client, initial_model.vocabulary_size)
     # Of one client, NaN where its weight is 0: so a useless model is told from a useful one.
     mean = tff.aggregators.MeanFactory()
     process = _fedavg(one_client, model_fn, mean, list(weights), wrap)

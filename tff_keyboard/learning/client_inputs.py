@@ -12,6 +12,7 @@ from tff_keyboard.data import batches
 from tff_keyboard.data.client_store import ClientStore
 from tff_keyboard.data.cohorts import CohortSampler
 from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.learning.rehearsal import Rehearsal
 from tff_keyboard.models import build_model
 
 BYTES_PER_PARAMETER = 4  # float32, as it is sent when nothing compresses it
@@ -26,12 +27,21 @@ class CohortInputs:
     Args:
       config: Of the run; cohorts and data order depend on `train.seed` and the round alone.
       store: Whose population "train" is drawn from.
+      general_store: Of `fine_tuning.general_store`; rehearsal needs it.
 
     Raises:
       ValueError: The population is too small for the cohort and its minimum separation.
     """
 
-    def __init__(self, config: RunConfig, store: ClientStore):
+    def __init__(
+        self, config: RunConfig, store: ClientStore, general_store: ClientStore | None = None
+    ):
+        self._rehearsal = None
+        if config.fine_tuning.method == "rehearsal":
+            if general_store is None:
+                raise ValueError("Rehearsal needs the client store of `fine_tuning.general_store`.")
+            self._rehearsal = Rehearsal(general_store, config.fine_tuning.rehearsal_portion)
+        self._num_examples = store.num_examples("train")
         self._config = config
         self._store = store
         self._client_ids = store.client_ids("train")
@@ -66,8 +76,8 @@ class CohortInputs:
         """`(datasets, facts)` of a round >= 1: one dataset for each client that reports.
 
         Facts: clients selected, dropped and reporting; messages and tokens trained on, over all
-        epochs; bytes of the model sent down to the selected and up from the reporting; a digest of
-        the cohort's client ids.
+        epochs; bytes sent down to the selected (the model and what they are to rehearse) and up
+        from the reporting; those of rehearsal alone; a digest of the cohort's client ids.
         """
         config = self._config
         cohort = self._sampler.cohort(round_num)
@@ -75,30 +85,53 @@ class CohortInputs:
         left_out = config.train.left_out_client
         reporting = [int(index) for index in cohort.reporting if index != left_out]
         for index in reporting:
+            seed = (config.train.seed, round_num, index)
             client = batches.client_batches(
-                self._store.examples("train", self._client_ids[index]),
+                self._messages(index, seed),
                 batch_size=config.client.batch_size,
                 max_length=config.data.max_length,
-                max_examples=config.client.max_examples,
+                max_examples=0 if self._rehearsal else config.client.max_examples,
                 epochs=config.client.epochs,
-                seed=(config.train.seed, round_num, index),
+                seed=seed,
                 bucket_by_length=config.client.bucket_by_length,
             )
             examples += sum(len(batch) for batch in client)
             tokens += sum(int(np.count_nonzero(batch[:, 1:] != PAD)) for batch in client)
             datasets.append(batches.batches_dataset(client))
         names = "\n".join(self._client_ids[index] for index in reporting)
+        rehearsal_bytes = self._rehearsal_bytes(cohort.selected, round_num)
         facts = {
             "clients_selected": len(cohort.selected),
             "clients_dropped": len(cohort.dropped),
             "clients": len(reporting),
             "examples": examples,
             "tokens": tokens,
-            "bytes_down": len(cohort.selected) * self._model_bytes,
+            "bytes_down": len(cohort.selected) * self._model_bytes + rehearsal_bytes,
+            "bytes_rehearsal": rehearsal_bytes,
             "bytes_up": len(reporting) * self._model_bytes,
             "cohort": hashlib.sha256(names.encode()).hexdigest()[:16],
         }
         return datasets, facts
+
+    def _messages(self, index: int, seed: tuple[int, ...]) -> list[np.ndarray]:
+        """What a client trains on, before it is put into batches."""
+        own = self._store.examples("train", self._client_ids[index])
+        if self._rehearsal is None:
+            return own
+        chosen = batches.choose_examples(len(own), self._config.client.max_examples, seed)
+        return [own[i] for i in chosen] + self._rehearsal.messages(len(chosen), seed)
+
+    def _rehearsal_bytes(self, selected: np.ndarray, round_num: int) -> int:
+        """Of all who were asked: also those who dropped out were sent theirs."""
+        if self._rehearsal is None:
+            return 0
+        most = self._config.client.max_examples or np.inf
+        total = 0
+        for index in selected:
+            num_own = int(min(self._num_examples[index], most))
+            seed = (self._config.train.seed, round_num, int(index))
+            total += self._rehearsal.num_bytes(self._rehearsal.messages(num_own, seed))
+        return total
 
 
 def evaluation_clients(

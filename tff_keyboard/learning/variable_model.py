@@ -7,7 +7,7 @@ Finalizers therefore return the sums as they are.
 
 import collections
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -27,6 +27,23 @@ TRAINING_SUM_DTYPES: dict[str, tf.DType] = {
     "nll": tf.float64,
     "argmax_hits": tf.int64,
 }
+
+
+class TrainingStep(NamedTuple):
+    """What a batch gives in training, [n] each, packed.
+
+    Attributes:
+      losses: What is trained on, in nats.
+      true_losses: -log p of the true word, in nats.
+      is_best: 1 where no id has a higher logit than the true word, else 0.
+      targets: The true words.
+    """
+
+    losses: tf.Tensor
+    true_losses: tf.Tensor
+    is_best: tf.Tensor
+    targets: tf.Tensor
+
 
 WEIGHT_UNITS = ("tokens", "examples")
 
@@ -86,15 +103,13 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
             losses = evaluation_sums.losses_of(logits, targets)
             sums = evaluation_sums.batch_sums(logits, losses, targets, num_examples)
         else:
-            hidden, table, bias, targets = self._model.packed_hidden_at_targets(
-                ids, targets, training
-            )
-            losses, is_best = softmax_loss(hidden, table, bias, targets)
+            step = self._training_step(ids, targets, training)
+            losses = step.losses
             sums = {
                 "examples": num_examples,
-                "tokens": tf.size(targets, tf.int64),
-                "nll": tf.reduce_sum(tf.cast(losses, tf.float64)),
-                "argmax_hits": tf.math.count_nonzero(is_best),
+                "tokens": tf.size(step.targets, tf.int64),
+                "nll": tf.reduce_sum(tf.cast(step.true_losses, tf.float64)),
+                "argmax_hits": tf.math.count_nonzero(step.is_best),
             }
         num_tokens = sums["tokens"]
         loss = tf.math.divide_no_nan(tf.reduce_sum(losses), tf.cast(num_tokens, tf.float32))
@@ -105,6 +120,11 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
             predictions=None,
             num_examples=num_tokens if self._weight_unit == "tokens" else num_examples,
         )
+
+    def _training_step(self, ids, targets, training) -> TrainingStep:
+        hidden, table, bias, targets = self._model.packed_hidden_at_targets(ids, targets, training)
+        losses, is_best = softmax_loss(hidden, table, bias, targets)
+        return TrainingStep(losses, losses, is_best, targets)
 
     @tf.function
     def report_local_unfinalized_metrics(self):
