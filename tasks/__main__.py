@@ -13,6 +13,7 @@ from tasks import cli
 TASKS = {
     "doctor": ("tasks.doctor", "check this machine: packages, TFF worker, disk"),
     "prepare": ("tasks.prepare", "turn per-user text into a client store and a vocabulary"),
+    "merge-vocabulary": ("tasks.merge_vocabulary", "one vocabulary for several client stores"),
     "train": ("tasks.train", "train a model federatedly; run again to resume"),
     "train-server": (
         "tasks.train_server",
