@@ -14,6 +14,7 @@ from tff_keyboard.aggregation.fedmed import FedMedFactory
 from tff_keyboard.aggregation.registry import build_aggregator
 from tff_keyboard.config.aggregation_config import AggregationConfig
 from tff_keyboard.learning import attacks, fedmed_process
+from tff_keyboard.learning.loss_reporting_client_work import build_loss_reporting_client_work
 
 VOCABULARY = 7
 INPUT_SPEC = collections.OrderedDict(
@@ -65,14 +66,53 @@ class BigramModel(tff.learning.models.VariableModel):
         pass
 
 
-def batches(seed, count=2):
+class CountingModel(BigramModel):
+    """Reports a metric, and has a loss that is not finite on batches that begin with `TRAP`."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = tf.Variable(0, trainable=False)
+
+    local_variables = property(lambda self: [self.count])
+
+    @tf.function
+    def forward_pass(self, batch_input, training=True):
+        output = super().forward_pass(batch_input, training)
+        self.count.assign_add(tf.cast(output.num_examples, tf.int32))
+        trapped = tf.equal(batch_input["x"][0, 0], TRAP)
+        return tff.learning.models.BatchOutput(
+            loss=output.loss * tf.where(trapped, np.float32(np.inf), 1.0),
+            predictions=None,
+            num_examples=output.num_examples,
+        )
+
+    @tf.function
+    def report_local_unfinalized_metrics(self):
+        return collections.OrderedDict(count=self.count.read_value())
+
+    def metric_finalizers(self):
+        return collections.OrderedDict(count=tf.function(lambda x: x))
+
+    @tf.function
+    def reset_metrics(self):
+        self.count.assign(0)
+
+
+TRAP = VOCABULARY - 1
+
+
+def batches(seed, count=2, trap=None):
     rng = np.random.default_rng(seed)
     result = []
     for _ in range(count):
         ids = rng.integers(1, VOCABULARY, [3, 6]).astype(np.int32)
         ids[0, 4:] = 0
+        ids[0, 0] = trap or 1
         result.append(collections.OrderedDict(x=ids[:, :-1], y=ids[:, 1:]))
     return result
+
+
+BLOWN_UP = batches(4, 3, trap=TRAP)
 
 
 def dataset(batch_list):
@@ -115,20 +155,42 @@ def fed_avg():
     return tff.learning.algorithms.build_weighted_fed_avg(BigramModel, SGD(0.5))
 
 
-def test_a_round_is_algorithm_1_on_real_training():
+def numpy_losses_of_steps(weights, batch_list, rate=0.5):
+    """Token-mean loss over a client's steps of SGD, each before its step; float64."""
+    table, bias = (np.array(w, np.float64) for w in weights)
+    total = tokens = 0.0
+    for batch in batch_list:
+        loss, count = numpy_loss((table, bias), [batch])
+        total, tokens = total + loss * count, tokens + count
+        logits = table[batch["x"]] + bias
+        errors = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+        errors -= np.eye(VOCABULARY)[batch["y"]]
+        errors *= (batch["y"] != 0)[..., None] / count
+        step = np.zeros_like(table)
+        np.add.at(step, batch["x"], errors)
+        table, bias = table - rate * step, bias - rate * errors.sum((0, 1))
+    return total / tokens
+
+
+@pytest.mark.parametrize("local_loss", ["during_training", "after_training"])
+def test_a_round_is_algorithm_1_on_real_training(local_loss):
     clients = [batches(seed, count) for seed, count in ((1, 1), (2, 2), (3, 3))]
     process = fedmed_process.build_fedmed_process(
         BigramModel,
         client_optimizer=SGD(0.5),
         server_optimizer=SGD(1.0),
         aggregator=FedMedFactory(top_fraction=0.6, adaptive_step=0.8, max_clients=3),
+        local_loss=local_loss,
     )
     state = process.initialize()
     server = [np.asarray(w, np.float64) for w in process.get_model_weights(state).trainable]
     output = process.next(state, [dataset(c) for c in clients])
 
     trained = [local_weights(c) for c in clients]
-    losses = [numpy_loss(w, c)[0] for w, c in zip(trained, clients, strict=True)]
+    if local_loss == "after_training":
+        losses = [numpy_loss(w, c)[0] for w, c in zip(trained, clients, strict=True)]
+    else:
+        losses = [numpy_losses_of_steps(server, c) for c in clients]
     best = np.argsort(losses)[:2]
     expected = []
     for layer, weights in enumerate(server):
@@ -183,6 +245,59 @@ def test_empty_clients_do_not_count():
     )
     output = process.next(process.initialize(), [dataset(batches(1)), dataset([])])
     assert output.metrics["aggregator"]["clients"] == 1
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [SGD(0.5), SGD(0.1, momentum=0.9), tff.learning.optimizers.build_adam(0.01)],
+    ids=["sgd", "momentum", "adam"],
+)
+@pytest.mark.parametrize("uniform", [False, True])
+def test_loss_reporting_work_has_the_bits_of_tffs(optimizer, uniform):
+    weighting = tff.learning.ClientWeighting
+    tffs = tff.learning.templates.build_model_delta_client_work(
+        CountingModel,
+        optimizer,
+        weighting.UNIFORM if uniform else weighting.NUM_EXAMPLES,
+        loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
+    )
+    ours = build_loss_reporting_client_work(CountingModel, optimizer, uniform_weights=uniform)
+    assert ours.get_hparams.type_signature == tffs.get_hparams.type_signature
+    clients = [batches(1), batches(2, 5), [], BLOWN_UP]
+    data = [dataset(client) for client in clients]
+    weights = tff.learning.models.ModelWeights.from_model(CountingModel())
+    weights = tf.nest.map_structure(lambda v: v.numpy(), weights)
+    expected, got = (w.next(w.initialize(), [weights] * len(data), data) for w in (tffs, ours))
+    for theirs, our, client in zip(expected.result, got.result, clients, strict=True):
+        for a, b in zip(theirs.update, our.update, strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert our.update_weight["num_examples"] == theirs.update_weight
+        if client is BLOWN_UP:
+            assert our.update_weight["loss"] == 0
+    assert got.measurements == expected.measurements
+    assert got.state == expected.state
+
+
+def test_losses_of_steps_match_numpy():
+    work = build_loss_reporting_client_work(BigramModel, SGD(0.5))
+    clients = [batches(1, 1), batches(2, 4), []]
+    weights = tff.learning.models.ModelWeights.from_model(BigramModel())
+    weights = tf.nest.map_structure(lambda v: v.numpy(), weights)
+    output = work.next(work.initialize(), [weights] * 3, [dataset(c) for c in clients])
+    got = [result.update_weight["loss"] for result in output.result]
+    expected = [numpy_losses_of_steps(weights.trainable, c) for c in clients[:2]]
+    np.testing.assert_allclose(got, [*expected, 0.0], rtol=1e-5)
+
+
+def test_unknown_local_loss_is_refused():
+    with pytest.raises(ValueError, match="`local_loss` must be one of during_training, after"):
+        fedmed_process.build_fedmed_process(
+            BigramModel,
+            client_optimizer=SGD(0.5),
+            server_optimizer=SGD(1.0),
+            aggregator=FedMedFactory(max_clients=3),
+            local_loss="before_training",
+        )
 
 
 def test_unknown_normalisation_is_refused():

@@ -11,6 +11,7 @@ NAMES = ("mean", "fedatt", "fedmed", "private_fedatt", "median", "trimmed_mean")
 CLIENT_WEIGHTINGS = ("tokens", "examples", "uniform")
 NORMS = ("1", "2", "inf", "spectral")
 DIVERGENCE_NORMALISATIONS = ("absolute", "softmax")
+LOCAL_LOSSES = ("during_training", "after_training")
 DP_MECHANISMS = ("none", "gaussian", "gaussian_adaptive", "tree", "tree_adaptive")
 ZEROING_CHOICES = ("auto", "on", "off")
 CLIPPING_CHOICES = ("auto", "adaptive", "fixed", "off")
@@ -36,6 +37,9 @@ class AggregationConfig:
       client_noise_stddev: sigma of FedAtt eq. 6, in weight units, > 0.
       divergence_normalisation: How FedMed turns signed weights into a distribution before
         the Jensen-Shannon divergence: "absolute" or "softmax".
+      local_loss: The loss FedMed compares clients and rounds by: "during_training", the mean over
+        the batches a client trained on; "after_training", of the trained model on the same
+        messages, a third more work for the client.
       mediation_threshold: FedMed's epsilon, in nats of mean local loss, >= 0: the adaptive
         rule is used while the loss moves at least that much between rounds; 0 is always.
       top_fraction: FedMed's beta in (0, 1]: the share of clients, lowest loss first, that
@@ -87,6 +91,7 @@ class AggregationConfig:
     client_noise_scale: float = 0.0
     client_noise_stddev: float = 1.0
     divergence_normalisation: str = "absolute"
+    local_loss: str = "during_training"
     mediation_threshold: float = 0.01
     top_fraction: float = 1.0
     adaptive_step: float = 1.0
@@ -151,6 +156,7 @@ class AggregationConfig:
             ("client_weighting", CLIENT_WEIGHTINGS),
             ("norm", NORMS),
             ("divergence_normalisation", DIVERGENCE_NORMALISATIONS),
+            ("local_loss", LOCAL_LOSSES),
             ("dp", DP_MECHANISMS),
             ("zeroing", ZEROING_CHOICES),
             ("clipping", CLIPPING_CHOICES),

@@ -94,6 +94,7 @@ def _fedavg(
             server_optimizer=server_optimizer,
             aggregator=aggregator,
             uniform_weights=uniform,
+            local_loss=config.aggregation.local_loss,
             divergence_normalisation=config.aggregation.divergence_normalisation,
             layer_groups=config.aggregation.layer_groups,
             variable_names=names,

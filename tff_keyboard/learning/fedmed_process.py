@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow_federated as tff
 
+from tff_keyboard.config.aggregation_config import LOCAL_LOSSES
 from tff_keyboard.learning.composition import LOOP, ClientWork, compose_process
+from tff_keyboard.learning.loss_reporting_client_work import build_loss_reporting_client_work
 from tff_keyboard.learning.scored_client_work import build_scored_client_work
 
 
@@ -19,6 +21,7 @@ def build_fedmed_process(
     server_optimizer: tff.learning.optimizers.Optimizer,
     aggregator: tff.aggregators.WeightedAggregationFactory,
     uniform_weights: bool = False,
+    local_loss: str = "during_training",
     divergence_normalisation: str = "absolute",
     layer_groups: Mapping[str, Sequence[int | str]] | None = None,
     variable_names: Sequence[str] | None = None,
@@ -34,18 +37,33 @@ def build_fedmed_process(
       aggregator: From `build_aggregator` with `aggregation.name` = "fedmed", or around
         `aggregation.fedmed.FedMedFactory`.
       uniform_weights: Whether n_k is 1 for every client.
+      local_loss: Which L_k topK and mediation compare: "during_training", the mean over the
+        batches a client trained on, each before its step; "after_training", of the trained model
+        over the same batches, one more pass.
       divergence_normalisation: See `aggregation.js_divergence`.
       layer_groups: As given to the aggregator.
       variable_names: As given to the aggregator.
       wrap_client_work: Wraps the local training before it is scored (the attack harness does).
+
+    Raises:
+      ValueError: `local_loss`, `divergence_normalisation` or a layer group is unknown.
     """
-    weighting = tff.learning.ClientWeighting
-    training = tff.learning.templates.build_model_delta_client_work(
-        model_fn,
-        client_optimizer,
-        weighting.UNIFORM if uniform_weights else weighting.NUM_EXAMPLES,
-        loop_implementation=LOOP,
-    )
+    if local_loss not in LOCAL_LOSSES:
+        raise ValueError(
+            f"`local_loss` must be one of {', '.join(LOCAL_LOSSES)}; got {local_loss!r}."
+        )
+    if local_loss == "during_training":
+        training = build_loss_reporting_client_work(
+            model_fn, client_optimizer, uniform_weights=uniform_weights
+        )
+    else:
+        weighting = tff.learning.ClientWeighting
+        training = tff.learning.templates.build_model_delta_client_work(
+            model_fn,
+            client_optimizer,
+            weighting.UNIFORM if uniform_weights else weighting.NUM_EXAMPLES,
+            loop_implementation=LOOP,
+        )
     if wrap_client_work is not None:
         training = wrap_client_work(training)
     work = build_scored_client_work(
