@@ -6,6 +6,7 @@ import sys
 import time
 
 import dp_accounting
+import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,8 +42,65 @@ def test_exact_gaussian_is_tighter_than_the_rdp_conversion():
 def test_exact_gaussian_matches_the_privacy_curve(sigma, delta):
     epsilon = accounting.epsilon_of_zcdp(1 / (2 * sigma**2), delta, method="exact Gaussian")
     truth = optimize.brentq(lambda e: gaussian_delta(e, sigma) - delta, 0, 60)
-    assert epsilon == pytest.approx(truth, rel=2e-3)
-    assert epsilon >= truth - 1e-9  # an upper bound, never below
+    assert epsilon == pytest.approx(truth, rel=1e-9)
+
+
+@pytest.mark.parametrize("participations, noise", [(1, 4.0), (16, 8.0), (100, 5.0), (30, 2.0)])
+@pytest.mark.parametrize("delta", [1e-5, 1e-10])
+def test_closed_form_is_what_privacy_loss_distributions_bound_from_above(
+    participations, noise, delta
+):
+    exact = accounting.unsampled_gaussian(
+        noise_multiplier=noise, participations=participations, delta=delta
+    ).epsilon
+    accountant = dp_accounting.pld.PLDAccountant()
+    accountant.compose(dp_accounting.GaussianDpEvent(noise), participations)
+    bound = accountant.get_epsilon(delta)
+    assert exact <= bound + 1e-6
+    assert exact == pytest.approx(bound, rel=2e-3, abs=1e-3)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    log_mu=st.floats(-6, 6),
+    log_delta=st.floats(-100, -0.01),
+)
+def test_epsilon_is_the_least_whose_delta_is_allowed(log_mu, log_delta):
+    """Against 60 digits, for any noise and delta; never below the truth."""
+    mu, delta = 10**log_mu, 10**log_delta
+    epsilon = accounting.epsilon_of_zcdp(mu**2 / 2, delta, method="exact Gaussian")
+
+    def exact_delta(epsilon):
+        with mpmath.workdps(60):
+            a, b = mu / mpmath.mpf(2) - epsilon / mpmath.mpf(mu), epsilon / mpmath.mpf(mu) + mu / 2
+            return (
+                mpmath.erfc(-a / mpmath.sqrt(2))
+                - mpmath.exp(epsilon) * mpmath.erfc(b / mpmath.sqrt(2))
+            ) / 2
+
+    assert exact_delta(epsilon * (1 + 1e-9) + 1e-9) <= delta
+    assert epsilon == 0 or exact_delta(epsilon * (1 - 1e-9) - 1e-9) >= delta
+
+
+@pytest.mark.parametrize("noise, participations", [(0.01, 100), (1e-6, 10**6), (1e-150, 1)])
+def test_next_to_no_noise_costs_milliseconds_and_no_memory(noise, participations):
+    start = time.monotonic()
+    guarantee = accounting.unsampled_gaussian(
+        noise_multiplier=noise, participations=participations, delta=1e-6
+    )
+    assert time.monotonic() - start < 0.1
+    # mu^2 / 2 + 4.75 mu: the privacy loss is normal, and Phi(4.75) = 1 - 1e-6.
+    mu = math.sqrt(participations) / noise
+    assert guarantee.epsilon == pytest.approx(mu**2 / 2 + 4.7534 * mu, rel=1e-3)
+    assert math.isfinite(guarantee.epsilon)
+
+
+def test_noise_whose_square_no_float_holds_protects_nothing():
+    for noise in (1e-170, 5e-324):
+        guarantee = accounting.unsampled_gaussian(
+            noise_multiplier=noise, participations=1, delta=1e-6
+        )
+        assert guarantee.epsilon == math.inf
 
 
 def test_published_sampled_gaussian():
