@@ -21,6 +21,7 @@ TASKS = {
     ),
     "evaluate": ("tasks.evaluate", "recall and perplexity on held-out clients, with intervals"),
     "privacy": ("tasks.privacy", "what a run may claim: epsilon, delta and every assumption"),
+    "audit-tail": ("tasks.audit_tail", "estimate what texts of the model show of one person"),
     "attack": ("tasks.attack", "train a rule clean and under attack, and compare"),
     "compare": ("tasks.compare", "recall and keystrokes of several models, side by side"),
     "report": ("tasks.report", "one HTML page about a run or a comparison"),
