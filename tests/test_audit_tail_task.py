@@ -110,6 +110,7 @@ def test_a_model_and_itself_show_no_difference(pair, capsys):
 def test_two_models_give_figures_a_file_and_the_claim(pair, tmp_path, capsys):
     out = tmp_path / "new" / "audit.json"
     words = [*map(str, pair), "--texts=2000", "--words=4", f"--out={out}", "--seed=2"]
+    words.append("--epsilon=0.01")  # where these two models still differ in many texts
     assert cli.launch(audit_tail, words) == cli.OK
     result = json.loads(out.read_text())
     assert result["claim"] == audit_tail.CLAIM
@@ -125,6 +126,9 @@ def test_two_models_give_figures_a_file_and_the_claim(pair, tmp_path, capsys):
         assert 0 < facts["epsilon"] <= facts["epsilon_conservative"] < 5
         # In the order of what was seen: the tail at 1e-5 lies beyond 2,000 texts, not far beyond.
         assert 0.5 < facts["epsilon"] / facts["largest_log_ratio"] < 4
+        # Without a tail, from the other model's texts: within the error of 2,000 of them.
+        error = 4 * np.sqrt(facts["delta_at_epsilon"] / 2000)
+        assert abs(facts["delta_at_epsilon_direct"] - facts["delta_at_epsilon"]) < error
     epsilons = [facts["epsilon"] for facts in found["directions"].values()]
     assert result["worst"]["epsilon"] == found["epsilon"] == max(epsilons)
     output = capsys.readouterr().out

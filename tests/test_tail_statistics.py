@@ -17,6 +17,7 @@ from tff_keyboard.privacy.tail_statistics import (
     MIN_TAIL,
     TAIL_FRACTIONS,
     TailFit,
+    direct_delta,
     estimated_delta,
     estimated_epsilon,
     fit_tail,
@@ -299,6 +300,32 @@ def test_epsilon_is_the_smallest_that_reaches_delta(seed, alpha, delta):
     assert estimated_epsilon(logs, fit.conservative(), delta) >= epsilon
 
 
+def test_direct_delta_is_the_sum_over_texts():
+    """Drawn from p in exact proportion, so the average is the sum itself."""
+    p, other = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
+    log_ratios = np.repeat(np.log(other / p), [500, 300, 200])
+    for epsilon in (0.0, 0.4, 2.0):
+        expected = np.maximum(p - math.exp(epsilon) * other, 0).sum()
+        assert direct_delta(log_ratios, epsilon) == pytest.approx(expected, abs=1e-12)
+    assert direct_delta(np.full(3, 800.0), 1.0) == 0.0  # no overflow
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3])
+def test_tail_and_direct_estimate_agree_where_both_can_speak(epsilon):
+    """c Pareto under p' means c Pareto under p, with an exponent that is less by one."""
+    alpha, size = 12.0, 40_000
+    log_minimum = math.log((alpha - 1) / alpha)
+    rng = np.random.default_rng(15)
+    under_other = pareto_logs(rng, alpha, size, log_minimum)  # ln p / p', drawn from p'
+    under_own = -pareto_logs(rng, alpha - 1, size, log_minimum)  # ln p' / p, drawn from p
+    fit = fit_tail(under_other, seed=0, trials=TRIALS).fit
+    tail = estimated_delta(under_other, fit, epsilon)
+    direct = direct_delta(under_own, epsilon)
+    truth = tail_delta(epsilon, alpha=alpha, log_scale=alpha * log_minimum)
+    assert tail == pytest.approx(truth, rel=0.1)
+    assert direct == pytest.approx(truth, rel=0.1)
+
+
 def test_conservative_keeps_the_share_of_the_tail():
     logs = pareto_logs(np.random.default_rng(12), 5.0, 2000)
     fit = fit_tail(logs, seed=0, trials=TRIALS).fit
@@ -340,6 +367,8 @@ def test_epsilon_below_zero_is_refused():
     fit = fit_tail(logs, seed=0, trials=TRIALS).fit
     with pytest.raises(ValueError, match="`epsilon` must be >= 0"):
         estimated_delta(logs, fit, -0.1)
+    with pytest.raises(ValueError, match="`epsilon` must be >= 0"):
+        direct_delta(logs, -0.1)
 
 
 def test_a_hundred_texts_are_enough_to_try():

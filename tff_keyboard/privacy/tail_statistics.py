@@ -272,6 +272,28 @@ def estimated_epsilon(log_ratios: np.ndarray, fit: TailFit, delta: float) -> flo
     return high
 
 
+def direct_delta(log_ratios: np.ndarray, epsilon: float) -> float:
+    """The same delta(eps) from texts drawn from the other model, without any tail.
+
+        sum_s (p(s) - e^eps p'(s))_+  =  E over s from p of (1 - e^eps p'(s) / p(s))_+
+
+    An average of values in [0, 1], so it needs no assumption and has a small error, about
+    sqrt(delta / n), but it cannot see a delta below 1 / n. Beside it a tail's figure can be checked
+    where both can speak.
+
+    Args:
+      log_ratios: [n] float, ln p'(s) / p(s) of texts drawn from p: the sample of the *opposite*
+        direction.
+      epsilon: >= 0.
+
+    Raises:
+      ValueError: `epsilon` < 0.
+    """
+    if epsilon < 0:
+        raise ValueError(f"`epsilon` must be >= 0, got {epsilon}.")
+    return float(-np.expm1(np.minimum(0.0, epsilon + np.asarray(log_ratios, np.float64))).mean())
+
+
 def fit_tail(
     log_ratios: np.ndarray,
     *,
