@@ -2,8 +2,9 @@
 
 tff-keyboard evaluate RUN_DIR [--clients=held_out] [--store=data/other]
 
-Prints top-1 and top-3 recall and perplexity, each with a 95 % jackknife interval over users, and
-writes them with one row of sums per client to RUN_DIR/evaluation_<clients>.json.
+Prints top-1 and top-3 recall, perplexity and keystroke savings, each with a 95 % jackknife interval
+over users, and writes them with one row of sums per client to RUN_DIR/evaluation_<clients>.json. A
+fine-tuning run is evaluated on its general corpus as well.
 """
 
 import hashlib
@@ -36,6 +37,9 @@ _STORE = flags.DEFINE_string(
 _OUT = flags.DEFINE_string(
     "out", None, "JSON file; RUN_DIR/evaluation_<clients>.json if left out.", flag_values=FLAGS
 )
+_KEYSTROKES = flags.DEFINE_bool(
+    "keystrokes", True, "Measure keystroke savings, too: about 8,000 words/s.", flag_values=FLAGS
+)
 _SET = flags.DEFINE_multi_string(
     "set",
     [],
@@ -57,7 +61,11 @@ HEADLINES = {
     "accuracy_no_oov_or_eos": "TFF's accuracy without OOV and EOS",
     "perplexity": "perplexity, all tokens",
     "perplexity_no_oov": "perplexity without OOV",
+    "kss": "keystroke savings, tap on a suggestion free",
+    "kss_selection_counted": "keystroke savings, tap counted as a keystroke",
+    "prediction_impression_recall": "strips shown that held the word",
 }
+KEYSTROKE_METRICS = ("kss", "kss_selection_counted", "prediction_impression_recall")
 
 
 def run(
@@ -66,12 +74,23 @@ def run(
     *,
     store_path: str | None = None,
     out: pathlib.Path | None = None,
+    keystrokes: bool = True,
     overrides: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Evaluates and writes the JSON file.
 
+    Args:
+      run_path: Run directory.
+      population: Of the store.
+      store_path: Client store; that of the run's config if left out. With one, a fine-tuning run
+        is not evaluated on its general corpus.
+      out: JSON file.
+      keystrokes: Whether keystroke savings are measured, too.
+      overrides: Of the run's config.
+
     Returns:
-      What the file holds: `metrics` (name -> value, low, high), `clients` (a row of sums each).
+      What the file holds: `metrics` (name -> value, low, high), `clients` (a row of sums each),
+      and the same again under `general` where there is a general corpus.
     """
     from tff_keyboard.program.run_directory import RunDirectory
 
@@ -81,23 +100,25 @@ def run(
     config = config_lib.loads(
         run_directory.config_text(), [*everyone, *overrides], origin=str(run_path)
     )
-    tff = quiet.import_tensorflow_federated()
+    quiet.import_tensorflow_federated()
     from tff_keyboard.data.client_store import ClientStore
     from tff_keyboard.data.errors import DataError
-    from tff_keyboard.learning import build_process, client_inputs, federated_evaluation
+    from tff_keyboard.learning import build_process, federated_evaluation
     from tff_keyboard.models.saved_model import load_model
     from tff_keyboard.program import atomic_files, execution
 
     model, vocabulary = load_model(run_directory.path)
-    store = ClientStore(store_path or config.data.store)
-    if store.vocabulary != vocabulary:
-        raise DataError(
-            f"{store.directory} was prepared with another vocabulary than {run_path} was trained "
-            f"with. Prepare it with --set=data.vocabulary_path={run_directory.vocabulary_path}."
-        )
-    client_ids = client_inputs.evaluation_clients(store, population, config.evaluation)
-    if not client_ids:
-        raise DataError(f"{store.directory} has no clients in the population '{population}'.")
+    paths = [store_path or config.data.store]
+    if store_path is None and config.fine_tuning.general_store:
+        paths.append(config.fine_tuning.general_store)
+    stores = [ClientStore(path) for path in paths]
+    for store in stores:
+        if store.vocabulary != vocabulary:
+            raise DataError(
+                f"{store.directory} was prepared with another vocabulary than {run_path} was "
+                "trained with. Prepare it with "
+                f"--set=data.vocabulary_path={run_directory.vocabulary_path}."
+            )
     with execution.install_context(
         max_concurrent_clients=config.execution.max_concurrent_clients or None,
         threads_per_worker=config.execution.threads_per_worker or None,
@@ -105,27 +126,86 @@ def run(
         evaluator = federated_evaluation.FederatedEvaluator(
             build_process.build_model_fn(config, len(vocabulary), evaluation=True)
         )
-        datasets = client_inputs.evaluation_datasets(
-            store, population, config.evaluation, max_length=config.data.max_length
-        )
-        weights = tff.learning.models.ModelWeights.from_model(model)
-        weights = tff.learning.models.ModelWeights(
-            [v.numpy() for v in weights.trainable], [v.numpy() for v in weights.non_trainable]
-        )
-        sums = evaluator(weights, datasets)
-    result = {
-        "run": run_path.name,
+        results = [
+            _evaluate(evaluator, model, store, population, config, keystrokes) for store in stores
+        ]
+    result = {"run": run_path.name, **results[0]}
+    if len(results) > 1:
+        result["general"] = results[1]
+    out = out or run_directory.path / f"evaluation_{population}.json"
+    atomic_files.write_atomically(out, [json.dumps(result, indent=1).encode()])
+    for number, part in enumerate(results):
+        if number:
+            print("\nThe general corpus:")
+        print(table(part))
+    print(f"\nPer-client results: {out}")
+    return result
+
+
+def _evaluate(
+    evaluator: Any, model: Any, store: Any, population: str, config: Any, keystrokes: bool
+) -> dict[str, Any]:
+    """Recall and perplexity through TFF, keystrokes in this process, on one store."""
+    import tensorflow_federated as tff
+
+    from tff_keyboard.data.errors import DataError
+    from tff_keyboard.learning import client_inputs
+
+    client_ids = client_inputs.evaluation_clients(store, population, config.evaluation)
+    if not client_ids:
+        raise DataError(f"{store.directory} has no clients in the population '{population}'.")
+    datasets = client_inputs.evaluation_datasets(
+        store, population, config.evaluation, max_length=config.data.max_length
+    )
+    weights = tff.learning.models.ModelWeights.from_model(model)
+    weights = tff.learning.models.ModelWeights(
+        [v.numpy() for v in weights.trainable], [v.numpy() for v in weights.non_trainable]
+    )
+    sums = evaluator(weights, datasets)
+    metrics = summarise(sums)
+    if keystrokes:
+        typed = _keystroke_sums(model, store, population, client_ids, config)
+        metrics |= _keystroke_metrics(typed)
+        sums = sums | {name: typed[name] for name in ("characters", "typed_free", "typed_counted")}
+    return {
         "population": population,
         "store": store.card_hash,
         "num_clients": len(client_ids),
-        "metrics": summarise(sums),
+        "metrics": metrics,
         "clients": client_rows(client_ids, sums),
     }
-    out = out or run_directory.path / f"evaluation_{population}.json"
-    atomic_files.write_atomically(out, [json.dumps(result, indent=1).encode()])
-    print(table(result))
-    print(f"\nPer-client results: {out}")
-    return result
+
+
+def _keystroke_sums(
+    model: Any, store: Any, population: str, client_ids: Sequence[str], config: Any
+) -> dict[str, Any]:
+    from tff_keyboard import progress
+    from tff_keyboard.metrics import predictor_evaluation
+    from tff_keyboard.metrics.keras_predictor import KerasPredictor
+    from tff_keyboard.metrics.typed_text import TypedText
+
+    messages = tuple(store.words(population, client_id) for client_id in client_ids)
+    text = TypedText(population, tuple(client_ids), messages)
+    with progress.Progress("keystrokes", total=text.num_words, unit="words") as line:
+        return predictor_evaluation.evaluate(
+            KerasPredictor(model, store.vocabulary),
+            text,
+            max_length=config.data.max_length,
+            progress=lambda done, total: line.update(text.num_words * done / total),
+        )
+
+
+def _keystroke_metrics(sums: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    from tff_keyboard.metrics import evaluation_sums, jackknife, predictor_evaluation
+
+    metrics = {}
+    for name in KEYSTROKE_METRICS:
+        above, below = predictor_evaluation.PREDICTOR_RATIOS[name]
+        interval = jackknife.ratio_interval(
+            evaluation_sums.combine(sums, above), evaluation_sums.combine(sums, below)
+        )
+        metrics[name] = {"value": interval.value, "low": interval.low, "high": interval.high}
+    return metrics
 
 
 def summarise(sums: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -158,6 +238,8 @@ def table(result: Mapping[str, Any]) -> str:
         "",
     ]
     for name, meaning in HEADLINES.items():
+        if name not in result["metrics"]:
+            continue
         metric = result["metrics"][name]
         if name.startswith("perplexity"):
             value = f"{metric['value']:8.1f}    [{metric['low']:.1f}, {metric['high']:.1f}]"
@@ -175,6 +257,7 @@ def main(argv: Sequence[str]) -> None:
         _CLIENTS.value,
         store_path=_STORE.value,
         out=pathlib.Path(_OUT.value) if _OUT.value else None,
+        keystrokes=_KEYSTROKES.value,
         overrides=_SET.value,
     )
 

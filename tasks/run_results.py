@@ -40,7 +40,7 @@ def evaluation(run_path: pathlib.Path, population: str) -> dict[str, Any]:
         return json.loads(path.read_text(encoding="utf-8"))
     overrides = ["evaluation.clients=0", "evaluation.max_examples=0"]
     with contextlib.redirect_stdout(io.StringIO()):  # its table: ours has one for all runs
-        return evaluate.run(run_path, population, out=path, overrides=overrides)
+        return evaluate.run(run_path, population, out=path, keystrokes=False, overrides=overrides)
 
 
 def metric_interval(result: Mapping[str, Any], metric: str) -> "Interval":

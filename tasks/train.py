@@ -11,7 +11,7 @@ import json
 import math
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -72,14 +72,14 @@ def run(
     from tff_keyboard.data.client_store import ClientStore
     from tff_keyboard.data.store_card import VOCABULARY_FILE
     from tff_keyboard.learning import build_process, client_inputs, federated_evaluation
-    from tff_keyboard.metrics import evaluation_sums
+    from tff_keyboard.learning import validation as validation_lib
     from tff_keyboard.models.saved_model import save_model
     from tff_keyboard.privacy import ledger_hook
     from tff_keyboard.program import best_round, checkpoints, execution, release, training_loop
     from tff_keyboard.program.read_ahead import RoundInput
     from tff_keyboard.program.run_directory import RunDirectory
 
-    known = [*evaluation_sums.RATIOS, *evaluation_sums.PERPLEXITIES]
+    known = validation_lib.metric_names(config)
     if config.train.best_metric not in known:
         raise config_lib.ConfigError(
             f"`train.best_metric` must be one of {', '.join(known)}; "
@@ -92,6 +92,7 @@ def run(
         )
         config = dataclasses.replace(config, execution=execution_config)
     store = ClientStore(config.data.store)
+    general_store = validation_lib.open_general_store(config, store)
     with (
         RunDirectory.create(
             workdir,
@@ -109,19 +110,14 @@ def run(
         ) as context,
     ):
         model = build_process.build_initial_model(config, store.vocabulary)
-        process = build_process.build_process(config, model, wrap_client_work=wrap_client_work)
+        process = build_process.build_process(
+            config, model, wrap_client_work=wrap_client_work, general_store=general_store
+        )
         evaluator = federated_evaluation.FederatedEvaluator(
             build_process.build_model_fn(config, len(store.vocabulary), evaluation=True)
         )
-        cohorts = client_inputs.CohortInputs(config, store)
-        validation = client_inputs.evaluation_datasets(
-            store, "validation", config.evaluation, max_length=config.data.max_length
-        )
-
-        def evaluate(round_num: int, weights: Any) -> dict[str, float]:
-            del round_num  # the same clients every time, so that rounds can be compared
-            return evaluation_sums.finalize(evaluator(weights, validation))
-
+        cohorts = client_inputs.CohortInputs(config, store, general_store)
+        evaluate = validation_lib.Validation(config, store, general_store, evaluator)
         ledger = None
         if config.aggregation.dp != "none":
             ledger = ledger_hook.LedgerHook(
@@ -188,11 +184,21 @@ class RoundLines:
                 f"top-1 {100 * row['evaluation/recall_at_1_no_eos']:5.2f} %  "
                 f"top-3 {100 * row['evaluation/recall_at_3_no_eos']:5.2f} %  "
                 f"perplexity {row['evaluation/perplexity']:7.1f}"
+                f"{_general_note(row)}"
                 f"{'  (best so far)' if done.is_best else ''}",
                 flush=True,
             )
         if done.round_num == done.total_rounds:
             self._line.close()
+
+
+def _general_note(row: Mapping[str, float]) -> str:
+    if "evaluation/general/perplexity" not in row:
+        return ""
+    return (
+        f"  general: top-1 {100 * row['evaluation/general/recall_at_1_no_eos']:5.2f} %  "
+        f"perplexity {row['evaluation/general/perplexity']:7.1f}"
+    )
 
 
 def report(result: "training_loop.TrainingResult", config, path: pathlib.Path) -> None:

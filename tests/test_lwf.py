@@ -75,9 +75,7 @@ def test_a_round_equals_the_equations(weight):
     built = process(weight)
     output = built.next(built.initialize(), [batches_lib.batches_dataset(client)])
     expected, nll, tokens = truth(client, weight)
-    for got, want in zip(
-        built.get_model_weights(output.state).trainable, expected, strict=True
-    ):
+    for got, want in zip(built.get_model_weights(output.state).trainable, expected, strict=True):
         np.testing.assert_allclose(got, want, atol=2e-5)
     metrics = output.metrics["client_work"]["train"]
     assert metrics["nll"] == pytest.approx(nll, rel=1e-4)
@@ -132,7 +130,8 @@ def test_keeps_closer_to_what_it_was():
                 for a, b in zip(after, initial_model().get_weights(), strict=True)
             )
         )
-    assert distances == sorted(distances) and distances[0] < 0.5 * distances[-1]
+    assert distances == sorted(distances)
+    assert distances[0] < 0.5 * distances[-1]
 
 
 def test_without_training_the_loss_is_the_ordinary_one():

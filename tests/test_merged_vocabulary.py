@@ -50,7 +50,7 @@ def test_equals_relative_frequencies(stores):
             scores[word] += count / sum(counts.values())
     expected = sorted(scores, key=lambda word: (-round(scores[word], 9), word))
     assert list(merge_vocabularies(stores, 100).words[NUM_SPECIAL:]) == expected
-    assert expected[0] == "the" and expected[1] == "lol"  # "lol" in spite of the sizes
+    assert expected[:2] == ["the", "lol"]  # "lol" in spite of the sizes
 
 
 def test_shares_decide(stores):
@@ -68,8 +68,11 @@ def test_both_stores_can_be_encoded_with_it(stores, tmp_path):
     path = tmp_path / "merged.txt"
     merge_vocabularies(stores, 6).save(path)
     config = DataConfig(
-        source="tsv", input=(str(stores[1].directory.parent / "in.tsv"),),
-        vocabulary_path=str(path), validation_fraction=0.2, held_out_fraction=0.2,
+        source="tsv",
+        input=(str(stores[1].directory.parent / "in.tsv"),),
+        vocabulary_path=str(path),
+        validation_fraction=0.2,
+        held_out_fraction=0.2,
     )
     prepare.prepare(config, tmp_path / "again")
     assert ClientStore(tmp_path / "again").vocabulary == Vocabulary.load(path)

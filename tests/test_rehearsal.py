@@ -137,7 +137,7 @@ def test_rejects_what_cannot_be_rehearsed(stores, tmp_path):
         Rehearsal(stores[1], 1.0)
     with pytest.raises(ValueError, match="general_store"):
         CohortInputs(run_config(method="rehearsal", general_store="x"), stores[0])
-    with pytest.raises(config_lib.ConfigError, match="fine_tuning.general_store"):
+    with pytest.raises(config_lib.ConfigError, match=r"fine_tuning\.general_store"):
         config_lib.loads('[fine_tuning]\nmethod = "rehearsal"')
 
 

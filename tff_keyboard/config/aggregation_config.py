@@ -5,7 +5,13 @@ written in the module it names (`aggregation/fedatt.py`, `fedmed.py`, ...).
 """
 
 import dataclasses
-import math
+
+from tff_keyboard.config.checks import (
+    require,
+    require_at_least,
+    require_one_of,
+    require_positive,
+)
 
 NAMES = ("mean", "fedatt", "fedmed", "private_fedatt", "median", "trimmed_mean")
 CLIENT_WEIGHTINGS = ("tokens", "examples", "uniform")
@@ -163,14 +169,10 @@ class AggregationConfig:
             ("compression", COMPRESSIONS),
             ("sampling", SAMPLING_ASSUMPTIONS),
         ):
-            value = getattr(self, field)
-            if value not in choices:
-                raise ValueError(
-                    f"`aggregation.{field}` must be one of {', '.join(choices)}; got {value!r}."
-                )
+            require_one_of(f"aggregation.{field}", getattr(self, field), choices)
 
     def _check_ranges(self) -> None:
-        positive = (
+        for field in (
             "temperature",
             "client_noise_stddev",
             "adaptive_step",
@@ -180,9 +182,8 @@ class AggregationConfig:
             "clip_norm",
             "clip_learning_rate",
             "clipping_learning_rate",
-        )
-        for field in positive:
-            self._require(field, lambda x: x > 0, "> 0")
+        ):
+            require_positive(f"aggregation.{field}", getattr(self, field))
         for field in (
             "client_noise_scale",
             "mediation_threshold",
@@ -193,18 +194,16 @@ class AggregationConfig:
             "max_participations",
             "compression_threshold",
         ):
-            self._require(field, lambda x: x >= 0, ">= 0")
-        self._require("top_fraction", lambda x: 0 < x <= 1, "in (0, 1]")
-        self._require("target_unclipped_quantile", lambda x: 0 < x < 1, "in (0, 1)")
-        self._require("clipping_quantile", lambda x: 0 < x < 1, "in (0, 1)")
-        self._require("delta", lambda x: 0 < x < 1, "in (0, 1)")
-        self._require("trim_fraction", lambda x: 0 <= x < 0.5, "in [0, 0.5)")
-        self._require("compression_bits", lambda x: 1 <= x <= 16, "in 1..16")
-
-    def _require(self, field: str, holds, rule: str) -> None:
-        value = getattr(self, field)
-        if isinstance(value, bool) or not math.isfinite(value) or not holds(value):
-            raise ValueError(f"`aggregation.{field}` must be {rule}, got {value!r}.")
+            require_at_least(f"aggregation.{field}", getattr(self, field), 0)
+        for field in ("target_unclipped_quantile", "clipping_quantile", "delta"):
+            value = getattr(self, field)
+            require(0 < value < 1, f"aggregation.{field}", "must be in (0, 1)", value)
+        for field, holds, rule in (
+            ("top_fraction", 0 < self.top_fraction <= 1, "must be in (0, 1]"),
+            ("trim_fraction", 0 <= self.trim_fraction < 0.5, "must be in [0, 0.5)"),
+            ("compression_bits", 1 <= self.compression_bits <= 16, "must be in 1..16"),
+        ):
+            require(holds, f"aggregation.{field}", rule, getattr(self, field))
 
     def _check_layer_groups(self) -> None:
         seen: dict[str, str] = {}

@@ -85,16 +85,28 @@ class RunConfig:
             self._check_transfer()
 
     def _check_transfer(self) -> None:
-        rules = {
-            "train.algorithm": (self.train.algorithm, "fedavg"),
-            "aggregation.name": (self.aggregation.name, "mean"),
-            "aggregation.dp": (self.aggregation.dp, "none"),
+        needed = {
+            "train.algorithm": "fedavg",
+            "aggregation.name": "mean",
+            "aggregation.dp": "none",
+            "aggregation.compression": "none",
+            "aggregation.client_noise_scale": 0.0,
         }
-        for name, (value, needed) in rules.items():
-            if value != needed:
+        for name, value in needed.items():
+            section, key = name.split(".")
+            found = getattr(getattr(self, section), key)
+            if found != value:
                 raise ValueError(
-                    f"`{name}` = {value!r} with `fine_tuning.server` = 'transfer': the server "
-                    f"learns from individual models instead of aggregating. Set it to {needed!r}."
+                    f"`{name}` = {found!r} with `fine_tuning.server` = 'transfer': the server "
+                    f"learns from individual models instead of aggregating. Set it to {value!r}."
+                )
+        for name in ("zeroing", "clipping"):
+            found = getattr(self.aggregation, name)
+            if found not in ("auto", "off"):
+                raise ValueError(
+                    f"`aggregation.{name}` = {found!r} with `fine_tuning.server` = 'transfer': "
+                    "the server learns from individual models instead of aggregating. Set it to "
+                    "'off'."
                 )
 
 

@@ -1,7 +1,9 @@
 """Cross-entropy with the true word and with soft labels, with a hand-written gradient.
 
-    l_n = a (log Z_n - z_{n, y_n}) + (1 - a) (log Z_n - sum_v q_nv z_nv),    z = h w^T,  Z = sum exp z
-    d l_n / d z_nv = p_nv - a [v = y_n] - (1 - a) q_nv,                      p = exp(z) / Z
+    l_n = a (log Z_n - z_{n, y_n}) + (1 - a) (log Z_n - sum_v q_nv z_nv)
+    d l_n / d z_nv = p_nv - a [v = y_n] - (1 - a) q_nv
+
+with z = h w^T, Z = sum exp z, p = exp(z) / Z and soft labels q.
 
 With a = lambda this is the loss of learning without forgetting (Popov et al. 2018, eqs. 1-2), with
 a = 0 that of the server's transfer learning (eq. 4), https://arxiv.org/abs/1712.07473; the
@@ -19,7 +21,7 @@ def soft_softmax_loss(
     soft_labels: tf.Tensor,
     true_weight: float,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Weighted sum of two cross-entropies, in nats; the cross-entropy alone; whether it is the best.
+    """Weighted sum of two cross-entropies, the first one alone, whether the true word is the best.
 
     The first output is differentiable in `hidden`, `table` and `bias`, once; the soft labels are
     constants.
