@@ -291,7 +291,8 @@ def direct_delta(log_ratios: np.ndarray, epsilon: float) -> float:
     """
     if epsilon < 0:
         raise ValueError(f"`epsilon` must be >= 0, got {epsilon}.")
-    return float(-np.expm1(np.minimum(0.0, epsilon + np.asarray(log_ratios, np.float64))).mean())
+    exponents = np.minimum(0.0, epsilon + np.asarray(log_ratios, np.float64))
+    return float(np.abs(np.expm1(exponents)).mean())  # 1 - e^x for x <= 0
 
 
 def fit_tail(
