@@ -29,8 +29,8 @@ def test_privacy_turns_unaccounted_protection_off():
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"name": "fedprox"}, "`aggregation.name` must be one of mean, fedatt"),
-        ({"norm": "3"}, "`aggregation.norm` must be one of 1, 2, inf, spectral; got '3'"),
+        ({"name": "fedprox"}, "`aggregation.name` must be one of 'mean', 'fedatt'"),
+        ({"norm": "3"}, "`aggregation.norm` must be one of '1', '2', 'inf', 'spectral', got '3'"),
         ({"temperature": 0.0}, "`aggregation.temperature` must be > 0, got 0.0"),
         ({"temperature": float("nan")}, "`aggregation.temperature`"),
         ({"top_fraction": 0.0}, r"`aggregation.top_fraction` must be in \(0, 1\]"),
@@ -39,7 +39,8 @@ def test_privacy_turns_unaccounted_protection_off():
         ({"delta": 0.0}, r"`aggregation.delta` must be in \(0, 1\)"),
         ({"compression_bits": 0}, "`aggregation.compression_bits` must be in 1..16, got 0"),
         ({"clip_norm": -1.0}, "`aggregation.clip_norm` must be > 0, got -1.0"),
-        ({"zeroing": "maybe"}, "`aggregation.zeroing` must be one of auto, on, off"),
+        ({"local_loss": "before"}, "must be one of 'during_training', 'after_training'"),
+        ({"zeroing": "maybe"}, "`aggregation.zeroing` must be one of 'auto', 'on', 'off'"),
         ({"layer_groups": {"a": []}}, "`aggregation.layer_groups.a` is empty"),
         ({"layer_groups": {"a": ["x"], "b": ["x"]}}, "each variable belongs to one group"),
     ],

@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 from tests.aggregation_fakes import WEIGHT_TYPE, one_round
 from tff_keyboard.aggregation.compression import (
     CompressedUploadFactory,
-    encoded_bytes,
     quantize,
-    raw_bytes,
     tff_quantized_sum,
 )
 from tff_keyboard.aggregation.fedatt import FedAttFactory
-from tff_keyboard.aggregation.upload_size import UploadSizeFactory
+from tff_keyboard.aggregation.upload_size import UploadSizeFactory, encoded_bytes, raw_bytes
 
 VALUE_TYPE = tff.to_type([tff.TensorType(np.float32, [60]), tff.TensorType(np.float32, [3])])
 

@@ -5,51 +5,26 @@ Each large tensor x is sent as `bits` bits a coordinate and its minimum and maxi
     q = floor((x - min) / (max - min) * (2^bits - 1) + u),   u uniform in [0, 1)
 
 so that the decoded value is right on average (Suresh et al. 2017, section 2.2,
-http://proceedings.mlr.press/v70/suresh17a.html). u is a pure function of (seed, round, delta): a
-resumed run repeats the bits. The server decodes before it aggregates, hence FedAtt's norms,
-FedMed's topK, clipping and noise all see what really arrived.
+http://proceedings.mlr.press/v70/suresh17a.html). u is a pure function of (seed, round, delta), see
+`seeded_client_map.py`: a resumed run repeats the bits. The server decodes before it aggregates,
+hence FedAtt's norms, FedMed's topK, clipping and noise all see what really arrived.
 
 TFF's own `EncodedSumFactory`, which encodes inside a sum and so fits under a mean only, is
 `tff_quantized_sum`. Its rounding is not seeded.
 """
 
-import collections
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregation.client_digest import client_digest
-from tff_keyboard.aggregation.layers import require_float_tensors, tensor_types
-from tff_keyboard.aggregation.seeded_noise import fold_in, run_seed
+from tff_keyboard.aggregation.layers import require_float_tensors
+from tff_keyboard.aggregation.seeded_client_map import SeededClientMapFactory
+from tff_keyboard.aggregation.seeded_noise import fold_in
+from tff_keyboard.aggregation.upload_size import UploadSizeFactory
 
 _PURPOSE = 3
-_RANGE_BYTES = 8  # minimum and maximum, float32
 _MAX_BITS = 16
-
-
-def encoded_bytes(value_type: tff.Type, *, bits: int, threshold: int) -> int:
-    """Bytes of one upload: packed integers and ranges, or the tensor itself where it is small.
-
-    >>> encoded_bytes(tff.TensorType(np.float32, [1000]), bits=4, threshold=10)
-    508
-    >>> encoded_bytes(tff.TensorType(np.float32, [10]), bits=4, threshold=10)
-    40
-    """
-    total = 0
-    for tensor in tensor_types(value_type):
-        size = int(np.prod(tensor.shape))
-        if size > threshold:
-            total += -(-size * bits // 8) + _RANGE_BYTES
-        else:
-            total += size * np.dtype(tensor.dtype).itemsize
-    return total
-
-
-def raw_bytes(value_type: tff.Type) -> int:
-    """Bytes of one upload that is not compressed."""
-    return encoded_bytes(value_type, bits=1, threshold=2**62)
 
 
 def quantize(tensor: tf.Tensor, bits: int, uniform: tf.Tensor) -> tf.Tensor:
@@ -87,73 +62,17 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
         seed: int,
     ):
         _check(bits, threshold)
-        if seed < 0:
-            raise ValueError(f"`seed` must be >= 0, got {seed}.")
-        self._inner = inner
         self._bits = bits
         self._threshold = threshold
-        self._seed = seed
+        mapped = SeededClientMapFactory(inner, self._decoded, seed=seed, purpose=_PURPOSE)
+        self._counted = UploadSizeFactory(mapped, bits=bits, threshold=threshold)
 
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
     ) -> tff.templates.AggregationProcess:
         """See base class."""
         require_float_tensors(value_type, "Compression")
-        inner = self._inner.create(value_type, weight_type)
-        sizes = (
-            encoded_bytes(value_type, bits=self._bits, threshold=self._threshold),
-            raw_bytes(value_type),
-        )
-
-        @tff.tensorflow.computation
-        def first_round():
-            return tf.constant(0)
-
-        @tff.tensorflow.computation(np.int32)
-        def round_seed(round_num):
-            return fold_in(run_seed(self._seed, _PURPOSE), round_num), round_num + 1
-
-        seed_type = round_seed.type_signature.result[0]
-
-        @tff.tensorflow.computation(value_type, seed_type)
-        def upload(value, seed):
-            return self._decoded(value, fold_in(seed, client_digest(value))), tf.constant(
-                1, tf.int64
-            )
-
-        @tff.tensorflow.computation(np.int64)
-        def count_bytes(clients):
-            return clients * sizes[0], clients * sizes[1]
-
-        @tff.federated_computation
-        def init_fn():
-            return tff.federated_zip(
-                collections.OrderedDict(
-                    round=tff.federated_eval(first_round, tff.SERVER), inner=inner.initialize()
-                )
-            )
-
-        @tff.federated_computation(
-            init_fn.type_signature.result,
-            tff.FederatedType(value_type, tff.CLIENTS),
-            tff.FederatedType(weight_type, tff.CLIENTS),
-        )
-        def next_fn(state, value, weight):
-            seed, next_round = tff.federated_map(round_seed, state["round"])
-            decoded, one = tff.federated_map(upload, (value, tff.federated_broadcast(seed)))
-            output = inner.next(state["inner"], decoded, weight)
-            uploaded, uncompressed = tff.federated_map(count_bytes, tff.federated_sum(one))
-            measurements = collections.OrderedDict(
-                uploaded_bytes=uploaded,
-                uncompressed_bytes=uncompressed,
-                inner=output.measurements,
-            )
-            new_state = collections.OrderedDict(round=next_round, inner=output.state)
-            return tff.templates.MeasuredProcessOutput(
-                tff.federated_zip(new_state), output.result, tff.federated_zip(measurements)
-            )
-
-        return tff.templates.AggregationProcess(init_fn, next_fn)
+        return self._counted.create(value_type, weight_type)
 
     def _decoded(self, value: Any, seed: tf.Tensor) -> Any:
         flat = list(tf.nest.flatten(value))

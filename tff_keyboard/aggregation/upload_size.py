@@ -1,4 +1,4 @@
-"""Counts the bytes clients upload, for runs without compression."""
+"""Counts the bytes clients upload, with and without compression."""
 
 import collections
 
@@ -6,7 +6,32 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregation.compression import encoded_bytes, raw_bytes
+from tff_keyboard.aggregation.layers import tensor_types
+
+_RANGE_BYTES = 8  # minimum and maximum, float32
+
+
+def encoded_bytes(value_type: tff.Type, *, bits: int, threshold: int) -> int:
+    """Bytes of one upload: packed integers and ranges, or the tensor itself where it is small.
+
+    >>> encoded_bytes(tff.TensorType(np.float32, [1000]), bits=4, threshold=10)
+    508
+    >>> encoded_bytes(tff.TensorType(np.float32, [10]), bits=4, threshold=10)
+    40
+    """
+    total = 0
+    for tensor in tensor_types(value_type):
+        size = int(np.prod(tensor.shape))
+        if size > threshold:
+            total += -(-size * bits // 8) + _RANGE_BYTES
+        else:
+            total += size * np.dtype(tensor.dtype).itemsize
+    return total
+
+
+def raw_bytes(value_type: tff.Type) -> int:
+    """Bytes of one upload that is not compressed."""
+    return encoded_bytes(value_type, bits=1, threshold=2**62)
 
 
 class UploadSizeFactory(tff.aggregators.WeightedAggregationFactory):
@@ -17,8 +42,8 @@ class UploadSizeFactory(tff.aggregators.WeightedAggregationFactory):
 
     Args:
       inner: A weighted factory.
-      bits: Bits a coordinate, where `inner` itself encodes tensors of more than `threshold`
-        elements (TFF's encoded sum); None: deltas are sent whole.
+      bits: Bits a coordinate, where `inner` encodes tensors of more than `threshold` elements;
+        None: deltas are sent whole.
       threshold: See `bits`.
     """
 
