@@ -28,6 +28,7 @@ from absl import flags
 from tasks import cli, run_results, train
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
+from tff_keyboard.program import atomic_files
 
 ALL_ATTACKS = ("nan", "boost", "sign_flip", "shuffled_labels", "drop_out")
 CLEAN = "clean"
@@ -108,7 +109,7 @@ def run(
             results = {people: run_results.evaluation(path, people) for people in POPULATIONS}
             clean = clean or results
             rows.append(_row(rule, attack, config, share, path, results, clean))
-            _write(workdir / RESULTS, rows)
+            atomic_files.write_atomically(workdir / RESULTS, [json.dumps(rows, indent=1).encode()])
     print(table(rows))
     print(f"\nAll figures: {workdir / RESULTS}")
     return rows
@@ -158,8 +159,6 @@ def _train(
 
 def _mark(folder: pathlib.Path, facts: dict[str, Any]) -> None:
     """Writes what the run in `folder` suffers, or refuses to go on with something else."""
-    from tff_keyboard.program import atomic_files
-
     path = folder / MARKER
     if not path.exists():
         if (folder / "run").exists():
@@ -262,12 +261,6 @@ def _points(row: Mapping[str, Any], people: str) -> str:
         return ""
     low, value, high = (100 * row["difference"][people][key] for key in ("low", "value", "high"))
     return f"{value:+.2f} [{low:+.2f}, {high:+.2f}] {row['verdict'][people]}"
-
-
-def _write(path: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    from tff_keyboard.program import atomic_files
-
-    atomic_files.write_atomically(path, [json.dumps(rows, indent=1).encode()])
 
 
 def main(argv: Sequence[str]) -> None:

@@ -22,6 +22,7 @@ from absl import flags
 from tasks import cli, predictors
 from tff_keyboard import config as config_lib
 from tff_keyboard import progress, quiet
+from tff_keyboard.program import atomic_files
 
 if TYPE_CHECKING:
     from tff_keyboard.data.client_store import ClientStore
@@ -104,7 +105,7 @@ def run(
     store_path = store_path or (config.data.store if config else None)
     if store_path is None and text_path is None:
         raise cli.UsageError("Give --store=DIR or --text=FILE: no run directory names a store.")
-    out.mkdir(parents=True, exist_ok=True)  # before the work, not after it
+    atomic_files.make_directory(out)  # before the work, not after it
 
     quiet.import_tensorflow()
     import numpy as np
@@ -141,8 +142,11 @@ def run(
             "store_path": str(store_path) if store else None,
         },
     )
-    _write(out / "comparison.json", json.dumps(result, indent=1))
-    _write(out / "comparison.csv", comparison_text.to_csv(result))
+    for name, content in (
+        ("comparison.json", json.dumps(result, indent=1)),
+        ("comparison.csv", comparison_text.to_csv(result)),
+    ):
+        atomic_files.write_atomically(out / name, [content.encode()])
     print(comparison_text.table(result))
     print(f"\nPer-person sums and all metrics: {out / 'comparison.json'}, {out / 'comparison.csv'}")
     print(f"Next: tff-keyboard report {out}")
@@ -227,15 +231,6 @@ def _text_of_population(store: "ClientStore | None", population: str, rules: Any
         )
     messages = tuple(store.words(population, person) for person in people)
     return TypedText(population, tuple(people), messages)
-
-
-def _write(path: pathlib.Path, content: str) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_text(content, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from absl import flags
 
 from tasks import cli, predictors
 from tff_keyboard import quiet
+from tff_keyboard.program import atomic_files
 
 if TYPE_CHECKING:
     from tff_keyboard.report.example_strips import Example
@@ -66,13 +67,8 @@ def run(
         report = _of_comparison(directory, beginnings if strips else ())
     else:
         report = _of_run(directory, beginnings if strips else ())
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f".{out.name}.partial")
-    try:
-        partial.write_text(page.render(report), encoding="utf-8")
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
+    atomic_files.make_directory(out.parent)
+    atomic_files.write_atomically(out, [page.render(report).encode()])
     print(f"Report: {out} ({out.stat().st_size / 1e3:,.0f} kB; open it in any browser)")
     return out
 

@@ -252,6 +252,31 @@ def test_refuses_with_one_line(place, tmp_path, capsys, arguments, code):
     assert error[-1].startswith("error: ")
 
 
+def test_a_folder_that_cannot_be_written_to_is_named_before_the_work(place, tmp_path, capsys):
+    (tmp_path / "file").write_text("not a folder")
+    out = tmp_path / "file" / "out"
+    assert cli.launch(compare_task, [str(place / "run"), f"--out={out}"]) == cli.MACHINE
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"error: Cannot write {out}: Not a directory.")
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_a_failed_write_leaves_the_old_comparison(place, tmp_path, monkeypatch, capsys):
+    (tmp_path / "comparison.json").write_text("old")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tff_keyboard.program.atomic_files.os.fsync", full)
+    models = [str(place / "saved_ngram"), f"--store={place / 'store'}"]
+    assert cli.launch(compare_task, [*models, f"--out={tmp_path}"]) == cli.MACHINE
+    assert "comparison.json: No space left on device." in capsys.readouterr().err
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "comparison.json": "old"
+    }
+
+
 def test_models_of_other_rules_are_refused(place, tmp_path, capsys):
     from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 

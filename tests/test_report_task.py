@@ -257,6 +257,23 @@ def test_refuses_with_one_line(place, tmp_path, capsys, arguments, match):
     assert match in capsys.readouterr().err
 
 
+def test_a_failed_write_leaves_the_old_page(place, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "page.html"
+    out.write_text("old")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tff_keyboard.program.atomic_files.os.fsync", full)
+    arguments = [str(place / "server"), "--nostrips", f"--out={out}"]
+    assert cli.launch(report_task, arguments) == cli.MACHINE
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: Cannot write {out}: No space left on device.")
+    assert error.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    assert out.read_text() == "old"
+
+
 def test_a_damaged_line_of_metrics_is_named(place, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(place / "server", run)
