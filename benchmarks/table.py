@@ -237,7 +237,7 @@ def replace_section(text: str, name: str, table: str) -> str:
     return pattern.sub(lambda match: f"{begin}\n\n{table}\n\n{end}", text)
 
 
-def _commit() -> str | None:
+def current_commit() -> str | None:
     result = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     )
@@ -249,7 +249,7 @@ def write(flags: argparse.Namespace, overrides: Sequence[str], runs, facts) -> N
     rows = summarise(runs, facts, flags.control)
     report = {
         "date": datetime.date.today().isoformat(),
-        "commit": _commit(),
+        "commit": current_commit(),
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
         "control": flags.control,
         "overrides": list(overrides),

@@ -20,6 +20,7 @@ TASKS = {
         "train the same model on the pooled text, as a yardstick",
     ),
     "evaluate": ("tasks.evaluate", "recall and perplexity on held-out clients, with intervals"),
+    "communication": ("tasks.communication", "what a run sent: model, rehearsal, uploads, total"),
     "privacy": ("tasks.privacy", "what a run may claim: epsilon, delta and every assumption"),
     "audit-tail": ("tasks.audit_tail", "estimate what texts of the model show of one person"),
     "attack": ("tasks.attack", "train a rule clean and under attack, and compare"),

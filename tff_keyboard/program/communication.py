@@ -1,0 +1,86 @@
+"""What a run sent over the network, from its metrics: the account of a federated training.
+
+    down   the model and what is to be rehearsed, to every client that was asked
+    up     what every client that reported sent: measured by the aggregator where it measures
+           (compression, clients that topK spares), the whole model otherwise
+
+The columns are those of Popov et al. 2018, Table 4, https://arxiv.org/abs/1712.07473.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Communication:
+    """Totals of a run; sizes in bytes.
+
+    Attributes:
+      rounds: Rounds done.
+      parameters: Of the model.
+      model_bytes: The model as it is sent down, float32.
+      uploads_per_round: Clients that reported, on average.
+      upload_bytes: One client's upload, on average.
+      rehearsal_bytes: General messages sent to one client in one round, on average.
+      bytes_down: To all clients, in all rounds.
+      bytes_up: From all clients, in all rounds.
+    """
+
+    rounds: int
+    parameters: int
+    model_bytes: int
+    uploads_per_round: float
+    upload_bytes: float
+    rehearsal_bytes: float
+    bytes_down: int
+    bytes_up: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Both directions."""
+        return self.bytes_down + self.bytes_up
+
+
+def account(
+    rows: Iterable[Mapping[str, Any]], *, parameters: int, bytes_per_parameter: int = 4
+) -> Communication:
+    """Adds a run up.
+
+    Args:
+      rows: Of `metrics.jsonl`, one a round.
+      parameters: Of the model.
+      bytes_per_parameter: As sent down.
+
+    Raises:
+      ValueError: There are no rows, or they are not those of federated training.
+    """
+    rows = list(rows)
+    if not rows:
+        raise ValueError("The run has no rounds yet.")
+    needed = {"clients", "clients_selected", "bytes_down", "bytes_up"}
+    missing = sorted(needed - rows[0].keys())
+    if missing:
+        raise ValueError(f"Its rounds have no {missing[0]!r}: it was not trained federatedly.")
+    reports = sum(row["clients"] for row in rows)
+    selected = sum(row["clients_selected"] for row in rows)
+    rehearsal = sum(row.get("bytes_rehearsal", 0) for row in rows)
+    uploaded = sum(_uploaded(row) for row in rows)
+    return Communication(
+        rounds=len(rows),
+        parameters=parameters,
+        model_bytes=parameters * bytes_per_parameter,
+        uploads_per_round=reports / len(rows),
+        upload_bytes=uploaded / reports if reports else 0.0,
+        rehearsal_bytes=rehearsal / selected if selected else 0.0,
+        bytes_down=sum(row["bytes_down"] for row in rows),
+        bytes_up=uploaded,
+    )
+
+
+def _uploaded(row: Mapping[str, Any]) -> int:
+    measured = [value for name, value in row.items() if name.endswith("/uploaded_bytes")]
+    spared = [value for name, value in row.items() if name.endswith("/bytes_not_uploaded")]
+    whole = measured[0] if measured else row["bytes_up"]
+    return math.floor(whole - (spared[0] if spared else 0))
