@@ -19,6 +19,7 @@ import pathlib
 import platform
 import subprocess
 import time
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def made_up_text(num_words, seed):
     while len(words) < VOCABULARY - len(SPECIAL_WORDS):
         words["".join(rng.choice(syllables, rng.integers(1, 5)))] = None
     table = list(words)
-    people = []
+    people: list[list[list[str]]] = []
     while sum(len(m) for person in people for m in person) < num_words:
         lengths = np.clip(rng.geometric(1 / 11, 100), 1, 40)
         people.append(
@@ -129,6 +130,7 @@ def main():
     from tff_keyboard.data.client_store import ClientStore
     from tff_keyboard.metrics import predictor_evaluation
     from tff_keyboard.metrics.keras_predictor import KerasPredictor
+    from tff_keyboard.metrics.predictor import Predictor
     from tff_keyboard.metrics.typed_text import TypedText
     from tff_keyboard.models import build_model
     from tff_keyboard.models.saved_model import load_model
@@ -153,7 +155,7 @@ def main():
     ngram = NGramPredictor.train(train, vocabulary)
     ngram_seconds = time.perf_counter() - start
 
-    result = {
+    result: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
         "commit": subprocess.run(
             ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
@@ -167,7 +169,8 @@ def main():
         "ngrams": ngram.model.num_ngrams,
         "models": {},
     }
-    for name, predictor in (("cifg", cifg), ("ngram", ngram)):
+    models: dict[str, Predictor] = {"cifg": cifg, "ngram": ngram}
+    for name, predictor in models.items():
         predictor_evaluation.evaluate(predictor, text, max_length=1)  # compiles
         wall, cpu = timed(
             lambda predictor=predictor: predictor_evaluation.evaluate(predictor, text),

@@ -58,7 +58,7 @@ def pfl_rounds(weights, clients, learning_rate):
         torch.cat([torch.nn.functional.pad(b, (0, longest - b.shape[1])) for b in client])
         for client in clients
     ]
-    remaining = iter(())
+    remaining = iter(range(0))
 
     def next_user():
         nonlocal remaining
@@ -124,7 +124,7 @@ def flower_rounds(weights, clients, learning_rate, file):
         import torch_loop
 
         torch.set_num_threads(1)  # an actor has one core
-        cache = sys.modules.setdefault("_clients_of_the_benchmark", {})
+        cache = vars(torch_loop).setdefault("clients_of_file", {})  # of the process
         if file not in cache:
             cache[file] = torch_loop.load(file)[1]
         mine = cache[file][int(context.node_config["partition-id"])]

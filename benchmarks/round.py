@@ -188,15 +188,19 @@ class Answering:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
-        self.last = {}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._questions, self._answers = self._process.stdin, self._process.stdout
+        self._name = " ".join(command)
+        self.last: dict = {}
 
     def __call__(self):
         start_cpu = self._sum(process_tree.cpu_seconds)
-        self._process.stdin.write("round\n")
-        self._process.stdin.flush()
-        while not (line := self._process.stdout.readline()).startswith("{"):  # Flower is chatty
+        self._questions.write("round\n")
+        self._questions.flush()
+        while not (line := self._answers.readline()).startswith("{"):  # Flower is chatty
             if not line:
-                raise SystemExit(f"{self._process.args} ended without an answer")
+                raise SystemExit(f"{self._name} ended without an answer")
         self.last = json.loads(line)
         self.last["peak_megabytes"] = self._sum(process_tree.peak_megabytes)
         return self.last["seconds"], self._sum(process_tree.cpu_seconds) - start_cpu
@@ -207,7 +211,7 @@ class Answering:
         return sum(measure(p) for p in [pid, *process_tree.descendants(pid)])
 
     def close(self):
-        self._process.stdin.close()
+        self._questions.close()
         self._process.wait()
 
 
