@@ -385,10 +385,7 @@ def _contribute(sums, rows, layers: Sequence[Layer]):
 
 
 def _weighted_rows(weights: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    weights = tf.cast(weights, rows.dtype)
-    if rows.shape[0] == 1:  # a matrix product of one row is five times slower than this
-        return weights[0] * rows[0]
-    return tf.tensordot(weights, rows, 1)
+    return tf.tensordot(tf.cast(weights, rows.dtype), rows, 1)
 
 
 def _keys(rows) -> collections.OrderedDict:
