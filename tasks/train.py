@@ -100,6 +100,7 @@ def run(
             data_card_text=json.dumps(store.card, indent=2, sort_keys=True) + "\n",
             vocabulary_text=(store.directory / VOCABULARY_FILE).read_text(encoding="utf-8"),
             may_change=MAY_CHANGE,
+            defaults_text=config_lib.dump(config_lib.RunConfig()),
         ) as run_directory,
         execution.install_context(
             config.execution.workers,

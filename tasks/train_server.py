@@ -94,6 +94,7 @@ def run(
         data_card_text=json.dumps(store.card, indent=2, sort_keys=True) + "\n",
         vocabulary_text=(store.directory / VOCABULARY_FILE).read_text(encoding="utf-8"),
         may_change=train_task.MAY_CHANGE,
+        defaults_text=config_lib.dump(config_lib.RunConfig()),
     ) as run_directory:
         metrics = release.MetricsRelease(run_directory.metrics_jsonl, run_directory.metrics_csv)
         result = training_loop.run_training(

@@ -50,7 +50,7 @@ def run(tmp_path):
     path = tmp_path / "run"
     (path / "model").mkdir(parents=True)
     (path / "config.toml").write_text("")
-    (path / "vocabulary.txt").write_text("")
+    (path / "environment.json").write_text("{}")
     (path / "metrics.jsonl").write_text(json.dumps({"round": 1, **ROW}) + "\n")
     np.savez(path / "model" / "weights.npz", a=np.zeros([2, 4]), b=np.zeros(2))
     return path

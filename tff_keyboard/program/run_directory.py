@@ -98,6 +98,7 @@ class RunDirectory:
         data_card_text: str,
         vocabulary_text: str | None = None,
         may_change: Sequence[str] = (),
+        defaults_text: str = "",
     ) -> RunDirectory:
         """Creates a run or opens it to go on, and locks it until `close`.
 
@@ -108,6 +109,8 @@ class RunDirectory:
           vocabulary_text: Content of the vocabulary file, if the run keeps one.
           may_change: Dotted config keys that do not change what a round computes, such as
             `train.rounds`; a new value of theirs replaces the old.
+          defaults_text: TOML of a config that sets nothing. A key that did not exist when the run
+            began counts as its default: options are added so that nothing changes without them.
 
         Raises:
           ProgramError: Another training holds the run; the config or the data differ from those
@@ -128,7 +131,9 @@ class RunDirectory:
         try:
             atomic_files.remove_leftovers(run.path)
             if run.exists():
-                run._check_same(config_text, data_card_text, vocabulary_text, may_change)
+                run._check_same(
+                    config_text, data_card_text, vocabulary_text, may_change, defaults_text
+                )
                 run._warn_about_environment()
             else:
                 run._write_text(run.data_card_path, data_card_text)
@@ -200,8 +205,10 @@ class RunDirectory:
         data_card_text: str,
         vocabulary_text: str | None,
         may_change: Sequence[str],
+        defaults_text: str,
     ) -> None:
-        before = _flatten(tomllib.loads(self.config_text()))
+        before = _flatten(tomllib.loads(defaults_text))
+        before |= _flatten(tomllib.loads(self.config_text()))
         now = _flatten(tomllib.loads(config_text))
         _check_equal("config", self.config_path, before, now, may_change)
         now = _flatten(json.loads(data_card_text))
