@@ -59,7 +59,8 @@ def launch(module: ModuleType, arguments: Sequence[str]) -> int:
     wants_help = any(word in ("--help", "-h") for word in arguments)
     arguments = [] if wants_help else arguments
     try:
-        positional = module.FLAGS([f"tff-keyboard {name}", *arguments])[1:]
+        words = [_with_underscores(word, module.FLAGS) for word in arguments]
+        positional = module.FLAGS([f"tff-keyboard {name}", *words])[1:]
     except flags.Error as error:
         fail(f"{error} Flags of this task: tff-keyboard {name} --help.")
         return USAGE
@@ -88,6 +89,15 @@ def launch(module: ModuleType, arguments: Sequence[str]) -> int:
             fail(f"{error.strerror or error}: {error.filename or ''}")
             return MACHINE
         raise
+
+
+def _with_underscores(word: str, known: flags.FlagValues) -> str:
+    """`--allow-loss=x` as `--allow_loss=x`, the spelling of absl, if that is a flag."""
+    name, equals, value = word.partition("=")
+    if not name.startswith("--"):
+        return word
+    spelled = name[2:].replace("-", "_")
+    return f"--{spelled}{equals}{value}" if spelled.removeprefix("no") in known else word
 
 
 def help_text(module: ModuleType) -> str:

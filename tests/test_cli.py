@@ -82,3 +82,22 @@ def test_errors_become_one_line_and_a_code(error, code, capsys):
 def test_a_bug_is_not_hidden():
     with pytest.raises(ZeroDivisionError):
         cli.launch(fake_task(ZeroDivisionError()), [])
+
+
+def test_flags_may_be_spelled_with_hyphens(capsys):
+    seen = []
+    flag_values = flags.FlagValues()
+    flags.DEFINE_bool("allow_loss", False, "A flag.", flag_values=flag_values)
+    flags.DEFINE_string("a_name", "", "A flag.", flag_values=flag_values)
+
+    def main(argv):
+        seen.append((argv, flag_values.allow_loss, flag_values.a_name))
+
+    task = types.SimpleNamespace(
+        __name__="tasks.fake", __doc__="A fake.", main=main, FLAGS=flag_values
+    )
+    assert cli.launch(task, ["--allow-loss", "--a-name=x-y", "z-z"]) == cli.OK
+    assert cli.launch(task, ["--noallow-loss", "--a-name", "x-y"]) == cli.OK
+    assert seen == [(["z-z"], True, "x-y"), ([], False, "x-y")]
+    assert cli.launch(task, ["--allow-los"]) == cli.USAGE
+    assert "allow-los" in capsys.readouterr().err
