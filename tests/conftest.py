@@ -28,6 +28,17 @@ def _default_context_after_each_file():
         tff.backends.native.set_sync_local_cpp_execution_context()
 
 
+@pytest.fixture(scope="session")
+def store(tmp_path_factory):
+    """A client store of a few made-up typists, to be read only: all files share it."""
+    from tasks import prepare
+    from tests import fakes
+
+    path = tmp_path_factory.mktemp("store") / "demo"
+    prepare.run(fakes.tiny_config(path).data, path)
+    return path
+
+
 def _own_workers():
     """Process ids of TFF's workers that this process started."""
     for status in pathlib.Path("/proc").glob("[0-9]*/stat"):

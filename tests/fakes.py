@@ -1,4 +1,5 @@
-"""Shared fakes: processes small enough to train in milliseconds, and a training to be killed.
+"""Shared fakes: processes small enough to train in milliseconds, and a training to be killed; the
+demo shrunk to seconds, and what a run of it leaves behind.
 
 `python -m tests.fakes --help` runs that training in a process of its own.
 """
@@ -21,6 +22,68 @@ from tff_keyboard import quiet
 from tff_keyboard.program import errors
 
 NUM_FEATURES = 3
+
+# Overrides of configs/demo.toml. The `[data]` ones make the store of the fixture `store`.
+TINY = (
+    "data.synthetic_typists=24",
+    "data.synthetic_messages=12",
+    "data.vocabulary_size=120",
+    "data.validation_fraction=0.2",
+    "data.held_out_fraction=0.2",
+    "model.units=12",
+    "model.embedding_size=8",
+    "client.max_examples=8",
+    "train.rounds=3",
+    "train.clients_per_round=3",
+    "train.checkpoint_every=1",
+    "evaluation.every=2",
+)
+
+
+def tiny_config(store: pathlib.Path, *overrides: str):
+    """The demo's config, shrunk, on a store; `overrides` win over `TINY`."""
+    from tff_keyboard import config
+
+    return config.load("configs/demo.toml", [*TINY, f"data.store={store}", *overrides])
+
+
+def save_untrained_run(directory: pathlib.Path, config, seed: int = 1) -> pathlib.Path:
+    """A run directory with config and initial model, which is what most tasks read."""
+    from tff_keyboard import config as config_lib
+    from tff_keyboard.data.client_store import ClientStore
+    from tff_keyboard.models import build_model
+    from tff_keyboard.models.saved_model import save_model
+
+    vocabulary = ClientStore(config.data.store).vocabulary
+    model = build_model(
+        config.model.name, vocabulary_size=len(vocabulary), seed=seed, **config.model.options()
+    )
+    directory.mkdir()
+    (directory / "config.toml").write_text(config_lib.dump(config))
+    save_model(directory / "model", model, vocabulary)
+    return directory
+
+
+def ledger_header(**changes):
+    """The header of a privacy ledger of FedAvg with Gaussian noise, ten of a thousand people."""
+    from tff_keyboard.privacy.ledger import LedgerHeader
+
+    facts = {
+        "mechanism": "gaussian",
+        "aggregator": "mean",
+        "noise_multiplier": 1.0,
+        "clip_norm": 0.5,
+        "delta": 1e-6,
+        "population": 1000,
+        "clients_per_round": 10,
+        "selected_per_round": 10,
+        "sampling": "fixed_size",
+        "uniform_sampling": True,
+        "min_separation_rounds": 1,
+        "max_participations": 0,
+        "tree_restart_rounds": 0,
+    }
+    return LedgerHeader(**(facts | changes))
 
 
 class NumpyState(NamedTuple):

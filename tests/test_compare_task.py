@@ -12,14 +12,11 @@ from scipy import stats
 
 from tasks import cli, predictors
 from tasks import compare as compare_task
-from tasks import prepare as prepare_task
-from tff_keyboard import config as config_lib
+from tests.fakes import save_untrained_run, tiny_config
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
 from tff_keyboard.data.client_store import ClientStore
 from tff_keyboard.metrics.jackknife import Interval
 from tff_keyboard.metrics.predictor_evaluation import PREDICTOR_RATIOS
-from tff_keyboard.models import build_model
-from tff_keyboard.models.saved_model import save_model
 from tff_keyboard.report import comparison, comparison_text
 
 PEOPLE = 8
@@ -145,31 +142,15 @@ def test_one_person_gives_no_interval():
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(store, tmp_path_factory):
     """A folder with a store, a run directory of an untrained CIFG, and a saved n-gram."""
     folder = tmp_path_factory.mktemp("compare")
-    config = config_lib.load(
-        "configs/demo.toml",
-        [
-            f"data.store={folder / 'store'}",
-            "data.synthetic_typists=24",
-            "data.synthetic_messages=12",
-            "data.vocabulary_size=150",
-            "data.validation_fraction=0.2",
-            "data.held_out_fraction=0.2",
-            "data.max_length=6",
-            "model.units=9",
-            "model.embedding_size=5",
-        ],
+    (folder / "store").symlink_to(store)
+    config = tiny_config(
+        folder / "store", "data.max_length=6", "model.units=9", "model.embedding_size=5"
     )
-    prepare_task.run(config.data, folder / "store")
+    save_untrained_run(folder / "run", config)
     store = ClientStore(folder / "store")
-    (folder / "run").mkdir()
-    (folder / "run" / "config.toml").write_text(config_lib.dump(config))
-    model = build_model(
-        "cifg", vocabulary_size=len(store.vocabulary), seed=1, units=9, embedding_size=5
-    )
-    save_model(folder / "run" / "model", model, store.vocabulary)
     NGramPredictor.train(predictors.pooled_messages(store), store.vocabulary, order=3).save(
         folder / "saved_ngram"
     )

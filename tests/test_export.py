@@ -64,26 +64,12 @@ def test_a_later_evaluation_goes_into_the_manifest(run, tmp_path):
 
 
 def test_the_privacy_statement_goes_into_the_manifest(run, tmp_path):
-    from tff_keyboard.privacy.ledger import LedgerHeader, PrivacyLedger
+    from tests.fakes import ledger_header
+    from tff_keyboard.privacy.ledger import PrivacyLedger
 
-    header = LedgerHeader(
-        mechanism="gaussian",
-        aggregator="mean",
-        noise_multiplier=1.0,
-        clip_norm=0.5,
-        delta=1e-6,
-        population=1000,
-        clients_per_round=10,
-        selected_per_round=10,
-        sampling="fixed_size",
-        uniform_sampling=True,
-        min_separation_rounds=1,
-        max_participations=0,
-        tree_restart_rounds=0,
-    )
     path = run / "privacy_ledger.jsonl"
     try:
-        PrivacyLedger(path, header).record(1, clip_norm=0.5, clients=10)
+        PrivacyLedger(path, ledger_header()).record(1, clip_norm=0.5, clients=10)
         export(run, tmp_path / "k.tflite", ExportOptions())
         assert "epsilon" in json.loads((tmp_path / "k.json").read_text())["privacy"]
         path.write_text("not a ledger\n")

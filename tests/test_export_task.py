@@ -7,14 +7,11 @@ import pytest
 
 from tasks import cli
 from tasks import export as export_task
-from tasks import prepare as prepare_task
 from tests import export_fakes
-from tff_keyboard import config as config_lib
+from tests.fakes import save_untrained_run, tiny_config
 from tff_keyboard.data.client_store import ClientStore
 from tff_keyboard.data.errors import DataError
 from tff_keyboard.data.vocabulary import NormalisationRules
-from tff_keyboard.models import build_model
-from tff_keyboard.models.saved_model import save_model
 from tflite_export import texts
 from tflite_export.errors import ExportError
 
@@ -22,30 +19,12 @@ RULES = NormalisationRules()
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(store, tmp_path_factory):
     """A folder with a store of synthetic typists and a run directory of an untrained CIFG."""
     folder = tmp_path_factory.mktemp("task")
-    config = config_lib.load(
-        "configs/demo.toml",
-        [
-            f"data.store={folder / 'store'}",
-            "data.synthetic_typists=24",
-            "data.synthetic_messages=12",
-            "data.vocabulary_size=150",
-            "data.validation_fraction=0.2",
-            "data.held_out_fraction=0.2",
-            "model.units=10",
-            "model.embedding_size=6",
-        ],
-    )
-    prepare_task.run(config.data, folder / "store")
-    store = ClientStore(folder / "store")
-    (folder / "run").mkdir()
-    (folder / "run" / "config.toml").write_text(config_lib.dump(config))
-    model = build_model(
-        "cifg", vocabulary_size=len(store.vocabulary), seed=1, units=10, embedding_size=6
-    )
-    save_model(folder / "run" / "model", model, store.vocabulary)
+    (folder / "store").symlink_to(store)
+    config = tiny_config(folder / "store", "model.units=10", "model.embedding_size=6")
+    save_untrained_run(folder / "run", config)
     return folder
 
 

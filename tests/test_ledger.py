@@ -8,28 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fakes import ledger_header
 from tff_keyboard.privacy.ledger import (
-    LedgerHeader,
     PrivacyLedger,
     RunDirectoryError,
     read_ledger,
 )
 
-HEADER = LedgerHeader(
-    mechanism="gaussian",
-    aggregator="mean",
-    noise_multiplier=1.0,
-    clip_norm=0.5,
-    delta=1e-6,
-    population=1000,
-    clients_per_round=10,
-    selected_per_round=10,
-    sampling="fixed_size",
-    uniform_sampling=True,
-    min_separation_rounds=1,
-    max_participations=0,
-    tree_restart_rounds=0,
-)
+HEADER = ledger_header()
 
 
 def ledger_with(path, rounds):

@@ -12,15 +12,12 @@ import pytest
 
 from tasks import cli, predictors
 from tasks import compare as compare_task
-from tasks import prepare as prepare_task
 from tasks import report as report_task
-from tff_keyboard import config as config_lib
+from tests.fakes import ledger_header, save_untrained_run, tiny_config
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
 from tff_keyboard.data.client_store import ClientStore
 from tff_keyboard.data.errors import DataError
-from tff_keyboard.models import build_model
-from tff_keyboard.models.saved_model import save_model
-from tff_keyboard.privacy.ledger import LedgerHeader, PrivacyLedger
+from tff_keyboard.privacy.ledger import PrivacyLedger
 from tff_keyboard.report import charts, example_strips, run_records
 
 VOID = {"meta", "br", "link", "img", "input"}
@@ -81,46 +78,22 @@ def write_metrics(run, seed, *, federated):
 
 
 def write_ledger(run):
-    header = LedgerHeader(
-        mechanism="gaussian", aggregator="mean", noise_multiplier=1.0, clip_norm=0.5, delta=1e-6,
-        population=1000, clients_per_round=10, selected_per_round=10, sampling="fixed_size",
-        uniform_sampling=True, min_separation_rounds=1, max_participations=0,
-        tree_restart_rounds=0,
-    )  # fmt: skip
-    ledger = PrivacyLedger(run / "privacy_ledger.jsonl", header)
+    ledger = PrivacyLedger(run / "privacy_ledger.jsonl", ledger_header())
     for round_num in range(1, 5):
         ledger.record(round_num, clip_norm=0.5, clients=10)
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
+def place(store, tmp_path_factory):
     """Two run directories, a saved n-gram and a comparison of them, on synthetic people."""
     folder = tmp_path_factory.mktemp("report")
-    config = config_lib.load(
-        "configs/demo.toml",
-        [
-            f"data.store={folder / 'store'}",
-            "data.synthetic_typists=24",
-            "data.synthetic_messages=12",
-            "data.vocabulary_size=150",
-            "data.validation_fraction=0.2",
-            "data.held_out_fraction=0.2",
-            "model.units=9",
-            "model.embedding_size=5",
-        ],
-    )
-    prepare_task.run(config.data, folder / "store")
+    (folder / "store").symlink_to(store)
+    config = tiny_config(folder / "store", "model.units=9", "model.embedding_size=5")
     store = ClientStore(folder / "store")
     for seed, name in ((1, "federated"), (2, "server")):
-        run = folder / name
-        run.mkdir()
-        (run / "config.toml").write_text(config_lib.dump(config))
+        run = save_untrained_run(folder / name, config, seed)
         shutil.copy(folder / "store" / "data_card.json", run)
         (run / "environment.json").write_text('{"commit": "<b>0</b>"}')
-        model = build_model(
-            "cifg", vocabulary_size=len(store.vocabulary), seed=seed, units=9, embedding_size=5
-        )
-        save_model(run / "model", model, store.vocabulary)
         write_metrics(run, seed, federated=name == "federated")
     write_ledger(folder / "federated")
     # A name that a page must escape.

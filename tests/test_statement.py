@@ -5,25 +5,12 @@ import dataclasses
 import pytest
 
 from tasks import privacy
+from tests.fakes import ledger_header
 from tff_keyboard.privacy import accounting
-from tff_keyboard.privacy.ledger import LedgerHeader, PrivacyLedger, RunDirectoryError
+from tff_keyboard.privacy.ledger import PrivacyLedger, RunDirectoryError
 from tff_keyboard.privacy.statement import guarantee_of
 
-HEADER = LedgerHeader(
-    mechanism="gaussian",
-    aggregator="mean",
-    noise_multiplier=1.0,
-    clip_norm=0.5,
-    delta=1e-6,
-    population=10_000,
-    clients_per_round=100,
-    selected_per_round=100,
-    sampling="fixed_size",
-    uniform_sampling=True,
-    min_separation_rounds=1,
-    max_participations=0,
-    tree_restart_rounds=0,
-)
+HEADER = ledger_header(population=10_000, clients_per_round=100, selected_per_round=100)
 GBOARD = dataclasses.replace(
     HEADER,
     mechanism="tree",

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tasks import cli
 from tasks import prepare as prepare_task
 from tasks import train_server as train_server_task
-from tff_keyboard import config as config_lib
+from tests import fakes
 from tff_keyboard.config.learning_config import ClientConfig
 from tff_keyboard.data.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
@@ -19,32 +19,9 @@ from tff_keyboard.learning.optimizers import build_client_optimizer
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import SavedModelError, load_model
 
-TINY = [
-    "data.synthetic_typists=24",
-    "data.synthetic_messages=12",
-    "data.vocabulary_size=120",
-    "data.validation_fraction=0.2",
-    "data.held_out_fraction=0.2",
-    "model.units=12",
-    "model.embedding_size=8",
-    "client.max_examples=8",
-    "client.batch_size=4",
-    "train.rounds=4",
-    "train.clients_per_round=3",
-    "train.checkpoint_every=1",
-    "evaluation.every=2",
-]
-
 
 def tiny_config(store, *overrides):
-    return config_lib.load("configs/demo.toml", [*TINY, f"data.store={store}", *overrides])
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    path = tmp_path_factory.mktemp("store") / "demo"
-    prepare_task.run(tiny_config(path).data, path)
-    return path
+    return fakes.tiny_config(store, "client.batch_size=4", "train.rounds=4", *overrides)
 
 
 @pytest.fixture(scope="module")

@@ -15,26 +15,8 @@ from tasks import cli
 from tasks import evaluate as evaluate_task
 from tasks import prepare as prepare_task
 from tasks import train as train_task
+from tests.fakes import TINY, tiny_config
 from tff_keyboard import config as config_lib
-
-TINY = [
-    "data.synthetic_typists=24",
-    "data.synthetic_messages=12",
-    "data.vocabulary_size=120",
-    "data.validation_fraction=0.2",
-    "data.held_out_fraction=0.2",
-    "model.units=12",
-    "model.embedding_size=8",
-    "client.max_examples=8",
-    "train.rounds=3",
-    "train.clients_per_round=3",
-    "train.checkpoint_every=1",
-    "evaluation.every=2",
-]
-
-
-def tiny_config(store, *overrides):
-    return config_lib.load("configs/demo.toml", [*TINY, f"data.store={store}", *overrides])
 
 
 def digest(run):
@@ -50,13 +32,6 @@ def assert_same_run(first, second):
     assert weights_a.keys() == weights_b.keys()
     for name in weights_a:
         np.testing.assert_array_equal(weights_a[name], weights_b[name], err_msg=name)
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    path = tmp_path_factory.mktemp("store") / "demo"
-    prepare_task.run(tiny_config(path).data, path)
-    return path
 
 
 @pytest.fixture(scope="module")
