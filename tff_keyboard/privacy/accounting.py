@@ -137,7 +137,7 @@ def unsampled_gaussian(*, noise_multiplier: float, participations: int, delta: f
     """Fresh noise every round, and a person joins at most `participations` rounds, any of them.
 
     Assumes nothing of sampling: for cohorts that are not drawn at random (check-ins, a minimum
-    separation). Exact, in microseconds: T rounds are one Gaussian mechanism of noise z / sqrt(T)
+    separation). Exact: T rounds are one Gaussian mechanism of noise z / sqrt(T)
     (Dong et al. 2019, Corollary 3.3, https://arxiv.org/abs/1905.02383). Epsilon is finite for any
     noise above 0 (about T / 2z^2 where there is next to none) as long as a float can hold it.
     """
@@ -220,7 +220,8 @@ def epsilon_of_zcdp(rho: float, delta: float, *, method: str) -> float:
         (Balle & Wang 2018, Theorem 8, https://arxiv.org/abs/1805.06530).
 
     Returns:
-      Never below the truth; "exact Gaussian" at most 1e-9 of it above.
+      "RDP conversion" bounds it from above; "exact Gaussian" is it to 1e-9, relative above 1 and
+      absolute below.
 
     >>> round(epsilon_of_zcdp(79 / 98, 1e-10, method="RDP conversion"), 2)
     8.9
