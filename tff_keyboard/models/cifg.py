@@ -37,7 +37,7 @@ class CifgCell:
 
     def __init__(self, units: int, dim: int):
         self.state_sizes = (dim, units)
-        self.saved_sizes = (units, units, units, units)  # i, g, o, tanh(c)
+        self.saved_sizes = (units, units, units, units, units)  # i, g, o, tanh(c), o * tanh(c)
         self.right_sizes = (dim,)  # d_r
 
     def forward(self, pre, state, weights):
@@ -47,41 +47,39 @@ class CifgCell:
         i, g, o = tf.sigmoid(z_i), tf.tanh(z_g), tf.sigmoid(z_o)
         c = c + i * (g - c)  # (1 - i) * c + i * g
         tanh_c = tf.tanh(c)
-        r = tf.matmul(o * tanh_c, projection)
-        return (r, c), (i, g, o, tanh_c)
+        m = o * tanh_c
+        return (tf.matmul(m, projection), c), (i, g, o, tanh_c, m)
 
     def factors(self, before, saved):
         _, c_before = before
-        i, g, o, tanh_c = saved
-        m_to_c = tf.raw_ops.TanhGrad(y=tanh_c, dy=o)  # d m / d c
-        forget = 1.0 - i  # d c / d c_before
-        to_pre = tf.concat(  # d c / d z_i, d c / d z_g, d m / d z_o
-            [
-                tf.raw_ops.SigmoidGrad(y=i, dy=g - c_before),
-                tf.raw_ops.TanhGrad(y=g, dy=i),
-                tf.raw_ops.SigmoidGrad(y=o, dy=tanh_c),
-            ],
-            axis=-1,
-        )
-        return m_to_c, forget, to_pre
+        i, g, o, tanh_c, _ = saved
+        return i, g, o, tanh_c, g - c_before
 
     def backward(self, factors, d_state, weights):
         d_r, d_c = d_state
-        m_to_c, forget, to_pre = factors
+        i, g, o, tanh_c, c_to_i = factors
         recurrent_kernel, projection = weights
         d_m = tf.matmul(d_r, projection, transpose_b=True)
-        d_c = d_c + d_m * m_to_c
-        d_pre = tf.concat([d_c, d_c, d_m], axis=-1) * to_pre
+        d_c = d_c + tf.raw_ops.TanhGrad(y=tanh_c, dy=d_m * o)
+        d_g = d_c * i
+        d_pre = tf.concat(
+            [
+                tf.raw_ops.SigmoidGrad(y=i, dy=d_c * c_to_i),
+                tf.raw_ops.TanhGrad(y=g, dy=d_g),
+                tf.raw_ops.SigmoidGrad(y=o, dy=d_m * tanh_c),
+            ],
+            axis=-1,
+        )
         d_r_before = tf.matmul(d_pre, recurrent_kernel, transpose_b=True)
-        return d_pre, (d_r_before, d_c * forget), (d_r,)
+        return d_pre, (d_r_before, d_c - d_g), (d_r,)  # d_c * (1 - i)
 
     def weight_gradients(self, before, saved, d_pre, rights):
         r_before, _ = before
-        _, _, o, tanh_c = saved
+        *_, m = saved
         (d_r,) = rights
         return (
             recurrence.sum_of_products(r_before, d_pre),
-            recurrence.sum_of_products(o * tanh_c, d_r),
+            recurrence.sum_of_products(m, d_r),
         )
 
 
