@@ -158,7 +158,7 @@ def run(
         print(inspection.explain(result.report))
     print(result.parity.table() if result.parity else "parity: not checked (--noparity)")
     if result.forgiven:
-        print(f"allowed by --allow_loss: {result.forgiven}")
+        print(f"allowed by --allow-loss: {result.forgiven}")
     return result
 
 

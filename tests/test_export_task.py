@@ -47,7 +47,7 @@ def test_finds_the_store_of_the_run(place, tmp_path, capsys):
 
 def test_int4_is_calibrated_on_train_clients_of_the_store(place, tmp_path, capsys):
     out = tmp_path / "k.tflite"
-    arguments = [place / "run", "--out", out, "--quantize=int4-rows", "--allow_loss"]
+    arguments = [place / "run", "--out", out, "--quantize=int4-rows", "--allow-loss"]
     assert launch(*arguments) == cli.OK
     assert "int4-rows" in capsys.readouterr().out
 
@@ -58,7 +58,7 @@ def test_a_gate_that_fails_says_which_figure_and_shows_all(place, tmp_path, caps
     captured = capsys.readouterr()
     assert "same best three" in captured.out
     assert len(captured.err.strip().splitlines()) == 1
-    assert "--allow_loss" in captured.err
+    assert "--allow-loss" in captured.err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -114,7 +114,7 @@ def verify(
     if max_bytes is not None and report.num_bytes > max_bytes:
         raise CheckFailed(
             f"The model has {report.num_bytes:,} bytes, more than the {max_bytes:,} allowed. "
-            "See --explain for what takes them, or set --max_bytes."
+            "See --explain for what takes them, or set --max-bytes."
         )
     outside = [name for name in report.operators if name.startswith("custom:")]
     if outside:

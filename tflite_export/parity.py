@@ -148,7 +148,7 @@ class ParityReport:
         if failures:
             raise ParityFailed(
                 f"The exported file does not suggest what the model does: {'; '.join(failures)}. "
-                "Choose another --quantize, give more text, or accept it with --allow_loss.",
+                "Choose another --quantize, give more text, or accept it with --allow-loss.",
                 self.table(),
             )
 
