@@ -176,7 +176,8 @@ class _Steps:
 
     def _cut(self, values, begin, t):
         rows = tf.slice(values, begin, tf.gather(self._sizes, t))
-        return tf.ensure_shape(rows, [None, values.shape[1]])
+        rows.set_shape([None, values.shape[1]])
+        return rows
 
 
 def _zeros(rows, size):
