@@ -219,14 +219,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failed = False
     for number, path in enumerate(flags.configs, start=1):
         run = flags.workdir / path.stem
-        if not table_lib.is_finished(run, configs[path.stem]):
-            code = table_lib.train(path, run, overrides)
-            if code in (130, 143):
-                return code
-            if code:
-                failed = True
-                print(f"{run.name} failed with status {code}; see {run.with_suffix('.log')}.")
-                continue
+        _, code = table_lib.train_unless_finished(path, run, configs[path.stem], overrides)
+        if code in (130, 143):
+            return code
+        if code:
+            failed = True
+            continue
         judged[path.stem] = judge(run, texts, some.data.max_length)
         facts[path.stem] = describe_run(run)
         write(flags, summarise(judged, facts, "general model", flags.control))

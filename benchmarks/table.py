@@ -78,6 +78,18 @@ def train(path: pathlib.Path, run: pathlib.Path, overrides: Sequence[str]) -> in
                 process.wait()
 
 
+def train_unless_finished(
+    path: pathlib.Path, run: pathlib.Path, config: config_lib.RunConfig, overrides: Sequence[str]
+) -> tuple[bool, int]:
+    """Whether it was finished before, and the exit code of the train task otherwise."""
+    if is_finished(run, config):
+        return True, 0
+    code = train(path, run, overrides)
+    if code not in (0, 130, 143):
+        print(f"{run.name} failed with status {code}; see {run.with_suffix('.log')}.")
+    return False, code
+
+
 def describe_run(run: pathlib.Path) -> dict[str, Any]:
     """What a run sent and, if it claims privacy, spent."""
     rows = run_results.training_rows(run)
@@ -313,15 +325,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number, (seed, path) in enumerate(jobs, start=1):
         run = flags.workdir / f"{path.stem}_seed{seed}"
         began = time.monotonic()
-        skipped = is_finished(run, configs[seed][path.stem])
-        if not skipped:
-            code = train(path, run, [*overrides, f"train.seed={seed}"])
-            if code in (130, 143):
-                return code
-            if code:
-                failed.append(run.name)
-                print(f"{run.name} failed with status {code}; see {run.with_suffix('.log')}.")
-                continue
+        skipped, code = train_unless_finished(
+            path, run, configs[seed][path.stem], [*overrides, f"train.seed={seed}"]
+        )
+        if code in (130, 143):
+            return code
+        if code:
+            failed.append(run.name)
+            continue
         runs[path.stem][seed] = {
             people: run_results.evaluation(run, people) for people in POPULATIONS
         }

@@ -7,22 +7,15 @@ import pytest
 
 from tasks import attack, cli, run_results
 from tasks import prepare as prepare_task
+from tests.fakes import TINY
 from tff_keyboard import config as config_lib
 from tff_keyboard.learning.attacks import ATTACKS
 
-TINY = [
-    "data.synthetic_typists=24",
-    "data.synthetic_messages=12",
-    "data.vocabulary_size=120",
-    "data.validation_fraction=0.2",
-    "data.held_out_fraction=0.2",
-    "model.units=12",
-    "model.embedding_size=8",
-    "client.max_examples=8",
+SETTINGS = [
+    *TINY,
     "server.momentum=0.0",
     "train.rounds=2",
     "train.clients_per_round=4",
-    "evaluation.every=2",
 ]
 
 
@@ -34,7 +27,7 @@ def store(tmp_path_factory):
 
 
 def tiny_config(store, *overrides):
-    return config_lib.load("configs/demo.toml", [*TINY, f"data.store={store}", *overrides])
+    return config_lib.load("configs/demo.toml", [*SETTINGS, f"data.store={store}", *overrides])
 
 
 def weights(folder):

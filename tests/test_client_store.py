@@ -41,6 +41,15 @@ def test_counts_agree_with_the_card_and_the_examples(made):
         )
 
 
+def test_all_messages_of_a_population(made):
+    store = ClientStore(made)
+    expected = [m for c in store.client_ids("train") for m in store.examples("train", c)]
+    found = store.all_examples("train")
+    assert [m.tolist() for m in found] == [m.tolist() for m in expected]
+    with pytest.raises(DataError, match="no messages of 'train_later'"):
+        store.all_examples("train_later")
+
+
 def test_threads_read_what_one_thread_reads(made):
     store = ClientStore(made)
     ids = store.client_ids("train") * 5

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import table
 from tasks import prepare as prepare_task
+from tests.fakes import TINY
 from tff_keyboard import config as config_lib
 
 CONFIGS = pathlib.Path("configs/aggregation")
@@ -161,19 +162,6 @@ def test_wrong_flags_end_before_any_run(change, tmp_path, capsys):
         table.main([*arguments, *change])
     assert caught.value.code == 2
     assert not list(tmp_path.iterdir())
-
-
-TINY = [
-    "data.synthetic_typists=24",
-    "data.synthetic_messages=12",
-    "data.vocabulary_size=120",
-    "data.validation_fraction=0.2",
-    "data.held_out_fraction=0.2",
-    "model.units=12",
-    "model.embedding_size=8",
-    "client.max_examples=8",
-    "train.clients_per_round=3",
-]
 
 
 @pytest.mark.slow

@@ -83,6 +83,22 @@ class ClientStore:
             for example in self._examples(population, client_id)
         ]
 
+    def all_examples(self, population: str) -> list[np.ndarray]:
+        """Word ids of each message of a whole population, client after client.
+
+        Raises:
+          ValueError: There is no such population.
+          DataError: It has no messages.
+        """
+        messages = [
+            message
+            for client_id in self.client_ids(population)
+            for message in self.examples(population, client_id)
+        ]
+        if not messages:
+            raise errors.DataError(f"{self.directory} has no messages of '{population}' clients.")
+        return messages
+
     def words(self, population: str, client_id: str) -> list[list[str]]:
         """Normalised words of each message, OOV words spelled out, in the order typed.
 

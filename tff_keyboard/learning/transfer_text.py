@@ -27,7 +27,8 @@ def build_transfer_text(config: RunConfig, general_store: ClientStore | None) ->
     """The source that `fine_tuning.transfer_text` names.
 
     Raises:
-      ValueError: It is "general" and there is no general store, or no message in it.
+      ValueError: It is "general" and there is no general store.
+      DataError: It is "general" and the store has no messages.
     """
     if config.fine_tuning.transfer_text == "generated":
         return generated_text(config)
@@ -46,15 +47,9 @@ def general_text(config: RunConfig, store: ClientStore) -> TransferText:
     are no more.
 
     Raises:
-      ValueError: The population has no messages.
+      DataError: The population has no messages.
     """
-    messages = [
-        message
-        for client_id in store.client_ids("train")
-        for message in store.examples("train", client_id)
-    ]
-    if not messages:
-        raise ValueError(f"`fine_tuning.general_store`: {store.directory} has no train messages.")
+    messages = store.all_examples("train")
 
     def text(round_num: int, model: NextWordModel) -> list[np.ndarray]:
         del model
