@@ -48,14 +48,18 @@ LEARNING_RATE = 0.5
 
 
 def store_clients(store, num_clients, messages, batch_size, longest, seed, bucket_by_length=False):
-    """Batches of each client: the first clients by id that have at least so many messages."""
+    """Batches of each client: the first clients by id that have at least so many messages.
+
+    In the order in which training hands them out; every contestant gets it.
+    """
     from tff_keyboard.data import batches
+    from tff_keyboard.learning.client_inputs import largest_first
 
     counts = zip(store.client_ids("train"), store.num_examples("train"), strict=True)
     chosen = [client for client, count in counts if count >= messages][:num_clients]
     if len(chosen) < num_clients:
         raise SystemExit(f"{len(chosen)} clients have {messages} messages, not {num_clients}.")
-    return [
+    clients = [
         batches.client_batches(
             store.examples("train", client),
             batch_size=batch_size,
@@ -67,6 +71,8 @@ def store_clients(store, num_clients, messages, batch_size, longest, seed, bucke
         )
         for index, client in enumerate(chosen)
     ]
+    order = largest_first([num_tokens([client]) for client in clients], 1)
+    return [clients[position] for position in order]
 
 
 def synthetic_clients(num_clients, messages, batch_size, longest, seed, bucket_by_length=False):

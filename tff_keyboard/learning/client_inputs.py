@@ -1,6 +1,7 @@
 """What clients train and are evaluated on: datasets as pure functions of (seed, round)."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,8 @@ class CohortInputs:
         return self._sampler.num_selected
 
     def round_input(self, round_num: int) -> tuple[list[tf.data.Dataset], dict[str, Any]]:
-        """`(datasets, facts)` of a round >= 1: one dataset for each client that reports.
+        """`(datasets, facts)` of a round >= 1: one dataset for each client that reports, in the
+        order of `largest_first`.
 
         Facts: clients selected, dropped and reporting; messages and tokens trained on, over all
         epochs; bytes sent down to the selected (the model and what they are to rehearse) and up
@@ -81,7 +83,7 @@ class CohortInputs:
         """
         config = self._config
         cohort = self._sampler.cohort(round_num)
-        datasets, examples, tokens = [], 0, 0
+        clients, sizes, examples = [], [], 0
         left_out = config.train.left_out_client
         reporting = [int(index) for index in cohort.reporting if index != left_out]
         for index in reporting:
@@ -96,8 +98,10 @@ class CohortInputs:
                 bucket_by_length=config.client.bucket_by_length,
             )
             examples += sum(len(batch) for batch in client)
-            tokens += sum(int(np.count_nonzero(batch[:, 1:] != PAD)) for batch in client)
-            datasets.append(batches.batches_dataset(client))
+            sizes.append(sum(int(np.count_nonzero(batch[:, 1:] != PAD)) for batch in client))
+            clients.append(client)
+        order = largest_first(sizes, config.execution.sub_rounds or 1)
+        datasets = [batches.batches_dataset(clients[position]) for position in order]
         names = "\n".join(self._client_ids[index] for index in reporting)
         rehearsal_bytes = self._rehearsal_bytes(cohort.selected, round_num)
         facts = {
@@ -105,7 +109,7 @@ class CohortInputs:
             "clients_dropped": len(cohort.dropped),
             "clients": len(reporting),
             "examples": examples,
-            "tokens": tokens,
+            "tokens": sum(sizes),
             "bytes_down": len(cohort.selected) * self._model_bytes + rehearsal_bytes,
             "bytes_rehearsal": rehearsal_bytes,
             "bytes_up": len(reporting) * self._model_bytes,
@@ -132,6 +136,27 @@ class CohortInputs:
             seed = (self._config.train.seed, round_num, int(index))
             total += self._rehearsal.num_bytes(self._rehearsal.messages(num_own, seed))
         return total
+
+
+def largest_first(sizes: Sequence[int], num_parts: int) -> list[int]:
+    """The order in which clients are handed to the workers: large ones first.
+
+    A worker trains as many clients at a time as it has cores; when the largest comes last, one core
+    trains it and the others wait. The list is cut into `num_parts` runs afterwards, so clients are
+    dealt out to the runs in turn, and no run has all the large ones.
+
+    Args:
+      sizes: Tokens of each client.
+      num_parts: Sub-rounds, >= 1.
+
+    Returns:
+      Positions in `sizes`, each once.
+
+    >>> largest_first([10, 40, 20, 30], 1), largest_first([10, 40, 20, 30], 2)
+    ([1, 3, 2, 0], [1, 2, 3, 0])
+    """
+    by_size = sorted(range(len(sizes)), key=lambda position: -sizes[position])  # stable
+    return [position for part in range(num_parts) for position in by_size[part::num_parts]]
 
 
 def evaluation_clients(
