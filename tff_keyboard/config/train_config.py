@@ -112,7 +112,7 @@ class ExecutionConfig:
       max_concurrent_clients: Clients a worker trains at once; 0 means its share of the cores.
       sub_rounds: Parts a round is cut into, merged in order; results depend on it only through
         the order of floating-point sums, and not at all on `workers`. A worker holds the deltas of
-        its part in memory (27 MB each for the Gboard CIFG), so 0 means parts of ten clients, or
+        its part in memory (27 MB each for the Gboard CIFG), so 0 means parts of 40 clients, or
         `workers` if that is more.
     """
 
