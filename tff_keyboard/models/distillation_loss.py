@@ -69,9 +69,7 @@ def soft_softmax_loss(
             at_targets = true_weight * weights
             d_hidden = tf.matmul(d_logits, table) - at_targets * target_rows
             d_table = tf.matmul(d_logits, hidden, transpose_a=True)
-            d_table = tf.tensor_scatter_nd_sub(
-                d_table, targets[:, tf.newaxis], at_targets * hidden
-            )
+            d_table = tf.tensor_scatter_nd_sub(d_table, targets[:, tf.newaxis], at_targets * hidden)
             return d_hidden, d_table
 
         return (losses, true_losses, is_best), gradient
