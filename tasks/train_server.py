@@ -7,8 +7,9 @@ With --like it takes the config of a federated run and its budget: as many token
 trained on. It writes a run directory like `train` does, so evaluate, compare, report and export
 take it, and `model.initial_model` of a later run can start from it. Section [client] describes the
 SGD (learning rate, momentum, clipping, batch size); a round is `train.clients_per_round` x
-`client.max_examples` messages; [server], [aggregation] and `client.epochs` are not used. Killed and
-started again with the same command, it goes on from the last checkpoint, to the bit.
+`client.max_examples` messages; [server], [aggregation], [fine_tuning] and `client.epochs` are not
+used. Killed and started again with the same command, it goes on from the last checkpoint, to the
+bit.
 """
 
 import json
@@ -71,11 +72,18 @@ def run(
     from tff_keyboard.data.store_card import VOCABULARY_FILE
     from tff_keyboard.learning import build_process, optimizers
     from tff_keyboard.learning.central_training import CentralTraining, PooledInputs
+    from tff_keyboard.metrics import evaluation_sums
     from tff_keyboard.models.saved_model import save_model
     from tff_keyboard.program import best_round, checkpoints, release, training_loop
     from tff_keyboard.program.read_ahead import RoundInput
     from tff_keyboard.program.run_directory import RunDirectory
 
+    known = [*evaluation_sums.RATIOS, *evaluation_sums.PERPLEXITIES]
+    if config.train.best_metric not in known:
+        raise config_lib.ConfigError(
+            f"`train.best_metric` of train-server must be one of {', '.join(known)}; "
+            f"got {config.train.best_metric!r}."
+        )
     store = ClientStore(config.data.store)
     try:
         pooled = PooledInputs(config, store)

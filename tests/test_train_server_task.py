@@ -11,6 +11,7 @@ from tasks import cli
 from tasks import prepare as prepare_task
 from tasks import train_server as train_server_task
 from tests import fakes
+from tff_keyboard.config import ConfigError
 from tff_keyboard.config.learning_config import ClientConfig
 from tff_keyboard.data.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
@@ -152,6 +153,14 @@ def test_starts_from_a_saved_model(store, finished, tmp_path):
     before, after = (load_model(path)[0].get_weights() for path in (finished, tmp_path / "run"))
     for a, b in zip(before, after, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_a_metric_it_does_not_measure_is_refused(store, tmp_path):
+    with pytest.raises(ConfigError, match=r"best_metric.*train-server"):
+        train_server_task.run(
+            tiny_config(store, "train.best_metric=trade_off/perplexity"), tmp_path / "run"
+        )
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_model_that_does_not_fit_is_refused(store, finished, tmp_path):
