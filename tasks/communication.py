@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from tasks import cli
+from tff_keyboard import quiet
 
 FLAGS = flags.FlagValues()  # of this task alone
 _OUT = flags.DEFINE_string("out", None, "JSON file, too.", flag_values=FLAGS)
@@ -43,6 +44,7 @@ def run(paths: Sequence[pathlib.Path], out: pathlib.Path | None = None) -> list[
     Raises:
       ProgramError: A path is no run directory, has no rounds, or was not trained federatedly.
     """
+    quiet.import_tensorflow_federated()
     from tff_keyboard.program import atomic_files, communication
     from tff_keyboard.program.errors import ProgramError
     from tff_keyboard.program.release import read_rows
