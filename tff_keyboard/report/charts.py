@@ -100,6 +100,7 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
         ("Top-1 recall, validation, %", lambda run: _percent(run, "evaluation/recall_at_1_no_eos")),
         ("Top-3 recall, validation, %", lambda run: _percent(run, "evaluation/recall_at_3_no_eos")),
         ("Perplexity, validation", lambda run: run.series("evaluation/perplexity")),
+        ("Perplexity, general corpus", lambda run: run.series("evaluation/general/perplexity")),
         ("Training loss, nats a token", _training_loss),
         ("Uploaded by clients, GB", _uploaded),
     ]
@@ -204,6 +205,9 @@ def _curve(
 
 
 def _logarithmic(axes: Axes) -> None:
+    low, high = axes.get_ylim()
+    if high < 3 * low:  # too little for round numbers on a logarithmic axis; a line is as good
+        return
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: f"{y:g}"))
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
