@@ -16,6 +16,8 @@ SETTINGS = [
     "server.momentum=0.0",
     "train.rounds=2",
     "train.clients_per_round=4",
+    "aggregation.zeroing=auto",  # the demo itself is unprotected
+    "aggregation.clipping=auto",
 ]
 
 
