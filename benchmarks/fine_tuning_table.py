@@ -14,11 +14,8 @@ command again. After each run --out is written, and the table between its marker
 """
 
 import argparse
-import datetime
 import json
-import os
 import pathlib
-import platform
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -144,10 +141,8 @@ def _interval(values: Mapping[str, float], form: str, factor: float) -> str:
 
 def describe_run(run: pathlib.Path) -> dict[str, Any]:
     """What it sent and how long it trained."""
-    with np.load(run / "model" / "weights.npz") as weights:
-        parameters = sum(int(weights[name].size) for name in weights.files)
     rows = run_results.training_rows(run)
-    account = communication.account(rows, parameters=parameters)
+    account = communication.account(rows, parameters=run_results.num_parameters(run))
     return {
         "rounds": account.rounds,
         "tokens": run_results.total(rows, "tokens"),
@@ -185,26 +180,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return flags
 
 
-def write(flags: argparse.Namespace, rows: Sequence[Mapping[str, Any]]) -> None:
-    """The JSON file, and the table in Markdown if asked for."""
-    report = {
-        "date": datetime.date.today().isoformat(),
-        "commit": table_lib.current_commit(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
-        "control": flags.control,
-        "overrides": list(flags.set),
-        "general_messages": flags.general_messages,
-        "intervals": "95 % jackknife over people, paired in differences",
-        "rows": rows,
-    }
-    atomic_files.make_directory(flags.out.parent)
-    atomic_files.write_atomically(flags.out, [json.dumps(report, indent=1).encode(), b"\n"])
-    if flags.markdown:
-        text = flags.markdown.read_text(encoding="utf-8")
-        text = table_lib.replace_section(text, flags.out.stem, markdown(rows))
-        atomic_files.write_atomically(flags.markdown, [text.encode()])
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     flags = parse(arguments)
     overrides = [*flags.set, f"model.initial_model={flags.general}"]
@@ -227,7 +202,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         judged[path.stem] = judge(run, texts, some.data.max_length)
         facts[path.stem] = describe_run(run)
-        write(flags, summarise(judged, facts, "general model", flags.control))
+        rows = summarise(judged, facts, "general model", flags.control)
+        extra = {"overrides": flags.set, "general_messages": flags.general_messages}
+        table_lib.write(flags, extra, rows, markdown(rows))
         print(f"{number}/{len(flags.configs)} {run.name}", flush=True)
     print(markdown(summarise(judged, facts, "general model", flags.control)))
     return 1 if failed else 0

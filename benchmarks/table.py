@@ -249,22 +249,26 @@ def replace_section(text: str, name: str, table: str) -> str:
     return pattern.sub(lambda match: f"{begin}\n\n{table}\n\n{end}", text)
 
 
-def current_commit() -> str | None:
+def _commit() -> str | None:
     result = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     )
     return result.stdout.strip() or None
 
 
-def write(flags: argparse.Namespace, overrides: Sequence[str], runs, facts) -> None:
-    """The JSON file, and the table in Markdown if asked for."""
-    rows = summarise(runs, facts, flags.control)
+def write(
+    flags: argparse.Namespace,
+    facts: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    table: str,
+) -> None:
+    """The JSON file, and the table in Markdown if asked for; `facts` are how rows were made."""
     report = {
         "date": datetime.date.today().isoformat(),
-        "commit": current_commit(),
+        "commit": _commit(),
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
         "control": flags.control,
-        "overrides": list(overrides),
+        **facts,
         "intervals": "95 % jackknife over people, paired in differences",
         "rows": rows,
     }
@@ -272,7 +276,6 @@ def write(flags: argparse.Namespace, overrides: Sequence[str], runs, facts) -> N
     atomic_files.write_atomically(flags.out, [json.dumps(report, indent=1).encode(), b"\n"])
     if flags.markdown:
         text = flags.markdown.read_text(encoding="utf-8")
-        table = markdown(rows, flags.control)
         text = replace_section(text, flags.out.stem, table)
         atomic_files.write_atomically(flags.markdown, [text.encode()])
 
@@ -337,7 +340,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             people: run_results.evaluation(run, people) for people in POPULATIONS
         }
         facts.setdefault(path.stem, describe_run(run))
-        write(flags, overrides, runs, facts)
+        rows = summarise(runs, facts, flags.control)
+        write(flags, {"overrides": overrides}, rows, markdown(rows, flags.control))
         if not skipped:
             seconds.append(time.monotonic() - began)
         left = sum(seconds) / max(len(seconds), 1) * (len(jobs) - number)

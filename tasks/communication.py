@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from tasks import cli
+from tasks import cli, run_results
 from tff_keyboard import quiet
 
 FLAGS = flags.FlagValues()  # of this task alone
@@ -55,7 +55,7 @@ def run(paths: Sequence[pathlib.Path], out: pathlib.Path | None = None) -> list[
         directory = RunDirectory.open(path)
         try:
             account = communication.account(
-                read_rows(directory.metrics_jsonl), parameters=_parameters(directory.model)
+                read_rows(directory.metrics_jsonl), parameters=_parameters(directory.path)
             )
         except ValueError as error:
             raise ProgramError(f"{path}: {error}") from None
@@ -87,17 +87,15 @@ def run(paths: Sequence[pathlib.Path], out: pathlib.Path | None = None) -> list[
     return rows
 
 
-def _parameters(model: pathlib.Path) -> int:
-    import numpy as np
-
+def _parameters(run_path: pathlib.Path) -> int:
     from tff_keyboard.program.errors import ProgramError
 
     try:
-        with np.load(model / "weights.npz") as weights:
-            return sum(int(weights[name].size) for name in weights.files)
+        return run_results.num_parameters(run_path)
     except (OSError, ValueError):
         raise ProgramError(
-            f"{model} holds no weights: the run is not finished. Run its `train` again."
+            f"{run_path / 'model'} holds no weights: the run is not finished. "
+            "Run its `train` again."
         ) from None
 
 

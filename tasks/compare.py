@@ -218,7 +218,7 @@ def _text_of_file(path: str, rules: Any, blocks: int) -> "TypedText":
 
 def _text_of_population(store: "ClientStore | None", population: str, rules: Any) -> "TypedText":
     from tff_keyboard.data.errors import DataError
-    from tff_keyboard.metrics.typed_text import TypedText
+    from tff_keyboard.metrics import typed_text
 
     assert store is not None
     people = store.client_ids(population)
@@ -229,8 +229,7 @@ def _text_of_population(store: "ClientStore | None", population: str, rules: Any
             f"{store.directory} was cut into words by other rules than the first model's. Prepare "
             "it with that model's `data.mode` and `data.lowercase`."
         )
-    messages = tuple(store.words(population, person) for person in people)
-    return TypedText(population, tuple(people), messages)
+    return typed_text.of_clients(store, population, people)
 
 
 def main(argv: Sequence[str]) -> None:

@@ -150,6 +150,7 @@ def _evaluate(
 
     from tff_keyboard.data.errors import DataError
     from tff_keyboard.learning import client_inputs
+    from tff_keyboard.report import comparison
 
     client_ids = client_inputs.evaluation_clients(store, population, config.evaluation)
     if not client_ids:
@@ -165,7 +166,9 @@ def _evaluate(
     metrics = summarise(sums)
     if keystrokes:
         typed = _keystroke_sums(model, store, population, client_ids, config)
-        metrics |= _keystroke_metrics(typed)
+        metrics |= _plain(
+            {name: comparison.metric_interval(typed, name) for name in KEYSTROKE_METRICS}
+        )
         sums = sums | {name: typed[name] for name in ("characters", "typed_free", "typed_counted")}
     return {
         "population": population,
@@ -180,12 +183,10 @@ def _keystroke_sums(
     model: Any, store: Any, population: str, client_ids: Sequence[str], config: Any
 ) -> dict[str, Any]:
     from tff_keyboard import progress
-    from tff_keyboard.metrics import predictor_evaluation
+    from tff_keyboard.metrics import predictor_evaluation, typed_text
     from tff_keyboard.metrics.keras_predictor import KerasPredictor
-    from tff_keyboard.metrics.typed_text import TypedText
 
-    messages = tuple(store.words(population, client_id) for client_id in client_ids)
-    text = TypedText(population, tuple(client_ids), messages)
+    text = typed_text.of_clients(store, population, client_ids)
     with progress.Progress("keystrokes", total=text.num_words, unit="words") as line:
         return predictor_evaluation.evaluate(
             KerasPredictor(model, store.vocabulary),
@@ -195,26 +196,17 @@ def _keystroke_sums(
         )
 
 
-def _keystroke_metrics(sums: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    from tff_keyboard.metrics import evaluation_sums, jackknife, predictor_evaluation
-
-    metrics = {}
-    for name in KEYSTROKE_METRICS:
-        above, below = predictor_evaluation.PREDICTOR_RATIOS[name]
-        interval = jackknife.ratio_interval(
-            evaluation_sums.combine(sums, above), evaluation_sums.combine(sums, below)
-        )
-        metrics[name] = {"value": interval.value, "low": interval.low, "high": interval.high}
-    return metrics
-
-
 def summarise(sums: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Every metric with its 95 % jackknife interval over users."""
     from tff_keyboard.metrics import evaluation_sums
 
+    return _plain(evaluation_sums.intervals(sums))
+
+
+def _plain(intervals: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return {
         name: {"value": interval.value, "low": interval.low, "high": interval.high}
-        for name, interval in evaluation_sums.intervals(sums).items()
+        for name, interval in intervals.items()
     }
 
 

@@ -30,6 +30,16 @@ def weights_digest(run_path: pathlib.Path) -> str:
     return checksum.hexdigest()[:_DIGEST_LETTERS]
 
 
+def num_parameters(run_path: pathlib.Path) -> int:
+    """Of the model that a run has left.
+
+    Raises:
+      OSError: There is none.
+    """
+    with np.load(run_path / "model" / "weights.npz") as arrays:
+        return sum(int(arrays[name].size) for name in arrays.files)
+
+
 def evaluation(run_path: pathlib.Path, population: str) -> dict[str, Any]:
     """What `evaluate.run` returns for all clients of a population; kept in the run directory.
 

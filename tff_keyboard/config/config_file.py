@@ -85,28 +85,23 @@ class RunConfig:
             self._check_transfer()
 
     def _check_transfer(self) -> None:
-        needed = {
-            "train.algorithm": "fedavg",
-            "aggregation.name": "mean",
-            "aggregation.dp": "none",
-            "aggregation.compression": "none",
-            "aggregation.client_noise_scale": 0.0,
+        allowed: dict[str, tuple[Any, ...]] = {
+            "train.algorithm": ("fedavg",),
+            "aggregation.name": ("mean",),
+            "aggregation.dp": ("none",),
+            "aggregation.compression": ("none",),
+            "aggregation.client_noise_scale": (0.0,),
+            "aggregation.zeroing": ("off", "auto"),
+            "aggregation.clipping": ("off", "auto"),
         }
-        for name, value in needed.items():
+        for name, values in allowed.items():
             section, key = name.split(".")
             found = getattr(getattr(self, section), key)
-            if found != value:
+            if found not in values:
                 raise ValueError(
                     f"`{name}` = {found!r} with `fine_tuning.server` = 'transfer': the server "
-                    f"learns from individual models instead of aggregating. Set it to {value!r}."
-                )
-        for name in ("zeroing", "clipping"):
-            found = getattr(self.aggregation, name)
-            if found not in ("auto", "off"):
-                raise ValueError(
-                    f"`aggregation.{name}` = {found!r} with `fine_tuning.server` = 'transfer': "
-                    "the server learns from individual models instead of aggregating. Set it to "
-                    "'off'."
+                    "learns from individual models instead of aggregating. "
+                    f"Set it to {values[0]!r}."
                 )
 
 

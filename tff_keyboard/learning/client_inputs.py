@@ -83,13 +83,14 @@ class CohortInputs:
         """
         config = self._config
         cohort = self._sampler.cohort(round_num)
+        rehearsed = self._rehearsed(cohort.selected, round_num)
         clients, sizes, examples = [], [], 0
         left_out = config.train.left_out_client
         reporting = [int(index) for index in cohort.reporting if index != left_out]
         for index in reporting:
             seed = (config.train.seed, round_num, index)
             client = batches.client_batches(
-                self._messages(index, seed),
+                self._messages(index, seed, rehearsed.get(index)),
                 batch_size=config.client.batch_size,
                 max_length=config.data.max_length,
                 max_examples=0 if self._rehearsal else config.client.max_examples,
@@ -103,7 +104,11 @@ class CohortInputs:
         order = largest_first(sizes, config.execution.sub_rounds or 1)
         datasets = [batches.batches_dataset(clients[position]) for position in order]
         names = "\n".join(self._client_ids[index] for index in reporting)
-        rehearsal_bytes = self._rehearsal_bytes(cohort.selected, round_num)
+        rehearsal_bytes = (
+            sum(self._rehearsal.num_bytes(messages) for messages in rehearsed.values())
+            if self._rehearsal
+            else 0
+        )
         facts = {
             "clients_selected": len(cohort.selected),
             "clients_dropped": len(cohort.dropped),
@@ -117,25 +122,28 @@ class CohortInputs:
         }
         return datasets, facts
 
-    def _messages(self, index: int, seed: tuple[int, ...]) -> list[np.ndarray]:
+    def _messages(
+        self, index: int, seed: tuple[int, ...], rehearsed: list[np.ndarray] | None
+    ) -> list[np.ndarray]:
         """What a client trains on, before it is put into batches."""
         own = self._store.examples("train", self._client_ids[index])
-        if self._rehearsal is None:
+        if rehearsed is None:
             return own
         chosen = batches.choose_examples(len(own), self._config.client.max_examples, seed)
-        return [own[i] for i in chosen] + self._rehearsal.messages(len(chosen), seed)
+        return [own[i] for i in chosen] + rehearsed
 
-    def _rehearsal_bytes(self, selected: np.ndarray, round_num: int) -> int:
-        """Of all who were asked: also those who dropped out were sent theirs."""
+    def _rehearsed(self, selected: np.ndarray, round_num: int) -> dict[int, list[np.ndarray]]:
+        """General messages of all who were asked: those who dropped out were sent theirs, too."""
         if self._rehearsal is None:
-            return 0
+            return {}
         most = self._config.client.max_examples or np.inf
-        total = 0
-        for index in selected:
-            num_own = int(min(self._num_examples[index], most))
-            seed = (self._config.train.seed, round_num, int(index))
-            total += self._rehearsal.num_bytes(self._rehearsal.messages(num_own, seed))
-        return total
+        return {
+            int(index): self._rehearsal.messages(
+                int(min(self._num_examples[index], most)),
+                (self._config.train.seed, round_num, int(index)),
+            )
+            for index in selected
+        }
 
 
 def largest_first(sizes: Sequence[int], num_parts: int) -> list[int]:

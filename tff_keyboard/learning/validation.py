@@ -99,8 +99,9 @@ class Validation:
             prefix: evaluation_sums.finalize(self._evaluator(weights, datasets))
             for prefix, datasets in self._datasets.items()
         }
-        for prefix, text in self._texts.items():
+        if self._texts:
             weights.assign_weights_to(self._model)
+        for prefix, text in self._texts.items():
             sums = predictor_evaluation.evaluate(self._predictor, text, max_length=self._max_length)
             for name in KEYSTROKE_METRICS:
                 above, below = predictor_evaluation.PREDICTOR_RATIOS[name]

@@ -4,6 +4,8 @@ Words, not ids: models with different vocabularies are then compared on the same
 that one of them does not know still has its length in characters.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import gzip
 import itertools
@@ -11,8 +13,12 @@ import os
 import pathlib
 import zlib
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from tff_keyboard.data.errors import DataError
+
+if TYPE_CHECKING:
+    from tff_keyboard.data.client_store import ClientStore
 
 Message = list[str]
 Tokenize = Callable[[Sequence[str]], list[list[str]]]
@@ -38,6 +44,12 @@ class TypedText:
     def num_words(self) -> int:
         """Words typed, by all."""
         return sum(len(message) for person in self.messages for message in person)
+
+
+def of_clients(store: ClientStore, population: str, people: Sequence[str]) -> TypedText:
+    """What these clients of a store's population typed, in this order."""
+    messages = tuple(store.words(population, person) for person in people)
+    return TypedText(population, tuple(people), messages)
 
 
 def from_text_file(path: str | os.PathLike[str], tokenize: Tokenize, *, blocks: int) -> TypedText:
