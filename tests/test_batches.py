@@ -157,6 +157,12 @@ def test_dataset_gives_the_batches_split_into_input_and_target():
         np.testing.assert_array_equal(element["y"], batch[:, 1:])
 
 
+def test_tf_data_does_not_rewrite_the_dataset_of_every_client():
+    options = batches.batches_dataset(batches.client_batches(many(), **ARGUMENTS)).options()
+    assert options.experimental_optimization.apply_default_optimizations is False
+    assert options.autotune.enabled is False
+
+
 def test_serialised_dataset_is_little_more_than_its_numbers():
     result = batches.client_batches(many(2000), **(ARGUMENTS | {"max_examples": 0}))
     graph = tf.raw_ops.DatasetToGraphV2(
