@@ -1,11 +1,12 @@
-"""Epsilon of a run: sampled Gaussian (RDP, PLD) and tree aggregation (zCDP).
+"""Epsilon of a run: sampled Gaussian (RDP, PLD), trees and correlated noise (zCDP).
 
 All of it is at the level of people (one client is one person), in seconds and without TensorFlow.
 Two adjacencies occur; every result names its own:
 
 - "add or remove one": one person's data are there or not. The sum of clipped deltas moves by at
-  most the clip norm. Used with Poisson sampling and with trees (there: one person's deltas are
-  zero throughout, "zero-out", Kairouz et al. 2021, Definition 1.1).
+  most the clip norm. Used with Poisson sampling and with trees and correlated noise (there: one
+  person's whole record, count of unclipped clients included, is zero throughout, "zero-out",
+  Kairouz et al. 2021, Definition 1.1).
 - "replace one": one person's data become another's. Used with cohorts of fixed size drawn without
   replacement, where the size may not change. The sum then moves by up to twice the clip norm.
   `dp_accounting` wants noise / sensitivity and does not double it for us: we halve the multiplier.
@@ -24,6 +25,7 @@ import dp_accounting
 from dp_accounting import pld, rdp
 from scipy import optimize, special
 
+from tff_keyboard.privacy import toeplitz
 from tff_keyboard.privacy.tree_sensitivity import tree_sensitivity_squared
 
 ADD_OR_REMOVE_ONE = "add or remove one person"
@@ -200,6 +202,50 @@ def tree_gaussian(
             max_participations=max_participations or rounds,
         )
         rho = _rho(sensitivity_squared, noise_multiplier)
+    return Guarantee(
+        epsilon=epsilon_of_zcdp(rho, delta, method=method),
+        delta=delta,
+        rho=rho,
+        adjacency=ZERO_OUT_ONE,
+        method=f"zCDP, {method}",
+    )
+
+
+def matrix_gaussian(
+    *,
+    noise: toeplitz.ToeplitzNoise,
+    noise_multiplier: float,
+    rounds: int,
+    delta: float,
+    min_separation: int,
+    max_participations: int = 0,
+    method: str = "exact Gaussian",
+) -> Guarantee:
+    """DP-FTRL by correlated noise C^-1 z (BLT, banded); needs no random sampling of people.
+
+    Args:
+      noise: C, a `blt.Blt` or a `banded.Banded`.
+      noise_multiplier: Standard deviation of one draw z / clip norm. The sensitivity S of C is
+        accounted here: rho = S^2 / (2 z^2), as of a tree with its own S.
+      rounds: Rounds run, >= 0.
+      delta: In (0, 1).
+      min_separation: A person who joins round i joins none before i + min_separation; >= 1.
+      max_participations: Rounds a person joins at most; 0 means what the separation allows.
+      method: See `epsilon_of_zcdp`. The published matrix mechanisms of Gboard use "exact Gaussian".
+
+    Raises:
+      ValueError: An argument is out of range.
+    """
+    _check(noise_multiplier, rounds, delta)
+    rho = 0.0
+    if rounds:
+        squared = toeplitz.sensitivity_squared(
+            noise.column(rounds),
+            rounds=rounds,
+            min_separation=min_separation,
+            max_participations=max_participations,
+        )
+        rho = _rho(squared, noise_multiplier)
     return Guarantee(
         epsilon=epsilon_of_zcdp(rho, delta, method=method),
         delta=delta,
