@@ -26,7 +26,8 @@ import numpy as np
 from benchmarks import table as table_lib
 from tasks import run_results
 from tff_keyboard import config as config_lib
-from tff_keyboard.program import atomic_files, communication
+from tff_keyboard.evaluation import communication
+from tff_keyboard.storage import atomic_files
 
 METRICS = ("perplexity", "kss", "recall_at_1_no_eos", "recall_at_3_no_eos")
 POPULATIONS = ("general", "user")
@@ -34,9 +35,9 @@ POPULATIONS = ("general", "user")
 
 def typed_texts(config: config_lib.RunConfig, general_messages: int) -> dict[str, Any]:
     """The held-out text of both populations, and the vocabulary of both."""
-    from tff_keyboard.data.client_store import ClientStore
+    from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.evaluation.typed_text import TypedText
     from tff_keyboard.learning.validation import open_general_store
-    from tff_keyboard.metrics.typed_text import TypedText
 
     users = ClientStore(config.data.store)
     general = open_general_store(config, users)
@@ -52,7 +53,7 @@ def typed_texts(config: config_lib.RunConfig, general_messages: int) -> dict[str
 
 def judge(path: pathlib.Path, texts: Mapping[str, Any], max_length: int) -> dict[str, Any]:
     """Population -> sums per person, kept beside the weights they belong to."""
-    from tff_keyboard.metrics import predictor_evaluation
+    from tff_keyboard.evaluation import predictor_evaluation
     from tff_keyboard.metrics.keras_predictor import KerasPredictor
     from tff_keyboard.models.saved_model import load_model
 
@@ -79,7 +80,7 @@ def summarise(
     judged: Mapping[str, Mapping[str, Any]], facts: Mapping[str, Any], general: str, control: str
 ) -> list[dict[str, Any]]:
     """A row for each model: metrics, differences to the general model and to the control."""
-    from tff_keyboard.report import comparison
+    from tff_keyboard.evaluation import comparison
 
     rows = []
     for name, sums in judged.items():

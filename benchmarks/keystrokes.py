@@ -30,7 +30,7 @@ SCANNED_WORDS = 200
 def made_up_text(num_words, seed):
     """`(vocabulary, text)`: Zipf-distributed syllable words and messages of 11 words on average."""
     from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
-    from tff_keyboard.metrics.typed_text import TypedText
+    from tff_keyboard.evaluation.typed_text import TypedText
 
     rng = np.random.default_rng(seed)
     syllables = [a + b for a in "bcdfghklmnprstvwyz" for b in ("a", "e", "i", "o", "u", "an", "er")]
@@ -127,11 +127,11 @@ def main():
     from tasks.compare import suggestion_milliseconds
     from tasks.predictors import pooled_messages
     from tff_keyboard.baselines.ngram_predictor import NGramPredictor
-    from tff_keyboard.data.client_store import ClientStore
-    from tff_keyboard.metrics import predictor_evaluation
+    from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.evaluation import predictor_evaluation
+    from tff_keyboard.evaluation.typed_text import TypedText
     from tff_keyboard.metrics.keras_predictor import KerasPredictor
     from tff_keyboard.metrics.predictor import Predictor
-    from tff_keyboard.metrics.typed_text import TypedText
     from tff_keyboard.models import build_model
     from tff_keyboard.models.saved_model import load_model
 

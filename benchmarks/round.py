@@ -282,7 +282,9 @@ def run(
     import tensorflow_federated as tff
 
     from benchmarks import stock_tff
-    from tff_keyboard.learning import algorithms, build_process, optimizers
+    from tff_keyboard.algorithms import build_process
+    from tff_keyboard.algorithms import fed_avg as algorithms
+    from tff_keyboard.learning import optimizers
     from tff_keyboard.models import build_model
     from tff_keyboard.program import execution
 
@@ -461,7 +463,7 @@ def main():
     import tensorflow as tf
     import tensorflow_federated as tff
 
-    from tff_keyboard.data.client_store import ClientStore
+    from tff_keyboard.data.store.client_store import ClientStore
 
     shape = (flags.clients, flags.messages, flags.batch_size, flags.longest, flags.seed)
     if flags.store is not None and flags.store.is_dir():

@@ -62,7 +62,7 @@ def config_for(clients_per_round, rule="mean", store="unused", protections=True)
 
 
 def build(config, vocabulary):
-    from tff_keyboard.learning import build_process
+    from tff_keyboard.algorithms import build_process
 
     model = build_process.build_initial_model(config, vocabulary)
     return build_process.build_process(config, model)
@@ -106,7 +106,7 @@ def measure_cohorts(cohorts, messages, repeats, seed):
 
 def write_store(directory, num_clients, messages, seed):
     """A client store of random words, written directly."""
-    from tff_keyboard.data import store_card, store_writer
+    from tff_keyboard.data.store import store_card, store_writer
 
     rng = np.random.default_rng(seed)
     vocabulary = words(VOCABULARY)
@@ -131,7 +131,7 @@ def measure_populations(populations, cohort, repeats, seed):
     `round_seconds` is of the worker, `input_seconds` of choosing the cohort, reading its messages
     and making batches.
     """
-    from tff_keyboard.data.client_store import ClientStore
+    from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.learning import client_inputs
     from tff_keyboard.program import execution
 

@@ -33,7 +33,7 @@ from typing import Any
 from tasks import run_results
 from tff_keyboard import config as config_lib
 from tff_keyboard.privacy import ledger, statement
-from tff_keyboard.program import atomic_files
+from tff_keyboard.storage import atomic_files
 
 POPULATIONS = ("validation", "held_out")
 METRICS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "perplexity")

@@ -28,7 +28,7 @@ from absl import flags
 from tasks import cli, run_results, train
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
-from tff_keyboard.program import atomic_files
+from tff_keyboard.storage import atomic_files
 
 ALL_ATTACKS = ("nan", "boost", "sign_flip", "shuffled_labels", "drop_out")
 CLEAN = "clean"

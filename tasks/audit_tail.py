@@ -128,7 +128,7 @@ def train_all(
     Raises:
       UsageError: A position is not one of the store's train population.
     """
-    from tff_keyboard.data.client_store import ClientStore
+    from tff_keyboard.data.store.client_store import ClientStore
 
     if config.train.left_out_client != -1:
         raise cli.UsageError(
@@ -175,7 +175,7 @@ def run(
     Raises:
       UsageError: The models do not have the same vocabulary.
     """
-    from tff_keyboard.program import atomic_files
+    from tff_keyboard.storage import atomic_files
 
     if out is not None:
         atomic_files.make_directory(out.parent)  # before the work, not after it

@@ -45,10 +45,11 @@ def run(paths: Sequence[pathlib.Path], out: pathlib.Path | None = None) -> list[
       ProgramError: A path is no run directory, has no rounds, or was not trained federatedly.
     """
     quiet.import_tensorflow_federated()
-    from tff_keyboard.program import atomic_files, communication
+    from tff_keyboard.evaluation import communication
     from tff_keyboard.program.errors import ProgramError
     from tff_keyboard.program.release import read_rows
-    from tff_keyboard.program.run_directory import RunDirectory
+    from tff_keyboard.storage import atomic_files
+    from tff_keyboard.storage.run_directory import RunDirectory
 
     rows, table = [], [_HEADER]
     for path in paths:

@@ -22,13 +22,13 @@ from absl import flags
 from tasks import cli, predictors
 from tff_keyboard import config as config_lib
 from tff_keyboard import progress, quiet
-from tff_keyboard.program import atomic_files
+from tff_keyboard.storage import atomic_files
 
 if TYPE_CHECKING:
-    from tff_keyboard.data.client_store import ClientStore
+    from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.evaluation import comparison
+    from tff_keyboard.evaluation.typed_text import TypedText
     from tff_keyboard.metrics.predictor import Predictor
-    from tff_keyboard.metrics.typed_text import TypedText
-    from tff_keyboard.report import comparison
 
 FLAGS = flags.FlagValues()  # of this task alone
 _CLIENTS = flags.DEFINE_enum(
@@ -110,8 +110,9 @@ def run(
     quiet.import_tensorflow()
     import numpy as np
 
-    from tff_keyboard.data.client_store import ClientStore
-    from tff_keyboard.report import comparison, comparison_text
+    from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.evaluation import comparison
+    from tff_keyboard.report import comparison_text
 
     needs_store = text_path is None or any(map(predictors.is_baseline, models))
     store = ClientStore(store_path) if store_path and needs_store else None
@@ -156,8 +157,7 @@ def run(
 def _evaluate(
     named: predictors.NamedPredictor, text: "TypedText", max_length: int
 ) -> "comparison.ModelResult":
-    from tff_keyboard.metrics import predictor_evaluation
-    from tff_keyboard.report import comparison
+    from tff_keyboard.evaluation import comparison, predictor_evaluation
 
     start = time.perf_counter()
     with progress.Progress(f"evaluate {named.name}", total=text.num_words, unit="words") as line:
@@ -208,8 +208,8 @@ def _first_config(models: Sequence[str]) -> config_lib.RunConfig | None:
 
 
 def _text_of_file(path: str, rules: Any, blocks: int) -> "TypedText":
-    from tff_keyboard.data.text_python import PythonTokenizer
-    from tff_keyboard.metrics import typed_text
+    from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
+    from tff_keyboard.evaluation import typed_text
 
     if blocks < 2:
         raise cli.UsageError(f"`--blocks` must be >= 2, got {blocks}: an interval needs two.")
@@ -218,7 +218,7 @@ def _text_of_file(path: str, rules: Any, blocks: int) -> "TypedText":
 
 def _text_of_population(store: "ClientStore | None", population: str, rules: Any) -> "TypedText":
     from tff_keyboard.data.errors import DataError
-    from tff_keyboard.metrics import typed_text
+    from tff_keyboard.evaluation import typed_text
 
     assert store is not None
     people = store.client_ids(population)

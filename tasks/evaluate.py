@@ -92,7 +92,7 @@ def run(
       What the file holds: `metrics` (name -> value, low, high), `clients` (a row of sums each),
       and the same again under `general` where there is a general corpus.
     """
-    from tff_keyboard.program.run_directory import RunDirectory
+    from tff_keyboard.storage.run_directory import RunDirectory
 
     run_directory = RunDirectory.open(run_path)
     # The run's limits are for quick validation between rounds; here everyone counts.
@@ -101,11 +101,13 @@ def run(
         run_directory.config_text(), [*everyone, *overrides], origin=str(run_path)
     )
     quiet.import_tensorflow_federated()
-    from tff_keyboard.data.client_store import ClientStore
+    from tff_keyboard.algorithms import build_process
     from tff_keyboard.data.errors import DataError
-    from tff_keyboard.learning import build_process, federated_evaluation
+    from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.learning import federated_evaluation
     from tff_keyboard.models.saved_model import load_model
-    from tff_keyboard.program import atomic_files, execution
+    from tff_keyboard.program import execution
+    from tff_keyboard.storage import atomic_files
 
     model, vocabulary = load_model(run_directory.path)
     paths = [store_path or config.data.store]
@@ -149,8 +151,8 @@ def _evaluate(
     import tensorflow_federated as tff
 
     from tff_keyboard.data.errors import DataError
+    from tff_keyboard.evaluation import comparison
     from tff_keyboard.learning import client_inputs
-    from tff_keyboard.report import comparison
 
     client_ids = client_inputs.evaluation_clients(store, population, config.evaluation)
     if not client_ids:
@@ -183,7 +185,7 @@ def _keystroke_sums(
     model: Any, store: Any, population: str, client_ids: Sequence[str], config: Any
 ) -> dict[str, Any]:
     from tff_keyboard import progress
-    from tff_keyboard.metrics import predictor_evaluation, typed_text
+    from tff_keyboard.evaluation import predictor_evaluation, typed_text
     from tff_keyboard.metrics.keras_predictor import KerasPredictor
 
     text = typed_text.of_clients(store, population, client_ids)
@@ -198,7 +200,7 @@ def _keystroke_sums(
 
 def summarise(sums: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Every metric with its 95 % jackknife interval over users."""
-    from tff_keyboard.metrics import evaluation_sums
+    from tff_keyboard.evaluation import evaluation_sums
 
     return _plain(evaluation_sums.intervals(sums))
 

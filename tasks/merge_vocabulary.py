@@ -30,8 +30,8 @@ def run(
 ) -> None:
     """Merges, writes the file and prints how much of each corpus it covers."""
     quiet.import_tensorflow()
-    from tff_keyboard.data.client_store import ClientStore
-    from tff_keyboard.data.merged_vocabulary import coverage, merge_vocabularies
+    from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.data.store.merged_vocabulary import coverage, merge_vocabularies
 
     stores = [ClientStore(path) for path in store_paths]
     vocabulary = merge_vocabularies(stores, size, shares)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tasks import cli
 
 if TYPE_CHECKING:
-    from tff_keyboard.data.client_store import ClientStore
+    from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.data.vocabulary import Vocabulary
     from tff_keyboard.metrics.predictor import Predictor
 

@@ -58,7 +58,7 @@ def run(
       The data card.
     """
     quiet.import_tensorflow()
-    from tff_keyboard.data import prepare
+    from tff_keyboard.data.store import prepare
 
     out = pathlib.Path(data_config.store) if out is None else out
     start = time.monotonic()

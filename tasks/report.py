@@ -16,7 +16,7 @@ from absl import flags
 
 from tasks import cli, predictors
 from tff_keyboard import quiet
-from tff_keyboard.program import atomic_files
+from tff_keyboard.storage import atomic_files
 
 if TYPE_CHECKING:
     from tff_keyboard.report.example_strips import Example
@@ -77,7 +77,7 @@ def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]):
     import json
 
     from tff_keyboard.data.errors import DataError
-    from tff_keyboard.report import comparison as comparisons
+    from tff_keyboard.evaluation import comparison as comparisons
     from tff_keyboard.report import page, run_records
 
     path = directory / "comparison.json"
@@ -153,7 +153,7 @@ def _strips(
 ) -> "list[Example]":
     if not beginnings:
         return []
-    from tff_keyboard.data.client_store import ClientStore
+    from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.report.example_strips import example_strips
 
     store = ClientStore(store_path) if store_path else None

@@ -55,7 +55,7 @@ def evaluation(run_path: pathlib.Path, population: str) -> dict[str, Any]:
 
 def metric_interval(result: Mapping[str, Any], metric: str) -> "Interval":
     """A metric of one evaluation, 95 % jackknife over people."""
-    from tff_keyboard.report import comparison
+    from tff_keyboard.evaluation import comparison
 
     return comparison.metric_interval(_sums([result]), metric)
 
@@ -73,7 +73,7 @@ def metric_difference(
     Raises:
       ValueError: The evaluations are not of the same people.
     """
-    from tff_keyboard.report import comparison
+    from tff_keyboard.evaluation import comparison
 
     if _people([*results, *controls]) != 1 or len(results) != len(controls):
         raise ValueError("A paired difference needs evaluations of the same people.")
@@ -86,7 +86,7 @@ def pooled_interval(results: Sequence[Mapping[str, Any]], metric: str) -> "Inter
     Raises:
       ValueError: The evaluations are not of the same people.
     """
-    from tff_keyboard.report import comparison
+    from tff_keyboard.evaluation import comparison
 
     if _people(results) != 1:
         raise ValueError("Seeds can be pooled on the same people only.")

@@ -21,7 +21,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard import progress, quiet
 
 if TYPE_CHECKING:
-    from tff_keyboard.learning.build_process import WrapClientWork
+    from tff_keyboard.algorithms.build_process import WrapClientWork
     from tff_keyboard.program import training_loop
 
 FLAGS = flags.FlagValues()  # of this task alone
@@ -69,15 +69,16 @@ def run(
       The last row of metrics, as in `metrics.jsonl`.
     """
     quiet.import_tensorflow_federated()
-    from tff_keyboard.data.client_store import ClientStore
-    from tff_keyboard.data.store_card import VOCABULARY_FILE
-    from tff_keyboard.learning import build_process, client_inputs, federated_evaluation
+    from tff_keyboard.algorithms import build_process
+    from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.data.store.store_card import VOCABULARY_FILE
+    from tff_keyboard.learning import client_inputs, federated_evaluation
     from tff_keyboard.learning import validation as validation_lib
     from tff_keyboard.models.saved_model import save_model
     from tff_keyboard.privacy import ledger_hook
     from tff_keyboard.program import best_round, checkpoints, execution, release, training_loop
     from tff_keyboard.program.read_ahead import RoundInput
-    from tff_keyboard.program.run_directory import RunDirectory
+    from tff_keyboard.storage.run_directory import RunDirectory
 
     known = validation_lib.metric_names(config)
     if config.train.best_metric not in known:

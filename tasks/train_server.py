@@ -68,15 +68,16 @@ def run(
     """
     quiet.import_tensorflow_federated()
     from tasks import train as train_task
-    from tff_keyboard.data.client_store import ClientStore
-    from tff_keyboard.data.store_card import VOCABULARY_FILE
-    from tff_keyboard.learning import build_process, optimizers
-    from tff_keyboard.learning.central_training import CentralTraining, PooledInputs
-    from tff_keyboard.metrics import evaluation_sums
+    from tff_keyboard.algorithms import build_process
+    from tff_keyboard.algorithms.central_training import CentralTraining, PooledInputs
+    from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.data.store.store_card import VOCABULARY_FILE
+    from tff_keyboard.evaluation import evaluation_sums
+    from tff_keyboard.learning import optimizers
     from tff_keyboard.models.saved_model import save_model
     from tff_keyboard.program import best_round, checkpoints, release, training_loop
     from tff_keyboard.program.read_ahead import RoundInput
-    from tff_keyboard.program.run_directory import RunDirectory
+    from tff_keyboard.storage.run_directory import RunDirectory
 
     known = [*evaluation_sums.RATIOS, *evaluation_sums.PERPLEXITIES]
     if config.train.best_metric not in known:
@@ -138,9 +139,9 @@ def run(
 def _validation(config: config_lib.RunConfig, store: Any):
     """`(round, weights) -> metrics` on the validation clients, in this process."""
     from tff_keyboard.data import batches
+    from tff_keyboard.evaluation import evaluation_sums
+    from tff_keyboard.evaluation.evaluate_model import Evaluator
     from tff_keyboard.learning.client_inputs import evaluation_clients
-    from tff_keyboard.metrics import evaluation_sums
-    from tff_keyboard.metrics.evaluate_model import Evaluator
     from tff_keyboard.models import build_model
 
     model = build_model(
@@ -175,7 +176,7 @@ def tokens_trained(run_path: pathlib.Path) -> int:
       RunDirectoryError, ProgramError: It is no run directory, or has no metrics yet.
     """
     from tff_keyboard.program.release import read_rows
-    from tff_keyboard.program.run_directory import RunDirectory
+    from tff_keyboard.storage.run_directory import RunDirectory
 
     rows = read_rows(RunDirectory.open(run_path).metrics_jsonl)
     return sum(int(row["tokens"]) for row in rows)

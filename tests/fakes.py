@@ -50,7 +50,7 @@ def tiny_config(store: pathlib.Path, *overrides: str):
 def save_untrained_run(directory: pathlib.Path, config, seed: int = 1) -> pathlib.Path:
     """A run directory with config and initial model, which is what most tasks read."""
     from tff_keyboard import config as config_lib
-    from tff_keyboard.data.client_store import ClientStore
+    from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.models import build_model
     from tff_keyboard.models.saved_model import save_model
 
@@ -261,14 +261,8 @@ def digest(structure) -> str:
 
 def train_tiny(directory: pathlib.Path, rounds: int, seconds_per_round: float = 0.0) -> None:
     """A whole training of `tiny_process` in a run directory; writes `digest.txt` at its end."""
-    from tff_keyboard.program import (
-        best_round,
-        checkpoints,
-        execution,
-        release,
-        run_directory,
-        training_loop,
-    )
+    from tff_keyboard.program import best_round, checkpoints, execution, release, training_loop
+    from tff_keyboard.storage import run_directory
 
     def cohort_source(round_num):
         time.sleep(seconds_per_round)

@@ -18,20 +18,33 @@ MAY_IMPORT = {
 # Part of the library -> the parts it may import. `config` and `data.vocabulary` are leaves that
 # every part may know; what is listed is what it may know besides.
 LIBRARY = {
+    "storage": {"program"},
     "config": set(),
-    "data": set(),
+    "data": {"storage"},
     "models": set(),
     "metrics": {"models", "data"},
     "privacy": set(),
-    "aggregation": {"privacy"},
-    "learning": {"models", "metrics", "aggregation", "data"},
+    "evaluation": {"data", "metrics"},
+    "aggregation": set(),
+    "learning": {"models", "metrics", "evaluation", "aggregation", "data", "algorithms"},
+    "algorithms": {"models", "metrics", "evaluation", "aggregation", "data", "learning"},
     "baselines": {"metrics", "data"},
-    "report": {"metrics", "data", "privacy"},
-    "program": set(),
+    "report": {"evaluation", "metrics", "data", "privacy"},
+    "program": {"storage"},
 }
 LEAVES = {"config", "progress", "quiet", "errors"}
 
-NO_TFF = ["config", "data", "models", "metrics", "baselines", "report", "privacy"]
+NO_TFF = [
+    "storage",
+    "config",
+    "data",
+    "models",
+    "metrics",
+    "evaluation",
+    "baselines",
+    "report",
+    "privacy",
+]
 OURS = set(MAY_IMPORT)
 
 

@@ -55,7 +55,7 @@ class Tolerance:
 
 TOLERANCES = {
     # Agreement floors lie below what sound files reach on SMS and above what the faults in
-    # tests/test_export_parity.py leave; docs/export.md has the figures.
+    # tests/tflite_export/test_export_parity.py leave; docs/export.md has the figures.
     "none": Tolerance(recall=0.0001, agreement=0.9999),
     "float16": Tolerance(recall=0.0005, agreement=0.995),
     "int8": Tolerance(recall=0.001, agreement=0.95),

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tff_keyboard.data.text_python import PythonTokenizer
+from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, PAD, Vocabulary
 from tff_keyboard.metrics.predictor import Suggestion, best_words, context_ids
 from tff_keyboard.metrics.prefix_index import PrefixIndex

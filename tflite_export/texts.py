@@ -6,7 +6,7 @@ from typing import TextIO
 
 import numpy as np
 
-from tff_keyboard.data.text_python import PythonTokenizer
+from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tflite_export.errors import ExportError
 
@@ -24,7 +24,7 @@ def from_store(
       ExportError: The store was made with other rules or words, or nobody is in the population.
       DataError: It is no client store.
     """
-    from tff_keyboard.data.client_store import ClientStore  # TensorFlow: not on a phone
+    from tff_keyboard.data.store.client_store import ClientStore  # TensorFlow: not on a phone
 
     store = ClientStore(directory)
     if store.vocabulary.fingerprint != vocabulary.fingerprint:

@@ -1,7 +1,7 @@
 """The `[aggregation]` table of a run: how one round of client deltas becomes one server delta.
 
 No TensorFlow here: a config is read and refused in milliseconds. What each option does is
-written in the module it names (`aggregation/fedatt.py`, `fedmed.py`, ...).
+written in the module it names (`algorithms/fedatt/aggregator.py`, `fedmed.py`, ...).
 """
 
 import dataclasses

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.train_config import EvaluationConfig
 from tff_keyboard.data import batches
-from tff_keyboard.data.client_store import ClientStore
-from tff_keyboard.data.cohorts import CohortSampler
+from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
-from tff_keyboard.learning.rehearsal import Rehearsal
+from tff_keyboard.learning.cohorts import CohortSampler
 from tff_keyboard.models import build_model
 
 BYTES_PER_PARAMETER = 4  # float32, as it is sent when nothing compresses it

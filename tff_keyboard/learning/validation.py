@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from tff_keyboard.config import RunConfig
-from tff_keyboard.data.client_store import ClientStore
 from tff_keyboard.data.errors import DataError
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.evaluation import evaluation_sums, predictor_evaluation
+from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.learning.client_inputs import evaluation_clients, evaluation_datasets
 from tff_keyboard.learning.federated_evaluation import FederatedEvaluator
-from tff_keyboard.metrics import evaluation_sums, predictor_evaluation
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
-from tff_keyboard.metrics.typed_text import TypedText
 from tff_keyboard.models import build_model
 
 KEYSTROKE_METRICS = ("kss", "kss_selection_counted")

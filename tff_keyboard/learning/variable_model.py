@@ -1,8 +1,8 @@
 """A `NextWordModel` as TFF's learning processes want it: loss, sums, fresh variables.
 
 The loss touches positions with a real target only. Metrics are plain sums (float64 nats, int64
-counts): TFF adds the clients' sums up, `metrics/evaluation_sums.py` makes the ratios on the host.
-Finalizers therefore return the sums as they are.
+counts): TFF adds the clients' sums up; `evaluation/evaluation_sums.py` makes the ratios on the
+host. Finalizers therefore return the sums as they are.
 """
 
 import collections
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.metrics import evaluation_sums
+from tff_keyboard.evaluation import evaluation_sums
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.softmax_loss import softmax_loss
 

@@ -396,8 +396,8 @@ def _exponential_distance(samples: np.ndarray) -> np.ndarray:
 def _gamma_quantile(share: float, shape: int) -> float:
     """Of the gamma distribution with scale 1, by Wilson and Hilferty's cube.
 
-    Within 0.1 % for shapes from 20 on (tests/test_tail_statistics.py), far less than the interval
-    itself is wide.
+    Within 0.1 % for shapes from 20 on (tests/privacy/test_tail_statistics.py), far less than the
+    interval itself is wide.
     """
     z = statistics.NormalDist().inv_cdf(share)
     return shape * (1 - 1 / (9 * shape) + z / (3 * math.sqrt(shape))) ** 3

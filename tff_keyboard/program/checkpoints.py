@@ -26,7 +26,8 @@ import numpy as np
 import tensorflow_federated as tff
 import tree
 
-from tff_keyboard.program import atomic_files, errors
+from tff_keyboard.program import errors
+from tff_keyboard.storage import atomic_files
 
 _MAGIC = b"tff-keyboard checkpoint 1\n"
 _FILE_NAME = re.compile(r"round_(\d{8,})\.checkpoint")

@@ -33,7 +33,8 @@ import tensorflow_federated as tff
 from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.summary.writer import record_writer
 
-from tff_keyboard.program import atomic_files, errors
+from tff_keyboard.program import errors
+from tff_keyboard.storage import atomic_files
 
 Value = float | int | str
 Row = Mapping[str, Value]

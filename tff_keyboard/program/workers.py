@@ -33,7 +33,8 @@ import threading
 import time
 from concurrent import futures
 
-from tff_keyboard.program import atomic_files, errors
+from tff_keyboard.program import errors
+from tff_keyboard.storage import atomic_files
 
 _LAUNCHER = f"""
 import ctypes, os, sys

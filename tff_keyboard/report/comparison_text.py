@@ -5,7 +5,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from tff_keyboard.report.metric_labels import HEADLINES, MetricLabel
+from tff_keyboard.evaluation.metric_labels import HEADLINES, MetricLabel
 
 CSV_COLUMNS = (
     *("model", "metric", "value", "low", "high"),

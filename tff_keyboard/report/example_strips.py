@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from tff_keyboard.data.errors import DataError
-from tff_keyboard.data.text_python import PythonTokenizer
+from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.metrics.predictor import Predictor, Suggestion
 
 BEGINNINGS = (

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tff_keyboard.metrics.evaluation_sums import combine
-from tff_keyboard.metrics.predictor_evaluation import PREDICTOR_RATIOS
+from tff_keyboard.evaluation.evaluation_sums import combine
+from tff_keyboard.evaluation.metric_labels import HEADLINES, MetricLabel
+from tff_keyboard.evaluation.predictor_evaluation import PREDICTOR_RATIOS
 from tff_keyboard.report import charts
 from tff_keyboard.report.comparison_text import describe_text
 from tff_keyboard.report.example_strips import Example
-from tff_keyboard.report.metric_labels import HEADLINES, MetricLabel
 from tff_keyboard.report.run_records import RunRecord
 
 _CARDS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity")

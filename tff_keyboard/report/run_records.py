@@ -6,7 +6,7 @@ import pathlib
 from typing import Any
 
 from tff_keyboard.data.errors import DataError
-from tff_keyboard.metrics.evaluation_sums import SUM_DTYPES
+from tff_keyboard.evaluation.evaluation_sums import SUM_DTYPES
 
 LEDGER_FILE = "privacy_ledger.jsonl"
 

@@ -1,0 +1,87 @@
+"""Every rule over two worker processes gives what it gives locally, with 10 and 100 clients."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tests.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE, deltas, plain
+from tff_keyboard.algorithms.build_aggregator import build_aggregator
+from tff_keyboard.algorithms.fedmed.aggregator import fedmed_weight_type
+from tff_keyboard.config.aggregation_config import AggregationConfig
+from tff_keyboard.program import execution
+
+PRIVATE = {"client_weighting": "uniform", "noise_multiplier": 0.5}
+CONFIGS = {
+    "mean": AggregationConfig(),
+    "mean, tree": AggregationConfig(dp="tree", tree_restart_rounds=2, **PRIVATE),
+    "mean, gaussian_adaptive": AggregationConfig(dp="gaussian_adaptive", **PRIVATE),
+    "fedatt": AggregationConfig(name="fedatt", client_noise_scale=0.01),
+    "fedatt, bare": AggregationConfig(name="fedatt", zeroing="off", clipping="off"),
+    "fedmed": AggregationConfig(name="fedmed"),
+    "fedmed, topK": AggregationConfig(name="fedmed", top_fraction=0.5),
+    "private_fedatt": AggregationConfig(name="private_fedatt", dp="gaussian", **PRIVATE),
+    "median": AggregationConfig(name="median"),
+    "trimmed_mean": AggregationConfig(name="trimmed_mean"),
+    "fedatt, compressed": AggregationConfig(
+        name="fedatt", compression="uniform_quantization", compression_threshold=2
+    ),
+}
+
+
+def weights(name, clients):
+    rng = np.random.default_rng(clients)
+    if not name.startswith("fedmed"):
+        return list(rng.integers(0, 5, clients).astype(np.float32))
+    return [
+        collections.OrderedDict(
+            num_examples=np.float32(rng.integers(0, 5)),
+            loss=np.float32(rng.integers(0, 4)),  # with ties
+            divergence=rng.uniform(0, 0.6, 3).astype(np.float32),
+        )
+        for _ in range(clients)
+    ]
+
+
+def two_rounds(name, clients):
+    factory = build_aggregator(CONFIGS[name], clients_per_round=clients, seed=3)
+    weight_type = fedmed_weight_type(3) if name.startswith("fedmed") else WEIGHT_TYPE
+    process = factory.create(VALUE_TYPE, weight_type)
+    state, outputs = process.initialize(), []
+    for round_num in range(2):
+        values = deltas(round_num, clients, 0.5)
+        outputs.append(process.next(state, values, weights(name, clients)))
+        state = outputs[-1].state
+    return outputs
+
+
+@pytest.fixture
+def restored_context():
+    yield
+    tff.backends.native.set_sync_local_cpp_execution_context()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clients", [10, 100])
+@pytest.mark.usefixtures("restored_context")
+def test_two_workers_equal_one(clients):
+    with execution.install_context(1):
+        alone = {name: two_rounds(name, clients) for name in CONFIGS}
+    with execution.install_context(2):
+        together = {name: two_rounds(name, clients) for name in CONFIGS}
+    for name in CONFIGS:
+        for one, two in zip(alone[name], together[name], strict=True):
+            for a, b in zip(one.result, two.result, strict=True):
+                np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-6, err_msg=name)
+            measured = plain(one.measurements)
+            for key, value in plain(two.measurements).items():
+                np.testing.assert_allclose(value, measured[key], rtol=1e-5, atol=1e-6, err_msg=key)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_rule_is_a_single_aggregation(name):
+    """What TFF needs to spread a round over workers: found at compile time, without workers."""
+    factory = build_aggregator(CONFIGS[name], clients_per_round=10, seed=3)
+    weight_type = fedmed_weight_type(3) if name.startswith("fedmed") else WEIGHT_TYPE
+    tff.backends.native.compile_to_mergeable_comp_form(factory.create(VALUE_TYPE, weight_type).next)

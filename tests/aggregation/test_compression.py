@@ -1,0 +1,131 @@
+"""Quantised uploads: within a step, right on average, repeatable, and counted."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.aggregation_fakes import WEIGHT_TYPE, one_round
+from tff_keyboard.aggregation.compression import (
+    CompressedUploadFactory,
+    quantize,
+    tff_quantized_sum,
+)
+from tff_keyboard.aggregation.upload_size import UploadSizeFactory, encoded_bytes, raw_bytes
+from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
+
+VALUE_TYPE = tff.to_type([tff.TensorType(np.float32, [60]), tff.TensorType(np.float32, [3])])
+
+
+def clients(count=2):
+    rng = np.random.default_rng(0)
+    return [
+        [rng.normal(size=60).astype(np.float32), rng.normal(size=3).astype(np.float32)]
+        for _ in range(count)
+    ]
+
+
+def build(inner=None, bits=4, seed=1):
+    inner = inner or tff.aggregators.MeanFactory(no_nan_division=True)
+    factory = CompressedUploadFactory(inner, bits=bits, threshold=10, seed=seed)
+    return factory.create(VALUE_TYPE, WEIGHT_TYPE)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    bits=st.integers(1, 16),
+    log_scale=st.floats(-30, 37),
+    offset=st.floats(-3, 3),
+    seed=st.integers(0, 2**31),
+)
+def test_decoded_values_are_a_step_away_at_most(bits, log_scale, offset, seed):
+    rng = np.random.default_rng(seed)
+    x = np.float32(rng.uniform(-1, 1, 20) * 10.0**log_scale + offset * 10.0**log_scale)
+    uniform = rng.uniform(size=20)
+    decoded = quantize(tf.constant(x), bits, tf.constant(uniform)).numpy().astype(np.float64)
+    low, high = np.float64(x.min()), np.float64(x.max())
+    step = (high - low) / (2**bits - 1)
+    np.testing.assert_allclose(decoded, x, atol=step * (1 + 1e-6) + 1e-6 * abs(high))
+    if step > 0:
+        expected = low + np.clip(np.floor((x - low) / step + uniform), 0, 2**bits - 1) * step
+        np.testing.assert_allclose(
+            decoded, expected, atol=step * 1e-3 + 1e-6 * abs(high), rtol=1e-6
+        )
+
+
+def test_constant_tensors_survive():
+    np.testing.assert_array_equal(quantize(tf.fill([5], 2.5), 3, tf.zeros([5])), np.full(5, 2.5))
+
+
+def test_right_on_average():
+    x = tf.constant(np.linspace(-1, 1, 11), tf.float32)
+    rng = np.random.default_rng(0)
+    draws = [quantize(x, 2, tf.constant(rng.uniform(size=11))).numpy() for _ in range(2000)]
+    # A step is 2/3; the standard error of a mean of 2,000 is at most 0.0075.
+    np.testing.assert_allclose(np.mean(draws, axis=0), x, atol=0.03)
+
+
+def test_bytes_are_counted():
+    output = one_round(build(), clients(3), [1.0] * 3)
+    one = 60 * 4 // 8 + 8 + 3 * 4  # packed, with its range; the small tensor whole
+    assert output.measurements["uploaded_bytes"] == 3 * one
+    assert output.measurements["uncompressed_bytes"] == 3 * 4 * 63
+    assert one_round(build(), [], []).measurements["uploaded_bytes"] == 0
+    assert encoded_bytes(VALUE_TYPE, bits=3, threshold=10) == 23 + 8 + 12  # 180 bits are 22.5 bytes
+    assert raw_bytes(VALUE_TYPE) == 252
+
+
+def test_small_tensors_are_sent_whole_and_large_ones_nearly():
+    values = clients(1)
+    output = one_round(build(bits=12), values, [1.0])
+    np.testing.assert_array_equal(output.result[1], values[0][1])
+    spread = np.ptp(values[0][0])
+    error = np.abs(output.result[0] - values[0][0])
+    assert 0 < error.max() <= spread / (2**12 - 1) * 1.01
+
+
+def test_a_rerun_repeats_the_bits_and_rounds_differ():
+    process, values = build(), clients()
+    one = one_round(process, values, [1.0, 1.0])
+    again = one_round(process, values, [1.0, 1.0])
+    np.testing.assert_array_equal(one.result[0], again.result[0])
+    second = one_round(process, values, [1.0, 1.0], one.state)
+    assert np.any(second.result[0] != one.result[0])
+
+
+def test_fits_under_fedatt():
+    values = clients()
+    plain = FedAttFactory().create(VALUE_TYPE, WEIGHT_TYPE)
+    expected = one_round(plain, values, [1.0, 1.0])
+    output = one_round(build(FedAttFactory(), bits=16), values, [1.0, 1.0])
+    np.testing.assert_allclose(output.result[0], expected.result[0], atol=2e-4)
+    assert output.measurements["inner"]["clients"] == 2
+
+
+def test_tffs_own_encoding_inside_a_mean():
+    mean = tff.aggregators.MeanFactory(tff_quantized_sum(bits=8, threshold=10))
+    process = UploadSizeFactory(mean, bits=8, threshold=10).create(VALUE_TYPE, WEIGHT_TYPE)
+    values = clients()
+    output = one_round(process, values, [1.0, 3.0])
+    expected = (values[0][0] + 3 * values[1][0]) / 4
+    np.testing.assert_allclose(output.result[0], expected, atol=0.06)
+    assert np.any(output.result[0] != expected)
+    assert output.measurements["uploaded_bytes"] == 2 * (60 + 8 + 12)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({"bits": 0}, r"`bits` must be in 1..16, got 0"),
+        ({"bits": 17}, r"`bits` must be in 1..16, got 17"),
+        ({"threshold": -1}, "`threshold` must be >= 0 elements, got -1"),
+        ({"seed": -1}, "`seed` must be >= 0, got -1"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        CompressedUploadFactory(
+            tff.aggregators.MeanFactory(), **({"bits": 8, "threshold": 0, "seed": 0} | arguments)
+        )

@@ -1,0 +1,164 @@
+"""Every rule by name, protected: what composes, what is measured, what attackers gain."""
+
+import functools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.aggregation_fakes import (
+    VALUE_TYPE,
+    WEIGHT_TYPE,
+    assert_close,
+    deltas,
+    one_round,
+    plain,
+)
+from tests.algorithms.test_fedmed import weights as fedmed_weights
+from tff_keyboard.algorithms.build_aggregator import AGGREGATORS, build_aggregator
+from tff_keyboard.algorithms.fedmed.aggregator import fedmed_weight_type
+from tff_keyboard.config.aggregation_config import NAMES, AggregationConfig
+
+UNPROTECTED = (("zeroing", "off"), ("clipping", "off"))
+NORM_1 = 1.0 / np.sqrt(11)
+
+
+@functools.cache
+def process(name, options=(), clients=10):
+    config = AggregationConfig(name=name, **dict(options))
+    weight_type = fedmed_weight_type(3) if name == "fedmed" else WEIGHT_TYPE
+    factory = build_aggregator(config, clients_per_round=clients, seed=1)
+    return factory.create(VALUE_TYPE, weight_type)
+
+
+def weigh(name, count):
+    if name == "fedmed":
+        return fedmed_weights([1] * count, range(count), np.zeros([count, 3]))
+    return [1.0] * count
+
+
+def length(value):
+    return np.linalg.norm(np.concatenate([np.ravel(x) for x in value]))
+
+
+def test_config_and_registry_know_the_same_names():
+    assert set(NAMES) == set(AGGREGATORS)
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+@pytest.mark.parametrize("poison", [np.nan, pytest.param(np.inf, marks=pytest.mark.slow), 1e30])
+def test_a_few_broken_clients_never_reach_the_model(name, poison):
+    values = deltas(0, 10, 0.1)
+    values[3] = [np.full_like(x, poison) for x in values[3]]
+    output = one_round(process(name), values, weigh(name, 10))
+    assert all(np.all(np.isfinite(x)) for x in output.result)
+    assert length(output.result) < 2.0
+    refused = 1 if not np.isfinite(poison) else 0
+    assert output.measurements["refused_non_finite"] == refused
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_nobody_is_not_nan(name):
+    assert all(np.all(np.isfinite(x)) for x in one_round(process(name), [], []).result)
+
+
+@pytest.mark.parametrize("name", AGGREGATORS)
+def test_clients_that_agree_are_followed(name):
+    value = [np.full_like(x, 0.05) for x in deltas(0, 1)[0]]
+    output = one_round(process(name), [value] * 10, weigh(name, 10))
+    assert_close(output.result, value)
+
+
+def test_fedatt_without_protection_is_taken_over_and_with_it_is_not():
+    near = [np.full(np.shape(x), NORM_1, np.float32) for x in deltas(0, 1)[0]]
+    far = [np.float32(-10) * x for x in near]
+    values = [near] * 9 + [far]
+    bare = one_round(process("fedatt", UNPROTECTED), values, [1.0] * 10)
+    assert np.vdot(bare.result[0], near[0]) < 0  # nine honest clients outvoted by one
+    safe = one_round(process("fedatt"), values, [1.0] * 10)
+    assert np.vdot(safe.result[0], near[0]) > 0
+    assert plain(safe.measurements)["inner/inner/zeroing/clipped_count"] == 1
+
+
+@pytest.mark.parametrize("name", ["mean", "fedatt", "fedmed", "median", "trimmed_mean"])
+@pytest.mark.parametrize(
+    "compression", [pytest.param("none", marks=pytest.mark.slow), "uniform_quantization"]
+)
+def test_noise_compression_and_protection_compose_under_every_rule(name, compression):
+    options = (
+        ("client_noise_scale", 1e-4),
+        ("compression", compression),
+        ("compression_bits", 12),
+        ("compression_threshold", 2),
+        ("zeroing", "on"),
+        ("clipping", "fixed"),
+        ("clip_norm", 100.0),
+    )
+    values = deltas(1, 4, 0.1)
+    output = one_round(process(name, options), values, weigh(name, 4))
+    expected = one_round(process(name, UNPROTECTED), values, weigh(name, 4)).result
+    assert_close(output.result, expected, atol=3e-3)
+    assert any(np.any(a != b) for a, b in zip(output.result, expected, strict=True))
+    measured = plain(output.measurements)
+    sizes = [v for k, v in measured.items() if k.endswith("uploaded_bytes")]
+    packed = 6 * 12 // 8 + 8 + 4 * 12 // 8 + 8 + 4
+    assert sizes == [4 * (packed if compression != "none" else 44)]
+
+
+def test_a_loose_first_bound_is_gone_in_a_dozen_rounds():
+    values = deltas(4, 10, 0.01)
+    quantile = np.quantile([length(v) for v in values], 0.8)
+    aggregation, state = process("mean", (("clip_norm", 10 * float(quantile)),)), None
+    for _ in range(13):
+        output = one_round(aggregation, values, [1.0] * 10, state)
+        state = output.state
+    assert plain(output.measurements)["inner/inner/zeroing/clipping_norm"] < 1.3 * quantile
+
+
+def test_a_private_mean_by_config():
+    options = (("dp", "gaussian"), ("client_weighting", "uniform"), ("clip_norm", 0.5))
+    values = deltas(2, 10)
+    output = one_round(process("mean", options), values, [1.0, 100.0, *[5.0] * 8])
+    expected = [
+        sum(v[i] * min(1, 0.5 / length(v)) for v in values) / 10 for i in range(len(values[0]))
+    ]
+    assert_close(output.result, expected)
+    assert plain(output.measurements)["inner/inner/dp_query_metrics/clip_norm"] == 0.5
+
+
+def test_tffs_encoding_by_config():
+    options = (("compression", "tff_quantization"), ("compression_threshold", 2), *UNPROTECTED)
+    values = deltas(3, 3)
+    output = one_round(process("mean", options), values, [1.0] * 3)
+    assert_close(output.result, [np.mean([v[i] for v in values], 0) for i in range(3)], atol=0.05)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**31), log_scale=st.floats(-4, 3), bad=st.integers(0, 2))
+def test_protected_fedatt_stays_within_the_clip_norm(seed, log_scale, bad):
+    """Whatever two of ten clients send, the aggregate is no longer than the first bound."""
+    values = deltas(seed, 10, 10.0**log_scale)
+    for k in range(bad):
+        values[k] = [np.full_like(x, 1e20) for x in values[k]]
+    output = one_round(process("fedatt"), values, [1.0] * 10)
+    # Layers take their own convex combinations, so each is within the bound, three together root 3.
+    assert length(output.result) <= np.sqrt(3) * (1 + 1e-5)
+
+
+def test_variable_names_reach_the_layers():
+    config = AggregationConfig(name="fedatt", layer_groups={"all": ["table", "bias", "scale"]})
+    factory = build_aggregator(
+        config, clients_per_round=2, seed=0, variable_names=["table", "bias", "scale"]
+    )
+    output = one_round(factory.create(VALUE_TYPE, WEIGHT_TYPE), deltas(0, 2), [1.0, 1.0])
+    assert any("attention/all/entropy" in name for name in plain(output.measurements))
+
+
+def test_options_that_do_not_fit_the_cohort_are_refused():
+    config = AggregationConfig(
+        dp="gaussian_adaptive", client_weighting="uniform", noise_multiplier=2.0
+    )
+    with pytest.raises(ValueError, match=r"`aggregation\.clipped_count_noise`"):
+        build_aggregator(config, clients_per_round=10, seed=0)
+    build_aggregator(config, clients_per_round=100, seed=0)

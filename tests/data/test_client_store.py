@@ -1,0 +1,131 @@
+"""Reading a store: checks at opening, rejected names, threads."""
+
+import concurrent.futures
+import shutil
+import sqlite3
+
+import pytest
+
+from tff_keyboard.config.data_config import DataConfig
+from tff_keyboard.data.store import prepare
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    out = tmp_path_factory.mktemp("data") / "store"
+    prepare.prepare(DataConfig(synthetic_typists=30, synthetic_messages=10), out)
+    return out
+
+
+@pytest.fixture
+def store_path(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "store")
+
+
+def test_counts_agree_with_the_card_and_the_examples(made):
+    store = ClientStore(made)
+    for population, part in store.card["populations"].items():
+        ids = store.client_ids(population)
+        counts = store.num_examples(population)
+        assert len(ids) == len(counts) == part["clients"]
+        assert counts.sum() == part["messages"]
+        examples = [store.examples(population, client_id) for client_id in ids]
+        assert [len(rows) for rows in examples] == counts.tolist()
+        assert sum(len(row) for rows in examples for row in rows) == part["words"]
+        assert all(
+            row.min() >= 3 and row.max() < len(store.vocabulary)
+            for rows in examples
+            for row in rows
+        )
+
+
+def test_all_messages_of_a_population(made):
+    store = ClientStore(made)
+    expected = [m for c in store.client_ids("train") for m in store.examples("train", c)]
+    found = store.all_examples("train")
+    assert [m.tolist() for m in found] == [m.tolist() for m in expected]
+    with pytest.raises(DataError, match="no messages of 'train_later'"):
+        store.all_examples("train_later")
+
+
+def test_threads_read_what_one_thread_reads(made):
+    store = ClientStore(made)
+    ids = store.client_ids("train") * 5
+    expected = [store.words("train", client_id) for client_id in ids]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda client_id: store.words("train", client_id), ids)) == expected
+
+
+def test_rejects_unknown_names(made):
+    store = ClientStore(made)
+    with pytest.raises(ValueError, match="`population` must be one of train, validation"):
+        store.client_ids("test")
+    with pytest.raises(ValueError, match="No client 'nobody' in population 'train'"):
+        store.examples("train", "nobody")
+    (held_out, *_) = store.client_ids("held_out")
+    with pytest.raises(ValueError, match="No client"):
+        store.words("train", held_out)
+
+
+def test_hash_names_the_data(made, store_path, tmp_path):
+    assert ClientStore(made).card_hash == ClientStore(store_path).card_hash
+    prepare.prepare(DataConfig(synthetic_typists=31, synthetic_messages=10), tmp_path / "other")
+    assert ClientStore(made).card_hash != ClientStore(tmp_path / "other").card_hash
+
+
+def test_a_store_is_never_written_to(made):
+    before = {file.name: file.read_bytes() for file in made.iterdir()}
+    store = ClientStore(made)
+    store.examples("train", store.client_ids("train")[0])
+    assert {file.name: file.read_bytes() for file in made.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "damage, says",
+    [
+        (lambda path: (path / "data_card.json").unlink(), "is not a client store"),
+        (lambda path: (path / "data_card.json").write_text("{"), "is damaged"),
+        (lambda path: (path / "data_card.json").write_text("[]"), "is not a data card of format"),
+        (lambda path: (path / "vocabulary.txt").unlink(), "is missing or was changed"),
+        (lambda path: (path / "clients.sqlite").unlink(), "is missing or was changed"),
+        (
+            lambda path: (path / "clients.sqlite").write_bytes(
+                (path / "clients.sqlite").read_bytes()[:-1]
+            ),
+            "is missing or was changed",
+        ),
+        (
+            lambda path: (path / "clients.sqlite").write_bytes(
+                b"x" * (path / "clients.sqlite").stat().st_size
+            ),
+            r"clients\.sqlite: is damaged",
+        ),
+        (
+            lambda path: (path / "vocabulary.txt").write_text(
+                (path / "vocabulary.txt").read_text().replace("\nyou\n", "\nyuo\n")
+            ),
+            "not a whole vocabulary file",
+        ),
+    ],
+    ids=["no-card", "cut-card", "other-json", "no-words", "no-clients", "cut", "junk", "word"],
+)
+def test_damaged_store_is_refused(store_path, damage, says):
+    damage(store_path)
+    with pytest.raises(DataError, match=says) as caught:
+        ClientStore(store_path)
+    assert "prepare" in str(caught.value)
+
+
+def test_rows_of_an_unknown_population_are_damage(store_path):
+    with sqlite3.connect(store_path / "clients.sqlite") as connection:
+        connection.execute("UPDATE client_metadata SET split_name = 'other'")
+    connection.close()
+    with pytest.raises(DataError, match="is damaged"):
+        ClientStore(store_path)
+
+
+def test_missing_directory(tmp_path):
+    with pytest.raises(DataError, match=r"is not a client store.*Run `tff-keyboard prepare`"):
+        ClientStore(tmp_path / "nothing")

@@ -1,0 +1,21 @@
+"""Splitting loses nothing and never exceeds the limit."""
+
+import hypothesis
+from hypothesis import strategies as st
+
+from tff_keyboard.data.text.long_messages import SENTENCE_ENDS, split_message
+
+
+@hypothesis.given(
+    tokens=st.lists(st.sampled_from(["a", "b", ".", "!", "c"]), min_size=1, max_size=60),
+    max_words=st.integers(1, 12),
+)
+@hypothesis.settings(max_examples=100, deadline=None)
+def test_pieces(tokens, max_words):
+    pieces = split_message(tokens, max_words)
+    assert [token for piece in pieces for token in piece] == tokens
+    assert all(1 <= len(piece) <= max_words for piece in pieces)
+    for piece in pieces[:-1]:  # full, or cut after a sentence
+        assert len(piece) == max_words or piece[-1] in SENTENCE_ENDS
+    if len(tokens) <= max_words:
+        assert pieces == [tokens]

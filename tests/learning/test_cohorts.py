@@ -1,0 +1,112 @@
+"""Cohorts: sizes, separation, purity, chance."""
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from tff_keyboard.learning.cohorts import CohortSampler
+
+
+@st.composite
+def samplers(draw):
+    clients_per_round = draw(st.integers(1, 8))
+    over_selection = draw(st.sampled_from([1.0, 1.1, 1.3, 2.0]))
+    separation = draw(st.integers(1, 5))
+    num_selected = int(np.ceil(round(over_selection * clients_per_round, 9)))
+    return dict(
+        num_clients=num_selected * separation + draw(st.integers(0, 10)),
+        clients_per_round=clients_per_round,
+        seed=draw(st.integers(0, 2**40)),
+        over_selection=over_selection,
+        dropout_rate=draw(st.sampled_from([0.0, 0.1, 0.5, 0.9])),
+        min_separation_rounds=separation,
+    ), num_selected
+
+
+@hypothesis.given(drawn=samplers(), order=st.permutations(range(12)))
+@hypothesis.settings(max_examples=100, deadline=None)
+def test_cohorts(drawn, order):
+    arguments, num_selected = drawn
+    sampler = CohortSampler(**arguments)
+    assert sampler.num_selected == num_selected
+    out_of_order = CohortSampler(**arguments)
+    other_order = {t: out_of_order.cohort(t) for t in order}
+    last_selected = {}
+    for t in range(12):
+        cohort = sampler.cohort(t)
+        for part in ("selected", "dropped", "reporting"):
+            np.testing.assert_array_equal(getattr(cohort, part), getattr(other_order[t], part))
+        selected = cohort.selected.tolist()
+        assert len(selected) == len(set(selected)) == num_selected
+        assert min(selected) >= 0
+        assert max(selected) < arguments["num_clients"]
+        alive = [client for client in selected if client not in set(cohort.dropped.tolist())]
+        assert cohort.reporting.tolist() == alive[: arguments["clients_per_round"]]
+        assert len(alive) + len(cohort.dropped) == num_selected
+        for client in selected:
+            assert t - last_selected.get(client, -100) >= arguments["min_separation_rounds"]
+            last_selected[client] = t
+
+
+def test_changing_a_cohort_changes_nothing():
+    sampler = CohortSampler(20, 5, seed=1, min_separation_rounds=2)
+    expected = sampler.cohort(1).selected.copy()
+    sampler.cohort(0).selected[:] = 0
+    sampler.cohort(1).selected[:] = 0
+    np.testing.assert_array_equal(sampler.cohort(1).selected, expected)
+
+
+def test_everyone_is_chosen_equally_often():
+    sampler = CohortSampler(10, 3, seed=5)
+    rounds = 3000
+    counts = np.bincount(
+        np.concatenate([sampler.cohort(t).selected for t in range(rounds)]), minlength=10
+    )
+    standard_deviation = np.sqrt(rounds * 0.3 * 0.7)
+    assert np.abs(counts - rounds * 0.3).max() < 5 * standard_deviation
+
+
+def test_dropouts_have_the_asked_rate_and_other_chance_than_selection():
+    sampler = CohortSampler(100, 50, seed=5, over_selection=2.0, dropout_rate=0.2)
+    dropped = np.concatenate([sampler.cohort(t).dropped for t in range(200)])
+    expected = 200 * 100 * 0.2
+    assert abs(len(dropped) - expected) < 5 * np.sqrt(expected * 0.8)
+    counts = np.bincount(dropped, minlength=100)  # no client drops out more than others
+    assert counts.max() < 40 + 5 * np.sqrt(32) + 5
+
+
+def test_rounds_differ_and_seeds_differ():
+    first = CohortSampler(1000, 20, seed=1)
+    assert set(first.cohort(0).selected) != set(first.cohort(1).selected)
+    assert set(first.cohort(0).selected) != set(CohortSampler(1000, 20, seed=2).cohort(0).selected)
+
+
+def test_the_whole_population_with_full_separation_takes_turns():
+    sampler = CohortSampler(12, 4, seed=3, min_separation_rounds=3)
+    for t in range(9):
+        three = [sampler.cohort(t + k).selected for k in range(3)]
+        assert sorted(np.concatenate(three).tolist()) == list(range(12))
+
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        (dict(num_clients=0), "`num_clients` must be >= 1"),
+        (dict(clients_per_round=0), "`clients_per_round` must be >= 1"),
+        (dict(over_selection=0.9), "`over_selection` must be >= 1"),
+        (dict(dropout_rate=1.0), r"`dropout_rate` must be in \[0, 1\)"),
+        (dict(min_separation_rounds=0), "`min_separation_rounds` must be >= 1"),
+        (dict(seed=-1), "`seed` must be >= 0"),
+        (dict(clients_per_round=11), "needs 11 clients, got 10"),
+        (dict(over_selection=1.3, min_separation_rounds=4), "needs 12 clients, got 10.*Lower"),
+    ],
+)
+def test_rejects(arguments, says):
+    with pytest.raises(ValueError, match=says):
+        CohortSampler(**{"num_clients": 10, "clients_per_round": 2, "seed": 0, **arguments})
+
+
+def test_rejects_a_negative_round():
+    with pytest.raises(ValueError, match="`round_num` must be >= 0"):
+        CohortSampler(10, 2, 0).cohort(-1)

@@ -1,0 +1,181 @@
+"""Workers start, answer, and never outlive their parent, however it ends."""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from tff_keyboard.program import errors, workers
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+# Starts a worker, tells its pid, then ends in the way given by argv[1].
+PROGRAM = textwrap.dedent(
+    """
+    import os, sys, time
+    from tff_keyboard.program import workers
+    worker = workers.Worker()
+    print(worker.pid, flush=True)
+    if sys.argv[1] == "exception":
+        raise RuntimeError("on purpose")
+    if sys.argv[1] == "os._exit":
+        os._exit(3)
+    if sys.argv[1] == "wait":
+        time.sleep(60)
+    """
+)
+
+
+def is_running(pid):
+    """Whether `pid` is a process that is not a zombie."""
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def wait_until_gone(pid, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while is_running(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not is_running(pid)
+
+
+def start_program(ending, **options):
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, ending],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("ending, status", [("normal", 0), ("exception", 1), ("os._exit", 3)])
+def test_no_worker_after_the_parent_ends(ending, status):
+    program = start_program(ending)
+    # `communicate` also waits until nobody holds the pipes: a worker must not.
+    output, _ = program.communicate(timeout=60)
+    assert program.returncode == status
+    assert wait_until_gone(int(output))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_no_worker_after_a_signal(number):
+    program = start_program("wait")
+    pid = int(program.stdout.readline())
+    assert is_running(pid)
+    program.send_signal(number)
+    program.communicate(timeout=60)
+    assert program.returncode != 0
+    assert wait_until_gone(pid)
+
+
+def test_ends_normally_where_sigint_is_ignored():
+    program = start_program(
+        "normal", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)
+    )
+    output, _ = program.communicate(timeout=60)
+    assert program.returncode == 0
+    assert wait_until_gone(int(output))
+
+
+def test_survives_the_end_of_the_thread_that_asked_for_it():
+    started = []
+    thread = threading.Thread(target=lambda: started.append(workers.Worker()))
+    thread.start()
+    thread.join()
+    with started[0] as worker:
+        time.sleep(0.2)
+        assert worker.is_alive()
+
+
+def test_listens_logs_and_stops(tmp_path):
+    with workers.Worker(tmp_path / "logs" / "worker.log", threads=1) as worker:
+        pid, port = worker.pid, worker.port
+        with socket.create_connection(("127.0.0.1", port), timeout=5):
+            pass
+        environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        assert b"TF_NUM_INTRAOP_THREADS=1" in environment
+        descriptors = pathlib.Path(f"/proc/{pid}/fd")
+        assert (descriptors / "0").readlink() == pathlib.Path(os.devnull)
+        assert (descriptors / "1").readlink() == tmp_path / "logs" / "worker.log"
+        assert os.getsid(pid) != os.getsid(0)  # Ctrl-C of the terminal does not reach it
+    assert not worker.is_alive()
+    assert worker.pid == 0
+    assert not is_running(pid)
+    worker.stop()  # again: nothing happens
+
+
+def test_starts_again_after_it_was_killed():
+    with workers.Worker() as worker:
+        first = worker.pid
+        os.kill(first, signal.SIGKILL)
+        assert wait_until_gone(first)
+        assert not worker.is_alive()
+        worker.start()
+        assert worker.is_alive()
+        assert worker.pid != first
+
+
+def test_port_is_not_given_to_others():
+    with workers.Worker() as worker, socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with pytest.raises(OSError):
+            other.bind(("127.0.0.1", worker.port))
+
+
+def fake_binary(tmp_path, body):
+    path = tmp_path / "worker_binary"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_deadline(tmp_path, monkeypatch):
+    path = fake_binary(tmp_path, "exec sleep 60")
+    monkeypatch.setattr(workers, "worker_binary_path", lambda: path)
+    start = time.monotonic()
+    with pytest.raises(errors.WorkerError, match=r"did not listen within 0\.2 seconds"):
+        workers.Worker(start_timeout_seconds=0.2)
+    assert time.monotonic() - start < 20
+
+
+def test_server_that_ends_at_once(tmp_path, monkeypatch):
+    path = fake_binary(tmp_path, "echo no such library; exit 127")
+    monkeypatch.setattr(workers, "worker_binary_path", lambda: path)
+    log = tmp_path / "worker.log"
+    with pytest.raises(errors.WorkerError, match=r"ended with status 127.*worker\.log"):
+        workers.Worker(log)
+    assert "no such library" in log.read_text()
+
+
+def test_missing_server(monkeypatch):
+    monkeypatch.setattr(workers.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(errors.WorkerError, match="not installed"):
+        workers.worker_binary_path()
+
+
+def test_log_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(errors.ProgramError, match="Cannot write"):
+        workers.Worker(tmp_path / "file" / "worker.log")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_concurrent_clients": 0}, {"threads": 0}, {"start_timeout_seconds": 0.0}],
+    ids=str,
+)
+def test_rejects(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        workers.Worker(**options)

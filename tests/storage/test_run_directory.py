@@ -1,0 +1,160 @@
+"""A run directory is made once, resumed only as it was begun, and by one training at a time."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tff_keyboard.program import errors
+from tff_keyboard.storage import run_directory
+from tff_keyboard.storage.run_directory import RunDirectory
+
+ROOT = pathlib.Path(__file__).parents[2]
+CONFIG = "[train]\nrounds = 3\nseed = 1\n"
+CARD = json.dumps({"users": {"train": 10}, "hash": "abc"})
+
+
+def create(path, config=CONFIG, card=CARD, **options):
+    return RunDirectory.create(path, config_text=config, data_card_text=card, **options)
+
+
+def test_creates_resumes_and_opens(tmp_path):
+    path = tmp_path / "runs" / "one"
+    with create(path, vocabulary_text="words\n") as run:
+        assert run.config_path.read_text() == CONFIG
+    with create(path, vocabulary_text="words\n"):
+        pass
+    run = RunDirectory.open(path)
+    assert run.config_text() == CONFIG
+    assert run.data_card() == json.loads(CARD)
+    assert run.vocabulary_path.read_text() == "words\n"
+    environment = run.environment()
+    assert environment["packages"]["tensorflow-federated"]
+    assert environment["python"] == ".".join(map(str, sys.version_info[:3]))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(config=CONFIG.replace("1", "2")), "`train.seed` was 1, now it is 2"),
+        (dict(config=CONFIG + "new = 1\n"), "`train.new` was not set, now it is 1"),
+        (dict(card=CARD.replace("10", "11")), "`users.train` was 10, now it is 11"),
+        (dict(vocabulary_text="other\n"), "vocabulary differs"),
+    ],
+    ids=["changed", "new", "card", "vocabulary"],
+)
+def test_refuses_to_resume_something_else(tmp_path, options, message):
+    create(tmp_path / "run", vocabulary_text="words\n").close()
+    with pytest.raises(errors.ProgramError, match=message):
+        create(tmp_path / "run", **options)
+    assert RunDirectory.open(tmp_path / "run").config_text() == CONFIG
+
+
+def test_some_keys_may_change(tmp_path):
+    create(tmp_path).close()
+    longer = CONFIG.replace("3", "9")
+    create(tmp_path, longer, may_change=["train.rounds"]).close()
+    assert RunDirectory.open(tmp_path).config_text() == longer
+
+
+def test_one_training_at_a_time(tmp_path):
+    with (
+        create(tmp_path),
+        pytest.raises(errors.ProgramError, match=rf"Another training \(process {os.getpid()}\)"),
+    ):
+        create(tmp_path)
+    create(tmp_path).close()
+
+
+def test_a_killed_training_gives_the_lock_back(tmp_path):
+    program = textwrap.dedent(
+        """
+        import sys, time
+        from tff_keyboard.storage.run_directory import RunDirectory
+        run = RunDirectory.create(sys.argv[1], config_text=sys.argv[2], data_card_text="{}")
+        print("locked", flush=True)
+        time.sleep(60)
+        """
+    )
+    command = [sys.executable, "-c", program, str(tmp_path), CONFIG]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as holder:
+        assert holder.stdout.readline()
+        with pytest.raises(errors.ProgramError, match="Another training"):
+            create(tmp_path, card="{}")
+        holder.send_signal(signal.SIGKILL)
+    create(tmp_path, card="{}").close()
+
+
+def test_a_kill_during_creation_leaves_no_run(tmp_path, monkeypatch):
+    def killed(self, path, text):
+        if path.name == "config.toml":
+            raise KeyboardInterrupt
+        original(self, path, text)
+
+    original = RunDirectory._write_text
+    with monkeypatch.context() as patch:
+        patch.setattr(RunDirectory, "_write_text", killed)
+        with pytest.raises(KeyboardInterrupt):
+            create(tmp_path)
+    assert not RunDirectory(tmp_path).exists()
+    create(tmp_path).close()  # the same command goes on
+
+
+def test_refuses_other_directories(tmp_path):
+    (tmp_path / "photo.jpg").write_text("")
+    with pytest.raises(errors.ProgramError, match=r"holds 'photo\.jpg'"):
+        create(tmp_path)
+    with pytest.raises(errors.ProgramError, match="is a file"):
+        create(tmp_path / "photo.jpg")
+    assert list(tmp_path.iterdir()) == [tmp_path / "photo.jpg"]
+
+
+def test_open_says_what_is_wrong(tmp_path):
+    with pytest.raises(errors.ProgramError, match="does not exist"):
+        RunDirectory.open(tmp_path / "missing")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(errors.ProgramError, match="is a file"):
+        RunDirectory.open(tmp_path / "file")
+    create(tmp_path / "demo").close()
+    with pytest.raises(errors.ProgramError, match=r"no config\.toml.*Did you mean .*demo\?"):
+        RunDirectory.open(tmp_path)
+
+
+def test_read_only(tmp_path, monkeypatch):
+    def refuse(*unused_arguments, **unused_options):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(pathlib.Path, "open", refuse)
+    with pytest.raises(errors.ProgramError, match="Read-only file system"):
+        create(tmp_path)
+
+
+def test_warns_when_packages_changed(tmp_path, monkeypatch):
+    create(tmp_path).close()
+    environment = run_directory.describe_environment()
+    environment["packages"]["tensorflow"] = "9.9"
+    monkeypatch.setattr(run_directory, "describe_environment", lambda: environment)
+    with pytest.warns(UserWarning, match=r"packages\.tensorflow = .* now it is 9\.9"):
+        create(tmp_path).close()
+
+
+def test_a_key_that_did_not_exist_then_counts_as_its_default(tmp_path):
+    files = {"data_card_text": "{}"}
+    RunDirectory.create(tmp_path / "run", config_text="[a]\nb = 1\n", **files).close()
+    defaults = "[a]\nb = 5\nnew = 7\n"
+    newer = "[a]\nb = 1\nnew = 7\n"
+    RunDirectory.create(
+        tmp_path / "run", config_text=newer, defaults_text=defaults, **files
+    ).close()
+    assert RunDirectory.open(tmp_path / "run").config_text() == newer
+    RunDirectory.create(tmp_path / "other", config_text="[a]\nb = 1\n", **files).close()
+    changed = "[a]\nb = 1\nnew = 8\n"
+    with pytest.raises(Exception, match=r"`a\.new` was 7, now it is 8"):
+        RunDirectory.create(
+            tmp_path / "other", config_text=changed, defaults_text=defaults, **files
+        )

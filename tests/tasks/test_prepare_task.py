@@ -1,0 +1,104 @@
+"""The prepare task from the command line."""
+
+import pathlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tasks import cli, prepare
+from tff_keyboard.config.data_config import DataConfig
+from tff_keyboard.data.store.client_store import ClientStore
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def command(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "tasks", "prepare", *map(str, arguments)],
+        cwd=cwd,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_own_messages_in_one_command_and_again(tmp_path, capsys):
+    lines = [f"user{n % 30}\tsee you at {n}" for n in range(300)]
+    (tmp_path / "my.tsv").write_text("\n".join(lines))
+    done = command("--input=my.tsv", "--out=mine", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (cli.OK, "")
+    assert "mine: prepared in" in done.stdout
+    assert "held_out" in done.stdout
+    card = ClientStore(tmp_path / "mine").card
+    assert card["options"]["source"] == "tsv"
+    again = prepare.with_input(DataConfig(), [str(tmp_path / "my.tsv")])
+    assert prepare.run(again, tmp_path / "mine") == card
+    assert "mine: up to date" in capsys.readouterr().out
+
+
+def test_bad_input_is_one_line_without_traceback(tmp_path):
+    (tmp_path / "my.tsv").write_text("user1\thello\nsecret\n")
+    done = command("my.tsv", "--out=mine", cwd=tmp_path)
+    assert done.returncode == cli.BAD_INPUT
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("error: my.tsv:2: the line has no tab")
+    assert "secret" not in done.stderr
+    assert not (tmp_path / "mine").exists()
+
+
+def test_help_is_quick(tmp_path):
+    start = time.monotonic()
+    done = command("--help", cwd=tmp_path)
+    assert done.returncode == cli.OK
+    assert "--overwrite" in done.stdout
+    assert time.monotonic() - start < 5  # with TensorFlow it would be more
+
+
+def test_run_says_what_is_in_the_store(tmp_path, capsys):
+    card = prepare.run(DataConfig(synthetic_typists=30, synthetic_messages=5), tmp_path / "demo")
+    printed = capsys.readouterr().out
+    assert f"{card['populations']['train']['messages']:,}" in printed
+    assert f"vocabulary: {card['vocabulary']['rows']:,} rows" in printed
+
+
+def test_run_uses_the_store_of_the_config(tmp_path):
+    store = str(tmp_path / "configured")
+    prepare.run(DataConfig(synthetic_typists=30, synthetic_messages=2, store=store))
+    assert ClientStore(store).client_ids("train")
+
+
+def test_input_chooses_a_source_that_takes_it(tmp_path):
+    assert prepare.with_input(DataConfig(), ["a.tsv"]).source == "tsv"
+    assert prepare.with_input(DataConfig(), [str(tmp_path)]).source == "text"
+    kept = prepare.with_input(DataConfig(source="stackoverflow"), ["a.sqlite"])
+    assert (kept.source, kept.input) == ("stackoverflow", ("a.sqlite",))
+    assert prepare.with_input(DataConfig(), []) == DataConfig()
+
+
+def test_input_without_a_place_for_its_store(tmp_path):
+    done = command("my.tsv", cwd=tmp_path)
+    assert done.returncode == cli.USAGE
+    assert "Give --out=FOLDER" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "override, says",
+    [
+        ("data.max_length=1", "`data.max_length` must be >= 2"),
+        ("data.mode=letters", "`data.mode` must be one of"),
+        ("data.vocab=9", "Did you mean `data.vocab"),
+        ("data.input=x.tsv", "`data.input` must be empty with `data.source` = 'synthetic'"),
+        ("data.held_out_fraction=0", "people the model never trained on"),
+        ("data.validation_fraction=0.95", "plus `data.held_out_fraction`"),
+        ("data.later_fraction=1", "`data.later_fraction` must be in"),
+    ],
+)
+def test_config_errors(tmp_path, override, says):
+    done = command(f"--set={override}", "--out=x", cwd=tmp_path)
+    assert done.returncode == cli.USAGE
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,1 @@
+"""Federated algorithms: client work, aggregator and builder of each side by side."""

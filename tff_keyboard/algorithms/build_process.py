@@ -1,0 +1,180 @@
+"""From a config to the learning process it describes: every name is looked up here."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import tensorflow_federated as tff
+
+from tff_keyboard.algorithms import fed_avg as algorithms
+from tff_keyboard.algorithms.build_aggregator import build_aggregator
+from tff_keyboard.algorithms.fedmed import process as fedmed_process
+from tff_keyboard.algorithms.fine_tuning import lwf, server_transfer
+from tff_keyboard.config import RunConfig
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.learning import optimizers, variable_model
+from tff_keyboard.learning.composition import ClientWork, ModelFn
+from tff_keyboard.learning.initial_state import with_initial_weights
+from tff_keyboard.models import NextWordModel, build_model
+from tff_keyboard.models.initial_weights import assign_initial_weights
+from tff_keyboard.models.saved_model import weights_by_name
+
+WrapClientWork: TypeAlias = Callable[[ClientWork], ClientWork]
+Process: TypeAlias = tff.learning.templates.LearningProcess  # or what looks like one to the loop
+Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
+
+
+def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordModel:
+    """The model training starts from: drawn by `train.seed`, or `model.initial_model`.
+
+    Raises:
+      SavedModelError: `model.initial_model` is no model or does not fit.
+    """
+    model = build_model(
+        config.model.name,
+        vocabulary_size=len(vocabulary),
+        seed=config.train.seed,
+        **config.model.options(),
+    )
+    if config.model.initial_model:
+        assign_initial_weights(model, config.model.initial_model, vocabulary)
+    return model
+
+
+def build_model_fn(config: RunConfig, vocabulary_size: int, *, evaluation: bool) -> ModelFn:
+    """The TFF model of a run, reporting the sums of training or of evaluation.
+
+    Its initial weights are zeros: clients and evaluations are always given weights.
+    """
+    return variable_model.build_model_fn(
+        config.model.name,
+        vocabulary_size=vocabulary_size,
+        seed=None,
+        options=config.model.options(),
+        weight_unit=_weight_unit(config),
+        evaluation=evaluation,
+    )
+
+
+def build_training_model_fn(config: RunConfig, vocabulary_size: int) -> ModelFn:
+    """The TFF model that clients train, with the loss of `fine_tuning.method`."""
+    if config.fine_tuning.method != "lwf":
+        return build_model_fn(config, vocabulary_size, evaluation=False)
+    return lwf.build_lwf_model_fn(
+        config.model.name,
+        vocabulary_size=vocabulary_size,
+        options=config.model.options(),
+        true_label_weight=config.fine_tuning.true_label_weight,
+        weight_unit=_weight_unit(config),
+    )
+
+
+def _weight_unit(config: RunConfig) -> str:
+    return "examples" if config.aggregation.client_weighting == "examples" else "tokens"
+
+
+def _fedavg(
+    config: RunConfig,
+    model_fn: ModelFn,
+    aggregator: Factory,
+    names: Sequence[str],
+    wrap: WrapClientWork | None,
+) -> Process:
+    client_optimizer = optimizers.build_client_optimizer(config.client)
+    server_optimizer = optimizers.build_server_optimizer(config.server)
+    uniform = config.aggregation.client_weighting == "uniform"
+    if config.aggregation.name == "fedmed":
+        return fedmed_process.build_fedmed_process(
+            model_fn,
+            client_optimizer=client_optimizer,
+            server_optimizer=server_optimizer,
+            aggregator=aggregator,
+            uniform_weights=uniform,
+            local_loss=config.aggregation.local_loss,
+            divergence_normalisation=config.aggregation.divergence_normalisation,
+            layer_groups=config.aggregation.layer_groups,
+            variable_names=names,
+            wrap_client_work=wrap,
+        )
+    return algorithms.build_fed_avg(
+        model_fn,
+        client_optimizer=client_optimizer,
+        server_optimizer=server_optimizer,
+        aggregator=aggregator,
+        uniform_weights=uniform,
+        wrap_client_work=wrap,
+    )
+
+
+def _fedsgd(
+    config: RunConfig,
+    model_fn: ModelFn,
+    aggregator: Factory,
+    names: Sequence[str],
+    wrap: WrapClientWork | None,
+) -> Process:
+    del names
+    if wrap is not None:
+        raise ValueError("`train.algorithm` = 'fedsgd' has no client work to wrap. Use 'fedavg'.")
+    return algorithms.build_fed_sgd(
+        model_fn,
+        server_optimizer=optimizers.build_server_optimizer(config.server),
+        aggregator=aggregator,
+    )
+
+
+ALGORITHMS: Mapping[str, Callable[..., Process]] = {"fedavg": _fedavg, "fedsgd": _fedsgd}
+
+
+def build_process(
+    config: RunConfig,
+    initial_model: NextWordModel,
+    *,
+    wrap_client_work: WrapClientWork | None = None,
+    general_store: ClientStore | None = None,
+) -> Process:
+    """The learning process of `train.algorithm` with the aggregator of `aggregation.name`.
+
+    With `fine_tuning.server` = "transfer" it is a `server_transfer.ServerTransferProcess`.
+
+    Args:
+      config: Of the run.
+      initial_model: Whose weights training starts from.
+      wrap_client_work: Changes what clients do; the attack harness does.
+      general_store: Of `fine_tuning.general_store`; the server's transfer learning on general text
+        needs it.
+
+    Raises:
+      ValueError: Options that do not go together.
+    """
+    if config.fine_tuning.server == "transfer":
+        return _server_transfer(config, initial_model, wrap_client_work, general_store)
+    weights = weights_by_name(initial_model)
+    aggregator = build_aggregator(
+        config.aggregation,
+        clients_per_round=config.train.clients_per_round,
+        seed=config.train.seed,
+        variable_names=list(weights),
+    )
+    model_fn = build_training_model_fn(config, initial_model.vocabulary_size)
+    process = ALGORITHMS[config.train.algorithm](
+        config, model_fn, aggregator, list(weights), wrap_client_work
+    )
+    return with_initial_weights(process, list(weights.values()))
+
+
+def _server_transfer(
+    config: RunConfig,
+    initial_model: NextWordModel,
+    wrap: WrapClientWork | None,
+    general_store: ClientStore | None,
+) -> Process:
+    weights = weights_by_name(initial_model)
+    one_client = server_transfer.one_client_config(config)
+    model_fn = build_training_model_fn(one_client, initial_model.vocabulary_size)
+    # Of one client, NaN where its weight is 0: so a useless model is told from a useful one.
+    mean = tff.aggregators.MeanFactory()
+    process = _fedavg(one_client, model_fn, mean, list(weights), wrap)
+    return server_transfer.build_server_transfer(
+        with_initial_weights(process, list(weights.values())), config, initial_model, general_store
+    )

@@ -1,0 +1,197 @@
+"""The same model trained on a server that holds all text: what federation is measured against.
+
+Plain SGD on pooled, shuffled messages, as the server-trained twin of Hard et al. 2018 (section
+5.1, https://arxiv.org/abs/1811.03604). `CentralTraining` has the interface of a TFF learning
+process, so the round loop with its checkpoints, metrics and exact resume serves both; a "round"
+here is a fixed number of messages and nothing is averaged.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.config import RunConfig
+from tff_keyboard.data import batches
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.models import NextWordModel
+from tff_keyboard.models.softmax_loss import softmax_loss
+
+_EPOCH_ORDER = 1  # keeps the seed of the order of messages apart from those of batches
+
+
+class CentralState(NamedTuple):
+    """Weights, in `trainable_variables` order, and the state of the optimizer."""
+
+    weights: list[np.ndarray]
+    optimizer: Any
+
+
+class CentralOutput(NamedTuple):
+    """What `next` returns: the state after the round and its metrics."""
+
+    state: CentralState
+    metrics: dict[str, Any]
+
+
+class CentralTraining:
+    """One optimizer step per batch; looks like a TFF learning process to the round loop.
+
+    Args:
+      model: Its weights now are the initial ones; the instance is used up by training.
+      optimizer: Takes the gradient of the mean loss over a batch's targets, in nats. Unlike on a
+        client, its state goes on from round to round.
+    """
+
+    def __init__(self, model: NextWordModel, optimizer: tff.learning.optimizers.Optimizer):
+        self._model = model
+        self._optimizer = optimizer
+        variables = model.trainable_variables
+        specs = [tf.TensorSpec(v.shape, v.dtype) for v in variables]
+        self._optimizer_state = tf.nest.map_structure(
+            lambda value: tf.Variable(value, trainable=False), optimizer.initialize(specs)
+        )
+        self._initial = self._read()
+        self._step = tf.function(
+            self._train_on_batch, input_signature=[tf.TensorSpec([None, None], tf.int32)]
+        )
+
+    def initialize(self) -> CentralState:
+        """Initial weights, fresh optimizer."""
+        return self._initial
+
+    def next(self, state: CentralState, datasets: Sequence[np.ndarray]) -> CentralOutput:
+        """One step per batch, in order.
+
+        Args:
+          state: As returned before.
+          datasets: Batches [messages, time + 1] int32 of `data.batches`.
+
+        Returns:
+          The new state, and sums over the round. Where weights are no longer finite the state is
+          the old one and `finalizer/update_non_finite` is 1.
+        """
+        held = [*self._model.trainable_variables, *tf.nest.flatten(self._optimizer_state)]
+        for variable, value in zip(held, tf.nest.flatten(state), strict=True):
+            variable.assign(value)
+        sums = {"examples": 0, "tokens": 0, "nll": 0.0, "argmax_hits": 0}
+        for batch in datasets:
+            nll, hits = self._step(batch)
+            sums["examples"] += len(batch)
+            sums["tokens"] += int(np.count_nonzero(batch[:, 1:] != PAD))
+            sums["nll"] += float(nll)
+            sums["argmax_hits"] += int(hits)
+        after = self._read()
+        is_finite = all(np.isfinite(weight).all() for weight in after.weights)
+        metrics = {
+            "client_work": {"train": sums},
+            "finalizer": {"update_non_finite": int(not is_finite)},
+        }
+        return CentralOutput(after if is_finite else state, metrics)
+
+    def get_model_weights(self, state: CentralState) -> tff.learning.models.ModelWeights:
+        """As of a learning process."""
+        return tff.learning.models.ModelWeights(list(state.weights), [])
+
+    def _read(self) -> CentralState:
+        return CentralState(
+            [variable.numpy() for variable in self._model.trainable_variables],
+            tf.nest.map_structure(lambda variable: variable.numpy(), self._optimizer_state),
+        )
+
+    def _train_on_batch(self, batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        variables = self._model.trainable_variables
+        with tf.GradientTape() as tape:
+            hidden, table, bias, targets = self._model.packed_hidden_at_targets(
+                batch[:, :-1], batch[:, 1:], True
+            )
+            losses, is_best = softmax_loss(hidden, table, bias, targets)
+            count = tf.cast(tf.size(targets), tf.float32)
+            loss = tf.math.divide_no_nan(tf.reduce_sum(losses), count)
+        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+        optimizer_state, weights = self._optimizer.next(
+            tf.nest.map_structure(tf.convert_to_tensor, self._optimizer_state),
+            [tf.convert_to_tensor(variable) for variable in variables],
+            gradients,
+        )
+        for variable, weight in zip(variables, weights, strict=True):
+            variable.assign(weight)
+        for variable, value in zip(
+            tf.nest.flatten(self._optimizer_state), tf.nest.flatten(optimizer_state), strict=True
+        ):
+            variable.assign(value)
+        return tf.reduce_sum(tf.cast(losses, tf.float64)), tf.math.count_nonzero(is_best)
+
+
+class PooledInputs:
+    """The batches of each round: a pure function of (seed, round).
+
+    All train clients' messages are put in a new order every epoch, epochs follow each other without
+    a gap, and a round takes the next `messages_per_round`: `train.clients_per_round` times
+    `client.max_examples`, what a federated round sees at most.
+
+    Args:
+      config: Of the run; its sections client and train count.
+      store: Whose population "train" is pooled.
+
+    Raises:
+      ValueError: There are no messages, or `client.max_examples` is 0.
+    """
+
+    def __init__(self, config: RunConfig, store: ClientStore):
+        self._config = config
+        self._messages = [
+            message
+            for client_id in store.client_ids("train")
+            for message in store.examples("train", client_id)
+        ]
+        if not self._messages:
+            raise ValueError(f"{store.directory} has no train messages.")
+        self.messages_per_round = config.train.clients_per_round * config.client.max_examples
+        if not self.messages_per_round:
+            raise ValueError(
+                "`client.max_examples` must be > 0 to train centrally: a round takes "
+                "`train.clients_per_round` times so many messages."
+            )
+
+    @property
+    def tokens_per_epoch(self) -> int:
+        """Targets of all messages, cut at `data.max_length`."""
+        longest = self._config.data.max_length
+        return sum(min(len(message) + 1, longest) for message in self._messages)
+
+    def rounds_for(self, tokens: float) -> int:
+        """Rounds that train on about so many tokens, at least 1."""
+        per_message = self.tokens_per_epoch / len(self._messages)
+        return max(1, math.ceil(tokens / (per_message * self.messages_per_round)))
+
+    def round_input(self, round_num: int) -> tuple[list[np.ndarray], dict[str, Any]]:
+        """`(batches, facts)` of a round >= 1."""
+        config, seed = self._config, self._config.train.seed
+        first = (round_num - 1) * self.messages_per_round
+        chosen: list[int] = []
+        while len(chosen) < self.messages_per_round:
+            epoch, offset = divmod(first + len(chosen), len(self._messages))
+            order = np.random.default_rng([seed, _EPOCH_ORDER, epoch]).permutation(
+                len(self._messages)
+            )
+            chosen.extend(order[offset : offset + self.messages_per_round - len(chosen)].tolist())
+        round_batches = batches.client_batches(
+            [self._messages[index] for index in chosen],
+            batch_size=config.client.batch_size,
+            max_length=config.data.max_length,
+            max_examples=0,
+            epochs=1,
+            seed=(seed, round_num),
+            bucket_by_length=config.client.bucket_by_length,
+        )
+        facts = {
+            "examples": len(chosen),
+            "tokens": sum(int(np.count_nonzero(b[:, 1:] != PAD)) for b in round_batches),
+            "epochs": round((first + len(chosen)) / len(self._messages), 6),
+        }
+        return round_batches, facts

@@ -1,0 +1,1 @@
+"""Attentive aggregation (Ji et al. 2019) and its private form."""

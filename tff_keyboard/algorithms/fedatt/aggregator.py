@@ -1,0 +1,111 @@
+"""FedAtt: attention over clients, layer by layer, by the distance each client moved.
+
+    s_k^l = ||theta^l - theta_k^l||_p,   alpha^l = softmax_k(s^l / temperature),
+    theta^l <- theta^l - epsilon sum_k alpha_k^l (theta^l - theta_k^l)
+
+The factory gives sum_k alpha_k^l delta_k^l; epsilon is the learning rate of the server's SGD, so
+it can be scheduled, and FedAvg with that learning rate is the control: equal norms give equal
+weights. Attention goes to whoever moved *furthest*: of ten clients with norms 1, ..., 1, 10 the
+last gets 99.9 %. Clip deltas first (the default of `build_aggregator`).
+
+Source: Ji et al. 2019, eqs. 2-4 and Algorithm 3, https://arxiv.org/abs/1812.07108.
+"""
+
+import collections
+import math
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.aggregation.layers import layer_norms, require_float_tensors, resolve_layers
+from tff_keyboard.algorithms.fedatt import online_softmax
+
+NORMS = ("1", "2", "inf", "spectral")
+
+
+class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
+    """Softmax-weighted mean of deltas, one aggregation, memory flat in clients.
+
+    A client counts when its weight is > 0, however large: empty clients and refused updates come
+    with weight 0. A round where nobody counts gives zeros. No state. Measurements: `clients`
+    (int32, who counted) and `attention`, per layer `entropy` (nats), `effective_clients`
+    (its exponential), `maximum_weight` (in (0, 1]) and `maximum_score` (norm / temperature).
+
+    Args:
+      norm: "1", "2", "inf", or "spectral" (matrices by their largest singular value, found by
+        power iteration, as in the authors' code).
+      temperature: > 0.
+      layer_groups: See `layers.resolve_layers`.
+      variable_names: See `layers.resolve_layers`.
+
+    Raises:
+      ValueError: An argument is out of range (groups are checked in `create`).
+    """
+
+    def __init__(
+        self,
+        *,
+        norm: str = "2",
+        temperature: float = 1.0,
+        layer_groups: Mapping[str, Sequence[int | str]] | None = None,
+        variable_names: Sequence[str] | None = None,
+    ):
+        if norm not in NORMS:
+            raise ValueError(f"`norm` must be one of {', '.join(NORMS)}; got {norm!r}.")
+        if not (math.isfinite(temperature) and temperature > 0):
+            raise ValueError(f"`temperature` must be > 0, got {temperature!r}.")
+        self._norm = norm
+        self._temperature = temperature
+        self._layer_groups = layer_groups
+        self._variable_names = variable_names
+
+    def create(
+        self, value_type: tff.Type, weight_type: tff.Type
+    ) -> tff.templates.AggregationProcess:
+        """See base class; `weight_type` is a number."""
+        require_float_tensors(value_type, "FedAtt")
+        layers = resolve_layers(value_type, self._layer_groups, self._variable_names)
+        specs = tff.types.type_to_tf_tensor_specs(value_type)
+
+        @tff.tensorflow.computation
+        def zero():
+            return online_softmax.empty(specs, len(layers))
+
+        accumulator_type = zero.type_signature.result
+
+        @tff.tensorflow.computation(accumulator_type, tff.to_type([value_type, weight_type]))
+        def accumulate(accumulator, client):
+            value, weight = client
+            scores = layer_norms(value, layers, self._norm) / self._temperature
+            one = online_softmax.single(value, scores, tf.cast(weight, tf.float32) > 0)
+            return online_softmax.merge(accumulator, one, layers)
+
+        @tff.tensorflow.computation(accumulator_type, accumulator_type)
+        def merge(a, b):
+            return online_softmax.merge(a, b, layers)
+
+        @tff.tensorflow.computation(accumulator_type)
+        def report(accumulator):
+            return online_softmax.weighted_mean(accumulator, layers), collections.OrderedDict(
+                clients=accumulator["clients"],
+                attention=online_softmax.attention_measurements(accumulator, layers),
+            )
+
+        @tff.federated_computation
+        def init_fn():
+            return tff.federated_value((), tff.SERVER)
+
+        @tff.federated_computation(
+            init_fn.type_signature.result,
+            tff.FederatedType(value_type, tff.CLIENTS),
+            tff.FederatedType(weight_type, tff.CLIENTS),
+        )
+        def next_fn(state, value, weight):
+            clients = tff.federated_zip((value, weight))
+            result, measurements = tff.federated_aggregate(
+                clients, zero(), accumulate, merge, report
+            )
+            return tff.templates.MeasuredProcessOutput(state, result, measurements)
+
+        return tff.templates.AggregationProcess(init_fn, next_fn)

@@ -1,0 +1,1 @@
+"""Mediated aggregation (Wu et al. 2020)."""

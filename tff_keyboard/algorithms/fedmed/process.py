@@ -1,0 +1,80 @@
+"""FedMed as a learning process: scored client work, its aggregator, a server step.
+
+`tff.learning.algorithms.build_weighted_fed_avg` fixes a client's weight to one number; FedMed needs
+loss and divergences too, so the parts are composed here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import tensorflow_federated as tff
+
+from tff_keyboard.algorithms.fedmed.loss_reporting_client_work import (
+    build_loss_reporting_client_work,
+)
+from tff_keyboard.algorithms.fedmed.scored_client_work import build_scored_client_work
+from tff_keyboard.config.aggregation_config import LOCAL_LOSSES
+from tff_keyboard.learning.composition import LOOP, ClientWork, compose_process
+
+
+def build_fedmed_process(
+    model_fn: Callable[[], tff.learning.models.VariableModel],
+    *,
+    client_optimizer: tff.learning.optimizers.Optimizer,
+    server_optimizer: tff.learning.optimizers.Optimizer,
+    aggregator: tff.aggregators.WeightedAggregationFactory,
+    uniform_weights: bool = False,
+    local_loss: str = "during_training",
+    divergence_normalisation: str = "absolute",
+    layer_groups: Mapping[str, Sequence[int | str]] | None = None,
+    variable_names: Sequence[str] | None = None,
+    wrap_client_work: Callable[[ClientWork], ClientWork] | None = None,
+) -> tff.learning.templates.LearningProcess:
+    """Federated averaging with FedMed's aggregation.
+
+    Args:
+      model_fn: Builds the model; what it reports as `num_examples` is n_k of the FedAvg branch.
+      client_optimizer: Local optimizer.
+      server_optimizer: SGD with learning rate 1 makes the FedAvg branch exactly FedAvg; eta is the
+        aggregator's own.
+      aggregator: From `build_aggregator` with `aggregation.name` = "fedmed", or around
+        `aggregation.fedmed.FedMedFactory`.
+      uniform_weights: Whether n_k is 1 for every client.
+      local_loss: Which L_k topK and mediation compare: "during_training", the mean over the
+        batches a client trained on, each before its step; "after_training", of the trained model
+        over the same batches, one more pass.
+      divergence_normalisation: See `aggregation.js_divergence`.
+      layer_groups: As given to the aggregator.
+      variable_names: As given to the aggregator.
+      wrap_client_work: Wraps the local training before it is scored (the attack harness does).
+
+    Raises:
+      ValueError: `local_loss`, `divergence_normalisation` or a layer group is unknown.
+    """
+    if local_loss not in LOCAL_LOSSES:
+        raise ValueError(
+            f"`local_loss` must be one of {', '.join(LOCAL_LOSSES)}; got {local_loss!r}."
+        )
+    if local_loss == "during_training":
+        training = build_loss_reporting_client_work(
+            model_fn, client_optimizer, uniform_weights=uniform_weights
+        )
+    else:
+        weighting = tff.learning.ClientWeighting
+        training = tff.learning.templates.build_model_delta_client_work(
+            model_fn,
+            client_optimizer,
+            weighting.UNIFORM if uniform_weights else weighting.NUM_EXAMPLES,
+            loop_implementation=LOOP,
+        )
+    if wrap_client_work is not None:
+        training = wrap_client_work(training)
+    work = build_scored_client_work(
+        training,
+        model_fn,
+        divergence_normalisation=divergence_normalisation,
+        layer_groups=layer_groups,
+        variable_names=variable_names,
+    )
+    return compose_process(
+        model_fn, client_work=work, server_optimizer=server_optimizer, aggregator=aggregator
+    )

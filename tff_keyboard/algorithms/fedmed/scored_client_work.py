@@ -1,0 +1,123 @@
+"""Client work that also tells what FedMed weighs clients by: local loss and JS per layer.
+
+Wraps any client work that returns a model delta and a number of examples. After the wrapped
+training the client compares its weights with the server's. Its loss is what the training told
+(`loss_reporting_client_work.py`); where that tells none, the client runs its trained model once
+over its own data, forwards only, which costs about a third of the training.
+
+Source: Wu, Liang & Wang 2020, Algorithm 1, lines of the worker, https://doi.org/10.3390/s20144048.
+"""
+
+import collections
+from collections.abc import Callable, Mapping, Sequence
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.aggregation.layers import resolve_layers
+from tff_keyboard.algorithms.fedmed.js_divergence import NORMALISATIONS, js_divergences
+
+
+def build_scored_client_work(
+    inner: tff.learning.templates.ClientWorkProcess,
+    model_fn: Callable[[], tff.learning.models.VariableModel],
+    *,
+    divergence_normalisation: str = "absolute",
+    layer_groups: Mapping[str, Sequence[int | str]] | None = None,
+    variable_names: Sequence[str] | None = None,
+) -> tff.learning.templates.ClientWorkProcess:
+    """`inner` with `aggregation.fedmed.fedmed_weight_type` as its clients' weight.
+
+    Args:
+      inner: Returns model deltas (server minus client) and as weight either a float number of
+        examples or `OrderedDict(num_examples, loss)`; 0 examples for a client that must not count.
+      model_fn: As `inner` uses it. Run again only where `inner` tells no loss, which is then the
+        mean of `forward_pass` losses of the trained model over batches, weighted by their
+        `num_examples` (tokens or messages, as the model counts).
+      divergence_normalisation: See `aggregation.js_divergence`.
+      layer_groups: See `aggregation.layers.resolve_layers`; as the aggregator's.
+      variable_names: See there.
+
+    Returns:
+      Client work with the state, measurements and hyperparameters of `inner`. A client whose loss
+      or divergence is not finite gets weight 0.
+
+    Raises:
+      ValueError: `divergence_normalisation` or a group is unknown.
+    """
+    if divergence_normalisation not in NORMALISATIONS:
+        raise ValueError(
+            f"`divergence_normalisation` must be one of {', '.join(NORMALISATIONS)}; "
+            f"got {divergence_normalisation!r}."
+        )
+    state_type, weights_type, data_type = inner.next.type_signature.parameter
+    result_type = inner.next.type_signature.result.result
+    layers = resolve_layers(result_type.member.update, layer_groups, variable_names)
+
+    def trained_weights(server_weights, client_result):
+        return tf.nest.map_structure(tf.subtract, server_weights.trainable, client_result.update)
+
+    @tf.function
+    def scored(server_weights, client_result, num_examples, loss):
+        divergence = js_divergences(
+            server_weights.trainable,
+            trained_weights(server_weights, client_result),
+            layers,
+            divergence_normalisation,
+        )
+        weight = collections.OrderedDict(
+            num_examples=tf.cast(num_examples, tf.float32), loss=loss, divergence=divergence
+        )
+        sound = tf.logical_and(
+            tf.math.is_finite(loss), tf.reduce_all(tf.math.is_finite(divergence))
+        )
+        return tff.learning.templates.ClientResult(
+            update=client_result.update,
+            update_weight=tf.nest.map_structure(
+                lambda x: tf.where(sound, x, tf.zeros_like(x)), weight
+            ),
+        )
+
+    if isinstance(result_type.member.update_weight, tff.TensorType):
+
+        @tff.tensorflow.computation(weights_type.member, result_type.member, data_type.member)
+        def score(server_weights, client_result, data):
+            model = model_fn()
+            variables = tff.learning.models.ModelWeights.from_model(model)
+
+            @tf.function
+            def local_loss():
+                trained = tff.learning.models.ModelWeights(
+                    trained_weights(server_weights, client_result), server_weights.non_trainable
+                )
+                tf.nest.map_structure(lambda v, x: v.assign(x), variables, trained)
+                total, count = tf.constant(0.0), tf.constant(0.0)
+                for batch in iter(data):  # not reduce: see `composition.LOOP`
+                    output = model.forward_pass(batch, training=False)
+                    batch_count = tf.cast(output.num_examples, tf.float32)
+                    total += output.loss * batch_count
+                    count += batch_count
+                return tf.math.divide_no_nan(total, count)
+
+            num_examples = client_result.update_weight
+            return scored(server_weights, client_result, num_examples, local_loss())
+
+    else:
+
+        @tff.tensorflow.computation(weights_type.member, result_type.member, data_type.member)
+        def score(server_weights, client_result, data):
+            del data
+            return scored(server_weights, client_result, **client_result.update_weight)
+
+    @tff.federated_computation(state_type, weights_type, data_type)
+    def next_fn(state, weights, data):
+        output = inner.next(state, weights, data)
+        result = tff.federated_map(score, (weights, output.result, data))
+        return tff.templates.MeasuredProcessOutput(output.state, result, output.measurements)
+
+    return tff.learning.templates.ClientWorkProcess(
+        inner.initialize,
+        next_fn,
+        get_hparams_fn=inner.get_hparams,
+        set_hparams_fn=inner.set_hparams,
+    )

@@ -1,0 +1,133 @@
+"""Lines of a plain or gzip file, one at a time, with an end to patience.
+
+Every way in which a text file can be broken ends here: in one error that names
+file and line, or in a count.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import pathlib
+import zlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from tff_keyboard.data import errors
+from tff_keyboard.data.sources.messages import Reading
+
+MAX_LINE_BYTES = 1 << 20
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_REPORT_EVERY = 1000
+
+
+def read_lines(
+    path: pathlib.Path, reading: Reading, *, bytes_before: int = 0
+) -> Iterator[tuple[int, str]]:
+    """Yields `(line number from 1, text without its line end)`.
+
+    Whether the file is gzip is told by its first bytes, not by its name. Blank lines
+    are skipped and counted. Memory does not grow with the length of a line.
+
+    Args:
+      path: The file.
+      reading: Told of bad lines and of the position.
+      bytes_before: Of the inputs before this one, for the position.
+
+    Raises:
+      DataError: The file is missing, a folder, unreadable, empty, UTF-16 or a damaged
+        gzip; or, where bad lines are errors, a line is over 1 MiB, holds NUL or is
+        not UTF-8.
+    """
+    if path.is_dir():
+        raise errors.DataError(f"{path}: is a folder. Name the file in it.")
+    number = 0
+    try:
+        with path.open("rb") as raw:
+            first = raw.read(3)
+            raw.seek(0)
+            if not first:
+                raise errors.DataError(f"{path}: the file is empty. Give one with messages.")
+            if first.startswith(_UTF16_MARKS):
+                raise errors.DataError(
+                    f"{path}:1: the file is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8."
+                )
+            stream: BinaryIO | gzip.GzipFile = raw
+            if first.startswith(_GZIP_MAGIC):
+                stream = gzip.GzipFile(fileobj=raw)
+            elif path.suffix == ".gz":
+                raise errors.DataError(
+                    f"{path}: the name says gzip, the content does not. Rename or copy it again."
+                )
+            buffered = io.BufferedReader(stream, 1 << 16)  # type: ignore[arg-type]
+            while True:
+                line = buffered.readline(MAX_LINE_BYTES + 1)
+                if not line:
+                    break
+                number += 1
+                if number % _REPORT_EVERY == 0:
+                    reading.on_position(bytes_before + raw.tell())
+                text = _decode(line, buffered, path, number, reading)
+                if text is not None:
+                    yield number, text
+            reading.on_position(bytes_before + raw.tell())
+    except FileNotFoundError:
+        raise errors.DataError(
+            f"{path}: there is no such file. Check `data.input` or --input."
+        ) from None
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise errors.DataError(
+            f"{path}:{number + 1}: the gzip file ends early or is damaged after line {number}. "
+            "Copy or download it again."
+        ) from None
+    except OSError as error:
+        raise errors.DataError(f"{path}: cannot be read: {error.strerror or error}.") from None
+    if number == 0:
+        raise errors.DataError(f"{path}: the file is empty. Give one with messages.")
+
+
+def _decode(
+    line: bytes, rest: io.BufferedReader, path: pathlib.Path, number: int, reading: Reading
+) -> str | None:
+    """The text of a line, or None where it is blank or (counted as) bad."""
+    if len(line) > MAX_LINE_BYTES and not line.endswith(b"\n"):
+        while line and not line.endswith(b"\n"):
+            line = rest.readline(MAX_LINE_BYTES)
+        reading.bad_line(
+            path,
+            number,
+            "too_long",
+            f"the line is longer than {MAX_LINE_BYTES} bytes, so it is hardly one message.",
+            way_out="Put one message on a line.",
+        )
+        return None
+    line = line.rstrip(b"\r\n")
+    if number == 1:
+        line = line.removeprefix(_UTF8_MARK)
+    if b"\0" in line:
+        reading.bad_line(
+            path,
+            number,
+            "nul",
+            "the line holds NUL bytes, so the file is binary, damaged or UTF-16.",
+            way_out="Remove them (tr -d '\\000') or convert it to UTF-8.",
+        )
+        return None
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        reading.bad_line(
+            path,
+            number,
+            "not_utf8",
+            f"byte {error.start + 1} of the line is not UTF-8.",
+            way_out="Convert the file (iconv -f LATIN1 -t UTF-8).",
+        )
+        return None
+    if not text.strip():
+        reading.skip("blank_line")
+        return None
+    return text

@@ -1,0 +1,142 @@
+"""From the config's `source` and `input` to a stream of messages."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+import re
+from collections.abc import Callable, Iterator
+
+from tff_keyboard.config.data_config import DataConfig
+from tff_keyboard.data import errors
+from tff_keyboard.data.sources import plain_text, synthetic, tff_sqlite, tsv
+from tff_keyboard.data.sources.messages import Message, Reading
+
+_READ_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Messages that can be read once or more.
+
+    Attributes:
+      files: Input files in order; empty for generated text.
+      total: What `Reading.on_position` ends at; None when not known.
+      unit: Of the position.
+      messages: Starts reading.
+    """
+
+    files: tuple[pathlib.Path, ...]
+    total: float | None
+    unit: str
+    messages: Callable[[Reading], Iterator[Message]]
+
+
+def open_source(config: DataConfig) -> Source:
+    """The source a config names; nothing is read yet.
+
+    Raises:
+      DataError: The input does not fit the source, or a variable in it is not set.
+    """
+    if config.source == "synthetic":
+        return Source(
+            (),
+            config.synthetic_typists,
+            "typists",
+            lambda reading: synthetic.generate_messages(
+                config.synthetic_typists,
+                config.synthetic_messages,
+                seed=config.seed,
+                on_typist=reading.on_position,
+            ),
+        )
+    files = input_paths(config)
+    if config.source in tff_sqlite.FORMATS:
+        if len(files) != 1:
+            raise errors.DataError(
+                f"`data.source` = {config.source!r} needs one .sqlite file in `data.input`, "
+                f"got {len(files)}."
+            )
+        layout = tff_sqlite.FORMATS[config.source]
+        return Source(
+            files,
+            None if config.max_users else tff_sqlite.num_examples(files[0]),
+            "examples",
+            lambda reading: tff_sqlite.read_messages(
+                files[0], layout, reading, max_users=config.max_users, seed=config.seed
+            ),
+        )
+    if config.source == "text":
+        files = tuple(plain_text.corpus_files(files))
+        return Source(
+            files,
+            _total_bytes(files),
+            "bytes",
+            lambda reading: plain_text.read_messages(
+                files, reading, num_shards=config.num_shards, seed=config.seed
+            ),
+        )
+    return Source(
+        files, _total_bytes(files), "bytes", lambda reading: tsv.read_messages(files, reading)
+    )
+
+
+def input_paths(config: DataConfig) -> tuple[pathlib.Path, ...]:
+    """`data.input` with `~` and `$NAME` expanded.
+
+    Raises:
+      DataError: There is none, or a variable is not set.
+    """
+    names = (config.input,) if isinstance(config.input, str) else config.input
+    if not names:
+        raise errors.DataError(
+            f"`data.source` = {config.source!r} needs a file: give --input=FILE or `data.input`."
+        )
+    return tuple(expand_path(name, "data.input") for name in names)
+
+
+def expand_path(name: str, field: str) -> pathlib.Path:
+    """A path with `~` and `$NAME` expanded.
+
+    Raises:
+      DataError: A variable is not set.
+    """
+    expanded = os.path.expandvars(name)
+    unset = re.search(r"\$\{?(\w+)", expanded)
+    if unset:
+        raise errors.DataError(
+            f"`{field}` = {name!r}: the variable {unset.group(1)} is not set. "
+            f"Set it (export {unset.group(1)}=...), or write the whole path."
+        )
+    return pathlib.Path(expanded).expanduser()
+
+
+def file_sha256(path: pathlib.Path) -> str:
+    """SHA-256 of a file in hex.
+
+    Raises:
+      DataError: It cannot be read.
+    """
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(_READ_BYTES):
+                digest.update(block)
+    except FileNotFoundError:
+        raise errors.DataError(
+            f"{path}: there is no such file. Check `data.input` or --input."
+        ) from None
+    except IsADirectoryError:
+        raise errors.DataError(f"{path}: is a folder. Name the file in it.") from None
+    except OSError as error:
+        raise errors.DataError(f"{path}: cannot be read: {error.strerror or error}.") from None
+    return digest.hexdigest()
+
+
+def _total_bytes(files: tuple[pathlib.Path, ...]) -> float | None:
+    try:
+        return sum(file.stat().st_size for file in files)
+    except OSError:
+        return None  # the reader says what is wrong

@@ -1,0 +1,84 @@
+"""Clients of equal size from a corpus without users, such as WikiText-2.
+
+Lines are dealt out like cards: every N lines in a row go to the N clients, in an
+order drawn anew each time. Clients differ by at most one line and have the same
+distribution (IID), which is what papers with "N users" of a plain corpus do.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tff_keyboard.data import errors
+from tff_keyboard.data.sources import lines, messages
+from tff_keyboard.data.sources.messages import Message, Reading
+
+FILE_NAMES = ("train.txt", "valid.txt", "test.txt")
+_POPULATIONS = (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT)
+
+
+def corpus_files(paths: Sequence[pathlib.Path]) -> list[pathlib.Path]:
+    """The train, valid and test file of a folder, or the three paths themselves.
+
+    Raises:
+      DataError: It is neither one folder nor three paths, or the folder lacks a file.
+    """
+    if len(paths) == 1 and paths[0].is_dir():
+        files = [paths[0] / name for name in FILE_NAMES]
+        missing = [file.name for file in files if not file.exists()]
+        if missing:
+            raise errors.DataError(
+                f"{paths[0]}: the folder has no {' or '.join(missing)}. Name the files so, or give "
+                "all three in `data.input`."
+            )
+        return files
+    if len(paths) != len(FILE_NAMES):
+        raise errors.DataError(
+            "`data.source` = 'text' needs a folder with train.txt, valid.txt and test.txt, or "
+            f"those three files in `data.input`; got {len(paths)} path(s)."
+        )
+    return list(paths)
+
+
+def read_messages(
+    files: Sequence[pathlib.Path], reading: Reading, *, num_shards: int, seed: int
+) -> Iterator[Message]:
+    """Yields every line that is not blank, dealt out to clients.
+
+    Args:
+      files: Train, valid and test file.
+      reading: Told of bad lines and of the position in bytes.
+      num_shards: Clients of the train file. The others get as many as gives clients
+        of about the same number of lines, at least one.
+      seed: Of the dealing.
+
+    Raises:
+      DataError: See `lines.read_lines`; or the train file has fewer lines than shards.
+    """
+    bytes_before = 0
+    lines_per_client = 0.0
+    for index, (file, population) in enumerate(zip(files, _POPULATIONS, strict=True)):
+        if population == messages.TRAIN:
+            clients = num_shards
+        else:
+            usable = sum(1 for _ in lines.read_lines(file, Reading("skip")))
+            clients = max(1, round(usable / lines_per_client))
+        count = 0
+        order = np.arange(clients)
+        for _, line in lines.read_lines(file, reading, bytes_before=bytes_before):
+            block, position = divmod(count, clients)
+            if position == 0:
+                order = np.random.default_rng([seed, index, block]).permutation(clients)
+            yield Message(f"{population}-{order[position]:05d}", line, population)
+            count += 1
+        if count < clients:
+            raise errors.DataError(
+                f"{file}: {count} lines cannot fill {clients} clients. "
+                "Lower `data.num_shards` or give more text."
+            )
+        if population == messages.TRAIN:
+            lines_per_client = count / clients
+        bytes_before += file.stat().st_size

@@ -1,0 +1,171 @@
+"""Chat by synthetic typists: data that anyone can train on at once.
+
+Every typist has favourite topics, friends, places and foods, greetings and closings
+of their own, shorthand, a taste for emoji or capitals, and a usual message length, so
+clients are unlike each other (non-IID) while they share one grammar, as people do.
+The text comes from `synthetic_phrases` and from nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from tff_keyboard.data.sources import synthetic_phrases
+from tff_keyboard.data.sources.messages import Message
+
+_SLOT = re.compile(r"\{(\w+)\}")
+_OPTION = re.compile(r"\[([^\]]*)\]")
+_LONGEST_MESSAGE_CLAUSES = 5
+
+
+def generate_messages(
+    num_typists: int,
+    mean_messages: int,
+    *,
+    seed: int,
+    on_typist: Callable[[int], None] = lambda typist: None,
+) -> Iterator[Message]:
+    """Yields the messages of all typists, typist by typist, in the order typed.
+
+    A typist's messages depend on the seed and the number of the typist only: more
+    typists leave the first ones as they are.
+
+    Args:
+      num_typists: >= 1.
+      mean_messages: Messages of a typist on average; >= 1. Counts are skewed, as
+        people's are: most typists have fewer, a few have several times as many.
+      seed: >= 0.
+      on_typist: Called with the number of typists done.
+    """
+    for index in range(num_typists):
+        typist = Typist(random.Random(f"typist {index} of seed {seed}"))
+        count = max(1, round(mean_messages * typist.activity))
+        for _ in range(count):
+            yield Message(f"typist_{index:05d}", typist.message())
+        on_typist(index + 1)
+
+
+class Typist:
+    """One person: habits drawn once, messages drawn as often as asked."""
+
+    def __init__(self, rng: random.Random):
+        self._rng = rng
+        # Log-normal with mean 1.
+        self.activity = min(math.exp(rng.gauss(-0.18, 0.6)), 6.0)
+        self._topics = _favourites(rng, list(synthetic_phrases.TOPICS), concentration=0.35)
+        self._templates = {
+            topic: _favourites(rng, templates, concentration=0.8)
+            for topic, templates in synthetic_phrases.TOPICS.items()
+        }
+        self._slots = {
+            slot: _favourites(rng, values, concentration=0.4)
+            for slot, values in synthetic_phrases.SLOTS.items()
+        }
+        friends = rng.sample(synthetic_phrases.NAMES, rng.randint(2, 6))
+        self._slots["friend"] = _favourites(rng, friends, concentration=1.0)
+        self._greetings = _favourites(rng, synthetic_phrases.GREETINGS, concentration=0.15)
+        self._closings = _favourites(rng, synthetic_phrases.CLOSINGS, concentration=0.15)
+        self._fillers = _favourites(rng, synthetic_phrases.FILLERS, concentration=0.2)
+        self._laughs = _favourites(rng, synthetic_phrases.LAUGHS, concentration=0.15)
+        self._emoji = _favourites(rng, synthetic_phrases.EMOJI, concentration=0.3)
+        self._replies = _favourites(rng, synthetic_phrases.REPLIES, concentration=0.4)
+        groups = rng.sample(synthetic_phrases.SHORTHAND, rng.choice([0, 1, 2, 3, 4, 6]))
+        self._shorthand = [(_whole_word(said), typed) for group in groups for said, typed in group]
+        self._shorthand_rate = rng.uniform(0.7, 1.0)
+        self._rates = {
+            name: rng.betavariate(1.0, 1.0 / mean - 1.0)
+            for name, mean in {
+                "greeting": 0.15,
+                "closing": 0.15,
+                "filler": 0.12,
+                "laugh": 0.12,
+                "emoji": 0.12,
+                "reply": 0.2,
+                "friend": 0.08,
+                "another_clause": 0.3,
+            }.items()
+        }
+        self._has_capitals = rng.random() < 0.5
+        self._end = rng.choice(["", "", ".", "!", "..."])
+
+    def message(self) -> str:
+        """The next message of this typist."""
+        parts = []
+        if self._does("greeting"):
+            parts.append(_draw(self._rng, self._greetings))
+            if self._does("friend"):
+                parts.append(_draw(self._rng, self._slots["friend"]))
+        if self._does("reply"):
+            parts.append(_draw(self._rng, self._replies))
+        else:
+            parts.append(self._clauses())
+        if self._does("laugh"):
+            parts.insert(self._rng.choice([0, len(parts)]), _draw(self._rng, self._laughs))
+        if self._does("closing"):
+            parts.append(_draw(self._rng, self._closings))
+        text = self._type(" ".join(parts))
+        if self._does("emoji"):
+            text += " " + _draw(self._rng, self._emoji) * self._rng.choice([1, 1, 1, 2, 3])
+        return text
+
+    def _clauses(self) -> str:
+        """One clause or more on one topic, none of them twice."""
+        topic = _draw(self._rng, self._topics)
+        used: list[str] = []
+        text = _draw(self._rng, self._fillers) if self._does("filler") else ""
+        while len(used) < _LONGEST_MESSAGE_CLAUSES:
+            template = _draw(self._rng, self._templates[topic])
+            if template in used:
+                break
+            if used:
+                text += " " + self._rng.choice(["and", "but", "so", "", ""])
+            text += " " + self._clause(template)
+            used.append(template)
+            if not self._does("another_clause"):
+                break
+        return text
+
+    def _clause(self, template: str) -> str:
+        template = _OPTION.sub(
+            lambda match: match.group(1) if self._rng.random() < 0.5 else "", template
+        )
+        return _SLOT.sub(lambda match: _draw(self._rng, self._slots[match.group(1)]), template)
+
+    def _type(self, said: str) -> str:
+        """The text as this typist's fingers have it."""
+        text = " ".join(said.split())
+        for pattern, typed in self._shorthand:
+            if self._rng.random() < self._shorthand_rate:
+                text = pattern.sub(typed, text)
+        if self._has_capitals:
+            text = re.sub(r"\bi\b", "I", text[:1].upper() + text[1:])
+        return text + self._end
+
+    def _does(self, habit: str) -> bool:
+        return self._rng.random() < self._rates[habit]
+
+
+def _favourites(
+    rng: random.Random, values: Sequence[str], *, concentration: float
+) -> tuple[list[str], list[float]]:
+    """Values with personal weights from a Dirichlet; small `concentration`: few favourites.
+
+    Returns the weights summed up, as `random.choices` takes them.
+    """
+    total, cumulative = 0.0, []
+    for _ in values:
+        total += rng.gammavariate(concentration, 1.0) + 1e-3
+        cumulative.append(total)
+    return list(values), cumulative
+
+
+def _draw(rng: random.Random, favourites: tuple[list[str], list[float]]) -> str:
+    values, cumulative = favourites
+    return rng.choices(values, cum_weights=cumulative)[0]
+
+
+def _whole_word(text: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{re.escape(text)}\b")

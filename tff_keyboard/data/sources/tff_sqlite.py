@@ -1,0 +1,185 @@
+"""TFF's own Stack Overflow and Shakespeare client data, from the files on disk.
+
+TFF downloads them as `stackoverflow.sqlite.lzma` and `shakespeare.sqlite.lzma` and
+unpacks them into `~/.tff`; both are in the format of
+`tff.simulation.datasets.SqlClientData`. Parse specifications: `stackoverflow.py` and
+`shakespeare.py` in `tensorflow_federated/python/simulation/datasets`, TFF 0.87.
+
+Their splits become populations so that held-out people stay held out:
+
+| file | split | becomes |
+|---|---|---|
+| Stack Overflow | train | train or validation, by hash of the user |
+| | heldout (other users) | held_out |
+| | test (train users, later) | train_later, or validation |
+| Shakespeare | train | any population, by hash of the user |
+| | test (same users, later) | train_later for train users, else as above |
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import sqlite3
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from tff_keyboard.data import errors
+from tff_keyboard.data.sources import messages
+from tff_keyboard.data.sources.messages import Message, Reading
+from tff_keyboard.data.store import split
+
+_REPORT_EVERY = 1000
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_LZMA_MAGIC = b"\xfd7zXZ"
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    """How one of TFF's datasets is laid out.
+
+    Attributes:
+      feature: The string feature with the text.
+      splits: Split names in the order they are read (time).
+      later_splits: Splits with later messages of users of the train split.
+      held_out_splits: Splits of users who are in no other split.
+      line_is_message: Whether each line of the feature is a message.
+    """
+
+    feature: str
+    splits: tuple[str, ...]
+    later_splits: tuple[str, ...]
+    held_out_splits: tuple[str, ...] = ()
+    line_is_message: bool = False
+
+
+FORMATS = {
+    "stackoverflow": Format("tokens", ("train", "heldout", "test"), ("test",), ("heldout",)),
+    "shakespeare": Format("snippets", ("train", "test"), ("test",), line_is_message=True),
+}
+
+
+def read_messages(
+    path: pathlib.Path, layout: Format, reading: Reading, *, max_users: int = 0, seed: int = 0
+) -> Iterator[Message]:
+    """Yields all messages, split by split, client by client.
+
+    Args:
+      path: The SQLite file.
+      layout: One of `FORMATS`.
+      reading: Told of examples without the feature (by row number) and of the position,
+        here in examples.
+      max_users: Reads only so many users, chosen by hash; 0 means all.
+      seed: Of the choice.
+
+    Raises:
+      DataError: The file is missing, compressed, no SQLite, of another layout, or empty.
+    """
+    _check_file(path)
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    except sqlite3.Error as error:
+        raise errors.DataError(f"{path}: cannot be opened as SQLite: {error}.") from None
+    try:
+        yield from _read(connection, path, layout, reading, max_users, seed)
+    except sqlite3.Error as error:
+        raise errors.DataError(
+            f"{path}: not TFF client data, or damaged ({error}). Download it again with "
+            "tff.simulation.datasets."
+        ) from None
+    finally:
+        connection.close()
+
+
+def num_examples(path: pathlib.Path) -> int | None:
+    """Examples of the file as its metadata says, for a progress line; None when unreadable."""
+    try:
+        with sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True) as connection:
+            ((total,),) = connection.execute("SELECT SUM(num_examples) FROM client_metadata")
+    except sqlite3.Error:
+        return None
+    return total
+
+
+def _check_file(path: pathlib.Path) -> None:
+    if path.is_dir():
+        raise errors.DataError(f"{path}: is a folder. Name the .sqlite file in it.")
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(_SQLITE_MAGIC))
+    except FileNotFoundError:
+        raise errors.DataError(
+            f"{path}: there is no such file. Fetch it once with tff.simulation.datasets, and name "
+            "the .sqlite file (usually in ~/.tff)."
+        ) from None
+    except OSError as error:
+        raise errors.DataError(f"{path}: cannot be read: {error.strerror or error}.") from None
+    if magic.startswith(_LZMA_MAGIC) or path.suffix == ".lzma":
+        raise errors.DataError(f"{path}: is compressed. Unpack it: unlzma --keep.")
+    if magic != _SQLITE_MAGIC:
+        raise errors.DataError(f"{path}: is not an SQLite file. Name TFF's .sqlite file.")
+
+
+def _read(
+    connection: sqlite3.Connection,
+    path: pathlib.Path,
+    layout: Format,
+    reading: Reading,
+    max_users: int,
+    seed: int,
+) -> Iterator[Message]:
+    chosen = _choose_users(connection, max_users, seed) if max_users else None
+    count = 0
+    for split_name in layout.splits:
+        is_later = split_name in layout.later_splits
+        population = messages.HELD_OUT if split_name in layout.held_out_splits else None
+        for row, user, proto in _rows(connection, split_name, chosen):
+            count += 1
+            if count % _REPORT_EVERY == 0:
+                reading.on_position(count)
+            text = _text(proto, layout.feature)
+            if text is None:
+                reading.bad_line(
+                    path,
+                    row,
+                    "no_feature",
+                    f"row {row} of `examples` has no UTF-8 feature `{layout.feature}`.",
+                    way_out="Check `data.source` against the file.",
+                )
+                continue
+            for line in text.split("\n") if layout.line_is_message else [text]:
+                if line.strip():
+                    yield Message(user, line, population, is_later)
+                else:
+                    reading.skip("blank_line")
+    if not count:
+        raise errors.DataError(
+            f"{path}: no example in the splits {', '.join(layout.splits)}. "
+            "Check `data.source` against the file."
+        )
+
+
+def _rows(
+    connection: sqlite3.Connection, split_name: str, chosen: list[str] | None
+) -> Iterator[tuple[int, str, bytes]]:
+    query = "SELECT rowid, client_id, serialized_example_proto FROM examples WHERE split_name = ?"
+    if chosen is None:
+        yield from connection.execute(query, (split_name,))
+        return
+    for user in chosen:
+        yield from connection.execute(f"{query} AND client_id = ?", (split_name, user))
+
+
+def _choose_users(connection: sqlite3.Connection, max_users: int, seed: int) -> list[str]:
+    """The `max_users` users with the smallest hash, in the order of their names."""
+    users = (row[0] for row in connection.execute("SELECT DISTINCT client_id FROM client_metadata"))
+    return split.choose_users(users, max_users, seed=seed)
+
+
+def _text(proto: bytes, feature: str) -> str | None:
+    try:
+        values = tf.train.Example.FromString(proto).features.feature[feature].bytes_list.value
+        return values[0].decode("utf-8") if values else None
+    except Exception:  # protobuf raises its own DecodeError, or a TypeError for what is no blob
+        return None

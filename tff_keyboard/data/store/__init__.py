@@ -1,0 +1,1 @@
+"""The client store: preparing, writing and reading it."""

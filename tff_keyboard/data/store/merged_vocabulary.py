@@ -1,0 +1,78 @@
+"""One vocabulary for several corpora, from what their train populations typed.
+
+A model that is trained on a general corpus and fine-tuned on users' text has one word table. Three
+policies are possible: the general corpus's table, the users', or a merged one, made here:
+
+    score(w) = sum_c share_c * count_c(w) / (words of c)
+
+with the highest scores first, so that a large corpus does not outvote a small one by its size. Only
+train populations count: no validation or held-out person has a say in what can be suggested.
+"""
+
+import collections
+from collections.abc import Sequence
+
+from tff_keyboard.data.errors import DataError
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import Vocabulary, is_mask
+
+# Shares become whole numbers for `Vocabulary.from_counts`, fine enough for 10^12 words.
+_ONE = 10**15
+
+
+def merge_vocabularies(
+    stores: Sequence[ClientStore], size: int, shares: Sequence[float] | None = None
+) -> Vocabulary:
+    """The merged vocabulary of stores prepared by the same rules.
+
+    Args:
+      stores: One for each corpus; their own vocabularies do not matter, as a store keeps words
+        out of its vocabulary spelled out.
+      size: V, with the special rows; >= 5. Fewer where the corpora have fewer distinct words.
+      shares: Weight of each corpus, > 0; equal if left out.
+
+    Raises:
+      DataError: Stores were cut into words by different rules, or one has no train words.
+      ValueError: `shares` or `size` is out of range.
+    """
+    if not stores:
+        raise ValueError("`stores` must name one store at least.")
+    shares = [1.0] * len(stores) if shares is None else list(shares)
+    if len(shares) != len(stores) or not all(share > 0 for share in shares):
+        raise ValueError(f"`shares` must be {len(stores)} numbers > 0, got {shares}.")
+    rules = stores[0].vocabulary.rules
+    scores: collections.Counter[str] = collections.Counter()
+    for store, share in zip(stores, shares, strict=True):
+        if store.vocabulary.rules != rules:
+            raise DataError(
+                f"{store.directory} was cut into words by other rules than "
+                f"{stores[0].directory}. Prepare both with the same `data.mode` and "
+                "`data.lowercase`."
+            )
+        counts = _train_counts(store)
+        total = sum(counts.values())
+        if not total:
+            raise DataError(f"{store.directory} has no train words to build a vocabulary from.")
+        for word, count in counts.items():
+            scores[word] += round(_ONE * share * count / total)
+    return Vocabulary.from_counts(scores, size, rules)
+
+
+def _train_counts(store: ClientStore) -> collections.Counter[str]:
+    counts: collections.Counter[str] = collections.Counter()
+    for client_id in store.client_ids("train"):
+        for message in store.words("train", client_id):
+            counts.update(word for word in message if not is_mask(word))
+    return counts
+
+
+def coverage(vocabulary: Vocabulary, store: ClientStore, population: str) -> float:
+    """Share of a population's words (masks aside) that the vocabulary has."""
+    known = total = 0
+    words = set(vocabulary.words)
+    for client_id in store.client_ids(population):
+        for message in store.words(population, client_id):
+            typed = [word for word in message if not is_mask(word)]
+            total += len(typed)
+            known += sum(word in words for word in typed)
+    return known / total if total else float("nan")

@@ -1,0 +1,1 @@
+"""Text to words: tokenisers and their rules."""

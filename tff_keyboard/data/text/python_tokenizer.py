@@ -1,0 +1,141 @@
+"""Text to tokens in plain Python, exactly as `data.text` does it with TensorFlow.
+
+A phone has no TensorFlow operators for text, and it must cut what is typed into
+the very tokens the model was trained on. This module owns the rules; `data.text`
+runs the same patterns with tensorflow-text, and a property test holds the two
+together. docs/data.md gives the reasons.
+
+`mode="words"`:
+
+1. Apostrophes and hyphens of all shapes become `'` and `-`.
+2. What is neither a word character (`data.word_characters`), nor ASCII, nor part of
+   an emoji becomes a space.
+3. NFKC, then lower case, then NFKC again, as `J̌` in lower case has a composed form.
+4. The text is read from the left, and the longest first of these is a token; all
+   else separates: web address (becomes `<url>`), mask (`<#>`, `<TIME>`, `<unk>`),
+   number with inner `.`, `,` or `:`, word with inner `'` or `-`, emoji or flag.
+
+A run of more than `LONGEST_RUN` characters without white space is cut first, because
+normal forms take quadratic time in a run of combining marks.
+
+`mode="whitespace"`: cut at white space only; lower case if asked.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from tff_keyboard.data.text import word_characters
+from tff_keyboard.data.vocabulary import NormalisationRules
+
+URL_MASK = "<url>"
+LONGEST_RUN = 1000
+
+_WORD = word_characters.ranges_class(word_characters.WORD_RANGES)
+_EMOJI = word_characters.ranges_class(word_characters.EMOJI_RANGES)
+_FLAG = word_characters.ranges_class(word_characters.FLAG_RANGES)
+_EMOJI_MARK = word_characters.ranges_class(
+    word_characters.VARIATION_RANGES, word_characters.SKIN_TONE_RANGES
+)
+_NON_JOINER = chr(word_characters.ZERO_WIDTH_NON_JOINER)  # inside words of Persian
+_JOINER = chr(word_characters.ZERO_WIDTH_JOINER)  # inside words of Indic scripts, and in emoji
+
+# The patterns are common to RE2 and `re`; none has a look-around, and none can
+# take more than linear time.
+APOSTROPHES = "[`\u00b4\u2018\u2019\u201b\u02bc\u2032\uff07]"
+HYPHENS = "[\u2010\u2011\ufe63\uff0d]"
+NOT_TEXT = f"[^\\x20-\\x7e{_WORD}{_EMOJI}{_FLAG}{_EMOJI_MARK}{_NON_JOINER}{_JOINER}]"
+URL = "(?:[Hh][Tt][Tt][Pp][Ss]?://|[Ww][Ww][Ww]\\.)[^ ]+"
+MASK = "<(?:#|[A-Za-z_]{1,20})>"
+NUMBER = "[0-9]+(?:[.,:][0-9]+)+"
+WORD = f"[{_WORD}]+(?:['\\-{_NON_JOINER}{_JOINER}][{_WORD}]+)*"
+EMOJI = f"[{_EMOJI}][{_EMOJI_MARK}]{{0,2}}(?:{_JOINER}[{_EMOJI}][{_EMOJI_MARK}]{{0,2}})*"
+FLAG = f"[{_FLAG}][{_FLAG}]"
+TOKEN = f"{URL}|{MASK}|{NUMBER}|{WORD}|{EMOJI}|{FLAG}"
+WHITESPACE = f"[{word_characters.ranges_class(word_characters.WHITESPACE_RANGES)}]+"
+
+# Lower case must not depend on the machine's locale, as ICU's does for these
+# (Turkish dotted I, Lithuanian accents), nor on the letters around a sigma:
+# every capital sigma becomes a middle one, and one that ends a token a final one.
+LOWER_FIRST = {"İ": "i\u0307", "Ì": "ì", "Í": "í", "Ĩ": "ĩ", "Į": "į", "Σ": "σ"}
+FINAL_SIGMA = "σ$"
+
+_APOSTROPHES = re.compile(APOSTROPHES)
+_HYPHENS = re.compile(HYPHENS)
+_NOT_TEXT = re.compile(NOT_TEXT)
+_URL = re.compile(URL)
+_TOKEN = re.compile(TOKEN)
+_WHITESPACE = re.compile(WHITESPACE)
+_RUN = re.compile("\\S+", re.ASCII)
+_FINAL_SIGMA = re.compile("σ\\Z")
+_LOWER_FIRST = str.maketrans(LOWER_FIRST)
+# Only these have a lower case in TensorFlow's Unicode, 13.0 here; a later Python knows more.
+_MAY_HAVE_CASE = re.compile(f"[{_WORD}\u2160-\u216f\u24b6-\u24cf\ua7c7\ua7c9\ua7f5]+")
+
+
+class PythonTokenizer:
+    """Cuts texts into tokens without TensorFlow.
+
+    >>> PythonTokenizer(NormalisationRules()).tokenize(["See u @ 7:30, it’s GR8 😂 <TIME>!"])
+    [['see', 'u', '7:30', "it's", 'gr8', '😂', '<time>']]
+    >>> PythonTokenizer(NormalisationRules(mode="whitespace", lowercase=False)).tokenize(["A , b"])
+    [['A', ',', 'b']]
+    """
+
+    def __init__(self, rules: NormalisationRules):
+        self._rules = rules
+
+    def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
+        """Tokens of each text, in order.
+
+        Args:
+          texts: Any strings; a lone surrogate counts as `?`.
+
+        Returns:
+          A list for each text, empty where it has no token.
+        """
+        return [self.tokenize_one(text) for text in texts]
+
+    def tokenize_one(self, text: str) -> list[str]:
+        """Tokens of one text."""
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        lowercase = self._rules.lowercase
+        if self._rules.mode == "whitespace":
+            tokens = [token for token in _WHITESPACE.split(text) if token]
+            if lowercase:
+                tokens = [_lower(token) for token in tokens]
+        else:
+            text = cut_long_runs(text)
+            text = _NOT_TEXT.sub(" ", _HYPHENS.sub("-", _APOSTROPHES.sub("'", text)))
+            text = unicodedata.normalize("NFKC", text)
+            if lowercase:
+                text = unicodedata.normalize("NFKC", _lower(text))
+            tokens = [
+                URL_MASK if _URL.fullmatch(token) else token for token in _TOKEN.findall(text)
+            ]
+        if lowercase:
+            tokens = [_FINAL_SIGMA.sub("ς", token) for token in tokens]
+        return tokens
+
+
+def cut_long_runs(text: str) -> str:
+    """Puts a space after every `LONGEST_RUN` characters without white space; both twins use it.
+
+    >>> [len(part) for part in cut_long_runs("x" * 2500).split()]
+    [1000, 1000, 500]
+    """
+    if len(text) <= LONGEST_RUN:
+        return text
+    return _RUN.sub(
+        lambda match: " ".join(
+            match.group()[start : start + LONGEST_RUN]
+            for start in range(0, len(match.group()), LONGEST_RUN)
+        ),
+        text,
+    )
+
+
+def _lower(text: str) -> str:
+    return _MAY_HAVE_CASE.sub(lambda match: match.group().lower(), text.translate(_LOWER_FIRST))

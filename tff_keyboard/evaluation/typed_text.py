@@ -1,0 +1,102 @@
+"""What people typed, as normalised words: the form in which any model can be evaluated on it.
+
+Words, not ids: models with different vocabularies are then compared on the same text, and a word
+that one of them does not know still has its length in characters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import itertools
+import os
+import pathlib
+import zlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from tff_keyboard.data.errors import DataError
+
+if TYPE_CHECKING:
+    from tff_keyboard.data.store.client_store import ClientStore
+
+Message = list[str]
+Tokenize = Callable[[Sequence[str]], list[list[str]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class TypedText:
+    """Messages by person.
+
+    Attributes:
+      name: What to call it in a report.
+      people: Their ids, or names of pseudo-users.
+      messages: One list per person, in the order typed; each message is a list of words.
+      pseudo_users: Whether the people are blocks of one text, so that intervals speak about blocks.
+    """
+
+    name: str
+    people: tuple[str, ...]
+    messages: tuple[list[Message], ...]
+    pseudo_users: bool = False
+
+    @property
+    def num_words(self) -> int:
+        """Words typed, by all."""
+        return sum(len(message) for person in self.messages for message in person)
+
+
+def of_clients(store: ClientStore, population: str, people: Sequence[str]) -> TypedText:
+    """What these clients of a store's population typed, in this order."""
+    messages = tuple(store.words(population, person) for person in people)
+    return TypedText(population, tuple(people), messages)
+
+
+def from_text_file(path: str | os.PathLike[str], tokenize: Tokenize, *, blocks: int) -> TypedText:
+    """A text file, plain or .gz, one message a line, dealt out to pseudo-users in blocks of lines.
+
+    The file says nothing about who typed what, yet an interval needs independent parts: its lines
+    are cut into `blocks` runs of equal length (neighbours stay together, as they depend on each
+    other most), and each counts as a person.
+
+    Args:
+      path: UTF-8 text; lines without a word are left out.
+      tokenize: Texts to words, by the model's rules.
+      blocks: Pseudo-users, >= 2; fewer where there are fewer lines.
+
+    Raises:
+      DataError: The file cannot be read, is not UTF-8, or holds fewer than two messages.
+      ValueError: `blocks` is out of range.
+    """
+    if blocks < 2:
+        raise ValueError(f"`blocks` must be >= 2, got {blocks}: an interval needs two at least.")
+    path = pathlib.Path(path)
+    lines = _read_lines(path)
+    messages = [words for words in tokenize(lines) if words]
+    if len(messages) < 2:
+        raise DataError(f"{path}: holds {len(messages)} messages; at least 2 lines with words.")
+    count = min(blocks, len(messages))
+    bounds = [len(messages) * block // count for block in range(count + 1)]
+    return TypedText(
+        name=path.name,
+        people=tuple(f"lines {a + 1}-{b}" for a, b in itertools.pairwise(bounds)),
+        messages=tuple(messages[a:b] for a, b in itertools.pairwise(bounds)),
+        pseudo_users=True,
+    )
+
+
+def _read_lines(path: pathlib.Path) -> list[str]:
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or "not a whole gzip file"
+        raise DataError(f"{path}: cannot be read ({reason}).") from None
+    lines = []
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        try:
+            lines.append(line.decode("utf-8"))
+        except UnicodeDecodeError:
+            raise DataError(f"{path}:{number}: is not UTF-8. Convert the file first.") from None
+    return lines
