@@ -70,6 +70,7 @@ def run(
     """
     quiet.import_tensorflow_federated()
     from tff_keyboard.algorithms import build_process
+    from tff_keyboard.algorithms.fine_tuning import rehearsal
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.data.store.store_card import VOCABULARY_FILE
     from tff_keyboard.learning import client_inputs, federated_evaluation
@@ -118,7 +119,9 @@ def run(
         evaluator = federated_evaluation.FederatedEvaluator(
             build_process.build_model_fn(config, len(store.vocabulary), evaluation=True)
         )
-        cohorts = client_inputs.CohortInputs(config, store, general_store)
+        cohorts = client_inputs.CohortInputs(
+            config, store, rehearsal.build_rehearsal(config.fine_tuning, general_store)
+        )
         evaluate = validation_lib.Validation(config, store, general_store, evaluator)
         ledger = None
         if config.aggregation.dp != "none":

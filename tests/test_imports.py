@@ -26,7 +26,7 @@ LIBRARY = {
     "privacy": set(),
     "evaluation": {"data", "metrics"},
     "aggregation": set(),
-    "learning": {"models", "metrics", "evaluation", "aggregation", "data", "algorithms"},
+    "learning": {"models", "metrics", "evaluation", "aggregation", "data"},
     "algorithms": {"models", "metrics", "evaluation", "aggregation", "data", "learning"},
     "baselines": {"metrics", "data"},
     "report": {"evaluation", "metrics", "data", "privacy"},

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
+from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal, build_rehearsal
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.store import prepare
 from tff_keyboard.data.store.client_store import ClientStore
@@ -34,6 +34,10 @@ def stores(tmp_path_factory):
 @pytest.fixture(scope="module")
 def rehearsals(stores):
     return {portion: Rehearsal(stores[1], portion) for portion in (0.25, 0.5, 0.75)}
+
+
+def cohort_inputs(config, users, general=None):
+    return CohortInputs(config, users, build_rehearsal(config.fine_tuning, general))
 
 
 def all_messages(store, population="train"):
@@ -86,8 +90,8 @@ def test_bytes_are_two_a_word_and_two_a_message(rehearsals):
 
 def test_clients_train_on_own_and_general_messages(stores):
     users, general = stores
-    plain = CohortInputs(run_config(), users)
-    mixed = CohortInputs(
+    plain = cohort_inputs(run_config(), users)
+    mixed = cohort_inputs(
         run_config(method="rehearsal", general_store="x", rehearsal_portion=0.5), users, general
     )
     for round_num in (1, 2):
@@ -117,8 +121,8 @@ def test_clients_train_on_own_and_general_messages(stores):
 def test_without_rehearsal_nothing_has_changed(stores):
     """The mixing must not touch the draws of ordinary runs."""
     users, general = stores
-    first = CohortInputs(run_config(), users).round_input(1)
-    second = CohortInputs(run_config(method="lwf", general_store="x"), users, general)
+    first = cohort_inputs(run_config(), users).round_input(1)
+    second = cohort_inputs(run_config(method="lwf", general_store="x"), users, general)
     for a, b in zip(first[0], second.round_input(1)[0], strict=True):
         assert _rows(a) == _rows(b)
 
@@ -137,7 +141,7 @@ def test_rejects_what_cannot_be_rehearsed(stores, tmp_path):
     with pytest.raises(ValueError, match="portion"):
         Rehearsal(stores[1], 1.0)
     with pytest.raises(ValueError, match="general_store"):
-        CohortInputs(run_config(method="rehearsal", general_store="x"), stores[0])
+        cohort_inputs(run_config(method="rehearsal", general_store="x"), stores[0])
     with pytest.raises(config_lib.ConfigError, match=r"fine_tuning\.general_store"):
         config_lib.loads('[fine_tuning]\nmethod = "rehearsal"')
 
@@ -145,9 +149,9 @@ def test_rejects_what_cannot_be_rehearsed(stores, tmp_path):
 def test_a_client_left_out_changes_nothing_for_the_others(stores):
     users, _ = stores
     config = run_config()
-    everyone = CohortInputs(config, users)
+    everyone = cohort_inputs(config, users)
     left_out = 0
-    without = CohortInputs(
+    without = cohort_inputs(
         dataclasses.replace(
             config, train=dataclasses.replace(config.train, left_out_client=left_out)
         ),

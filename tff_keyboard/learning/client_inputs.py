@@ -2,12 +2,11 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
-from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.train_config import EvaluationConfig
 from tff_keyboard.data import batches
@@ -22,26 +21,33 @@ BYTES_PER_PARAMETER = 4  # float32, as it is sent when nothing compresses it
 _EVALUATION_ROUND = 0
 
 
+class MessageSource(Protocol):
+    """What clients train on beside their own messages; `fine_tuning.rehearsal.Rehearsal` is one."""
+
+    def messages(self, num_own: int, seed: Sequence[int]) -> list[np.ndarray]:
+        """Messages ([words] int32 ids) for a client that has `num_own` of its own."""
+
+    def num_bytes(self, messages: Sequence[np.ndarray]) -> int:
+        """Size of the messages as they are sent to the client."""
+
+
 class CohortInputs:
     """The train cohorts of a run.
 
     Args:
       config: Of the run; cohorts and data order depend on `train.seed` and the round alone.
       store: Whose population "train" is drawn from.
-      general_store: Of `fine_tuning.general_store`; rehearsal needs it.
+      rehearsal: Where messages beside the clients' own come from; None: they train on their own
+        alone.
 
     Raises:
       ValueError: The population is too small for the cohort and its minimum separation.
     """
 
     def __init__(
-        self, config: RunConfig, store: ClientStore, general_store: ClientStore | None = None
+        self, config: RunConfig, store: ClientStore, rehearsal: MessageSource | None = None
     ):
-        self._rehearsal = None
-        if config.fine_tuning.method == "rehearsal":
-            if general_store is None:
-                raise ValueError("Rehearsal needs the client store of `fine_tuning.general_store`.")
-            self._rehearsal = Rehearsal(general_store, config.fine_tuning.rehearsal_portion)
+        self._rehearsal = rehearsal
         self._num_examples = store.num_examples("train")
         self._config = config
         self._store = store
