@@ -1,0 +1,231 @@
+"""Would the tests notice? Runs the tests that cover a line against mutants of that line.
+
+python -m benchmarks.mutation --out=docs/results/mutation.json \\
+    --parts tff_keyboard/aggregation tff_keyboard/privacy --sample=200 --seed=1
+
+First the tests run once under coverage with a context a test, which tells the tests of every line
+(`--map` keeps that for the next time). Then each mutant (`benchmarks/mutants.py`) runs the tests of
+its line, the quickest first, until one fails: it is killed. A mutant whose tests all pass is alive;
+one on a line no test reaches is alive, too. Each mutant runs in a forked child that has TensorFlow
+imported already. Interrupted and started again it goes on: the file of results is its state.
+
+Mutants that change nothing a test could see are named in `docs/results/mutants_equivalent.txt`,
+one a line with the reason; they do not count. The exit code is 5 when the score is below `--least`.
+"""
+
+import argparse
+import collections
+import importlib.abc
+import importlib.util
+import json
+import os
+import pathlib
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from benchmarks import mutants as mutants_lib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+EQUIVALENT = ROOT / "docs/results/mutants_equivalent.txt"
+PARTS = ("aggregation", "privacy", "metrics", "evaluation", "data")
+MOST_TESTS = 25  # of a line, quickest first; the rest are slow ways to the same line
+SECONDS = 300.0  # a mutant that loops for ever is noticed by that
+
+
+def measure(map_path: pathlib.Path, tests: Sequence[str]) -> None:
+    """Runs the tests once, each a context of coverage, and keeps how long each took."""
+    settings = map_path.with_suffix(".coveragerc")
+    settings.write_text(
+        "[run]\nbranch = False\ndynamic_context = test_function\nsource = tff_keyboard\n"
+        f"data_file = {map_path}\n"
+    )
+    durations = map_path.with_suffix(".xml")
+    command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest"]
+    command += ["-m", "not slow", f"--junitxml={durations}", "-p", "no:cacheprovider", *tests]
+    subprocess.run(command, cwd=ROOT, check=True)
+
+
+class TestMap:
+    """Which tests run a line, from coverage's database, and how long they take."""
+
+    def __init__(self, map_path: pathlib.Path):
+        from xml.etree import ElementTree
+
+        import coverage.numbits
+
+        self._lines: dict[tuple[str, int], set[str]] = collections.defaultdict(set)
+        with sqlite3.connect(map_path) as database:
+            rows = database.execute(
+                "select file.path, context.context, line_bits.numbits from line_bits "
+                "join file on file.id = line_bits.file_id "
+                "join context on context.id = line_bits.context_id where context.context != ''"
+            )
+            for path, context, bits in rows:
+                relative = os.path.relpath(path, ROOT)
+                for line in coverage.numbits.numbits_to_nums(bits):
+                    self._lines[relative, line].add(context)
+        self._nodes: dict[str, list[tuple[float, str]]] = collections.defaultdict(list)
+        for case in ElementTree.parse(map_path.with_suffix(".xml")).iter("testcase"):
+            module, name = case.get("classname", ""), case.get("name", "")
+            function = name.partition("[")[0]
+            file = module.replace(".", "/") + ".py"
+            if (ROOT / file).exists():
+                node = f"{file}::{name}"
+                key = f"{pathlib.Path(file).stem}.{function}"
+                self._nodes[key].append((float(case.get("time", 0)), node))
+
+    def tests(self, path: str, line: int) -> list[str]:
+        """Node ids of the tests that run `line` of `path`, quickest first."""
+        found: set[tuple[float, str]] = set()
+        for context in self._lines.get((path, line), ()):
+            key = ".".join(context.split(".")[-2:])
+            found.update(self._nodes.get(key, ()))
+        return [node for _, node in sorted(found)[:MOST_TESTS]]
+
+
+class _MutatedModule(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module from changed source."""
+
+    def __init__(self, mutant: mutants_lib.Mutant):
+        self._name = mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        self._mutant = mutant
+
+    def find_spec(self, fullname, path=None, target=None):
+        del path, target
+        if fullname != self._name:
+            return None
+        origin = str(ROOT / self._mutant.path)
+        return importlib.util.spec_from_file_location(fullname, origin, loader=self)
+
+    def create_module(self, spec):
+        del spec
+
+    def exec_module(self, module) -> None:
+        code = compile(self._mutant.source, str(ROOT / self._mutant.path), "exec")
+        exec(code, module.__dict__)
+
+
+def is_killed(mutant: mutants_lib.Mutant, tests: Sequence[str]) -> bool:
+    """Whether one of the tests fails, in a forked child."""
+    child = os.fork()
+    if not child:
+        os.setpgid(0, 0)
+        code = 3
+        try:
+            sink = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(sink, 1)
+            os.dup2(sink, 2)
+            sys.meta_path.insert(0, _MutatedModule(mutant))
+            import pytest
+
+            code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
+        finally:
+            os._exit(code)
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            _end_group(child)
+            return os.waitstatus_to_exitcode(status) != 0
+        time.sleep(0.05)
+    _end_group(child)
+    os.waitpid(child, 0)
+    return True
+
+
+def _end_group(leader: int) -> None:
+    """Ends the child and every TFF worker it started, and nothing else."""
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def read_equivalent(path: pathlib.Path) -> set[str]:
+    """Names of mutants that change nothing; a line is `name  # reason`."""
+    if not path.exists():
+        return set()
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {line.partition("  # ")[0] for line in lines if line and not line.startswith("#")}
+
+
+def score(results: Mapping[str, str], equivalent: Iterable[str]) -> dict[str, Any]:
+    """Killed over all but the equivalent, in all and by part of the library."""
+    known = set(equivalent)
+    counts: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
+    for name, outcome in results.items():
+        if name in known:
+            continue
+        for part in ("all", name.split("/")[1]):
+            counts[part][0] += outcome == "killed"
+            counts[part][1] += 1
+    return {
+        part: {"killed": killed, "mutants": total, "score": round(killed / total, 4)}
+        for part, (killed, total) in sorted(counts.items())
+    }
+
+
+def sources(parts: Sequence[str]) -> list[pathlib.Path]:
+    return sorted(path for part in parts for path in (ROOT / part).rglob("*.py"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--parts", nargs="+", default=[f"tff_keyboard/{part}" for part in PARTS])
+    parser.add_argument("--sample", type=int, default=200, help="mutants drawn; 0 means all")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--map", type=pathlib.Path, default=ROOT / "build/mutation.coverage")
+    parser.add_argument("--tests", nargs="*", default=["tests"], help="what pytest is given")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/mutation.json")
+    parser.add_argument("--least", type=float, default=0.0, help="score below which it fails")
+    arguments = parser.parse_args()
+    arguments.map.parent.mkdir(parents=True, exist_ok=True)
+    if not arguments.map.exists():
+        measure(arguments.map, arguments.tests)
+    test_map = TestMap(arguments.map)
+    every = [
+        mutant
+        for path in sources(arguments.parts)
+        for mutant in mutants_lib.mutants(str(path.relative_to(ROOT)), path.read_text())
+    ]
+    chosen = list(every)
+    random.Random(arguments.seed).shuffle(chosen)
+    chosen = chosen[: arguments.sample or None]
+    results: dict[str, str] = {}
+    if arguments.out.exists():
+        results = json.loads(arguments.out.read_text())["mutants"]
+    from tff_keyboard import quiet
+
+    quiet.import_tensorflow_federated()
+    for number, mutant in enumerate(chosen, 1):
+        if mutant.name not in results:
+            tests = test_map.tests(mutant.path, mutant.line)
+            outcome = "not reached"
+            if tests:
+                outcome = "killed" if is_killed(mutant, tests) else "alive"
+            results[mutant.name] = outcome
+            print(f"{number}/{len(chosen)} {outcome:11} {mutant.name}", flush=True)
+            report = {
+                "found": len(every),
+                "sample": len(chosen),
+                "seed": arguments.seed,
+                "score": score(results, read_equivalent(EQUIVALENT)),
+                "mutants": results,
+            }
+            partial = arguments.out.with_suffix(".partial")
+            partial.write_text(json.dumps(report, indent=1) + "\n")
+            partial.replace(arguments.out)
+    total = score(results, read_equivalent(EQUIVALENT))
+    print(json.dumps(total, indent=1))
+    if total and total["all"]["score"] < arguments.least:
+        sys.exit(5)
+
+
+if __name__ == "__main__":
+    main()
