@@ -104,9 +104,9 @@ def _spared(tree: ast.AST) -> set[int]:
             spare(node.annotation)
         elif isinstance(node, ast.FunctionDef):
             spare(node.returns)
-        elif isinstance(node, ast.JoinedStr | ast.Assert):  # text; what only we can get wrong
-            spare(node)
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        elif isinstance(node, ast.JoinedStr | ast.Assert) or (
+            isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        ):  # text; what only we can get wrong
             spare(node)
     return spared
 
