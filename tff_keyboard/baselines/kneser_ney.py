@@ -16,6 +16,7 @@ Source: Chen and Goodman 1998, section 3, https://dash.harvard.edu/handle/1/2510
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -56,6 +57,10 @@ class Table:
     words: np.ndarray
     discounted: np.ndarray
     gamma: np.ndarray
+
+    def first_terms(self, rows: np.ndarray) -> np.ndarray:
+        """`discounted` of some rows; what `interpolated` asks of a table."""
+        return self.discounted[rows]
 
     def keys(self, vocabulary_size: int) -> np.ndarray:
         """[rows] int64, ascending: context * V + word."""
@@ -147,29 +152,7 @@ class KneserNey:
         Returns:
           [n, V] float32; each row sums to 1, PAD and BOS have 0.
         """
-        count = len(nodes)
-        # p = unigram * product of all gammas + sum over orders of
-        #     discounted * product of the gammas of longer contexts
-        longer = np.ones(count, np.float32)
-        sparse = []
-        for m in reversed(range(self.order - 1)):
-            sparse.append((m, longer))
-            known = nodes[:, m] >= 0
-            gamma = np.ones(count, np.float32)
-            gamma[known] = self.tables[m].gamma[nodes[known, m]]
-            longer = longer * gamma
-        result = np.multiply.outer(longer, self.unigram)
-        for m, weight in sparse:
-            table = self.tables[m]
-            rows = np.flatnonzero(nodes[:, m] >= 0)
-            first = table.starts[nodes[rows, m]]
-            sizes = table.starts[nodes[rows, m] + 1] - first
-            # All children of all contexts: first[0], first[0] + 1, ..., first[1], ...
-            skipped = np.cumsum(sizes) - sizes
-            children = np.arange(sizes.sum()) + np.repeat(first - skipped, sizes)
-            owner = np.repeat(rows, sizes)
-            result[owner, table.words[children]] += weight[owner] * table.discounted[children]
-        return result
+        return interpolated(self.unigram, self.tables, nodes)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Everything as named arrays, for `np.savez`."""
@@ -205,6 +188,57 @@ class KneserNey:
                 raise ValueError("the sizes of its arrays do not fit together")
             contexts = len(table.words)
         return cls(unigram, tables)
+
+
+class InterpolatedTable(Protocol):
+    """One order of an interpolated model: a `Table`, or one that keeps its rows in fewer bytes."""
+
+    @property
+    def starts(self) -> np.ndarray: ...
+    @property
+    def words(self) -> np.ndarray: ...
+    @property
+    def gamma(self) -> np.ndarray: ...
+    def first_terms(self, rows: np.ndarray) -> np.ndarray: ...
+
+
+def interpolated(
+    unigram: np.ndarray, tables: Sequence[InterpolatedTable], nodes: np.ndarray
+) -> np.ndarray:
+    """Distributions behind contexts of every length.
+
+    p = unigram * product of all gammas + sum over orders of first term * product of the gammas of
+    longer contexts.
+
+    Args:
+      unigram: [V] float32.
+      tables: Orders 2 on.
+      nodes: [n, len(tables)] int, at m - 1 the place among `gamma` of the context of m words, -1
+        where it is unknown.
+
+    Returns:
+      [n, V] float32.
+    """
+    longer = np.ones(len(nodes), np.float32)
+    sparse = []
+    for m in reversed(range(len(tables))):
+        sparse.append((m, longer))
+        known = nodes[:, m] >= 0
+        gamma = np.ones(len(nodes), np.float32)
+        gamma[known] = tables[m].gamma[nodes[known, m]]
+        longer = longer * gamma
+    result = np.multiply.outer(longer, unigram)
+    for m, weight in sparse:
+        table = tables[m]
+        rows = np.flatnonzero(nodes[:, m] >= 0)
+        first = table.starts[nodes[rows, m]]
+        sizes = table.starts[nodes[rows, m] + 1] - first
+        # All children of all contexts: first[0], first[0] + 1, ..., first[1], ...
+        skipped = np.cumsum(sizes) - sizes
+        children = np.arange(sizes.sum()) + np.repeat(first - skipped, sizes)
+        owner = np.repeat(rows, sizes)
+        result[owner, table.words[children]] += weight[owner] * table.first_terms(children)
+    return result
 
 
 def _smooth(level: Level, num_contexts: int) -> Table:
