@@ -4,7 +4,8 @@ tff-keyboard compare RUN_A RUN_B ngram unigram --clients=held_out --store=data/n
 tff-keyboard compare runs/sms build/keyboard.tflite --text=phrases2.txt
 
 A model is a run directory, a .tflite file, a directory with an n-gram, or a baseline trained here
-on the pooled text of the store's train clients: `ngram` (order 5), `ngram:N`, `unigram`. Every
+on the pooled text of the store's train clients: `ngram` (order 5), `ngram:3`, `ngram:1.25M` (pruned
+to so many n-grams), `ngram:1.44MB` (a file of so many bytes), `unigram`. Every
 number has a 95 % jackknife interval over people, and every later model its paired difference to
 the first one: better, worse, or not distinguishable. docs/evaluation.md says what is counted.
 Writes comparison.json and comparison.csv to --out.

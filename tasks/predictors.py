@@ -1,25 +1,25 @@
 """Opens whatever a person calls a model, as a `Predictor`.
 
-A run directory or a saved model, a directory with an n-gram, a `.tflite` file; or a baseline by
-name, trained here from the pooled text of a store's train clients: `ngram` (order 5), `ngram:N`,
-`unigram`.
+A run directory or a saved model, a directory or file with an n-gram, a `.tflite` file; or a
+baseline by name, trained here from the pooled text of a store's train clients: `ngram` (order 5),
+`ngram:3` (order 3), `ngram:1.25M` (pruned to so many n-grams), `ngram:1.44MB` (pruned and rounded
+to a file of so many bytes), `unigram`.
 """
 
 import dataclasses
 import pathlib
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tasks import cli
 
 if TYPE_CHECKING:
+    from tff_keyboard.baselines.ngram_spec import NGramSpec
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.data.vocabulary import Vocabulary
     from tff_keyboard.metrics.predictor import Predictor
 
-_BASELINE = re.compile(r"(?:ngram(?::(?P<order>[1-9]))?|unigram)")
-DEFAULT_ORDER = 5
+NGRAM_SUFFIX = ".ngram"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ def is_baseline(word: str) -> bool:
     >>> [is_baseline(word) for word in ("unigram", "ngram", "ngram:3", "runs/ngram")]
     [True, True, True, False]
     """
-    return _BASELINE.fullmatch(word) is not None
+    return word in ("unigram", "ngram") or word.startswith("ngram:")
 
 
 def names_of(words: Sequence[str]) -> list[str]:
@@ -64,10 +64,15 @@ def open_predictors(words: Sequence[str], store: "ClientStore | None") -> list[N
     """
     if len(set(words)) < len(words):
         raise cli.UsageError("A model is given twice; every difference to itself is zero.")
+    specs = {word: _parse_baseline(word, store) for word in words if is_baseline(word)}
+    messages = pooled_messages(store) if specs and store is not None else []
     opened: list[NamedPredictor] = []
     for word, name in zip(words, names_of(words), strict=True):
-        if is_baseline(word):
-            opened.append(_open_baseline(word, name, store))
+        if word in specs:
+            assert store is not None
+            opened.append(_train_baseline(word, name, specs[word], messages, store.vocabulary))
+        elif word.endswith(NGRAM_SUFFIX):
+            opened.append(_open_ngram_file(word, name))
         elif word.endswith(".tflite"):
             known = [named.predictor.vocabulary for named in opened]
             opened.append(
@@ -78,16 +83,30 @@ def open_predictors(words: Sequence[str], store: "ClientStore | None") -> list[N
     return opened
 
 
-def _open_baseline(word: str, name: str, store: "ClientStore | None") -> NamedPredictor:
-    from tff_keyboard.baselines.ngram_predictor import NGramPredictor
+def _parse_baseline(word: str, store: "ClientStore | None") -> "NGramSpec":
+    from tff_keyboard.baselines import ngram_spec
 
     if store is None:
         raise cli.UsageError(f"'{word}' is trained on a store's train clients: give --store=DIR.")
-    match = _BASELINE.fullmatch(word)
-    assert match is not None
-    order = 1 if word == "unigram" else int(match["order"] or DEFAULT_ORDER)
-    predictor = NGramPredictor.train(pooled_messages(store), store.vocabulary, order=order)
-    return NamedPredictor(name, "ngram", predictor, _ngram_details(predictor), word)
+    try:
+        return ngram_spec.parse(word)
+    except ValueError as error:
+        raise cli.UsageError(str(error)) from None
+
+
+def _train_baseline(
+    word: str, name: str, spec: "NGramSpec", messages: list, vocabulary: "Vocabulary"
+) -> NamedPredictor:
+    from tff_keyboard.baselines import ngram_spec
+
+    try:
+        predictor, data = ngram_spec.train(spec, messages, vocabulary)
+    except ValueError as error:
+        raise cli.UsageError(f"'{word}': {error}") from None
+    details = _ngram_details(predictor)
+    if data is not None:
+        details["bytes"] = len(data)
+    return NamedPredictor(name, "ngram", predictor, details, word)
 
 
 def _open_tflite(word: str, name: str, known: "Sequence[Vocabulary]") -> NamedPredictor:
@@ -105,12 +124,20 @@ def _open_tflite(word: str, name: str, known: "Sequence[Vocabulary]") -> NamedPr
     return NamedPredictor(name, "tflite", predictor, {"bytes": path.stat().st_size}, word)
 
 
+def _open_ngram_file(word: str, name: str) -> NamedPredictor:
+    from tff_keyboard.baselines.ngram_predictor import NGramPredictor
+
+    ngram = NGramPredictor.load(word)
+    details = {**_ngram_details(ngram), "bytes": pathlib.Path(word).stat().st_size}
+    return NamedPredictor(name, "ngram", ngram, details, word)
+
+
 def _open_directory(word: str, name: str) -> NamedPredictor:
     path = pathlib.Path(word)
     if not path.is_dir():
         raise cli.UsageError(
-            f"'{word}' is no model: give a run directory, a .tflite file, or one of the baselines "
-            "'ngram', 'ngram:N' and 'unigram'."
+            f"'{word}' is no model: give a run directory, a .tflite or .ngram file, or one of the "
+            "baselines 'ngram', 'ngram:3', 'ngram:1.25M', 'ngram:1.44MB' and 'unigram'."
         )
     from tff_keyboard.baselines import ngram_predictor
 

@@ -15,7 +15,7 @@ from tff_keyboard.data.vocabulary import (
 )
 from tff_keyboard.metrics.impressions import impression_counts, reciprocal_ranks
 from tff_keyboard.metrics.keystrokes import characters_typed, keystrokes_with_selection
-from tff_keyboard.metrics.predictor import best_words, suggestions
+from tff_keyboard.metrics.predictor import best_with_prefix, best_words, suggestions
 from tff_keyboard.metrics.prefix_index import PrefixIndex
 from tff_keyboard.metrics.target_ranks import target_ranks
 
@@ -187,6 +187,19 @@ def test_best_words_are_the_first_of_a_sort(seed, size, k):
     expected = sorted(candidates.tolist(), key=lambda i: (-scores[i], i))[:k]
     assert ids.tolist() == expected
     np.testing.assert_array_equal(found, scores[expected])
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 20))
+def test_the_best_of_all_are_the_best_words(seed, k):
+    rng = np.random.default_rng(seed)
+    index = PrefixIndex(vocabulary_of([f"{i}" for i in rng.permutation(40)]))
+    scores = rng.choice([-np.inf, 0.5, 1.0, 2.0, 3.0], size=44)  # many ties
+    for prefix in ("", "1"):
+        ids, found = best_with_prefix(scores, index, prefix, k)
+        expected = best_words(scores, index.ids(prefix), k)
+        np.testing.assert_array_equal(ids, expected[0])
+        np.testing.assert_array_equal(found, expected[1])
 
 
 def test_suggestions_hold_probabilities_and_no_special_word():

@@ -182,6 +182,17 @@ def test_compares_models_of_all_kinds(place, tmp_path, capsys):
     assert "better" in shown
 
 
+def test_compares_ngrams_of_every_size(place, tmp_path):
+    models = ["ngram", "ngram:1k", "ngram:6kB"]
+    result = compare_task.run(models, store_path=str(place / "store"), out=tmp_path)
+    whole, pruned, file = (model["details"] for model in result["models"])
+    assert sum(pruned["ngrams"]) == 1000 < sum(whole["ngrams"])
+    assert file["bytes"] <= 6000
+    assert "bytes" not in pruned
+    perplexities = [model["metrics"]["perplexity"]["value"] for model in result["models"]]
+    assert perplexities[0] != perplexities[1] != perplexities[2]
+
+
 def test_an_exported_file_is_compared_word_by_word(place, tmp_path):
     from tasks import export as export_task
 
@@ -218,6 +229,9 @@ def test_compares_on_a_text_file(place, tmp_path):
     [
         ([], cli.USAGE),
         (["ngram"], cli.USAGE),  # no store
+        (["ngram:1.44", "--store={place}/store"], cli.USAGE),
+        (["ngram:0.1kB", "--store={place}/store"], cli.USAGE),
+        (["ngram:1M", "nowhere.ngram", "--store={place}/store"], cli.BAD_INPUT),
         (["nowhere", "--store={place}/store"], cli.USAGE),
         (["ngram", "ngram", "--store={place}/store"], cli.USAGE),
         (["ngram", "--text={place}/none.txt"], cli.USAGE),

@@ -24,6 +24,7 @@ it claims to hold.
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -193,7 +194,7 @@ def _decode(data: bytes) -> tuple[CompactNGram, Vocabulary]:
     header = _Header(**json.loads(content[start:end]))
     header.check(len(content) - end - 1)
     bounds = np.cumsum([end + 1, *header.part_bytes])
-    stored = [content[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    stored = [content[a:b] for a, b in itertools.pairwise(bounds)]
     first = _inflated(stored[0], header.size + header.word_bytes)
     vocabulary = _vocabulary(first[header.size :], header)
     unigram = _values(header.log_ranges[0]).astype(np.float64)[

@@ -1,7 +1,11 @@
-"""A Kneser-Ney n-gram as a `Predictor`, and its directory on disk.
+"""An n-gram as a `Predictor`, and where it is kept on disk.
 
-ngram.npz        `KneserNey.to_arrays`
-vocabulary.txt   `Vocabulary.save`
+As trained, a directory:
+
+    ngram.npz        `KneserNey.to_arrays`
+    vocabulary.txt   `Vocabulary.save`
+
+Or one small file of a pruned and rounded one (`ngram_file.py`).
 """
 
 import os
@@ -11,10 +15,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from tff_keyboard.baselines import ngram_file
+from tff_keyboard.baselines.compact_ngram import CompactNGram
 from tff_keyboard.baselines.kneser_ney import KneserNey
 from tff_keyboard.data.errors import DataError
 from tff_keyboard.data.vocabulary import PAD, Vocabulary
-from tff_keyboard.metrics.predictor import Suggestion, context_ids, suggestions
+from tff_keyboard.metrics.predictor import Suggestion, best_with_prefix, context_ids
 from tff_keyboard.metrics.prefix_index import PrefixIndex
 
 ARRAYS_FILE = "ngram.npz"
@@ -25,14 +31,14 @@ class NGramPredictor:
     """Suggestions and scores of an n-gram model.
 
     Args:
-      model: The n-gram; order 1 is the unigram baseline.
+      model: The n-gram, as trained or from a file; order 1 is the unigram baseline.
       vocabulary: Its vocabulary.
 
     Raises:
       ValueError: Sizes of model and vocabulary differ.
     """
 
-    def __init__(self, model: KneserNey, vocabulary: Vocabulary):
+    def __init__(self, model: KneserNey | CompactNGram, vocabulary: Vocabulary):
         if model.vocabulary_size != len(vocabulary):
             raise ValueError(
                 f"The n-gram has {model.vocabulary_size} rows and the vocabulary {len(vocabulary)}."
@@ -51,10 +57,19 @@ class NGramPredictor:
 
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`."""
+        ids, found = best_with_prefix(self.next_word(context), self._index, prefix, k)
+        words = self.vocabulary.words
+        return [(words[i], float(p)) for i, p in zip(ids, found, strict=True)]
+
+    def next_word(self, context: Sequence[str]) -> np.ndarray:
+        """Probabilities of the word behind a context: [V] float32."""
         # Longer contexts change nothing; the last `order - 1` ids are all the model reads.
-        ids = np.array([context_ids(self.vocabulary, context)[-max(self.model.order - 1, 1) :]])
-        nodes = self.model.context_nodes(ids)[0, -1:]
-        return suggestions(self._log(nodes)[0], self._index, prefix, k)
+        ids = context_ids(self.vocabulary, context[-self.model.order :])
+        if isinstance(self.model, KneserNey):
+            ids = ids[-max(self.model.order - 1, 1) :]
+            nodes = self.model.context_nodes(np.array([ids]))[0, -1:]
+            return self.model.probabilities(nodes)[0]
+        return self.model.distribution(self.model.contexts(ids))
 
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
         """See `Predictor.log_probabilities`; PAD and BOS get -inf."""
@@ -70,7 +85,10 @@ class NGramPredictor:
 
         Raises:
           OSError: They cannot be written.
+          ValueError: The model is one from a small file, which is a copy of that file.
         """
+        if isinstance(self.model, CompactNGram):
+            raise ValueError("A rounded n-gram is kept as the file it came from.")
         folder = pathlib.Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         self.vocabulary.save(folder / VOCABULARY_FILE)
@@ -86,12 +104,14 @@ class NGramPredictor:
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> "NGramPredictor":
-        """Reads what `save` wrote.
+        """Reads what `save` wrote, or a file of `ngram_file`.
 
         Raises:
           DataError: A file is missing or damaged, or they belong to different models.
         """
         folder = pathlib.Path(directory)
+        if folder.is_file():
+            return cls(*ngram_file.load(folder))
         vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
         path = folder / ARRAYS_FILE
         try:

@@ -52,9 +52,7 @@ def context_counts(model: KneserNey, messages: Iterable[np.ndarray]) -> list[np.
     return counts
 
 
-def relative_entropies(
-    model: KneserNey, counts: Sequence[np.ndarray]
-) -> list[np.ndarray]:
+def relative_entropies(model: KneserNey, counts: Sequence[np.ndarray]) -> list[np.ndarray]:
     """D(h, w) of every n-gram.
 
     Args:

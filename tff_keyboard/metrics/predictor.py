@@ -13,6 +13,8 @@ import numpy as np
 from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, Vocabulary
 from tff_keyboard.metrics.prefix_index import PrefixIndex
 
+_FEW = 16  # suggestions that are found one after the other
+
 # (word, probability): the probability is over the whole vocabulary, special rows included, and is
 # not scaled up when a prefix narrows the choice. Best first.
 Suggestion = tuple[str, float]
@@ -89,11 +91,39 @@ def best_words(
     return candidates[order], scores[order]
 
 
+def best_with_prefix(
+    scores: np.ndarray, index: PrefixIndex, prefix: str, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The k best words that start with a prefix: `best_words` of them.
+
+    Without a prefix all words compete, and k passes for the largest value take a tenth of the time
+    of one partition.
+
+    Args:
+      scores: [V] float, any monotone function of probability.
+      index: Of the vocabulary.
+      prefix: Normalised characters.
+      k: >= 1.
+    """
+    if prefix or not 1 <= k <= _FEW:
+        return best_words(scores, index.ids(prefix), k)
+    words = scores[NUM_SPECIAL:].copy()
+    found = []
+    for _ in range(min(k, len(words))):
+        best = int(words.argmax())  # the first of equals, so ties go to the lower id
+        if words[best] == -np.inf:
+            return best_words(scores, index.ids(prefix), k)
+        found.append(best)
+        words[best] = -np.inf
+    ids = np.array(found, np.int64) + NUM_SPECIAL
+    return ids, scores[ids]
+
+
 def suggestions(
     log_probabilities: np.ndarray, index: PrefixIndex, prefix: str, k: int
 ) -> list[Suggestion]:
     """`Predictor.suggest` from the scores of one position: [V] log-probabilities."""
-    ids, scores = best_words(log_probabilities, index.ids(prefix), k)
+    ids, scores = best_with_prefix(log_probabilities, index, prefix, k)
     words = index.vocabulary.words
     return [(words[i], float(np.exp(s))) for i, s in zip(ids, scores, strict=True)]
 

@@ -6,8 +6,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from test_compact_ngram import messages_of, vocabulary_of
 
+from tests.ngram_fakes import messages_of, vocabulary_of
 from tff_keyboard.baselines import ngram_file
 from tff_keyboard.baselines.kneser_ney import KneserNey
 from tff_keyboard.baselines.ngram_budget import encode_within

@@ -5,25 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.ngram_fakes import messages_of, vocabulary_of
 from tff_keyboard.baselines import ngram_file
 from tff_keyboard.baselines.kneser_ney import KneserNey
-from tff_keyboard.data.vocabulary import BOS, EOS, OOV, SPECIAL_WORDS, NormalisationRules, Vocabulary
+from tff_keyboard.data.vocabulary import BOS, EOS, OOV
 
 V = 30
-
-
-def vocabulary_of(size):
-    words = [f"w{i:05}" for i in range(size - len(SPECIAL_WORDS))]
-    return Vocabulary((*SPECIAL_WORDS, *words), NormalisationRules())
-
-
-def messages_of(seed, count, size=V, longest=9):
-    rng = np.random.default_rng(seed)
-    span = size - OOV
-    return [
-        OOV + (span * rng.random(rng.integers(0, longest + 1)) ** 3).astype(int)
-        for _ in range(count)
-    ]
 
 
 def both(messages, size=V, order=5):
@@ -55,7 +42,8 @@ def test_one_position_is_that_of_the_batch():
     _, compact = both(messages_of(1, 300))
     ids = np.array([[BOS, *m] for m in messages_of(2, 60, longest=9) if len(m) == 9])
     nodes = compact.context_nodes(ids)
-    assert len(ids) > 3 and np.all(np.any(nodes >= 0, axis=(0, 1)))
+    assert len(ids) > 3
+    assert np.all(np.any(nodes >= 0, axis=(0, 1)))
     together = compact.probabilities(nodes.reshape(-1, 4)).reshape(*ids.shape, V)
     for row, sequence in enumerate(ids):
         kept = [-1] * 4

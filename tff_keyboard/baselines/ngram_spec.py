@@ -1,0 +1,93 @@
+"""Baselines by name: `unigram`, `ngram`, `ngram:3`, `ngram:1.25M`, `ngram:1.44MB`.
+
+Behind the colon stands an order, or a size: so many n-grams (k and M are thousands and millions),
+or a file of so many bytes (kB and MB, of 1,000). Sizes are of a pruned model of order 5.
+"""
+
+import dataclasses
+import decimal
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from tff_keyboard.baselines import ngram_budget, ngram_file
+from tff_keyboard.baselines.kneser_ney import KneserNey
+from tff_keyboard.baselines.ngram_predictor import NGramPredictor
+from tff_keyboard.baselines.ngram_pruning import Pruner
+from tff_keyboard.data.vocabulary import Vocabulary
+
+DEFAULT_ORDER = 5
+
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>k|M|kB|MB)")
+_UNITS = {"k": 1000, "M": 10**6}
+
+
+@dataclasses.dataclass(frozen=True)
+class NGramSpec:
+    """A baseline to train.
+
+    Attributes:
+      order: Length of the longest n-grams.
+      num_ngrams: Prune to this many; None keeps all.
+      num_bytes: Prune, round and write to a file of at most this many; None does not.
+    """
+
+    order: int = DEFAULT_ORDER
+    num_ngrams: int | None = None
+    num_bytes: int | None = None
+
+
+def parse(word: str) -> NGramSpec:
+    """Reads a spec.
+
+    >>> parse("ngram:3"), parse("ngram:1.25M").num_ngrams, parse("ngram:500kB").num_bytes
+    (NGramSpec(order=3, num_ngrams=None, num_bytes=None), 1250000, 500000)
+
+    Raises:
+      ValueError: It is none.
+    """
+    if word == "unigram":
+        return NGramSpec(order=1)
+    if word == "ngram":
+        return NGramSpec()
+    size = word.removeprefix("ngram:")
+    if re.fullmatch("[1-9]", size):
+        return NGramSpec(order=int(size))
+    match = _SIZE.fullmatch(size)
+    if match is None or size == word:
+        raise ValueError(
+            f"'{word}' is no n-gram: behind 'ngram:' stands an order of 1 to 9 (ngram:3), a number "
+            "of n-grams (ngram:1.25M, ngram:500k) or the bytes of a file (ngram:1.44MB)."
+        )
+    unit = match["unit"]
+    amount = int(decimal.Decimal(match["number"]) * _UNITS[unit[0]])
+    if unit.endswith("B"):
+        return NGramSpec(num_bytes=amount)
+    return NGramSpec(num_ngrams=amount)
+
+
+def train(
+    spec: NGramSpec, messages: Sequence[np.ndarray], vocabulary: Vocabulary
+) -> tuple[NGramPredictor, bytes | None]:
+    """Counts, smooths, and makes small.
+
+    Args:
+      spec: What is wanted.
+      messages: Pooled text: ids [words] each, without BOS and EOS.
+      vocabulary: Its vocabulary.
+
+    Returns:
+      The predictor, and the content of its file: None for a spec without `num_bytes`. With it the
+      predictor is what a reader of that file has.
+
+    Raises:
+      ValueError: The vocabulary alone is larger than the size wanted.
+    """
+    model = KneserNey.train(messages, vocabulary_size=len(vocabulary), order=spec.order)
+    if spec.num_bytes is not None:
+        data = ngram_budget.encode_within(Pruner(model, messages), vocabulary, spec.num_bytes)
+        return NGramPredictor(*ngram_file.decode(data)), data
+    if spec.num_ngrams is not None:
+        model = Pruner(model, messages).prune(spec.num_ngrams)
+    return NGramPredictor(model, vocabulary), None
