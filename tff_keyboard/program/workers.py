@@ -11,29 +11,25 @@ is ignored (`nohup`, `&` in a script) Python waits for it for ever. Here the ker
   * The worker leads its own session: Ctrl-C reaches the program, which then decides.
   * It writes to its own log file and reads `/dev/null`: it holds no pipe of the caller open.
 
-Security: `worker_binary` listens on `[::]:port`, all interfaces, with neither TLS nor a password,
-and runs any TensorFlow graph it is sent. It has no option to change that (`--port` is all). On a
-machine that strangers can reach, close the port range with a firewall or train inside a network
-namespace (`docs/program.md`).
+Security: the server computes any TensorFlow graph it is sent and asks for no password.
+`program/endpoints.py` therefore has it listen on a socket file that only this user can open.
 """
 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import importlib.util
 import os
 import pathlib
 import queue
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from concurrent import futures
 
-from tff_keyboard.program import errors
+from tff_keyboard.program import endpoints, errors
 from tff_keyboard.storage import atomic_files
 
 _LAUNCHER = f"""
@@ -70,8 +66,7 @@ def worker_binary_path() -> pathlib.Path:
 class Worker:
     """One `worker_binary`, started by the constructor and gone after `stop()`.
 
-    A context manager. `address` is what a gRPC channel connects to. The port is reserved for the
-    life of this object, so that two programs on one machine never share a worker by accident.
+    A context manager. `address` is what a gRPC channel connects to.
 
     Args:
       log_path: Gets the server's output, appended. None: the output is dropped.
@@ -108,14 +103,13 @@ class Worker:
         self._environment = _environment(threads, max_concurrent_clients)
         self._start_timeout_seconds = start_timeout_seconds
         self._process: subprocess.Popen[bytes] | None = None
-        self._reservation: socket.socket | None = None
-        self.port = 0
+        self._endpoint: endpoints.Endpoint | None = None
         self.start()
         atexit.register(self.stop)
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return "" if self._endpoint is None else self._endpoint.address
 
     @property
     def pid(self) -> int:
@@ -138,7 +132,7 @@ class Worker:
         return None
 
     def stop(self) -> None:
-        """Ends the server and frees its port; nothing happens when it is gone already."""
+        """Ends the server and frees its address; nothing happens when it is gone already."""
         process, self._process = self._process, None
         if process is not None and process.poll() is None:
             process.terminate()
@@ -147,9 +141,9 @@ class Worker:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        if self._reservation is not None:
-            self._reservation.close()
-            self._reservation = None
+        if self._endpoint is not None:
+            self._endpoint.close()
+            self._endpoint = None
 
     def __enter__(self) -> Worker:
         return self
@@ -159,10 +153,10 @@ class Worker:
         atexit.unregister(self.stop)
 
     def _start_once(self) -> None:
-        self._reservation, self.port = _reserve_port()
+        self._endpoint = endpoint = endpoints.open_endpoint(worker_binary_path())
         command = [
             *(sys.executable, "-S", "-E", "-c", _LAUNCHER, str(os.getpid())),
-            *(str(worker_binary_path()), f"--port={self.port}", *self._arguments),
+            *(str(endpoint.binary), f"--port={endpoint.port}", *self._arguments),
         ]
         with _open_log(self._log_path) as log:
             self._process = process = _run_in_launching_thread(
@@ -172,11 +166,12 @@ class Worker:
                     stdout=log,
                     stderr=log,
                     env=self._environment,
+                    cwd=endpoint.working_directory,
                     start_new_session=True,
                 )
             )
         deadline = time.monotonic() + self._start_timeout_seconds
-        while not _is_listening(self.port):
+        while not endpoint.is_listening():
             if process.poll() is not None:
                 problem = f"ended with status {process.returncode}"
             elif time.monotonic() > deadline:
@@ -211,24 +206,6 @@ def _open_log(path: pathlib.Path | None):
         return path.open("ab")
     except OSError as error:
         raise atomic_files.cannot_write(path, error) from error
-
-
-def _reserve_port() -> tuple[socket.socket, int]:
-    """A free port, and a bound socket that keeps others from being given it.
-
-    With SO_REUSEPORT on both sides the server may bind the port as well. The socket here never
-    listens, so all connections go to the server.
-    """
-    reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    reservation.bind(("127.0.0.1", 0))
-    return reservation, reservation.getsockname()[1]
-
-
-def _is_listening(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1.0):
-        return True
-    return False
 
 
 # The thread that is the parent of all workers, by process id: a forked child needs its own.
