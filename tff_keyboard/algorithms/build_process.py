@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import tensorflow_federated as tff
 
-from tff_keyboard.algorithms import fed_avg as algorithms
+from tff_keyboard.algorithms import fed_avg, fed_sgd
 from tff_keyboard.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.algorithms.fedmed import process as fedmed_process
 from tff_keyboard.algorithms.fine_tuning import lwf, server_transfer
@@ -96,7 +96,7 @@ def _fedavg(
             variable_names=names,
             wrap_client_work=wrap,
         )
-    return algorithms.build_fed_avg(
+    return fed_avg.build_fed_avg(
         model_fn,
         client_optimizer=client_optimizer,
         server_optimizer=server_optimizer,
@@ -116,7 +116,7 @@ def _fedsgd(
     del names
     if wrap is not None:
         raise ValueError("`train.algorithm` = 'fedsgd' has no client work to wrap. Use 'fedavg'.")
-    return algorithms.build_fed_sgd(
+    return fed_sgd.build_fed_sgd(
         model_fn,
         server_optimizer=optimizers.build_server_optimizer(config.server),
         aggregator=aggregator,

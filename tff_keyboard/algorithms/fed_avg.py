@@ -1,9 +1,12 @@
-"""FedAvg and FedSGD as TFF learning processes.
+"""FedAvg: clients train on their own text, the server averages what they learned.
 
-Both take the same parts: a model, a server optimizer, a weighted aggregation factory. The finalizer
-of every process rejects an aggregate with NaN or infinity, leaving model and optimizer as they were
-(`finalizer/update_non_finite` = 1). FedMed, whose clients send scores too, is in
-`fedmed_process.py`.
+    client k:  w_k <- w, then w_k <- w_k - client_lr * gradient of each of its batches, E epochs
+    server:    w <- w - server_optimizer(sum_k (n_k / n) (w - w_k))
+
+The weighted mean may be another rule: with `fedatt.FedAttFactory` it is FedAtt, with
+`robust_mean.RobustMeanFactory` a median. A rule whose clients send more than a delta and a number
+has a builder of its own (`fedmed/process.py`). The finalizer rejects an aggregate with NaN or
+infinity, leaving model and optimizer as they were (`finalizer/update_non_finite` = 1).
 """
 
 from collections.abc import Callable
@@ -47,22 +50,4 @@ def build_fed_avg(
         client_work = wrap_client_work(client_work)
     return compose_process(
         model_fn, client_work=client_work, server_optimizer=server_optimizer, aggregator=aggregator
-    )
-
-
-def build_fed_sgd(
-    model_fn: ModelFn,
-    *,
-    server_optimizer: tff.learning.optimizers.Optimizer,
-    aggregator: tff.aggregators.WeightedAggregationFactory,
-) -> tff.learning.templates.LearningProcess:
-    """Federated SGD: each client sends the mean gradient over its data, the server takes one step.
-
-    With a model whose `num_examples` are tokens and whose loss is the mean over a batch's tokens,
-    the aggregate is the gradient of the mean loss over all tokens of the round.
-
-    Source: McMahan et al. 2017, section 2, https://arxiv.org/abs/1602.05629.
-    """
-    return tff.learning.algorithms.build_fed_sgd(
-        model_fn, server_optimizer, model_aggregator=aggregator, loop_implementation=LOOP
     )

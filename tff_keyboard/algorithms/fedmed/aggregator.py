@@ -11,14 +11,10 @@ Mediation chooses: with L(t) the plain mean of the round's local losses, adaptiv
 of M clients only the K = ceil(fraction * M) of lowest local loss contribute. L(t) is over all M.
 
 One pass, several workers. The adaptive weights and K depend on all clients, yet TFF compiles one
-aggregation for distributed workers, not one that needs another's result. Three facts make one
-enough. JS is at most ln 2, so exp(d) needs no running maximum. Both branches fit in sums, of which
-the server uses one. And the clients topK leaves out are at most D = N - ceil(fraction * N) of the
-N expected: a buffer holds the D highest losses so far, and whom it cannot hold contributes for
-certain. Memory: two sums and D deltas; D is 0 without topK.
-
-Ties in loss are broken by the hash of the delta, so neither the order of clients nor the number of
-workers matters.
+aggregation for distributed workers, not one that needs another's result. One is enough: both
+branches fit in sums, of which the server uses one, and a buffer holds the clients whom topK may
+leave out, at most D = N - ceil(fraction * N) of the N expected (`accumulator.py`). Memory: two sums
+and D deltas; D is 0 without topK.
 
 gamma is always within a factor 2 of uniform, because JS <= ln 2: compare with FedAvg at server
 learning rate eta.
@@ -30,13 +26,12 @@ for Language Modeling", https://doi.org/10.3390/s20144048.
 import collections
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregation.client_digest import client_digest
 from tff_keyboard.aggregation.layers import (
     Layer,
     require_float_tensors,
@@ -44,6 +39,7 @@ from tff_keyboard.aggregation.layers import (
     scale_layers,
     tensor_types,
 )
+from tff_keyboard.algorithms.fedmed.accumulator import Accumulator, attention_measurements
 
 _CEIL_SLACK = 1e-9  # 0.8 * 10 is 8.000000000000002 in binary for some fractions: still 8
 
@@ -66,6 +62,14 @@ def fedmed_weight_type(num_layers: int) -> tff.Type:
             divergence=tff.TensorType(np.float32, [num_layers]),
         )
     )
+
+
+class _Mediation(NamedTuple):
+    """What mediation found, scalars: L(t) and its change in nats, and which rule it chose."""
+
+    mean_loss: tf.Tensor
+    change: tf.Tensor
+    adaptive: tf.Tensor
 
 
 class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
@@ -121,6 +125,14 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         self._layer_groups = layer_groups
         self._variable_names = variable_names
 
+    def layers_of(self, value_type: tff.Type) -> tuple[Layer, ...]:
+        """The layers of a delta of that type; what `fedmed_weight_type` counts.
+
+        Raises:
+          ValueError: A group does not fit the type.
+        """
+        return resolve_layers(value_type, self._layer_groups, self._variable_names)
+
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
     ) -> tff.templates.AggregationProcess:
@@ -128,94 +140,42 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
 
         Raises:
           TypeError: `weight_type` is not `fedmed_weight_type` of the layers: the client work must
-            be `learning.scored_client_work`'s.
+            be that of `build_scored_client_work`.
         """
         require_float_tensors(value_type, "FedMed")
-        layers = resolve_layers(value_type, self._layer_groups, self._variable_names)
-        expected_weight = fedmed_weight_type(len(layers))
-        if not expected_weight.is_assignable_from(tff.to_type(weight_type)):
-            raise TypeError(
-                f"FedMed with {len(layers)} layers needs client weights of type {expected_weight}, "
-                f"got {weight_type}: build the client work with `build_scored_client_work`."
-            )
+        layers = self.layers_of(value_type)
+        _check_weight_type(weight_type, len(layers))
         specs = tff.types.type_to_tf_tensor_specs(value_type)
         buffer_size = self._max_clients - top_count(self._fraction, self._max_clients)
-        delta_bytes = sum(
-            int(np.prod(t.shape)) * np.dtype(t.dtype).itemsize for t in tensor_types(value_type)
-        )
-
-        too_many = (
-            f"FedMed was built for at most {self._max_clients} clients a round; "
-            "set `max_clients` (the report goal) to more."
-        )
+        accumulator = Accumulator(specs, layers, buffer_size)
+        delta_bytes = _num_bytes(value_type)
 
         @tff.tensorflow.computation
         def zero():
-            return _empty(specs, len(layers), buffer_size)
+            return accumulator.zero()
 
-        accumulator_type = zero.type_signature.result
+        total_type = zero.type_signature.result
 
-        @tff.tensorflow.computation(accumulator_type, tff.to_type([value_type, weight_type]))
+        @tff.tensorflow.computation(total_type, tff.to_type([value_type, weight_type]))
         @tf.function
-        def accumulate(accumulator, client):
-            value, weight = client
-            candidate = _candidate(value, weight, hashed=buffer_size > 0)
-            return _insert(accumulator, candidate, layers, buffer_size)
+        def accumulate(total, client):
+            return accumulator.insert(total, *client)
 
-        @tff.tensorflow.computation(accumulator_type, accumulator_type)
+        @tff.tensorflow.computation(total_type, total_type)
         @tf.function
         def merge(a, b):
-            return _merge(a, b, layers, buffer_size)
+            return accumulator.merge(a, b)
 
-        @tff.tensorflow.computation(accumulator_type)
-        def report(accumulator):
-            return accumulator
+        @tff.tensorflow.computation(total_type)
+        def report(total):
+            return total
 
         state_type = tff.to_type(collections.OrderedDict(previous_loss=np.float32, round=np.int32))
 
-        @tff.tensorflow.computation(state_type, accumulator_type)
+        @tff.tensorflow.computation(state_type, total_type)
         @tf.function
-        def finish(state, accumulator):
-            clients = accumulator["clients"]
-            if buffer_size:
-                fits = tf.debugging.assert_less_equal(clients, self._max_clients, too_many)
-                with tf.control_dependencies([fits]):
-                    clients = tf.identity(clients)
-            exact = tf.cast(clients, tf.float64) * self._fraction - _CEIL_SLACK
-            top = tf.minimum(clients, tf.maximum(1, tf.cast(tf.math.ceil(exact), tf.int32)))
-            sums = _drain(accumulator, clients - top, layers, buffer_size)
-
-            some = clients > 0
-            mean_loss = tf.math.divide_no_nan(
-                accumulator["loss_total"], tf.cast(clients, tf.float64)
-            )
-            mean_loss = tf.cast(mean_loss, tf.float32)
-            first = tf.equal(state["round"], 0)
-            change = tf.where(first, 0.0, tf.abs(mean_loss - state["previous_loss"]))
-            adaptive = tf.logical_or(first, change >= self._threshold)
-
-            gamma_scale = self._step * tf.math.reciprocal_no_nan(sums["exp_total"])
-            mean_scale = tf.math.reciprocal_no_nan(sums["example_total"])
-            mean_factors = tf.fill([len(layers)], mean_scale)
-            result = tf.nest.map_structure(
-                lambda a, b: tf.where(adaptive, a, b),
-                scale_layers(sums["adaptive"], layers, gamma_scale),
-                scale_layers(sums["average"], layers, mean_factors),
-            )
-            new_state = collections.OrderedDict(
-                previous_loss=tf.where(some, mean_loss, state["previous_loss"]),
-                round=state["round"] + tf.cast(some, tf.int32),
-            )
-            measurements = collections.OrderedDict(
-                adaptive=tf.cast(adaptive, tf.int32),
-                loss_change=tf.where(some, change, 0.0),
-                mean_loss=mean_loss,
-                clients=clients,
-                top_clients=top,
-                bytes_not_uploaded=tf.cast(clients - top, tf.int64) * delta_bytes,
-                attention=_attention(sums, layers),
-            )
-            return result, new_state, measurements
+        def finish(state, total):
+            return self._finish(state, total, accumulator, delta_bytes)
 
         @tff.tensorflow.computation
         def initial_state():
@@ -238,183 +198,71 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
 
         return tff.templates.AggregationProcess(init_fn, next_fn)
 
-
-# An accumulator has the sums of clients who contribute for certain, under "sums", and a buffer of
-# `buffer_size` rows for those who may yet be left out. Rows that hold nobody have `used` 0 and
-# lose every comparison, so that the buffer needs no length.
-
-
-def _empty(specs: Any, num_layers: int, buffer_size: int) -> collections.OrderedDict:
-    zeros = tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), specs)
-    rows = tf.nest.map_structure(lambda s: tf.zeros([buffer_size, *s.shape], s.dtype), specs)
-    return collections.OrderedDict(
-        clients=tf.constant(0),
-        loss_total=tf.constant(0.0, tf.float64),
-        sums=collections.OrderedDict(
-            example_total=tf.constant(0.0, tf.float64),
-            exp_total=tf.zeros([num_layers], tf.float64),
-            exp_log_total=tf.zeros([num_layers], tf.float64),
-            exp_maximum=tf.zeros([num_layers], tf.float64),
-            adaptive=zeros,
-            average=zeros,
-        ),
-        buffer=_rows(
-            used=tf.zeros([buffer_size], tf.int32),
-            digest=tf.zeros([buffer_size], tf.int64),
-            num_examples=tf.zeros([buffer_size]),
-            loss=tf.zeros([buffer_size]),
-            divergence=tf.zeros([buffer_size, num_layers]),
-            value=rows,
-        ),
-    )
-
-
-def _rows(**columns) -> collections.OrderedDict:
-    return collections.OrderedDict(columns)
-
-
-def _candidate(value: Any, weight: Any, *, hashed: bool) -> collections.OrderedDict:
-    """One client as a buffer of one row; `used` is 0 for a client that does not count.
-
-    Where nobody can be left out no ties are broken, and the delta is not `hashed`.
-    """
-    counts = weight["num_examples"] > 0
-    row = _rows(
-        used=tf.cast(counts, tf.int32),
-        digest=client_digest(value) if hashed else tf.constant(0, tf.int64),
-        num_examples=weight["num_examples"],
-        loss=weight["loss"],
-        divergence=tf.clip_by_value(weight["divergence"], 0.0, math.log(2)),
-        value=value,
-    )
-    # A condition, unlike `tf.where`, copies no delta that counts.
-    row = tf.cond(counts, lambda: row, lambda: tf.nest.map_structure(tf.zeros_like, row))
-    return tf.nest.map_structure(lambda x: x[tf.newaxis], row)
-
-
-def _insert(accumulator, candidate, layers: Sequence[Layer], buffer_size: int):
-    """The accumulator with one client more."""
-    result = _count(accumulator, candidate)
-    if not buffer_size:
-        result["sums"] = _contribute(accumulator["sums"], candidate, layers)
-        return result
-    buffer = accumulator["buffer"]
-    lowest = _ascending(buffer)[0]
-    weakest = tf.nest.map_structure(lambda x: x[lowest : lowest + 1], buffer)
-    both = tf.nest.map_structure(
-        lambda a, b: tf.concat([a, b], 0), _keys(weakest), _keys(candidate)
-    )
-    candidate_stays = tf.equal(_ascending(both)[0], 0)
-    # The lower of the two contributes; copying the buffer is left out where it does not change.
-    if candidate_stays:
-        leaves, kept = (
-            weakest,
-            tf.nest.map_structure(
-                lambda rows, row: tf.tensor_scatter_nd_update(rows, [[lowest]], row),
-                buffer,
-                candidate,
-            ),
+    def _finish(self, state: Any, total: Any, accumulator: Accumulator, delta_bytes: int):
+        """`(result, new state, measurements)` of a round with these clients."""
+        clients = total["clients"]
+        if accumulator.buffer_size:
+            clients = self._checked(clients)
+        top = self._top_count(clients)
+        sums = accumulator.drain(total, clients - top)
+        mediation = self._mediate(state, total["loss_total"], clients)
+        result = self._result(sums, accumulator.layers, mediation.adaptive)
+        some = clients > 0
+        measurements = collections.OrderedDict(
+            adaptive=tf.cast(mediation.adaptive, tf.int32),
+            loss_change=tf.where(some, mediation.change, 0.0),
+            mean_loss=mediation.mean_loss,
+            clients=clients,
+            top_clients=top,
+            bytes_not_uploaded=tf.cast(clients - top, tf.int64) * delta_bytes,
+            attention=attention_measurements(sums, accumulator.layers),
         )
-    else:
-        leaves, kept = candidate, buffer
-    result["buffer"] = kept
-    result["sums"] = _contribute(accumulator["sums"], leaves, layers)
-    return result
-
-
-def _merge(a, b, layers: Sequence[Layer], buffer_size: int):
-    """The accumulator of the clients of both."""
-    result = collections.OrderedDict(
-        clients=a["clients"] + b["clients"],
-        loss_total=a["loss_total"] + b["loss_total"],
-        sums=tf.nest.map_structure(tf.add, a["sums"], b["sums"]),
-        buffer=a["buffer"],
-    )
-    result["sums"]["exp_maximum"] = tf.maximum(a["sums"]["exp_maximum"], b["sums"]["exp_maximum"])
-    if buffer_size:
-        both = tf.nest.map_structure(lambda x, y: tf.concat([x, y], 0), a["buffer"], b["buffer"])
-        order = _ascending(both)
-        leaving, staying = order[:buffer_size], order[buffer_size:]
-        leaves = tf.nest.map_structure(lambda x: tf.gather(x, leaving), both)
-        result["sums"] = _contribute(result["sums"], leaves, layers)
-        result["buffer"] = tf.nest.map_structure(lambda x: tf.gather(x, staying), both)
-    return result
-
-
-def _drain(accumulator, left_out: tf.Tensor, layers: Sequence[Layer], buffer_size: int):
-    """The sums with all of the buffer but its `left_out` highest losses."""
-    if not buffer_size:
-        return accumulator["sums"]
-    buffer = accumulator["buffer"]
-    rank = tf.argsort(_ascending(buffer))
-    contributes = tf.cast(rank < buffer_size - left_out, tf.int32)
-    rows = collections.OrderedDict(buffer)
-    rows["used"] = buffer["used"] * contributes
-    return _contribute(accumulator["sums"], rows, layers)
-
-
-def _count(accumulator, candidate):
-    result = collections.OrderedDict(accumulator)
-    result["clients"] = accumulator["clients"] + candidate["used"][0]
-    result["loss_total"] = accumulator["loss_total"] + tf.cast(candidate["loss"][0], tf.float64)
-    return result
-
-
-def _contribute(sums, rows, layers: Sequence[Layer]):
-    """The sums with the used ones of `rows` added to both branches."""
-    used = tf.cast(rows["used"], tf.float64)
-    divergence = tf.cast(rows["divergence"], tf.float64)
-    exponentials = used[:, tf.newaxis] * tf.exp(divergence)  # [rows, layers], in [1, 2] or 0
-    examples = used * tf.cast(rows["num_examples"], tf.float64)
-
-    adaptive = list(tf.nest.flatten(sums["adaptive"]))
-    average = list(tf.nest.flatten(sums["average"]))
-    values = tf.nest.flatten(rows["value"])
-    for number, layer in enumerate(layers):
-        for i in layer.positions:
-            adaptive[i] += _weighted_rows(exponentials[:, number], values[i])
-            average[i] += _weighted_rows(examples, values[i])
-    return collections.OrderedDict(
-        example_total=sums["example_total"] + tf.reduce_sum(examples),
-        exp_total=sums["exp_total"] + tf.reduce_sum(exponentials, 0),
-        exp_log_total=sums["exp_log_total"] + tf.reduce_sum(exponentials * divergence, 0),
-        exp_maximum=tf.maximum(sums["exp_maximum"], tf.reduce_max(exponentials, 0)),
-        adaptive=tf.nest.pack_sequence_as(sums["adaptive"], adaptive),
-        average=tf.nest.pack_sequence_as(sums["average"], average),
-    )
-
-
-def _weighted_rows(weights: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    return tf.tensordot(tf.cast(weights, rows.dtype), rows, 1)
-
-
-def _keys(rows) -> collections.OrderedDict:
-    return collections.OrderedDict((name, rows[name]) for name in ("used", "digest", "loss"))
-
-
-def _ascending(rows) -> tf.Tensor:
-    """Row numbers: unused ones first, then by loss, ties by digest."""
-    order = tf.argsort(rows["digest"], stable=True)
-    for key in (rows["loss"], rows["used"]):
-        order = tf.gather(order, tf.argsort(tf.gather(key, order), stable=True))
-    return order
-
-
-def _attention(sums, layers: Sequence[Layer]):
-    total = sums["exp_total"]
-    # Entropy of gamma = e^d / total: log total - sum gamma d.
-    entropy = tf.math.log(tf.maximum(total, 1.0)) - tf.math.divide_no_nan(
-        sums["exp_log_total"], total
-    )
-    effective = tf.where(total > 0, tf.exp(entropy), tf.zeros_like(total))
-    maximum = tf.math.divide_no_nan(sums["exp_maximum"], total)
-    return collections.OrderedDict(
-        (
-            layer.name,
-            collections.OrderedDict(
-                effective_clients=tf.cast(effective[i], tf.float32),
-                maximum_weight=tf.cast(maximum[i], tf.float32),
-            ),
+        new_state = collections.OrderedDict(
+            previous_loss=tf.where(some, mediation.mean_loss, state["previous_loss"]),
+            round=state["round"] + tf.cast(some, tf.int32),
         )
-        for i, layer in enumerate(layers)
-    )
+        return result, new_state, measurements
+
+    def _checked(self, clients: tf.Tensor) -> tf.Tensor:
+        """`clients`; fails the round where the buffer may have been too small."""
+        message = (
+            f"FedMed was built for at most {self._max_clients} clients a round; "
+            "set `max_clients` (the report goal) to more."
+        )
+        fits = tf.debugging.assert_less_equal(clients, self._max_clients, message)
+        with tf.control_dependencies([fits]):
+            return tf.identity(clients)
+
+    def _top_count(self, clients: tf.Tensor) -> tf.Tensor:
+        """`top_count` in TensorFlow."""
+        exact = tf.cast(clients, tf.float64) * self._fraction - _CEIL_SLACK
+        return tf.minimum(clients, tf.maximum(1, tf.cast(tf.math.ceil(exact), tf.int32)))
+
+    def _mediate(self, state: Any, loss_total: tf.Tensor, clients: tf.Tensor) -> _Mediation:
+        mean_loss = tf.math.divide_no_nan(loss_total, tf.cast(clients, tf.float64))
+        mean_loss = tf.cast(mean_loss, tf.float32)
+        first = tf.equal(state["round"], 0)
+        change = tf.where(first, 0.0, tf.abs(mean_loss - state["previous_loss"]))
+        return _Mediation(mean_loss, change, tf.logical_or(first, change >= self._threshold))
+
+    def _result(self, sums: Any, layers: Sequence[Layer], adaptive: tf.Tensor) -> Any:
+        gammas = self._step * tf.math.reciprocal_no_nan(sums["exp_total"])
+        means = tf.fill([len(layers)], tf.math.reciprocal_no_nan(sums["example_total"]))
+        return tf.nest.map_structure(
+            lambda a, b: tf.where(adaptive, a, b),
+            scale_layers(sums["adaptive"], layers, gammas),
+            scale_layers(sums["average"], layers, means),
+        )
+
+
+def _check_weight_type(weight_type: tff.Type, num_layers: int) -> None:
+    expected = fedmed_weight_type(num_layers)
+    if not expected.is_assignable_from(tff.to_type(weight_type)):
+        raise TypeError(
+            f"FedMed with {num_layers} layers needs client weights of type {expected}, "
+            f"got {weight_type}: build the client work with `build_scored_client_work`."
+        )
+
+
+def _num_bytes(value_type: tff.Type) -> int:
+    return sum(int(np.prod(t.shape)) * np.dtype(t.dtype).itemsize for t in tensor_types(value_type))
