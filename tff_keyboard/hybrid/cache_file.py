@@ -1,0 +1,73 @@
+"""A person's cache at rest: one file that only its owner can read.
+
+Two lines: the format's name, and JSON with sorted keys, so that equal caches are equal files. The
+file is created with mode 0600 before a byte is in it and replaces the old one whole. What was
+forgotten is not in the new file; whether the disk still holds blocks of the old one is beyond this
+program (encrypt the disk).
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+
+from tff_keyboard.data.errors import DataError
+from tff_keyboard.hybrid.word_cache import WordCache
+
+FORMAT = "tff-keyboard word cache 1"
+MOST_BYTES = 8_000_000  # a cache of half life 2,000 holds 23,000 words and pairs at most
+
+
+def save(cache: WordCache, path: str | os.PathLike[str]) -> None:
+    """Writes the file, whole or not at all.
+
+    Raises:
+      OSError: It cannot be written; what was there is still there.
+    """
+    target = pathlib.Path(path)
+    content = {
+        "half_life": cache.half_life,
+        "floor": cache.floor,
+        "words": dict(cache.words),
+        "pairs": {first: dict(row) for first, row in cache.pairs.items()},
+    }
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    with contextlib.suppress(FileNotFoundError):
+        partial.unlink()
+    try:
+        # A file that is there already, or a link somebody laid, is not followed.
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass") as file:
+            file.write(f"{FORMAT}\n{text}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike[str]) -> WordCache:
+    """Reads what `save` wrote.
+
+    Raises:
+      DataError: It is missing, too large, damaged, or holds what no cache can.
+    """
+    try:
+        with pathlib.Path(path).open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+    try:
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
+        first, _, text = data.decode("utf-8", errors="surrogatepass").partition("\n")
+        if first != FORMAT:
+            raise ValueError(f"the first line is not {FORMAT!r}")
+        content = json.loads(text)
+        cache = WordCache(content["half_life"], content["floor"])
+        cache.restore(content["words"], content["pairs"])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        reason = str(error) if type(error) is ValueError else "it is damaged"
+        raise DataError(f"{path}: not a whole word cache ({reason}). Delete it.") from None
+    return cache

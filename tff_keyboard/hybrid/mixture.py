@@ -1,0 +1,176 @@
+"""How much to believe the network, the n-gram and the owner's cache, and where.
+
+    p(w | h) = sum_i lambda_i(b(h)) p_i(w | h)
+
+with one set of weights, positive and summing to one, for each bucket b: how many words of the
+context the n-gram knows (0-1, 2, 3 and more) times how much the cache holds (nothing, up to 50, up
+to 500 words, more). 12 buckets of 3 weights; the cache has none where it is empty, so 21 numbers
+are free. Fitted by expectation maximisation on people whose text trained nothing: the likelihood is
+concave in the weights, so its steps never lower it and end at the one maximum.
+
+Source: Jelinek and Mercer 1980, "Interpolated estimation of Markov source parameters from sparse
+data".
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+COMPONENTS = ("network", "ngram", "cache")
+CACHE = COMPONENTS.index("cache")
+ORDER_GROUPS = 3
+CACHE_EDGES = (0.0, 50.0, 500.0)  # words: a cache of `total` > edge is one bucket further
+BUCKETS = ORDER_GROUPS * (len(CACHE_EDGES) + 1)
+
+# Occurrences of the weights of all text, mixed into each bucket: a bucket few positions fall into
+# stays near them, and no weight becomes 0 where the cache may know the word.
+PRIOR = 20.0
+
+
+def bucket_of(matched_order: int | np.ndarray, cache_total: float) -> Any:
+    """The bucket of a position.
+
+    Args:
+      matched_order: Words of the longest context the n-gram knows, int or [n]; >= 0.
+      cache_total: `WordCache.total`.
+
+    Returns:
+      As `matched_order`, in [0, BUCKETS).
+    """
+    group = np.clip(np.asarray(matched_order) - 1, 0, ORDER_GROUPS - 1)
+    size = sum(cache_total > edge for edge in CACHE_EDGES)
+    return group * (len(CACHE_EDGES) + 1) + size
+
+
+def is_empty_bucket(bucket: int) -> bool:
+    """Whether the cache is empty there."""
+    return bucket % (len(CACHE_EDGES) + 1) == 0
+
+
+@dataclasses.dataclass(frozen=True)
+class MixtureWeights:
+    """Lambdas.
+
+    Attributes:
+      table: [BUCKETS, 3] float64, rows sum to one, columns as `COMPONENTS`; the cache's is 0 where
+        it is empty.
+    """
+
+    table: np.ndarray
+
+    def __post_init__(self):
+        if self.table.shape != (BUCKETS, len(COMPONENTS)):
+            raise ValueError(
+                f"a table of weights is [{BUCKETS}, {len(COMPONENTS)}], got "
+                f"{list(self.table.shape)}"
+            )
+        if not np.all(self.table >= 0) or not np.allclose(self.table.sum(axis=1), 1, atol=1e-5):
+            raise ValueError("weights must be >= 0 and add up to one in each bucket")
+        empty = [is_empty_bucket(bucket) for bucket in range(BUCKETS)]
+        if np.any(self.table[empty, CACHE] > 0):
+            raise ValueError("an empty cache cannot have a weight")
+
+    def to_json(self) -> list[list[float]]:
+        """Rows of five digits, as a manifest holds them."""
+        return [[round(float(value), 5) for value in row] for row in self.table]
+
+    @classmethod
+    def from_json(cls, rows: Any) -> "MixtureWeights":
+        """The inverse.
+
+        Raises:
+          ValueError: Not a table of weights.
+        """
+        try:
+            table = np.array(rows, np.float64)
+        except (TypeError, ValueError):
+            raise ValueError("weights of the mixture are not a table of numbers") from None
+        # Rounded rows need not add up to one.
+        if table.ndim == 2 and np.all(table.sum(axis=1) > 0.5):
+            table = table / table.sum(axis=1, keepdims=True)
+        return cls(table)
+
+
+def fit(
+    probabilities: np.ndarray, buckets: np.ndarray, *, steps: int = 200, tolerance: float = 1e-7
+) -> tuple[MixtureWeights, list[float]]:
+    """Expectation maximisation.
+
+    Args:
+      probabilities: [n, 3], what each component gave the word that was typed; that of an empty
+        cache is not read. Rows of zeros count for nothing.
+      buckets: [n] int, from `bucket_of`.
+      steps: At most.
+      tolerance: Ends once a step gains less, in nats a word.
+
+    Returns:
+      The weights, and the mean log-likelihood of `probabilities` with the pull of `PRIOR` before
+      each step: never falling.
+
+    Raises:
+      ValueError: There is nothing to fit on.
+    """
+    empty = np.array([is_empty_bucket(bucket) for bucket in range(BUCKETS)])
+    values = probabilities.astype(np.float64)
+    values[empty[buckets], CACHE] = 0
+    known = np.any(values > 0, axis=1)
+    values, buckets = values[known], buckets[known]
+    if not len(values):
+        raise ValueError("There are no words to fit the mixture on.")
+    everywhere, _ = _expectation_maximisation(
+        values, np.zeros(len(values), int), 1, np.full([1, 3], 1 / 3), 0.0, steps, tolerance
+    )
+    pull = np.tile(everywhere[0], [BUCKETS, 1])
+    pull[empty, CACHE] = 0
+    pull /= pull.sum(axis=1, keepdims=True)
+    table, gains = _expectation_maximisation(
+        values, buckets, BUCKETS, pull, PRIOR, steps, tolerance
+    )
+    return MixtureWeights(table), gains
+
+
+def _expectation_maximisation(
+    values: np.ndarray,
+    buckets: np.ndarray,
+    num_buckets: int,
+    start: np.ndarray,
+    prior: float,
+    steps: int,
+    tolerance: float,
+) -> tuple[np.ndarray, list[float]]:
+    """Maximum a posteriori under a Dirichlet whose pseudo-counts are `prior * start`."""
+    table = start
+    gains: list[float] = []
+    counts = np.bincount(buckets, minlength=num_buckets) + prior
+    for _ in range(steps):
+        joint = table[buckets] * values
+        total = joint.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pulled = np.where(start > 0, prior * start * np.log(table), 0.0)
+        gains.append(float(np.log(total).sum() + pulled.sum()) / len(values))
+        if len(gains) > 1 and gains[-1] - gains[-2] < tolerance:
+            break
+        shares = joint / total[:, np.newaxis]
+        summed = np.stack(
+            [np.bincount(buckets, shares[:, i], num_buckets) for i in range(values.shape[1])],
+            axis=1,
+        )
+        table = np.where(counts[:, np.newaxis] > 0, (summed + prior * start), start)
+        table = table / table.sum(axis=1, keepdims=True)
+    return table, gains
+
+
+def matched_orders(nodes: np.ndarray | Sequence[int]) -> np.ndarray:
+    """Words of the longest context an n-gram knows.
+
+    Args:
+      nodes: [..., order - 1] int, from `context_nodes` or `contexts`; -1 where unknown.
+
+    Returns:
+      [...] int64, in [0, order - 1].
+    """
+    nodes = np.asarray(nodes)
+    lengths = np.arange(1, nodes.shape[-1] + 1)
+    return np.max(np.where(nodes >= 0, lengths, 0), axis=-1, initial=0)
