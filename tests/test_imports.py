@@ -29,6 +29,7 @@ LIBRARY = {
     "learning": {"models", "metrics", "evaluation", "aggregation", "data"},
     "algorithms": {"models", "metrics", "evaluation", "aggregation", "data", "learning"},
     "baselines": {"metrics", "data"},
+    "hybrid": {"baselines", "evaluation", "metrics", "data"},
     "report": {"evaluation", "metrics", "data", "privacy"},
     "program": {"storage"},
 }
@@ -42,6 +43,7 @@ NO_TFF = [
     "metrics",
     "evaluation",
     "baselines",
+    "hybrid",
     "report",
     "privacy",
 ]

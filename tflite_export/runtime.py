@@ -101,6 +101,7 @@ class KeyboardPredictor:
         self.manifest, self._words = manifests.load_checked(self._path)
         self.vocabulary = vocabulary if vocabulary is not None else self._words
         self._to_file = _rows_of(self.vocabulary, self._words)
+        self._own_order = self.vocabulary == self._words
         self._index = PrefixIndex(self._words)
         self._tokenizer = PythonTokenizer(self._words.rules)
         self._interpreter = open_interpreter(
@@ -175,6 +176,18 @@ class KeyboardPredictor:
         ids = np.arange(first + NUM_SPECIAL, end + NUM_SPECIAL)
         ids, scores = best_words(self._scores, ids, k)
         return [(words[i], float(np.exp(s))) for i, s in zip(ids, scores, strict=True)]
+
+    def next_word(self, context: Sequence[str]) -> np.ndarray:
+        """Probabilities of the word behind a context: [V] float32, in `vocabulary` ids.
+
+        Raises:
+          ExportError: The model computes NaN; its weights are broken.
+        """
+        position = self._read(context_ids(self._words, context))
+        if self._scores is None:
+            self._scores = self._log_softmax(position.h)
+        probabilities = np.exp(self._scores)
+        return probabilities if self._own_order else probabilities[self._to_file]
 
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
         """See `Predictor.log_probabilities`; ids and columns are those of `vocabulary`."""

@@ -49,6 +49,16 @@ class KerasPredictor:
 
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`."""
+        self._read(context)
+        return suggestions(self._scores, self._index, prefix, k)
+
+    def next_word(self, context: Sequence[str]) -> np.ndarray:
+        """Probabilities of the word behind a context: [V] float32."""
+        self._read(context)
+        return np.exp(self._scores)
+
+    def _read(self, context: Sequence[str]) -> None:
+        """Brings state and scores to the end of `context`."""
         ids = context_ids(self.vocabulary, context)
         known = len(self._context)
         if ids[:known] != self._context:
@@ -58,7 +68,6 @@ class KerasPredictor:
             scores, self._state = self._step(tf.constant([word_id], tf.int32), self._state)
             self._scores = scores.numpy()
         self._context = ids
-        return suggestions(self._scores, self._index, prefix, k)
 
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
         """See `Predictor.log_probabilities`."""

@@ -1,0 +1,241 @@
+"""Network, n-gram and the owner's cache as one `Predictor`.
+
+    p(w) = lambda_1 p_network(w) + lambda_2 p_ngram(w) + lambda_3 p_cache(w)
+
+with the weights of the position's bucket (`mixture.py`). The two models speak of a fixed table in
+which all other words are one row, OOV; the cache knows words by name. So the strip may offer a word
+out of the table with lambda_3 p_cache(w), and the row OOV of `log_probabilities` holds what the
+models give it and all such words together: perplexities compare with those of any model of the same
+table.
+
+NumPy only, so that a phone runtime can use it with an exported network.
+"""
+
+import bisect
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from tff_keyboard.baselines.compact_ngram import CompactNGram
+from tff_keyboard.baselines.ngram_predictor import NGramPredictor
+from tff_keyboard.data.vocabulary import BOS, EOS, OOV, PAD, Vocabulary
+from tff_keyboard.hybrid import mixture
+from tff_keyboard.hybrid.word_cache import EDGE, KAPPA, UNIT, WordCache
+from tff_keyboard.metrics.predictor import Predictor, Suggestion, best_with_prefix, context_ids
+from tff_keyboard.metrics.prefix_index import PrefixIndex
+
+
+class Network(Predictor, Protocol):
+    """A predictor that also gives the whole distribution behind one context."""
+
+    def next_word(self, context: Sequence[str]) -> np.ndarray:
+        """[V] float32 probabilities of the next id."""
+        ...
+
+
+class CacheTable:
+    """What a cache says in the ids of a vocabulary, until it learns or forgets.
+
+    Attributes:
+      extras: Words out of the vocabulary, sorted; word e has the id V + e.
+      total: `WordCache.total`.
+    """
+
+    def __init__(self, cache: WordCache, vocabulary: Vocabulary):
+        self._cache = cache
+        self._vocabulary = vocabulary
+        self.total = cache.total
+        self.extras = sorted(
+            word for word in cache.words if word != EDGE and vocabulary.id_of(word) == OOV
+        )
+        self._extra_ids = {word: len(vocabulary) + e for e, word in enumerate(self.extras)}
+        counts = cache.words
+        self._ids = np.array([self.id_of(word) for word in counts], np.int64)
+        self._shares = np.array(list(counts.values()), np.float64) / max(1, sum(counts.values()))
+
+    def id_of(self, word: str) -> int:
+        """In [0, V + extras): of a word of the table, a cached word, or `EDGE`; else OOV."""
+        if word == EDGE:
+            return EOS
+        return self._extra_ids.get(word, self._vocabulary.id_of(word))
+
+    def add_to(self, scores: np.ndarray, previous: str | None, weight: float) -> None:
+        """Adds `weight` times the distribution behind a word.
+
+        Args:
+          scores: [V + extras] float32, changed in place.
+          previous: The word before; `EDGE` at the start of a message, None where unknown.
+          weight: Lambda of the cache.
+        """
+        row = self._cache.pairs.get(previous, {}) if previous is not None else {}
+        seen = sum(row.values()) / UNIT
+        # Ids are of different words, so += reaches each once.
+        scores[self._ids] += (weight * KAPPA / (seen + KAPPA)) * self._shares
+        if row:
+            ids = [self.id_of(word) for word in row]
+            shares = np.array(list(row.values()), np.float64) / UNIT
+            scores[ids] += (weight / (seen + KAPPA)) * shares
+
+
+class HybridPredictor:
+    """Suggestions and scores of the mixture. Not thread-safe.
+
+    Args:
+      network: A Keras model or an exported file.
+      ngram: Its words are the network's, in any order.
+      weights: The lambdas.
+      cache: The owner's; empty if left out. Who has learnt something new needs no call here.
+
+    Attributes:
+      vocabulary: The network's.
+      cache: As given.
+      weights: As given.
+
+    Raises:
+      ValueError: The n-gram has other words than the network.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        ngram: NGramPredictor,
+        weights: mixture.MixtureWeights,
+        cache: WordCache | None = None,
+    ):
+        self.vocabulary = network.vocabulary
+        self.network = network
+        self.ngram = ngram
+        self.weights = weights
+        self.cache = cache if cache is not None else WordCache()
+        self._index = PrefixIndex(self.vocabulary)
+        self._to_ngram = rows_in(self.vocabulary, ngram.vocabulary)
+        self._table: CacheTable | None = None
+        self._table_changes = -1
+        self._last: tuple[list[str], int, np.ndarray] | None = None
+
+    def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
+        """See `Predictor.suggest`; words of the cache that are in no table may be among them."""
+        scores = self.next_word(context)
+        size = len(self.vocabulary)
+        extras = self.table.extras
+        ids, found = best_with_prefix(scores[:size], self._index, prefix, k)
+        best = [
+            (float(p), self.vocabulary.words[i]) for i, p in zip(ids, found, strict=True) if p > 0
+        ]
+        first, end = _range_of(extras, prefix)
+        if end > first:
+            own = scores[size + first : size + end]
+            for place in np.argsort(-own, kind="stable")[:k]:
+                best.append((float(own[place]), extras[first + place]))
+            best.sort(key=lambda item: -item[0])  # stable: of equals the table's word is first
+        return [(word, p) for p, word in best[:k]]
+
+    def next_word(self, context: Sequence[str]) -> np.ndarray:
+        """Behind a context: [V + extras] float32 probabilities, ids as `CacheTable.id_of`."""
+        words = list(context)
+        changes = self.cache.changes
+        if self._last is not None and self._last[:2] == (words, changes):
+            return self._last[2]
+        nodes = self._ngram_nodes(words)
+        weights = self._weights(mixture.matched_orders(nodes))
+        scores = np.zeros(len(self.vocabulary) + len(self.table.extras), np.float32)
+        table_part = scores[: len(self.vocabulary)]
+        np.multiply(self.network.next_word(words), np.float32(weights[0]), out=table_part)
+        ngram = self._ngram_distribution(nodes)
+        table_part += np.float32(weights[1]) * (
+            ngram if self._to_ngram is None else ngram[self._to_ngram]
+        )
+        if weights[2] > 0:
+            self.table.add_to(scores, words[-1] if words else EDGE, float(weights[2]))
+        self._last = (words, changes, scores)
+        return scores
+
+    def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
+        """See `Predictor.log_probabilities`; with the cache as it is now."""
+        size = len(self.vocabulary)
+        flat = ids[ids != PAD]
+        network, ngram, orders = self.parts(ids)
+        result = np.empty([len(flat), size], np.float32)
+        scores = np.empty(size + len(self.table.extras), np.float32)
+        for row, word_id in enumerate(flat):
+            weights = self._weights(orders[row])
+            scores[:] = 0
+            scores[:size] = weights[0] * network[row] + weights[1] * ngram[row]
+            previous = EDGE if word_id == BOS else self.vocabulary.words[word_id]
+            if weights[2] > 0:
+                self.table.add_to(scores, None if word_id == OOV else previous, float(weights[2]))
+            result[row] = scores[:size]
+            result[row, OOV] += scores[size:].sum(dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            return np.log(result, out=result)
+
+    def parts(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the two models say of a batch; the cache is no part of it.
+
+        Args:
+          ids: [batch, time] int, BOS + words, PAD on the right.
+
+        Returns:
+          `(network, ngram, matched orders)`: [positions, V] float32 probabilities, twice, and
+          [positions] int64.
+        """
+        real = ids != PAD
+        network = np.exp(self.network.log_probabilities(ids))
+        ngram_ids = ids if self._to_ngram is None else self._to_ngram[ids]
+        nodes = self.ngram.model.context_nodes(ngram_ids)[real]
+        ngram = self.ngram.model.probabilities(nodes)
+        if self._to_ngram is not None:
+            ngram = ngram[:, self._to_ngram]
+        return network, ngram, mixture.matched_orders(nodes)
+
+    @property
+    def table(self) -> CacheTable:
+        """The cache as it is now."""
+        if self._table is None or self._table_changes != self.cache.changes:
+            self._table = CacheTable(self.cache, self.vocabulary)
+            self._table_changes = self.cache.changes
+        return self._table
+
+    def _weights(self, matched_order: int | np.ndarray) -> np.ndarray:
+        return self.weights.table[mixture.bucket_of(matched_order, self.table.total)]
+
+    def _ngram_nodes(self, words: list[str]) -> np.ndarray:
+        model = self.ngram.model
+        ids = context_ids(self.ngram.vocabulary, words[-model.order :])[-max(model.order - 1, 1) :]
+        if isinstance(model, CompactNGram):
+            return np.array(model.contexts(ids), np.int64)
+        return model.context_nodes(np.array([ids]))[0, -1]
+
+    def _ngram_distribution(self, nodes: np.ndarray) -> np.ndarray:
+        model = self.ngram.model
+        if isinstance(model, CompactNGram):
+            return model.distribution(nodes.tolist())
+        return model.probabilities(nodes[np.newaxis])[0]
+
+
+def rows_in(outside: Vocabulary, inside: Vocabulary) -> np.ndarray | None:
+    """Row of `inside` for each row of `outside`: [V] int64; None where they are in one order.
+
+    Raises:
+      ValueError: They do not hold the same words by the same rules.
+    """
+    if outside == inside:
+        return None
+    row = {word: i for i, word in enumerate(inside.words)}
+    if outside.rules != inside.rules or row.keys() != set(outside.words):
+        raise ValueError(
+            "The n-gram has other words than the network: they are of different stores."
+        )
+    return np.array([row[word] for word in outside.words], np.int64)
+
+
+def _range_of(ascending: Sequence[str], prefix: str) -> tuple[int, int]:
+    """`(first, end)` of the words that start with a prefix."""
+    length = len(prefix)
+
+    def head(word: str) -> str:
+        return word[:length]
+
+    first = bisect.bisect_left(ascending, prefix, key=head)
+    return first, bisect.bisect_right(ascending, prefix, lo=first, key=head)
