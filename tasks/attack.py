@@ -2,13 +2,13 @@
 
 tff-keyboard attack --config=configs/aggregation/sms_fedatt.toml --workdir=runs/attack --unprotected
 
-A seeded share of clients attacks: sends NaN, its delta a hundredfold or with the sign flipped,
-trains on shuffled labels, or drops out. Cohorts, data and seeds are those of the clean run. Give
---config several times to compare rules. Prints top-1 recall and perplexity on validation and
-held-out people, and the paired difference to the clean run of the same rule; writes them to
-WORKDIR/attacks.json. Each training is a run directory that resumes: interrupted, run the same
-command again. A model that has learnt nothing yet has nothing to lose: train for long enough, or
-start from a trained one with --set=model.initial_model=RUN.
+A seeded share of clients attacks: sends NaN, its delta a hundredfold or with the sign flipped, the
+latter also with a millionfold weight, trains on shuffled labels, or drops out. Cohorts, data and
+seeds are those of the clean run. Give --config several times to compare rules. Prints top-1 recall
+and perplexity on validation and held-out people, and the paired difference to the clean run of the
+same rule; writes them to WORKDIR/attacks.json. Each training is a run directory that resumes:
+interrupted, run the same command again. A model that has learnt nothing yet has nothing to lose:
+train for long enough, or start from a trained one with --set=model.initial_model=RUN.
 
 Trainings keep their last model and never end early: choosing the best one on validation would hide
 an attack that came later, and so would stopping at it.
@@ -30,7 +30,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.storage import atomic_files
 
-ALL_ATTACKS = ("nan", "boost", "sign_flip", "shuffled_labels", "drop_out")
+ALL_ATTACKS = ("nan", "boost", "sign_flip", "weight_lie", "shuffled_labels", "drop_out")
 CLEAN = "clean"
 UNPROTECTED = "_unprotected"  # ends the name of a variant
 TOLERANCE = 0.01  # of top-1 recall: one point
@@ -186,6 +186,7 @@ def _row(rule, attack, config, share, path, results, clean) -> dict[str, Any]:
         "rounds": len(training),
         "clients_per_round": config.train.clients_per_round,
         "refused_updates": int(run_results.total(training, "refused_non_finite")),
+        "capped_weights": int(run_results.total(training, "capped_weights")),
         "rejected_rounds": int(run_results.total(training, "rejected")),
         "recall": _values(results, METRIC),
         "perplexity": _values(results, SECOND_METRIC),

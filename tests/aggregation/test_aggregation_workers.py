@@ -8,7 +8,7 @@ import tensorflow_federated as tff
 
 from tests.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE, deltas, plain
 from tff_keyboard.algorithms.build_aggregator import build_aggregator
-from tff_keyboard.algorithms.fedmed.aggregator import fedmed_weight_type
+from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
 from tff_keyboard.config.aggregation_config import AggregationConfig
 from tff_keyboard.program import execution
 

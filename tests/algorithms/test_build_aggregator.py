@@ -17,7 +17,7 @@ from tests.aggregation_fakes import (
 )
 from tests.algorithms.test_fedmed import weights as fedmed_weights
 from tff_keyboard.algorithms.build_aggregator import AGGREGATORS, build_aggregator
-from tff_keyboard.algorithms.fedmed.aggregator import fedmed_weight_type
+from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
 from tff_keyboard.config.aggregation_config import NAMES, AggregationConfig
 
 UNPROTECTED = (("zeroing", "off"), ("clipping", "off"))

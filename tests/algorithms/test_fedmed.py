@@ -20,7 +20,8 @@ from tests.aggregation_fakes import (
     one_round,
     softmax,
 )
-from tff_keyboard.algorithms.fedmed.aggregator import FedMedFactory, fedmed_weight_type, top_count
+from tff_keyboard.algorithms.fedmed.aggregator import FedMedFactory, top_count
+from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
 
 DELTA_BYTES = 4 * (6 + 4 + 1)
 

@@ -2,7 +2,7 @@
 
 From outside in, and so in the order a delta meets them:
 
-    guard            refuses NaN, infinity, senseless weights; counts them
+    guard            refuses NaN, infinity, senseless weights; limits weights; counts both
     client noise     FedAtt's eq. 6, where asked for
     compression      quantises and decodes; or only counts bytes
     zeroing          deltas with an extreme coordinate become zeros (adaptive quantile)
@@ -23,6 +23,7 @@ from tff_keyboard.aggregation.private_mean import PrivateMeanFactory
 from tff_keyboard.aggregation.robust_mean import RobustMeanFactory
 from tff_keyboard.aggregation.update_guard import UpdateGuardFactory
 from tff_keyboard.aggregation.upload_size import UploadSizeFactory
+from tff_keyboard.aggregation.weight_limits import WeightLimit
 from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
 from tff_keyboard.algorithms.fedatt.client_noise import ClientNoiseFactory
 from tff_keyboard.algorithms.fedatt.private_fedatt import PrivateFedAttFactory
@@ -115,6 +116,7 @@ def build_aggregator(
     clients_per_round: int,
     seed: int,
     variable_names: Names = None,
+    limit: WeightLimit | None = None,
 ) -> Factory:
     """The factory a config describes, protected and composed.
 
@@ -123,10 +125,11 @@ def build_aggregator(
       clients_per_round: The report goal; denominator of private means, buffer of FedMed.
       seed: Of the run; noise and rounding are pure functions of it and the round.
       variable_names: Of the tensors of a delta, in order; what `layer_groups` may name.
+      limit: What a client's weight may count at most; None believes whatever it claims.
 
     Returns:
-      A weighted factory. Weights are float32 scalars; for "fedmed" they are
-      `fedmed.fedmed_weight_type`, which `learning.scored_client_work` makes.
+      A weighted factory. Weights are float32 scalars; for "fedmed" they are `fedmed_weight_type`,
+      which `build_scored_client_work` makes.
 
     Raises:
       ValueError: Options do not fit `clients_per_round`.
@@ -143,7 +146,7 @@ def build_aggregator(
             stddev=config.client_noise_stddev,
             seed=seed,
         )
-    return UpdateGuardFactory(factory)
+    return UpdateGuardFactory(factory, limit)
 
 
 def _clipped(factory: Factory, config: AggregationConfig) -> Factory:

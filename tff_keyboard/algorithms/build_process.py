@@ -1,13 +1,17 @@
 """From a config to the learning process it describes: every name is looked up here."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_keyboard.aggregation import weight_limits
 from tff_keyboard.algorithms import fed_avg, fed_sgd
 from tff_keyboard.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.algorithms.fedmed import process as fedmed_process
+from tff_keyboard.algorithms.fedmed.client_weight import limit_fedmed_weight
 from tff_keyboard.algorithms.fine_tuning import lwf, server_transfer
 from tff_keyboard.config import RunConfig
 from tff_keyboard.data.store.client_store import ClientStore
@@ -22,6 +26,12 @@ from tff_keyboard.models.saved_model import weights_by_name
 WrapClientWork: TypeAlias = Callable[[ClientWork], ClientWork]
 Process: TypeAlias = tff.learning.templates.LearningProcess  # or what looks like one to the loop
 Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
+
+UNLIMITED = (
+    "`client.max_examples` = 0 lets clients train on all they have, so nothing public bounds their "
+    "weight: a client that claims a huge one decides the mean alone. Set it above 0, or "
+    "`aggregation.client_weighting` to 'uniform'."
+)
 
 
 def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordModel:
@@ -71,6 +81,25 @@ def build_training_model_fn(config: RunConfig, vocabulary_size: int) -> ModelFn:
 
 def _weight_unit(config: RunConfig) -> str:
     return "examples" if config.aggregation.client_weighting == "examples" else "tokens"
+
+
+def build_weight_limit(config: RunConfig, vocabulary_size: int) -> weight_limits.WeightLimit:
+    """What the server lets a client weigh at most: public bounds, whatever the client claims.
+
+    Warns where the config has none, because `client.max_examples` = 0.
+    """
+    limit: weight_limits.WeightLimit
+    bound = weight_limits.public_weight_bound(config)
+    if config.aggregation.client_weighting == "uniform":
+        limit = weight_limits.zero_or_one
+    elif bound is not None:
+        limit = weight_limits.at_most(bound)
+    else:
+        limit = tf.identity
+        warnings.warn(UNLIMITED, stacklevel=2)
+    if config.aggregation.name == "fedmed":
+        return limit_fedmed_weight(limit, vocabulary_size)
+    return limit
 
 
 def _fedavg(
@@ -155,6 +184,7 @@ def build_process(
         clients_per_round=config.train.clients_per_round,
         seed=config.train.seed,
         variable_names=list(weights),
+        limit=build_weight_limit(config, initial_model.vocabulary_size),
     )
     model_fn = build_training_model_fn(config, initial_model.vocabulary_size)
     process = ALGORITHMS[config.train.algorithm](

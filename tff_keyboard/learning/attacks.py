@@ -8,7 +8,8 @@ hash of the words they were given this round, whatever their order. A client tha
 messages every round attacks every round or never.
 """
 
-from collections.abc import Callable
+import collections
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import tensorflow as tf
@@ -17,6 +18,7 @@ import tensorflow_federated as tff
 ClientWork: TypeAlias = tff.learning.templates.ClientWorkProcess
 
 _BOOST = 100.0
+_LIE = 1e6
 _PAD = 0
 
 
@@ -34,6 +36,17 @@ def _sign_flip(update, weight):
     return tf.nest.map_structure(tf.negative, update), weight
 
 
+def _weight_lie(update, weight):
+    update, _ = _sign_flip(update, weight)
+    if not isinstance(weight, Mapping):
+        return update, weight * tf.cast(_LIE, weight.dtype)
+    # FedMed's: the least loss is always among the top K.
+    return update, collections.OrderedDict(
+        (name, x * tf.cast(_LIE, x.dtype) if name == "num_examples" else tf.zeros_like(x))
+        for name, x in weight.items()
+    )
+
+
 def _drop_out(update, weight):
     return tf.nest.map_structure(tf.zeros_like, (update, weight))
 
@@ -44,6 +57,7 @@ UPDATE_ATTACKS: dict[str, Callable] = {
     "nan": _nan,
     "boost": _boost,
     "sign_flip": _sign_flip,
+    "weight_lie": _weight_lie,
     "drop_out": _drop_out,
 }
 ATTACKS = (*UPDATE_ATTACKS, "shuffled_labels")
@@ -57,8 +71,9 @@ def build_attacked_client_work(
     Args:
       inner: Any client work over batches `OrderedDict(x, y)`, int32 [batch, time].
       attack: One of `ATTACKS`: "nan" sends NaN, "boost" a hundredfold delta, "sign_flip" its
-        negative, "drop_out" nothing (zeros of weight 0); "shuffled_labels" trains on its own next
-        words, permuted among the positions of each batch.
+        negative, "weight_lie" its negative and a millionfold weight, "drop_out" nothing (zeros of
+        weight 0); "shuffled_labels" trains on its own next words, permuted among the positions of
+        each batch.
       share: Of clients, in [0, 1].
       seed: >= 0.
 

@@ -13,7 +13,6 @@ delta, so neither the order of clients nor the number of workers matters.
 
 import collections
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +20,7 @@ import tensorflow as tf
 
 from tff_keyboard.aggregation.client_digest import client_digest
 from tff_keyboard.aggregation.layers import Layer
-
-MAX_DIVERGENCE = math.log(2)
+from tff_keyboard.algorithms.fedmed.client_weight import MAX_DIVERGENCE
 
 Clients = collections.OrderedDict  # an accumulator; rows of a buffer; sums
 

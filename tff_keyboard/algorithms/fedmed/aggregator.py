@@ -40,6 +40,7 @@ from tff_keyboard.aggregation.layers import (
     tensor_types,
 )
 from tff_keyboard.algorithms.fedmed.accumulator import Accumulator, attention_measurements
+from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
 
 _CEIL_SLACK = 1e-9  # 0.8 * 10 is 8.000000000000002 in binary for some fractions: still 8
 
@@ -51,17 +52,6 @@ def top_count(fraction: float, clients: int) -> int:
     [0, 1, 4, 8, 9]
     """
     return min(clients, max(1, math.ceil(fraction * clients - _CEIL_SLACK)))
-
-
-def fedmed_weight_type(num_layers: int) -> tff.Type:
-    """What a client tells besides its delta: examples (or tokens), local loss, JS per layer."""
-    return tff.to_type(
-        collections.OrderedDict(
-            num_examples=np.float32,
-            loss=np.float32,
-            divergence=tff.TensorType(np.float32, [num_layers]),
-        )
-    )
 
 
 class _Mediation(NamedTuple):
