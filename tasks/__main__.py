@@ -6,36 +6,39 @@ Usage: tff-keyboard TASK [flags]      tff-keyboard TASK --help
 import difflib
 import importlib
 import sys
+from types import ModuleType
 
 from tasks import cli
 
-# Task -> (module, one line). The line is here so that the list prints without importing a task.
+# Task -> one line, here so that the list prints without importing a task.
 TASKS = {
-    "doctor": ("tasks.doctor", "check this machine: packages, TFF worker, disk"),
-    "prepare": ("tasks.prepare", "turn per-user text into a client store and a vocabulary"),
-    "merge-vocabulary": ("tasks.merge_vocabulary", "one vocabulary for several client stores"),
-    "train": ("tasks.train", "train a model federatedly; run again to resume"),
-    "train-server": (
-        "tasks.train_server",
-        "train the same model on the pooled text, as a yardstick",
-    ),
-    "evaluate": ("tasks.evaluate", "recall and perplexity on held-out clients, with intervals"),
-    "communication": ("tasks.communication", "what a run sent: model, rehearsal, uploads, total"),
-    "privacy": ("tasks.privacy", "what a run may claim: epsilon, delta and every assumption"),
-    "audit-tail": ("tasks.audit_tail", "estimate what texts of the model show of one person"),
-    "attack": ("tasks.attack", "train a rule clean and under attack, and compare"),
-    "compare": ("tasks.compare", "recall and keystrokes of several models, side by side"),
-    "report": ("tasks.report", "one HTML page about a run or a comparison"),
-    "export": ("tasks.export", "write the model as a TFLite keyboard model, and check it"),
-    "play": ("tasks.play", "type on an exported model, in the browser or the terminal"),
-    "personalise": ("tasks.personalise", "train an exported model on one person's messages"),
+    "doctor": "check this machine: packages, TFF worker, disk",
+    "prepare": "turn per-user text into a client store and a vocabulary",
+    "merge-vocabulary": "one vocabulary for several client stores",
+    "train": "train a model federatedly; run again to resume",
+    "train-server": "train the same model on the pooled text, as a yardstick",
+    "evaluate": "recall and perplexity on held-out clients, with intervals",
+    "communication": "what a run sent: model, rehearsal, uploads, total",
+    "privacy": "what a run may claim: epsilon, delta and every assumption",
+    "audit-tail": "estimate what texts of the model show of one person",
+    "attack": "train a rule clean and under attack, and compare",
+    "compare": "recall and keystrokes of several models, side by side",
+    "report": "one HTML page about a run or a comparison",
+    "export": "write the model as a TFLite keyboard model, and check it",
+    "play": "type on an exported model, in the browser or the terminal",
+    "personalise": "train an exported model on one person's messages",
 }
+
+
+def module_of(task: str) -> ModuleType:
+    """The module of a task, imported."""
+    return importlib.import_module(f"tasks.{task.replace('-', '_')}")
 
 
 def usage() -> str:
     """The module docstring and the list of tasks."""
     width = max(map(len, TASKS))
-    rows = "\n".join(f"  {name:{width}}  {line}" for name, (_, line) in TASKS.items())
+    rows = "\n".join(f"  {name:{width}}  {line}" for name, line in TASKS.items())
     return f"{(__doc__ or '').strip()}\n\nTasks:\n{rows}\n\nExit codes:\n{_exit_codes()}"
 
 
@@ -55,7 +58,7 @@ def main() -> None:
         hint = f" Did you mean '{near[0]}'?" if near else f" Known: {', '.join(TASKS)}."
         cli.fail(f"Unknown task '{name}'.{hint}")
         sys.exit(cli.USAGE)
-    sys.exit(cli.launch(importlib.import_module(TASKS[name][0]), arguments[1:]))
+    sys.exit(cli.launch(module_of(name), arguments[1:]))
 
 
 if __name__ == "__main__":

@@ -13,12 +13,14 @@ Exit codes:
 import os
 import sys
 from collections.abc import Sequence
-from types import ModuleType
+from typing import Any, Protocol
 
-from absl import flags
+from tasks import options
+from tasks.options import UsageError
 
-OK, BUG, USAGE, BAD_INPUT, MACHINE, CHECK_FAILED = 0, 1, 2, 3, 4, 5
-INTERRUPTED, TERMINATED = 130, 143
+__all__ = ["UsageError", "fail", "launch"]
+
+OK, USAGE, BAD_INPUT, MACHINE, CHECK_FAILED, INTERRUPTED = 0, 2, 3, 4, 5, 130
 
 # Name of the error class -> exit code. By name, so that reporting an error imports nothing.
 _EXIT_CODES = {
@@ -33,8 +35,14 @@ _EXIT_CODES = {
 }
 
 
-class UsageError(ValueError):
-    """Flags that do not fit together; the message says how to fix them."""
+class Task(Protocol):
+    """A task module: what it can be told, and what it then does and prints."""
+
+    __name__: str
+    __doc__: str | None
+    Options: type[options.TaskOptions]
+
+    def run(self, options: Any, /) -> object: ...
 
 
 def fail(message: str) -> None:
@@ -42,33 +50,27 @@ def fail(message: str) -> None:
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
 
 
-def launch(module: ModuleType, arguments: Sequence[str]) -> int:
-    """Parses `arguments` with the flags of a task module and runs its `main`.
+def launch(task: Task, arguments: Sequence[str]) -> int:
+    """Runs a task, or prints its help.
 
     Args:
-      module: Has `FLAGS`, the absl flags of this task alone (several tasks share a process in the
-        tests), and `main(argv) -> int | None`; `argv` are the words that are no flags.
+      task: A module with `Options` and `run(options)`.
       arguments: The words after the task's name.
 
     Returns:
       The exit code. Known errors are printed as one line; unknown ones raise.
     """
-    name = module.__name__.rpartition(".")[2].replace("_", "-")
-    for flag in module.FLAGS:
-        module.FLAGS[flag].unparse()  # of an earlier launch in this process
-    wants_help = any(word in ("--help", "-h") for word in arguments)
-    arguments = [] if wants_help else arguments
+    name = task.__name__.rpartition(".")[2].replace("_", "-")
+    if hasattr(task, "FLAGS"):  # evaluate, compare, communication: not converted yet
+        from tasks import absl_launch
+
+        task = absl_launch.AbslTask(task)  # type: ignore[assignment, arg-type]
     try:
-        words = [_with_underscores(word, module.FLAGS) for word in arguments]
-        positional = module.FLAGS([f"tff-keyboard {name}", *words])[1:]
-    except flags.Error as error:
-        fail(f"{error} Flags of this task: tff-keyboard {name} --help.")
-        return USAGE
-    try:
-        if wants_help:
-            print(help_text(module))
-            return OK
-        return module.main(positional) or OK
+        if "--help" in arguments or "-h" in arguments:
+            print(task.Options.help(name, task.__doc__ or ""))
+        else:
+            task.run(task.Options.parse(name, arguments))
+        return OK
     except KeyboardInterrupt:
         fail("interrupted. Run the same command again to go on where it stopped.")
         return INTERRUPTED
@@ -91,44 +93,16 @@ def launch(module: ModuleType, arguments: Sequence[str]) -> int:
         raise
 
 
-def _with_underscores(word: str, known: flags.FlagValues) -> str:
-    """`--allow-loss=x` as `--allow_loss=x`, the spelling of absl, if that is a flag."""
-    name, equals, value = word.partition("=")
-    if not name.startswith("--"):
-        return word
-    spelled = name[2:].replace("-", "_")
-    return f"--{spelled}{equals}{value}" if spelled.removeprefix("no") in known else word
+def one_argument(words: Sequence[str], what: str) -> str:
+    """The single word that is not a flag, or a `UsageError`."""
+    if len(words) != 1:
+        raise UsageError(f"Give {what}, one; got {len(words)} arguments. See --help.")
+    return words[0]
 
 
-def help_text(module: ModuleType) -> str:
-    """The module's docstring and its flags."""
-    defined = [module.FLAGS[name] for name in module.FLAGS]
-    lines = [(module.__doc__ or "").strip(), "", "Flags:"]
-    for flag in sorted(defined, key=lambda f: f.name):
-        default = "" if flag.default in (None, [], "") else f" (default: {flag.default})"
-        meaning = flag.help.partition(";\n")[0]  # absl adds a remark to flags that repeat
-        lines.append(f"  --{flag.name}: {meaning}{default}")
-    return "\n".join(lines)
-
-
-def only_flags(argv: Sequence[str]) -> None:
-    """Refuses words that are no flags.
-
-    Raises:
-      UsageError: There are some.
-    """
-    if argv:
+def only_flags(words: Sequence[str]) -> None:
+    """Refuses words that are not flags, for the tasks that have absl flags yet."""
+    if words:
         raise UsageError(
-            f"Unexpected argument {argv[0]!r}. This task takes flags only; see --help."
+            f"Unexpected argument {words[0]!r}. This task takes flags only; see --help."
         )
-
-
-def one_argument(argv: Sequence[str], what: str) -> str:
-    """The single word that is no flag.
-
-    Raises:
-      UsageError: There is none, or more than one.
-    """
-    if len(argv) != 1:
-        raise UsageError(f"Give {what}, one; got {len(argv)} arguments. See --help.")
-    return argv[0]

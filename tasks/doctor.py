@@ -18,20 +18,11 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent import futures
+from typing import Annotated
 
-from absl import flags
-
-from tasks import cli
-
-FLAGS = flags.FlagValues()  # of this task alone
-_WORKDIR = flags.DEFINE_string(
-    "workdir", ".", "Where runs will be kept; its disk is checked.", flag_values=FLAGS
-)
-_TIMEOUT = flags.DEFINE_float(
-    "worker_timeout", 120.0, "Seconds a TFF worker has to answer.", flag_values=FLAGS
-)
+from tasks.options import Range, TaskOptions
 
 DATA_VARIABLE = "TFF_KEYBOARD_DATA"
 MIN_DISK_GB = 2.0
@@ -52,6 +43,22 @@ PACKAGES = {
 _MEMINFO = pathlib.Path("/proc/meminfo")
 _CONTROL_GROUP = pathlib.Path("/sys/fs/cgroup")
 _INSTALL = "Run `make install` (or `uv sync`), and start tasks with `uv run`."
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
+
+    workdir: Annotated[pathlib.Path, "Where runs will be kept; its disk is checked."] = (
+        pathlib.Path()
+    )
+    worker_timeout: Annotated[float, "Seconds a TFF worker has to answer.", Range(0)] = 120.0
+
+
+class ChecksFailed(Exception):
+    """At least one check failed."""
+
+    exit_code = 5
 
 
 class Failure(Exception):
@@ -147,8 +154,8 @@ def check_worker(timeout_seconds: float) -> str:
     return f"started and answered in {time.monotonic() - start:.1f} s"
 
 
-def check_disk(directory: str) -> str:
-    path = pathlib.Path(directory).absolute()
+def check_disk(directory: pathlib.Path) -> str:
+    path = directory.absolute()
     existing = next(parent for parent in [path, *path.parents] if parent.exists())
     free = shutil.disk_usage(existing).free / 1e9
     if free < MIN_DISK_GB:
@@ -198,7 +205,7 @@ def check_data() -> str:
     return path
 
 
-def checks(workdir: str, worker_timeout_seconds: float) -> list[Check]:
+def checks(workdir: pathlib.Path, worker_timeout_seconds: float) -> list[Check]:
     """All checks, in the order in which one failure explains the next."""
     return [
         Check("python", check_python),
@@ -213,14 +220,18 @@ def checks(workdir: str, worker_timeout_seconds: float) -> list[Check]:
     ]
 
 
-def run(workdir: str = ".", worker_timeout_seconds: float = 120.0) -> int:
+def run(options: Options) -> None:
     """Makes all checks and prints what they found.
 
-    Returns:
-      `cli.OK`, or `cli.CHECK_FAILED` if one failed.
+    Raises:
+      ChecksFailed: One did.
     """
+    from tff_keyboard import quiet
+
+    with contextlib.suppress(Exception):  # the checks of the packages say it better
+        quiet.import_tensorflow_federated()
     failures = 0
-    for check in checks(workdir, worker_timeout_seconds):
+    for check in checks(options.workdir, options.worker_timeout):
         try:
             print(f"ok    {check.name:20}  {check.look()}", flush=True)
         except Failure as failure:
@@ -231,19 +242,6 @@ def run(workdir: str = ".", worker_timeout_seconds: float = 120.0) -> int:
         except Exception as error:  # a check that breaks is a failed check, the rest still counts
             failures += 1
             print(f"FAIL  {check.name:20}  {type(error).__name__}: {error}", flush=True)
-    print("All is well." if not failures else f"{failures} of the checks failed.")
-    return cli.CHECK_FAILED if failures else cli.OK
-
-
-def main(argv: Sequence[str]) -> int:
-    """Parses the flags."""
-    cli.only_flags(argv)
-    from tff_keyboard import quiet
-
-    with contextlib.suppress(Exception):  # the checks of the packages say it better
-        quiet.import_tensorflow_federated()
-    return run(_WORKDIR.value, _TIMEOUT.value)
-
-
-if __name__ == "__main__":
-    sys.exit(cli.launch(sys.modules[__name__], sys.argv[1:]))
+    if failures:
+        raise ChecksFailed(f"{failures} of the checks failed.")
+    print("All is well.")

@@ -7,44 +7,27 @@ tff-keyboard play keyboard.tflite --terminal
 The page is served to this machine only and loads nothing from elsewhere.
 """
 
+import dataclasses
 import pathlib
 import sys
-from collections.abc import Sequence
+from typing import Annotated
 
-from absl import flags
-
-from tasks import cli
-
-FLAGS = flags.FlagValues()  # of this task alone
-_PORT = flags.DEFINE_integer(
-    "port",
-    8765,
-    "Port of the page on 127.0.0.1; 0 takes any free one.",
-    lower_bound=0,
-    upper_bound=65_535,
-    flag_values=FLAGS,
-)
-_TERMINAL = flags.DEFINE_boolean(
-    "terminal", False, "Type in this terminal, with the first model.", flag_values=FLAGS
-)
-_RUNTIME = flags.DEFINE_enum(
-    "runtime",
-    None,
-    ["litert", "tensorflow"],
-    "Interpreter; the first installed if left out.",
-    flag_values=FLAGS,
-)
-
-MOST_MODELS = 2
+from tasks.options import Range, Runtime, TaskOptions, Words
 
 
-def run(
-    models: Sequence[pathlib.Path],
-    *,
-    port: int = 8765,
-    terminal: bool = False,
-    runtime: str | None = None,
-) -> None:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
+
+    models: Annotated[tuple[pathlib.Path, ...], Words("one or two .tflite files", 1, 2)]
+    port: Annotated[
+        int, "Port of the page on 127.0.0.1; 0 takes any free one.", Range(0, 65_535)
+    ] = 8765
+    terminal: Annotated[bool, "Type in this terminal, with the first model."] = False
+    runtime: Runtime = None
+
+
+def run(options: Options) -> None:
     """Serves the page until interrupted, or types in the terminal until the end of input.
 
     Raises:
@@ -53,16 +36,16 @@ def run(
     from tflite_export import interpreters, keyboard_server, terminal_keyboard
     from tflite_export.runtime import KeyboardPredictor
 
-    interpreters.import_quietly(runtime)
+    interpreters.import_quietly(options.runtime)
     predictors = {
-        name: KeyboardPredictor(path, runtime=runtime)
-        for name, path in zip(keyboard_server.names_of(models), models, strict=True)
+        name: KeyboardPredictor(path, runtime=options.runtime)
+        for name, path in zip(keyboard_server.names_of(options.models), options.models, strict=True)
     }
-    if terminal:
+    if options.terminal:
         with terminal_keyboard.raw_keys() as read_key:
             terminal_keyboard.run(next(iter(predictors.values())), read_key, _show)
         return
-    server = keyboard_server.make_server(predictors, port)
+    server = keyboard_server.make_server(predictors, options.port)
     print(f"Keyboard: http://{keyboard_server.HOST}:{server.server_port}/  (Ctrl-C ends it)")
     sys.stdout.flush()
     try:
@@ -74,19 +57,3 @@ def run(
 def _show(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-def main(argv: Sequence[str]) -> None:
-    """Opens the models named on the command line."""
-    if not 1 <= len(argv) <= MOST_MODELS:
-        raise cli.UsageError(f"Give one or two .tflite files; got {len(argv)}. See --help.")
-    run(
-        [pathlib.Path(name) for name in argv],
-        port=_PORT.value,
-        terminal=_TERMINAL.value,
-        runtime=_RUNTIME.value,
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(cli.launch(sys.modules[__name__], sys.argv[1:]))

@@ -11,112 +11,62 @@ docs/data.md.
 import dataclasses
 import json
 import pathlib
-import sys
 import time
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated
 
-from absl import flags
-
-from tasks import cli
+from tasks.options import TaskOptions, UsageError, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.config.data_config import DataConfig
 
-FLAGS = flags.FlagValues()  # of this task alone
-_CONFIG = flags.DEFINE_string(
-    "config", None, "TOML file; its section [data] counts.", flag_values=FLAGS
-)
-_INPUT = flags.DEFINE_multi_string(
-    "input",
-    [],
-    "Text instead of `data.input`; may be repeated. Words that are no flags count too.",
-    flag_values=FLAGS,
-)
-_OUT = flags.DEFINE_string(
-    "out", None, "Folder of the store; `data.store` if left out.", flag_values=FLAGS
-)
-_OVERWRITE = flags.DEFINE_bool(
-    "overwrite", False, "Replace a store made from something else.", flag_values=FLAGS
-)
-_SET = flags.DEFINE_multi_string(
-    "set", [], "Override `section.key=value`; may be repeated.", flag_values=FLAGS
-)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
+
+    inputs: Annotated[tuple[str, ...], Words("text files or folders, instead of `data.input`")] = ()
+    config: Annotated[pathlib.Path | None, "TOML file; its section [data] counts."] = None
+    input: Annotated[
+        tuple[str, ...],
+        "Text instead of `data.input`; may be repeated. Words that are not flags count too.",
+    ] = ()
+    out: Annotated[pathlib.Path | None, "Folder of the store; `data.store` if left out."] = None
+    overwrite: Annotated[bool, "Replace a store made from something else."] = False
+    set: Annotated[tuple[str, ...], "Override `section.key=value`; may be repeated."] = ()
+
+    def data_config(self) -> DataConfig:
+        """Section [data] of the config, reading what was named here.
+
+        Raises:
+          UsageError: Nothing says where the store of the input is kept.
+        """
+        inputs = (*self.input, *self.inputs)
+        if inputs and not self.out and not self.config:
+            raise UsageError("Give --out=FOLDER, where the store of this input is kept.")
+        overrides = list(self.set)
+        if self.out:
+            overrides.append(f"data.store={json.dumps(str(self.out))}")
+        data = config_lib.load(self.config, overrides).data
+        if not inputs:
+            return data
+        source = data.source
+        if source == "synthetic":  # which takes no input
+            source = "text" if len(inputs) == 1 and pathlib.Path(inputs[0]).is_dir() else "tsv"
+        return dataclasses.replace(data, source=source, input=inputs)
 
 
-def run(
-    data_config: DataConfig, out: pathlib.Path | None = None, *, overwrite: bool = False
-) -> dict[str, Any]:
-    """Prepares the store and says what is in it.
-
-    Args:
-      data_config: Section [data] of a config.
-      out: Folder of the store; `data_config.store` when None.
-      overwrite: Replaces a store made from other inputs or options.
-
-    Returns:
-      The data card.
-    """
+def run(options: Options) -> None:
+    """Prepares the store and says what is in it."""
+    data_config = options.data_config()
     quiet.import_tensorflow()
-    from tff_keyboard.data.store import prepare
+    from tff_keyboard.data.store import prepare, store_card
 
-    out = pathlib.Path(data_config.store) if out is None else out
     start = time.monotonic()
-    prepared = prepare.prepare(data_config, out, overwrite=overwrite)
-    if prepared.was_up_to_date:
-        print(f"{out}: up to date, nothing to do.")
-    else:
-        print(f"{out}: prepared in {time.monotonic() - start:.1f} s.")
-    print(summary(prepared.card))
-    return prepared.card
-
-
-def summary(card: dict[str, Any]) -> str:
-    """A data card as a short table."""
-    lines = [f"{'':12}{'clients':>9}{'messages':>11}{'words':>13}{'OOV':>8}{'cut':>8}"]
-    for name in ("train", "validation", "held_out", "train_later"):
-        part = card["populations"].get(name)
-        if part:
-            lines.append(
-                f"{name:12}{part['clients']:9,}{part['messages']:11,}{part['words']:13,}"
-                f"{part['oov_rate']:8.1%}{part['truncated_words_rate']:8.1%}"
-            )
-    vocabulary = card["vocabulary"]
-    lines.append(
-        f"vocabulary: {vocabulary['rows']:,} rows from {vocabulary['from']} "
-        f"({vocabulary['distinct_train_words']:,} distinct words in train). "
-        f"cut: words beyond `data.max_length` = {card['options']['max_length']}."
+    prepared = prepare.prepare(
+        data_config, pathlib.Path(data_config.store), overwrite=options.overwrite
     )
-    for title, counts in (("skipped", card["skipped_lines"]), ("dropped", card["dropped"])):
-        if counts:
-            listed = ", ".join(
-                f"{count:,} {reason.replace('_', ' ')}" for reason, count in counts.items()
-            )
-            lines.append(f"{title}: {listed}")
-    return "\n".join(lines)
-
-
-def with_input(data_config: DataConfig, inputs: Sequence[str]) -> DataConfig:
-    """The config with other input; one whose source takes none then reads what was given."""
-    if not inputs:
-        return data_config
-    source = data_config.source
-    if source == "synthetic":
-        source = "text" if len(inputs) == 1 and pathlib.Path(inputs[0]).is_dir() else "tsv"
-    return dataclasses.replace(data_config, source=source, input=tuple(inputs))
-
-
-def main(argv: Sequence[str]) -> None:
-    """Parses the flags."""
-    overrides = list(_SET.value)
-    inputs = [*_INPUT.value, *argv]
-    if _OUT.value:
-        overrides.append(f"data.store={json.dumps(_OUT.value)}")
-    data_config = with_input(config_lib.load(_CONFIG.value, overrides).data, inputs)
-    if inputs and not _OUT.value and not _CONFIG.value:
-        raise cli.UsageError("Give --out=FOLDER, where the store of this input is kept.")
-    run(data_config, overwrite=_OVERWRITE.value)
-
-
-if __name__ == "__main__":
-    sys.exit(cli.launch(sys.modules[__name__], sys.argv[1:]))
+    if prepared.was_up_to_date:
+        print(f"{data_config.store}: up to date, nothing to do.")
+    else:
+        print(f"{data_config.store}: prepared in {time.monotonic() - start:.1f} s.")
+    print(store_card.summary(prepared.card))

@@ -3,31 +3,26 @@
 tff-keyboard privacy runs/sms
 """
 
+import dataclasses
 import pathlib
-import sys
-from collections.abc import Sequence
+from typing import Annotated
 
-from absl import flags
-
-from tasks import cli
-from tff_keyboard.privacy import statement
-
-FLAGS = flags.FlagValues()  # of this task alone
+from tasks.options import TaskOptions, Words
 
 
-def run(run_dir: pathlib.Path) -> str:
-    """The statement of `run_dir`, from its privacy ledger.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
+
+    run_dir: Annotated[pathlib.Path, Words("a run directory")]
+
+
+def run(options: Options) -> None:
+    """Prints the statement of the run's privacy ledger.
 
     Raises:
       RunDirectoryError: The run made no privacy claim, or its ledger is damaged.
     """
-    return statement.privacy_statement(run_dir / "privacy_ledger.jsonl")
+    from tff_keyboard.privacy import statement
 
-
-def main(argv: Sequence[str]) -> None:
-    """Prints the statement of the run directory named on the command line."""
-    print(run(pathlib.Path(cli.one_argument(argv, "a run directory"))))
-
-
-if __name__ == "__main__":
-    sys.exit(cli.launch(sys.modules[__name__], sys.argv[1:]))
+    print(statement.privacy_statement(options.run_dir / "privacy_ledger.jsonl"))

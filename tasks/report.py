@@ -7,14 +7,13 @@ The strips are for made-up beginnings of messages, or those of --examples, a lin
 the end of a line asks for the next word): never for text of the corpus.
 """
 
+import dataclasses
 import pathlib
-import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from absl import flags
-
-from tasks import cli, predictors
+from tasks import predictors
+from tasks.options import TaskOptions, Words
 from tff_keyboard import quiet
 from tff_keyboard.storage import atomic_files
 
@@ -23,54 +22,42 @@ if TYPE_CHECKING:
     from tff_keyboard.report.page import Privacy
     from tff_keyboard.report.run_records import RunRecord
 
-FLAGS = flags.FlagValues()  # of this task alone
-_OUT = flags.DEFINE_string(
-    "out", None, "HTML file; report.html in the directory if left out.", flag_values=FLAGS
-)
-_EXAMPLES = flags.DEFINE_string(
-    "examples", None, "Text file with beginnings of messages for the strips.", flag_values=FLAGS
-)
-_STRIPS = flags.DEFINE_bool(
-    "strips", True, "Open the models and show what each suggests.", flag_values=FLAGS
-)
-
 _LEDGER_POINTS = 12  # of the epsilon curve: tree accounting takes a second each
 
 
-def run(
-    directory: pathlib.Path,
-    *,
-    out: pathlib.Path | None = None,
-    examples_path: str | None = None,
-    strips: bool = True,
-) -> pathlib.Path:
-    """Writes the page.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
 
-    Args:
-      directory: A run directory, or the folder of a comparison.
-      out: The file; `directory`/report.html when None.
-      examples_path: Beginnings of messages for the strips.
-      strips: Whether the models are opened for them.
+    directory: Annotated[pathlib.Path, Words("a run directory or the folder of a comparison")]
+    out: Annotated[pathlib.Path | None, "HTML file; report.html in the directory if left out."] = (
+        None
+    )
+    examples: Annotated[
+        pathlib.Path | None, "Text file with beginnings of messages for the strips."
+    ] = None
+    strips: Annotated[bool, "Open the models and show what each suggests."] = True
 
-    Returns:
-      The file.
-    """
+
+def run(options: Options) -> None:
+    """Writes the page."""
     quiet.import_tensorflow()
     from tff_keyboard.report import example_strips, page
 
-    out = out or directory / "report.html"
-    if examples_path:
-        beginnings = tuple(example_strips.read_beginnings(examples_path))
-    else:
+    directory = options.directory
+    out = options.out or directory / "report.html"
+    beginnings: Sequence[str] = ()
+    if options.examples:
+        beginnings = example_strips.read_beginnings(options.examples)
+    elif options.strips:
         beginnings = example_strips.BEGINNINGS
     if (directory / "comparison.json").is_file():
-        report = _of_comparison(directory, beginnings if strips else ())
+        report = _of_comparison(directory, beginnings if options.strips else ())
     else:
-        report = _of_run(directory, beginnings if strips else ())
+        report = _of_run(directory, beginnings if options.strips else ())
     atomic_files.make_directory(out.parent)
     atomic_files.write_atomically(out, [page.render(report).encode()])
     print(f"Report: {out} ({out.stat().st_size / 1e3:,.0f} kB; open it in any browser)")
-    return out
 
 
 def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]):
@@ -185,17 +172,3 @@ def _privacy(runs: "Sequence[RunRecord]") -> "list[Privacy]":
 
 def _is_run(path: pathlib.Path) -> bool:
     return (path / "config.toml").is_file()
-
-
-def main(argv: Sequence[str]) -> None:
-    """Parses the flags."""
-    run(
-        pathlib.Path(cli.one_argument(argv, "a run directory or the folder of a comparison")),
-        out=pathlib.Path(_OUT.value) if _OUT.value else None,
-        examples_path=_EXAMPLES.value,
-        strips=_STRIPS.value,
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(cli.launch(sys.modules[__name__], sys.argv[1:]))

@@ -31,11 +31,11 @@ def _default_context_after_each_file():
 @pytest.fixture(scope="session")
 def store(tmp_path_factory):
     """A client store of a few made-up typists, to be read only: all files share it."""
-    from tasks import prepare
     from tests import fakes
+    from tff_keyboard.data.store.prepare import prepare
 
     path = tmp_path_factory.mktemp("store") / "demo"
-    prepare.run(fakes.tiny_config(path).data, path)
+    prepare(fakes.tiny_config(path).data, path)
     return path
 
 

@@ -1,7 +1,9 @@
 """Text to check an export on, or to calibrate it with: from a client store or a file."""
 
 import gzip
+import math
 import pathlib
+from collections.abc import Iterator
 from typing import TextIO
 
 import numpy as np
@@ -11,6 +13,7 @@ from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tflite_export.errors import ExportError
 
 LINES_A_PERSON = 20  # where a file names nobody, so many lines in a row count as one person's
+UNNAMED = "lines "  # begins the name of such a person
 
 Texts = dict[str, list[list[str]]]
 
@@ -49,8 +52,15 @@ def from_store(
     return texts
 
 
-def from_file(path: pathlib.Path, rules: NormalisationRules, *, max_words: int) -> Texts:
+def from_file(
+    path: pathlib.Path, rules: NormalisationRules, *, max_words: float = math.inf
+) -> Texts:
     """Messages from lines `user<TAB>text`, or of text alone; `.gz` is unpacked.
+
+    Args:
+      path: The file.
+      rules: How text becomes words.
+      max_words: No more is read once so many words are there.
 
     Raises:
       ExportError: The file cannot be read as UTF-8 text, or has no words.
@@ -58,24 +68,54 @@ def from_file(path: pathlib.Path, rules: NormalisationRules, *, max_words: int) 
     tokenizer = PythonTokenizer(rules)
     texts: Texts = {}
     words = 0
+    for user, text in _lines(path):
+        message = tokenizer.tokenize_one(text)
+        if message:
+            texts.setdefault(user, []).append(message)
+            words += len(message)
+        if words >= max_words:
+            break
+    if not texts:
+        raise ExportError(f"{path}: holds no words.")
+    return texts
+
+
+def check_person(path: pathlib.Path, user: str | None) -> None:
+    """Raises `ExportError` where a file cannot be read, or has no line of `user`."""
+    if all(name != user for name, _ in _lines(path)) and user is not None:
+        raise ExportError(
+            f"`user` {user!r} has no messages in {path}. Give the name before a <TAB>, exactly."
+        )
+
+
+def who_it_is(user: str, people: Texts) -> str:
+    """Says on whose messages a model is trained where nobody was asked for."""
+    words = sum(map(len, people[user]))
+    facts = f"{len(people[user]):,} messages, {words:,} words"
+    if user.startswith(UNNAMED):
+        return (
+            f"No line names its user: {LINES_A_PERSON} lines in a row count as one person's, and "
+            f"{user} have the most words ({facts})."
+        )
+    return (
+        f"No --user given: {user!r} has the most words of {len(people):,} people ({facts}). The "
+        "others' messages are not used."
+    )
+
+
+def _lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
+    """`(user, text)` of each line; where nobody is named, lines in a row are one person's."""
     try:
         with _open_text(path) as file:
             for number, line in enumerate(file):
                 user, tab, text = line.rstrip("\n").partition("\t")
                 if not tab:
-                    user, text = f"lines {number // LINES_A_PERSON}", user
-                message = tokenizer.tokenize_one(text)
-                if message:
-                    texts.setdefault(user, []).append(message)
-                    words += len(message)
-                if words >= max_words:
-                    break
+                    first = number // LINES_A_PERSON * LINES_A_PERSON + 1
+                    user, text = f"{UNNAMED}{first} to {first + LINES_A_PERSON - 1}", user
+                yield user, text
     except (OSError, EOFError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise ExportError(f"{path}: cannot be read as UTF-8 text ({reason}).") from None
-    if not texts:
-        raise ExportError(f"{path}: holds no words.")
-    return texts
 
 
 def _open_text(path: pathlib.Path) -> TextIO:

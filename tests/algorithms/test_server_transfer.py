@@ -14,7 +14,6 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tasks import prepare as prepare_task
 from tasks import train as train_task
 from tests.fakes import TINY, digest
 from tests.model_truth import cifg_step, float64_weights, random_batch, randomise
@@ -26,6 +25,7 @@ from tff_keyboard.algorithms.fine_tuning.server_transfer import (
 )
 from tff_keyboard.algorithms.fine_tuning.transfer_text import build_transfer_text
 from tff_keyboard.data import batches
+from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, OOV, PAD
 from tff_keyboard.learning import attacks
 from tff_keyboard.models import build_model
@@ -477,7 +477,7 @@ def test_training_resumes_to_the_bit(tmp_path, text):
     overrides = [*TINY_RUN, f"data.store={store}", f"fine_tuning.transfer_text={text}"]
     overrides.append(f"fine_tuning.general_store={store}")
     config = config_lib.load("configs/demo.toml", overrides)
-    prepare_task.run(config.data, store)
+    prepare_store(config.data, store)
     straight, resumed = tmp_path / "straight", tmp_path / "resumed"
     train_task.run(config, straight)
     two_rounds = dataclasses.replace(config, train=dataclasses.replace(config.train, rounds=2))

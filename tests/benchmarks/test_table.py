@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from benchmarks import table
-from tasks import prepare as prepare_task
 from tests.fakes import TINY
 from tff_keyboard import config as config_lib
+from tff_keyboard.data.store.prepare import prepare as prepare_store
 
 CONFIGS = pathlib.Path("configs/aggregation")
 RULES = [
@@ -168,7 +168,7 @@ def test_wrong_flags_end_before_any_run(change, tmp_path, capsys):
 def test_trains_tabulates_and_goes_on(tmp_path, monkeypatch):
     store = tmp_path / "store"
     settings = [*TINY, f"data.store={store}"]
-    prepare_task.run(config_lib.load("configs/demo.toml", settings).data, store)
+    prepare_store(config_lib.load("configs/demo.toml", settings).data, store)
     paths = []
     rules = {
         "control": [],

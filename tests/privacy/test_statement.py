@@ -4,11 +4,10 @@ import dataclasses
 
 import pytest
 
-from tasks import privacy
 from tests.fakes import ledger_header
 from tff_keyboard.privacy import accounting
 from tff_keyboard.privacy.ledger import PrivacyLedger, RunDirectoryError
-from tff_keyboard.privacy.statement import guarantee_of
+from tff_keyboard.privacy.statement import guarantee_of, privacy_statement
 
 HEADER = ledger_header(population=10_000, clients_per_round=100, selected_per_round=100)
 GBOARD = dataclasses.replace(
@@ -29,7 +28,7 @@ def statement(tmp_path, header, rounds):
     ledger = PrivacyLedger(tmp_path / "privacy_ledger.jsonl", header)
     for round_num in range(1, rounds + 1):
         ledger.record(round_num, clip_norm=header.clip_norm / round_num, clients=100)
-    return privacy.run(tmp_path)
+    return privacy_statement(tmp_path / "privacy_ledger.jsonl")
 
 
 def test_a_gboard_run_prints_the_published_figures(tmp_path, monkeypatch):
@@ -87,4 +86,4 @@ def test_private_fedatt_and_adaptive_clips_are_named(tmp_path):
 
 def test_a_run_without_a_claim_says_so(tmp_path):
     with pytest.raises(RunDirectoryError, match="made no privacy claim"):
-        privacy.run(tmp_path)
+        privacy_statement(tmp_path / "privacy_ledger.jsonl")

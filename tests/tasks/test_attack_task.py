@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tasks import attack, cli, run_results
-from tasks import prepare as prepare_task
 from tests.fakes import TINY
 from tff_keyboard import config as config_lib
+from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.learning.attacks import ATTACKS
 
 SETTINGS = [
@@ -24,7 +24,7 @@ SETTINGS = [
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     path = tmp_path_factory.mktemp("store") / "demo"
-    prepare_task.run(tiny_config(path).data, path)
+    prepare_store(tiny_config(path).data, path)
     return path
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tasks import audit_tail, cli
-from tasks import prepare as prepare_task
 from tests.privacy.test_statement import HEADER
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.learning.cohorts import CohortSampler
 from tff_keyboard.models import build_model
@@ -248,7 +248,7 @@ def test_run_directories_say_what_else_differs(tmp_path):
 def config(tmp_path_factory):
     path = tmp_path_factory.mktemp("store") / "demo"
     tiny = config_lib.load("configs/demo.toml", [*TINY, f"data.store={path}"])
-    prepare_task.run(tiny.data, path)
+    prepare_store(tiny.data, path)
     return tiny
 
 

@@ -1,15 +1,15 @@
 """The console command: fast help, one-line errors, exit codes."""
 
-import importlib
+import dataclasses
 import subprocess
 import sys
 import types
+from typing import Annotated
 
 import pytest
-from absl import flags
 
 from tasks import __main__ as console
-from tasks import cli
+from tasks import cli, options
 
 
 def run(*arguments):
@@ -29,11 +29,16 @@ def test_help_imports_no_tensorflow(arguments):
     assert " tensorflow\n" not in result.stderr  # -X importtime lists every import
 
 
-def test_every_task_has_help_for_each_of_its_flags():
-    for module_name, _ in console.TASKS.values():
-        text = cli.help_text(importlib.import_module(module_name))
-        assert "None (" not in text
-        assert "Flags:" in text
+@pytest.mark.parametrize("name", console.TASKS)
+def test_every_task_has_help_for_each_of_its_options(name):
+    task = console.module_of(name)
+    if hasattr(task, "FLAGS"):
+        pytest.skip("has absl flags yet")
+    text = " ".join(task.Options.help(name, task.__doc__).split())
+    for option in options.options_of(task.Options):
+        assert option.help
+        assert (option.name.upper() if option.words else option.flag) in text
+        assert " ".join(option.help.split()) in text
 
 
 def test_unknown_task_names_the_nearest():
@@ -50,14 +55,17 @@ def test_unknown_flag_is_one_line():
     assert "cofnig" in errors[0]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FakeOptions(options.TaskOptions):
+    a_name: Annotated[str, "A flag."] = ""
+
+
 def fake_task(error):
-    def main(argv):
-        del argv
+    def run(options):
         raise error
 
-    flag_values = flags.FlagValues()
     return types.SimpleNamespace(
-        __name__="tasks.fake", __doc__="A fake.", main=main, FLAGS=flag_values
+        __name__="tasks.fake", __doc__="A fake.", run=run, Options=FakeOptions
     )
 
 
@@ -82,22 +90,3 @@ def test_errors_become_one_line_and_a_code(error, code, capsys):
 def test_a_bug_is_not_hidden():
     with pytest.raises(ZeroDivisionError):
         cli.launch(fake_task(ZeroDivisionError()), [])
-
-
-def test_flags_may_be_spelled_with_hyphens(capsys):
-    seen = []
-    flag_values = flags.FlagValues()
-    flags.DEFINE_bool("allow_loss", False, "A flag.", flag_values=flag_values)
-    flags.DEFINE_string("a_name", "", "A flag.", flag_values=flag_values)
-
-    def main(argv):
-        seen.append((argv, flag_values.allow_loss, flag_values.a_name))
-
-    task = types.SimpleNamespace(
-        __name__="tasks.fake", __doc__="A fake.", main=main, FLAGS=flag_values
-    )
-    assert cli.launch(task, ["--allow-loss", "--a-name=x-y", "z-z"]) == cli.OK
-    assert cli.launch(task, ["--noallow-loss", "--a-name", "x-y"]) == cli.OK
-    assert seen == [(["z-z"], True, "x-y"), ([], False, "x-y")]
-    assert cli.launch(task, ["--allow-los"]) == cli.USAGE
-    assert "allow-los" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """The doctor finds what is wrong, says what to do, and goes on to the next check."""
 
 import importlib.metadata
+import pathlib
 import shutil
 import socket
 import sys
@@ -30,7 +31,7 @@ def test_a_sound_machine(capsys, tmp_path, monkeypatch):
     monkeypatch.delenv(doctor.DATA_VARIABLE, raising=False)
     monkeypatch.setattr(doctor, "MIN_DISK_GB", 0.0)
     monkeypatch.setattr(doctor, "MIN_MEMORY_GB", 0.0)
-    assert doctor.run(str(tmp_path / "new" / "runs")) == cli.OK
+    doctor.run(doctor.Options(workdir=tmp_path / "new" / "runs"))
     output = capsys.readouterr().out
     assert "started and answered in" in output
     assert "0.87.0" in output
@@ -51,17 +52,18 @@ def test_a_failure_is_printed_with_its_remedy_and_the_rest_is_checked(capsys, mo
         doctor.Check("third", lambda: "found"),
     ]
     monkeypatch.setattr(doctor, "checks", lambda *unused: listed)
-    assert doctor.run() == cli.CHECK_FAILED
-    lines = capsys.readouterr().out.splitlines()
+    assert cli.launch(doctor, []) == cli.CHECK_FAILED
+    printed = capsys.readouterr()
+    lines = printed.out.splitlines()
     assert lines[0].split() == ["FAIL", "first", "it", "is", "not", "there"]
     assert lines[1].strip() == "-> Put it there."
     assert "ZeroDivisionError: oops" in lines[2]
     assert lines[3].split() == ["ok", "third", "found"]
-    assert lines[4] == "2 of the checks failed."
+    assert printed.err == "error: 2 of the checks failed.\n"
 
 
 def test_every_check_is_made():
-    names = [check.name for check in doctor.checks(".", 1.0)]
+    names = [check.name for check in doctor.checks(pathlib.Path(), 1.0)]
     for expected in ["python", "tensorflow-federated", "localhost", "TFF worker", "disk", "memory"]:
         assert expected in names
 
@@ -122,13 +124,13 @@ def test_worker_that_does_not_answer(monkeypatch):
 def test_little_disk(monkeypatch, tmp_path):
     usage = shutil.disk_usage(tmp_path)._replace(free=10**8)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    assert failure_of(doctor.check_disk, str(tmp_path)) == "0.1 GB free, needs 2"
+    assert failure_of(doctor.check_disk, tmp_path) == "0.1 GB free, needs 2"
 
 
 def test_read_only_directory(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor, "MIN_DISK_GB", 0.0)
     monkeypatch.setattr(doctor.os, "access", lambda *unused: False)
-    assert "read-only" in failure_of(doctor.check_disk, str(tmp_path / "new"))
+    assert "read-only" in failure_of(doctor.check_disk, tmp_path / "new")
 
 
 def test_little_memory(monkeypatch, tmp_path):

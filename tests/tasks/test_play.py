@@ -253,8 +253,8 @@ def test_terminal_reads_keys_from_a_pipe(phone):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ((), 2, "Give one or two .tflite files; got 0."),
-        (("a", "b", "c"), 2, "Give one or two .tflite files; got 3."),
+        ((), 2, "Give one or two .tflite files; got 0 arguments."),
+        (("a", "b", "c"), 2, "Give one or two .tflite files; got 3 arguments."),
         (("nowhere.tflite",), 3, "nowhere.tflite"),
     ],
 )

@@ -34,9 +34,9 @@ def test_own_messages_in_one_command_and_again(tmp_path, capsys):
     assert "held_out" in done.stdout
     card = ClientStore(tmp_path / "mine").card
     assert card["options"]["source"] == "tsv"
-    again = prepare.with_input(DataConfig(), [str(tmp_path / "my.tsv")])
-    assert prepare.run(again, tmp_path / "mine") == card
+    prepare.run(prepare.Options(inputs=(str(tmp_path / "my.tsv"),), out=tmp_path / "mine"))
     assert "mine: up to date" in capsys.readouterr().out
+    assert ClientStore(tmp_path / "mine").card == card
 
 
 def test_bad_input_is_one_line_without_traceback(tmp_path):
@@ -58,25 +58,33 @@ def test_help_is_quick(tmp_path):
     assert time.monotonic() - start < 5  # with TensorFlow it would be more
 
 
+SMALL = ("data.synthetic_typists=30", "data.synthetic_messages=5")
+
+
 def test_run_says_what_is_in_the_store(tmp_path, capsys):
-    card = prepare.run(DataConfig(synthetic_typists=30, synthetic_messages=5), tmp_path / "demo")
+    prepare.run(prepare.Options(out=tmp_path / "demo", set=SMALL))
     printed = capsys.readouterr().out
+    card = ClientStore(tmp_path / "demo").card
     assert f"{card['populations']['train']['messages']:,}" in printed
     assert f"vocabulary: {card['vocabulary']['rows']:,} rows" in printed
 
 
 def test_run_uses_the_store_of_the_config(tmp_path):
     store = str(tmp_path / "configured")
-    prepare.run(DataConfig(synthetic_typists=30, synthetic_messages=2, store=store))
+    prepare.run(prepare.Options(set=(*SMALL, f"data.store={store}")))
     assert ClientStore(store).client_ids("train")
 
 
 def test_input_chooses_a_source_that_takes_it(tmp_path):
-    assert prepare.with_input(DataConfig(), ["a.tsv"]).source == "tsv"
-    assert prepare.with_input(DataConfig(), [str(tmp_path)]).source == "text"
-    kept = prepare.with_input(DataConfig(source="stackoverflow"), ["a.sqlite"])
+    def chosen(*inputs, **options):
+        return prepare.Options(inputs=inputs, out=tmp_path, **options).data_config()
+
+    assert chosen("a.tsv").source == "tsv"
+    assert chosen(str(tmp_path)).source == "text"
+    stack_overflow = ("data.source=stackoverflow", 'data.input=["b.sqlite"]')
+    kept = chosen("a.sqlite", set=stack_overflow)
     assert (kept.source, kept.input) == ("stackoverflow", ("a.sqlite",))
-    assert prepare.with_input(DataConfig(), []) == DataConfig()
+    assert prepare.Options().data_config() == DataConfig()
 
 
 def test_input_without_a_place_for_its_store(tmp_path):

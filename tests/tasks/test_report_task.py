@@ -107,9 +107,15 @@ def place(store, tmp_path_factory):
     return folder
 
 
+def report(directory, **options):
+    """Runs the task; the page it wrote."""
+    report_task.run(report_task.Options(directory=directory, **options))
+    return options.get("out", directory / "report.html")
+
+
 @pytest.fixture(scope="module")
 def written(place):
-    return report_task.run(place / "comparison")
+    return report(place / "comparison")
 
 
 def test_a_comparison_has_all_sections(place, written):
@@ -159,13 +165,13 @@ def test_shows_no_message_of_the_corpus(place, written):
 
 
 def test_the_same_input_gives_the_same_page(place, written, tmp_path):
-    again = report_task.run(place / "comparison", out=tmp_path / "sub" / "again.html")
+    again = report(place / "comparison", out=tmp_path / "sub" / "again.html")
     assert again.read_bytes() == written.read_bytes()
     assert [path.name for path in (tmp_path / "sub").iterdir()] == ["again.html"]
 
 
 def test_a_run_alone(place, tmp_path):
-    page = Page(report_task.run(place / "server", out=tmp_path / "run.html").read_text())
+    page = Page(report(place / "server", out=tmp_path / "run.html").read_text())
     assert page.headings == ["Learning curves", "What the strip shows", "Run server"]
 
 
@@ -187,7 +193,7 @@ def test_a_run_with_the_results_of_evaluate(place, tmp_path):
         "clients": clients,
     }
     (run / "evaluation_held_out.json").write_text(json.dumps(result))
-    page = Page(report_task.run(run, strips=False).read_text())
+    page = Page(report(run, strips=False).read_text())
     assert page.headings == [
         "Results", "Recall", "From person to person", "Learning curves", "Run evaluated",
     ]  # fmt: skip

@@ -8,13 +8,13 @@ import pytest
 import tensorflow as tf
 
 from tasks import cli
-from tasks import prepare as prepare_task
 from tasks import train_server as train_server_task
 from tests import fakes
 from tff_keyboard.algorithms.central_training import CentralTraining, PooledInputs
 from tff_keyboard.config import ConfigError
 from tff_keyboard.config.learning_config import ClientConfig
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.learning.optimizers import build_client_optimizer
 from tff_keyboard.models import build_model
@@ -169,7 +169,7 @@ def test_a_model_that_does_not_fit_is_refused(store, finished, tmp_path):
         train_server_task.run(wrong_size, tmp_path / "a")
     other = tmp_path / "other_store"
     changed = tiny_config(other, "data.vocabulary_size=90", f"model.initial_model={finished}")
-    prepare_task.run(changed.data, other)
+    prepare_store(changed.data, other)
     with pytest.raises(SavedModelError, match=r"data\.vocabulary_path"):
         train_server_task.run(changed, tmp_path / "b")
 

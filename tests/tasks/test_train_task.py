@@ -13,10 +13,10 @@ import pytest
 
 from tasks import cli
 from tasks import evaluate as evaluate_task
-from tasks import prepare as prepare_task
 from tasks import train as train_task
 from tests.fakes import TINY, tiny_config
 from tff_keyboard import config as config_lib
+from tff_keyboard.data.store.prepare import prepare as prepare_store
 
 
 def digest(run):
@@ -121,7 +121,7 @@ def test_evaluate_reports_people_never_trained_on(finished_run, capsys):
 
 def test_evaluate_refuses_a_store_with_another_vocabulary(finished_run, tmp_path):
     other = tmp_path / "other"
-    prepare_task.run(tiny_config(other, "data.seed=9").data, other)
+    prepare_store(tiny_config(other, "data.seed=9").data, other)
     with pytest.raises(Exception, match="another vocabulary"):
         evaluate_task.run(finished_run, "held_out", store_path=str(other))
 

@@ -1,8 +1,8 @@
 import math
 
-import numpy as np
 import pytest
 
+from tasks import personalise
 from tests import export_fakes
 from tflite_export import personalisation
 from tflite_export.errors import ExportError
@@ -104,15 +104,29 @@ def test_a_file_that_cannot_train_says_how_to_get_one(tmp_path):
 
 
 def test_task_reports_the_person_asked_for(path, tmp_path, capsys):
-    from tasks import personalise
-
     lines = [f"ann\t{' '.join(words)}" for words in MESSAGES] + ["bob\tare you home"] * 4
     (tmp_path / "text.tsv").write_text("\n".join(lines) + "\n")
-    report = personalise.run(path, tmp_path / "text.tsv", train_share=0.75, learning_rate=0.3)
-    assert report.train_messages == round(0.75 * len(MESSAGES))  # ann typed most
-    assert "words typed later" in capsys.readouterr().out
-    report = personalise.run(path, tmp_path / "text.tsv", user="bob", train_share=0.5)
-    assert (report.train_messages, report.words) == (2, 6)
+
+    def printed(**options):
+        personalise.run(personalise.Options(model=path, text=tmp_path / "text.tsv", **options))
+        return capsys.readouterr().out
+
+    report = printed(train_share=0.75, learning_rate=0.3)
+    assert "'ann' has the most words of 2 people (24 messages, 108 words)" in report
+    assert f"trained on {round(0.75 * len(MESSAGES))} messages" in report
+    report = printed(user="bob", train_share=0.5)
+    assert "trained on 2 messages" in report
+    assert "the 6 words typed later" in report
+    assert "ann" not in report
+    (tmp_path / "text.tsv").write_text("are you home\n" * 25)
+    assert "20 lines in a row count as one person's, and lines 1 to 20" in printed()
+
+
+def test_a_user_without_messages_is_refused_before_a_runtime_is_imported(tmp_path, monkeypatch):
+    (tmp_path / "text.tsv").write_text("ann\thello\n")
+    monkeypatch.setattr("tflite_export.interpreters.import_quietly", pytest.fail)
+    options = personalise.Options(
+        model=tmp_path / "k.tflite", text=tmp_path / "text.tsv", user="eve"
+    )
     with pytest.raises(ExportError, match="'eve' has no messages"):
-        personalise.run(path, tmp_path / "text.tsv", user="eve")
-    assert np.isfinite(report.train_losses).all()
+        personalise.run(options)

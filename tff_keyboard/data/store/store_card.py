@@ -45,3 +45,28 @@ def read_card(directory: pathlib.Path) -> dict[str, Any]:
 def card_hash(directory: pathlib.Path) -> str:
     """SHA-256 of the card's bytes in hex: names the data of a run."""
     return hashlib.sha256((directory / CARD_FILE).read_bytes()).hexdigest()
+
+
+def summary(card: dict[str, Any]) -> str:
+    """A data card as a short table."""
+    lines = [f"{'':12}{'clients':>9}{'messages':>11}{'words':>13}{'OOV':>8}{'cut':>8}"]
+    for name in ("train", "validation", "held_out", "train_later"):
+        part = card["populations"].get(name)
+        if part:
+            lines.append(
+                f"{name:12}{part['clients']:9,}{part['messages']:11,}{part['words']:13,}"
+                f"{part['oov_rate']:8.1%}{part['truncated_words_rate']:8.1%}"
+            )
+    vocabulary = card["vocabulary"]
+    lines.append(
+        f"vocabulary: {vocabulary['rows']:,} rows from {vocabulary['from']} "
+        f"({vocabulary['distinct_train_words']:,} distinct words in train). "
+        f"cut: words beyond `data.max_length` = {card['options']['max_length']}."
+    )
+    for title, counts in (("skipped", card["skipped_lines"]), ("dropped", card["dropped"])):
+        if counts:
+            listed = ", ".join(
+                f"{count:,} {reason.replace('_', ' ')}" for reason, count in counts.items()
+            )
+            lines.append(f"{title}: {listed}")
+    return "\n".join(lines)

@@ -1,0 +1,129 @@
+"""A field of a task's options is a flag: its type, default, range and help are written once."""
+
+import dataclasses
+import pathlib
+from typing import Annotated, Literal
+
+import pytest
+
+from tasks.options import ConfigOptions, Range, TaskOptions, UsageError, Words, options_of
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    run_dir: Annotated[pathlib.Path, Words("a run directory")]
+    workdir: Annotated[pathlib.Path, "Where the run is kept."]
+    clients: Annotated[Literal["held_out", "train"], "Population, 100 % of it."] = "held_out"
+    parity_words: Annotated[int, "Words that are read.", Range(1)] = 20_000
+    share: Annotated[float | None, "Share.", Range(0, 1)] = None
+    parity: Annotated[bool, "Whether to check."] = True
+    allow_loss: Annotated[bool, "Whether to allow."] = False
+    left_out: Annotated[tuple[int, ...], "Positions."] = ()
+    attacks: Annotated[tuple[Literal["nan", "boost"], ...], "Attacks."] = ("nan", "boost")
+    set: Annotated[tuple[str, ...], "Override; may be repeated."] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Several(TaskOptions):
+    models: Annotated[tuple[str, ...], Words("one or two models", 1, 2)]
+    deep: Annotated[bool, "A flag."] = False
+
+
+NEEDED = ("runs/a", "--workdir=w")
+
+
+def parse(*arguments):
+    return Options.parse("try", arguments)
+
+
+def test_defaults():
+    expected = Options(run_dir=pathlib.Path("runs/a"), workdir=pathlib.Path("w"))
+    assert parse(*NEEDED) == expected
+    assert (expected.parity, expected.attacks, expected.set) == (True, ("nan", "boost"), ())
+
+
+@pytest.mark.parametrize(
+    "arguments, name, value",
+    [
+        (["--parity-words=5"], "parity_words", 5),
+        (["--parity_words", "5"], "parity_words", 5),
+        (["--no-parity"], "parity", False),
+        (["--noparity"], "parity", False),
+        (["--parity"], "parity", True),
+        (["--allow-loss"], "allow_loss", True),
+        (["--allow_loss"], "allow_loss", True),
+        (["--no-allow_loss"], "allow_loss", False),
+        (["--noallow_loss"], "allow_loss", False),
+        (["--share=0"], "share", 0.0),
+        (["--left-out=0,3,7"], "left_out", (0, 3, 7)),
+        (["--attacks=boost"], "attacks", ("boost",)),
+        (["--set=a.b=[1, 2]", "--set", "c.under_score=x-y"], "set",
+         ("a.b=[1, 2]", "c.under_score=x-y")),
+        (["--workdir=two"], "workdir", pathlib.Path("two")),
+    ],
+)  # fmt: skip
+def test_a_flag_sets_its_field_and_no_other(arguments, name, value):
+    before, after = parse(*NEEDED), parse(*NEEDED, *arguments)
+    assert getattr(after, name) == value
+    assert type(getattr(after, name)) is type(value)
+    assert dataclasses.replace(after, **{name: getattr(before, name)}) == before
+
+
+def test_words_may_stand_anywhere():
+    assert parse("--workdir", "w", "runs/a", "--noparity").run_dir == pathlib.Path("runs/a")
+    assert Several.parse("try", ["a", "--deep", "b"]).models == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        ([], "Give a run directory; got 0 arguments. See --help."),
+        (["a", "b", "--workdir=w"], "Give a run directory; got 2 arguments. See --help."),
+        (["a"], "Give --workdir: Where the run is kept. See --help."),
+        ([*NEEDED, "--wokdir=x"], "Unknown flag --wokdir. Did you mean --workdir?"),
+        ([*NEEDED, "--allow-los"], "Unknown flag --allow-los. Did you mean --allow-loss?"),
+        ([*NEEDED, "--parity-w=3"], "Unknown flag --parity-w. Did you mean --parity?"),
+        ([*NEEDED, "--zzz"], "Unknown flag --zzz. See --help."),
+        ([*NEEDED, "--parity-words=0"], "--parity-words must be >= 1, got 0."),
+        ([*NEEDED, "--parity-words=many"], "--parity-words: invalid int value: 'many'."),
+        ([*NEEDED, "--share=1.5"], "--share must be in [0, 1], got 1.5."),
+        ([*NEEDED, "--share=nan"], "--share must be in [0, 1], got nan."),
+        ([*NEEDED, "--clients=all"], "--clients: invalid choice: 'all'"),
+        ([*NEEDED, "--attacks=nan,bost"], "--attacks must be of nan, boost; got 'bost'."),
+        ([*NEEDED, "--left-out=0,b"], "--left-out: takes whole numbers separated by commas;"),
+        ([*NEEDED, "--workdir"], "--workdir: expected one argument."),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, says):
+    with pytest.raises(UsageError) as caught:
+        parse(*arguments)
+    assert str(caught.value).startswith(says)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_too_few_or_many_words(count):
+    with pytest.raises(UsageError, match=f"Give one or two models; got {count} arguments"):
+        Several.parse("try", ["m"] * count)
+
+
+def test_python_callers_are_checked_too():
+    with pytest.raises(UsageError, match="--share"):
+        Options(run_dir=pathlib.Path(), workdir=pathlib.Path(), share=2)
+    with pytest.raises(UsageError, match="--clients must be of held_out, train; got 'all'"):
+        Options(run_dir=pathlib.Path(), workdir=pathlib.Path(), clients="all")
+
+
+def test_help_says_everything():
+    text = " ".join(Options.help("try", "Tries.\n\nMore of it.").split())
+    assert text.startswith("Tries. More of it. Words: RUN_DIR")
+    assert "Population, 100 % of it. (default: held_out)" in text
+    assert "--parity, --no-parity Whether to check. (default: True)" in text
+    for option in options_of(Options):
+        assert option.help in text
+
+
+def test_config_options_apply_what_was_set():
+    options = ConfigOptions.parse("try", ["--set=train.rounds=7", '--store=a "b"'])
+    config = options.run_config()
+    assert (config.train.rounds, config.data.store) == (7, 'a "b"')
