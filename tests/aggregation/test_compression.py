@@ -8,8 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.aggregation_fakes import WEIGHT_TYPE, one_round
+from tff_keyboard.aggregation import wire_format
 from tff_keyboard.aggregation.compression import (
     CompressedUploadFactory,
+    Encoded,
+    decode,
+    encode,
     quantize,
     tff_quantized_sum,
 )
@@ -45,7 +49,8 @@ def test_decoded_values_are_a_step_away_at_most(bits, log_scale, offset, seed):
     x = np.float32(rng.uniform(-1, 1, 20) * 10.0**log_scale + offset * 10.0**log_scale)
     uniform = rng.uniform(size=20)
     decoded = quantize(tf.constant(x), bits, tf.constant(uniform)).numpy().astype(np.float64)
-    low, high = np.float64(x.min()), np.float64(x.max())
+    x = x.astype(np.float64)
+    low, high = x.min(), x.max()
     step = (high - low) / (2**bits - 1)
     np.testing.assert_allclose(decoded, x, atol=step * (1 + 1e-6) + 1e-6 * abs(high))
     if step > 0:
@@ -53,6 +58,31 @@ def test_decoded_values_are_a_step_away_at_most(bits, log_scale, offset, seed):
         np.testing.assert_allclose(
             decoded, expected, atol=step * 1e-3 + 1e-6 * abs(high), rtol=1e-6
         )
+
+
+@settings(max_examples=60, deadline=None)
+@given(bits=st.integers(1, 16), rows=st.integers(1, 9), seed=st.integers(0, 2**31))
+def test_what_is_counted_is_what_travels_and_it_decodes_to_the_bit(bits, rows, seed):
+    rng = np.random.default_rng(seed)
+    x = tf.constant(rng.normal(size=[rows, 7]), tf.float32)
+    uniform = tf.constant(rng.uniform(size=[rows, 7]))
+    encoded = tf.nest.map_structure(lambda part: part.numpy(), encode(x, bits, uniform))
+    data = wire_format.pack(wire_format.QuantizedTensor(*encoded), bits)
+    assert len(data) == encoded_bytes(tff.TensorType(np.float32, [rows, 7]), bits=bits, threshold=0)
+    arrived = wire_format.unpack(data, (rows, 7), bits)
+    parts = (tf.constant(np.float64(part)) for part in arrived)
+    np.testing.assert_array_equal(
+        tf.cast(decode(Encoded(*parts), bits), tf.float32), quantize(x, bits, uniform)
+    )
+
+
+def test_bytes_that_are_no_tensor_are_refused():
+    tensor = wire_format.QuantizedTensor(np.float32(0), np.float32(1), np.array([0, 4]))
+    with pytest.raises(ValueError, match=r"Steps must be in 0\.\.3, got 0\.\.4"):
+        wire_format.pack(tensor, 2)
+    data = wire_format.pack(tensor, 3)
+    with pytest.raises(ValueError, match=r"shape \(4,\) in 3 bits is 10 bytes, got 9"):
+        wire_format.unpack(data, (4,), 3)
 
 
 def test_constant_tensors_survive():

@@ -19,6 +19,7 @@ from tests.algorithms.test_fedmed import weights as fedmed_weights
 from tff_keyboard.algorithms.build_aggregator import AGGREGATORS, build_aggregator
 from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
 from tff_keyboard.config.aggregation_config import NAMES, AggregationConfig
+from tff_keyboard.evaluation import communication
 
 UNPROTECTED = (("zeroing", "off"), ("clipping", "off"))
 NORM_1 = 1.0 / np.sqrt(11)
@@ -104,6 +105,26 @@ def test_noise_compression_and_protection_compose_under_every_rule(name, compres
     sizes = [v for k, v in measured.items() if k.endswith("uploaded_bytes")]
     packed = 6 * 12 // 8 + 8 + 4 * 12 // 8 + 8 + 4
     assert sizes == [4 * (packed if compression != "none" else 44)]
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_what_topk_spares_is_counted_as_it_is_sent(bits):
+    """Spared uploads were counted whole, so that compressed runs sent less than nothing."""
+    options = (
+        ("top_fraction", 0.5),
+        ("compression", "uniform_quantization"),
+        ("compression_bits", bits),
+        ("compression_threshold", 2),
+    )
+    output = one_round(process("fedmed", options), deltas(0, 10), weigh("fedmed", 10))
+    measured = plain(output.measurements)
+    one = 8 + -(-6 * bits // 8) + 8 + -(-4 * bits // 8) + 4
+    sent = next(value for name, value in measured.items() if name.endswith("/uploaded_bytes"))
+    spared = next(v for name, v in measured.items() if name.endswith("/bytes_not_uploaded"))
+    assert (sent, spared) == (10 * one, 5 * one)
+    row = {"clients_selected": 10, "clients": 10, "bytes_down": 0, "bytes_up": 10 * 44}
+    row |= {f"aggregator/{name}": value for name, value in measured.items()}
+    assert communication.account([row], parameters=11).bytes_up == 5 * one
 
 
 def test_a_loose_first_bound_is_gone_in_a_dozen_rounds():

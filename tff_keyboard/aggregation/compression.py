@@ -1,19 +1,19 @@
-"""Smaller uploads, measured: quantisation on the client, under any aggregation.
+"""Smaller uploads: quantisation on the client, under any aggregation.
 
 Each large tensor x is sent as `bits` bits a coordinate and its minimum and maximum:
 
     q = floor((x - min) / (max - min) * (2^bits - 1) + u),   u uniform in [0, 1)
 
-so that the decoded value is right on average (Suresh et al. 2017, section 2.2,
-http://proceedings.mlr.press/v70/suresh17a.html). u is a pure function of (seed, round, delta), see
-`seeded_client_map.py`: a resumed run repeats the bits. The server decodes before it aggregates,
-hence FedAtt's norms, FedMed's topK, clipping and noise all see what really arrived.
+(`wire_format.py` has the bytes), so that the decoded value is right on average (Suresh et al. 2017,
+section 2.2, http://proceedings.mlr.press/v70/suresh17a.html). u is a pure function of (seed, round,
+delta), see `seeded_client_map.py`: a resumed run repeats the bits. The server decodes before it
+aggregates, hence FedAtt's norms, FedMed's topK, clipping and noise all see what really arrived.
 
 TFF's own `EncodedSumFactory`, which encodes inside a sum and so fits under a mean only, is
 `tff_quantized_sum`. Its rounding is not seeded.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -27,14 +27,35 @@ _PURPOSE = 3
 _MAX_BITS = 16
 
 
+class Encoded(NamedTuple):
+    """A quantised tensor; float64 all, `steps` whole numbers in [0, 2^bits)."""
+
+    minimum: tf.Tensor
+    maximum: tf.Tensor
+    steps: tf.Tensor
+
+
 def quantize(tensor: tf.Tensor, bits: int, uniform: tf.Tensor) -> tf.Tensor:
     """The tensor after encoding and decoding; `uniform` in [0, 1) rounds. Finite in, finite out."""
+    encoded = encode(tensor, bits, uniform)
+    return tf.cast(decode(encoded, bits), tensor.dtype)
+
+
+def encode(tensor: tf.Tensor, bits: int, uniform: tf.Tensor) -> Encoded:
+    """Range and steps of the tensor; see `quantize`."""
     x = tf.cast(tensor, tf.float64)  # max - min of float32 may overflow float32
     low, high = tf.reduce_min(x), tf.reduce_max(x)
     levels = float(2**bits - 1)
-    step = (high - low) / levels
-    steps = tf.floor(tf.math.divide_no_nan(x - low, step) + tf.cast(uniform, tf.float64))
-    return tf.cast(low + tf.clip_by_value(steps, 0.0, levels) * step, tensor.dtype)
+    steps = tf.floor(
+        tf.math.divide_no_nan(x - low, (high - low) / levels) + tf.cast(uniform, tf.float64)
+    )
+    return Encoded(low, high, tf.clip_by_value(steps, 0.0, levels))
+
+
+def decode(encoded: Encoded, bits: int) -> tf.Tensor:
+    """The tensor that the server sees, float64."""
+    step = (encoded.maximum - encoded.minimum) / float(2**bits - 1)
+    return encoded.minimum + encoded.steps * step
 
 
 class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):

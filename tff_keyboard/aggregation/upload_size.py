@@ -1,4 +1,8 @@
-"""Counts the bytes clients upload, with and without compression."""
+"""Counts the bytes clients upload, with and without compression.
+
+All clients of a round are counted, those whose update is refused too. What counts is the delta: a
+client's weight is 4 bytes more (FedMed's: 8 and 4 a layer), and framing is the transport's.
+"""
 
 import collections
 
@@ -6,9 +10,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_keyboard.aggregation import wire_format
 from tff_keyboard.aggregation.layers import tensor_types
-
-_RANGE_BYTES = 8  # minimum and maximum, float32
 
 
 def encoded_bytes(value_type: tff.Type, *, bits: int, threshold: int) -> int:
@@ -23,7 +26,7 @@ def encoded_bytes(value_type: tff.Type, *, bits: int, threshold: int) -> int:
     for tensor in tensor_types(value_type):
         size = int(np.prod(tensor.shape))
         if size > threshold:
-            total += -(-size * bits // 8) + _RANGE_BYTES
+            total += wire_format.num_bytes(size, bits)
         else:
             total += size * np.dtype(tensor.dtype).itemsize
     return total
@@ -68,13 +71,9 @@ class UploadSizeFactory(tff.aggregators.WeightedAggregationFactory):
         if self._bits is not None:
             sent = encoded_bytes(value_type, bits=self._bits, threshold=self._threshold)
 
-        @tff.tensorflow.computation(value_type)
-        def one_client(value):
-            del value
-            return tf.constant(1, tf.int64)
-
-        @tff.tensorflow.computation(np.int64)
+        @tff.tensorflow.computation(np.int32)
         def count_bytes(clients):
+            clients = tf.cast(clients, tf.int64)
             return clients * sent, clients * whole
 
         @tff.federated_computation(
@@ -84,7 +83,7 @@ class UploadSizeFactory(tff.aggregators.WeightedAggregationFactory):
         )
         def next_fn(state, value, weight):
             output = inner.next(state, value, weight)
-            clients = tff.federated_sum(tff.federated_map(one_client, value))
+            clients = tff.federated_sum(tff.federated_value(1, tff.CLIENTS))
             uploaded, uncompressed = tff.federated_map(count_bytes, clients)
             measurements = collections.OrderedDict(
                 uploaded_bytes=uploaded,

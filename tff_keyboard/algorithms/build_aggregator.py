@@ -12,6 +12,7 @@ From outside in, and so in the order a delta meets them:
 Every factory here is weighted; where privacy demands equal clients the weight is dropped inside.
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
@@ -22,7 +23,7 @@ from tff_keyboard.aggregation import compression, robust_mean
 from tff_keyboard.aggregation.private_mean import PrivateMeanFactory
 from tff_keyboard.aggregation.robust_mean import RobustMeanFactory
 from tff_keyboard.aggregation.update_guard import UpdateGuardFactory
-from tff_keyboard.aggregation.upload_size import UploadSizeFactory
+from tff_keyboard.aggregation.upload_size import UploadSizeFactory, encoded_bytes, raw_bytes
 from tff_keyboard.aggregation.weight_limits import WeightLimit
 from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
 from tff_keyboard.algorithms.fedatt.client_noise import ClientNoiseFactory
@@ -71,6 +72,7 @@ def _fedmed(config: AggregationConfig, clients_per_round: int, seed: int, names:
         mediation_threshold=config.mediation_threshold,
         adaptive_step=config.adaptive_step,
         max_clients=clients_per_round,
+        upload_bytes=_upload_bytes(config),
         layer_groups=config.layer_groups,
         variable_names=names,
     )
@@ -147,6 +149,15 @@ def build_aggregator(
             seed=seed,
         )
     return UpdateGuardFactory(factory, limit)
+
+
+def _upload_bytes(config: AggregationConfig) -> Callable[[tff.Type], int]:
+    """Size of one client's upload, by the type of its delta."""
+    if config.compression == "none":
+        return raw_bytes
+    return functools.partial(
+        encoded_bytes, bits=config.compression_bits, threshold=config.compression_threshold
+    )
 
 
 def _clipped(factory: Factory, config: AggregationConfig) -> Factory:

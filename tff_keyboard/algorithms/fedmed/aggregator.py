@@ -25,7 +25,7 @@ for Language Modeling", https://doi.org/10.3390/s20144048.
 
 import collections
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,8 +37,8 @@ from tff_keyboard.aggregation.layers import (
     require_float_tensors,
     resolve_layers,
     scale_layers,
-    tensor_types,
 )
+from tff_keyboard.aggregation.upload_size import raw_bytes
 from tff_keyboard.algorithms.fedmed.accumulator import Accumulator, attention_measurements
 from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
 
@@ -70,9 +70,9 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
 
     State: `previous_loss` (float32 nats) and `round` (int32, rounds where somebody counted).
     Measurements: `adaptive` (1 or 0), `loss_change` (nats; 0 in the first round), `mean_loss`,
-    `clients` (M), `top_clients` (K), `bytes_not_uploaded` (int64: deltas of the M - K, which a
-    server that asks for losses first would never receive), and `attention`, per layer the
-    `effective_clients` and `maximum_weight` of the adaptive weights.
+    `clients` (M), `top_clients` (K), `bytes_not_uploaded` (int64: deltas of the M - K; they are
+    uploaded here, but a server that asks for losses first would never receive them), and
+    `attention`, per layer the `effective_clients` and `maximum_weight` of the adaptive weights.
 
     Args:
       top_fraction: In (0, 1]; 1 lets all contribute.
@@ -81,6 +81,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         so that the other branch is FedAvg.
       max_clients: Clients a round at most; sets the buffer of topK, without which it does not
         matter. With topK more clients make the round fail.
+      upload_bytes: Size of one client's upload of a type: `bytes_not_uploaded` counts in it.
       layer_groups: See `layers.resolve_layers`.
       variable_names: See `layers.resolve_layers`.
 
@@ -95,6 +96,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         mediation_threshold: float = 0.01,
         adaptive_step: float = 1.0,
         max_clients: int,
+        upload_bytes: Callable[[tff.Type], int] = raw_bytes,
         layer_groups: Mapping[str, Sequence[int | str]] | None = None,
         variable_names: Sequence[str] | None = None,
     ):
@@ -112,6 +114,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         self._threshold = mediation_threshold
         self._step = adaptive_step
         self._max_clients = max_clients
+        self._upload_bytes = upload_bytes
         self._layer_groups = layer_groups
         self._variable_names = variable_names
 
@@ -138,7 +141,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         specs = tff.types.type_to_tf_tensor_specs(value_type)
         buffer_size = self._max_clients - top_count(self._fraction, self._max_clients)
         accumulator = Accumulator(specs, layers, buffer_size)
-        delta_bytes = _num_bytes(value_type)
+        delta_bytes = self._upload_bytes(value_type)
 
         @tff.tensorflow.computation
         def zero():
@@ -252,7 +255,3 @@ def _check_weight_type(weight_type: tff.Type, num_layers: int) -> None:
             f"FedMed with {num_layers} layers needs client weights of type {expected}, "
             f"got {weight_type}: build the client work with `build_scored_client_work`."
         )
-
-
-def _num_bytes(value_type: tff.Type) -> int:
-    return sum(int(np.prod(t.shape)) * np.dtype(t.dtype).itemsize for t in tensor_types(value_type))
