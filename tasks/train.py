@@ -42,6 +42,7 @@ CLIENTS_PER_SUB_ROUND = 40  # a worker keeps their deltas, 27 MB each; a part co
 
 # Keys that do not change what a round computes, so a run may be resumed with other values.
 MAY_CHANGE = (
+    "aggregation.noise_secret",  # a place; the ledger knows whether the secret is the same
     "train.rounds",
     "train.checkpoint_every",
     "train.keep_checkpoints",
@@ -75,8 +76,8 @@ def run(
     from tff_keyboard.data.store.store_card import VOCABULARY_FILE
     from tff_keyboard.learning import client_inputs, federated_evaluation
     from tff_keyboard.learning import validation as validation_lib
-    from tff_keyboard.models.saved_model import save_model
-    from tff_keyboard.privacy import ledger_hook
+    from tff_keyboard.models.saved_model import save_model, weights_by_name
+    from tff_keyboard.privacy import ledger_hook, run_privacy
     from tff_keyboard.program import best_round, checkpoints, execution, release, training_loop
     from tff_keyboard.program.read_ahead import RoundInput
     from tff_keyboard.storage.run_directory import RunDirectory
@@ -113,29 +114,34 @@ def run(
         ) as context,
     ):
         model = build_process.build_initial_model(config, store.vocabulary)
+        cohorts = client_inputs.CohortInputs(
+            config, store, rehearsal.build_rehearsal(config.fine_tuning, general_store)
+        )
+        privacy = None
+        if config.aggregation.dp != "none":
+            privacy = run_privacy.open_run_privacy(
+                config,
+                ledger_path=run_directory.privacy_ledger,
+                nonce_path=run_directory.noise_nonce,
+                store_sha256=store.card["store_sha256"],
+                initial_weights=list(weights_by_name(model).values()),
+                population=cohorts.population,
+                selected_per_round=cohorts.selected_per_round,
+            )
         process = build_process.build_process(
-            config, model, wrap_client_work=wrap_client_work, general_store=general_store
+            config,
+            model,
+            wrap_client_work=wrap_client_work,
+            general_store=general_store,
+            build_noise=privacy.build_noise if privacy else None,
         )
         evaluator = federated_evaluation.FederatedEvaluator(
             build_process.build_model_fn(config, len(store.vocabulary), evaluation=True)
         )
-        cohorts = client_inputs.CohortInputs(
-            config, store, rehearsal.build_rehearsal(config.fine_tuning, general_store)
-        )
         evaluate = validation_lib.Validation(config, store, general_store, evaluator)
         ledger = None
-        if config.aggregation.dp != "none":
-            ledger = ledger_hook.LedgerHook(
-                run_directory.privacy_ledger,
-                ledger_hook.ledger_header(
-                    config.aggregation,
-                    rounds=config.train.rounds,
-                    population=cohorts.population,
-                    clients_per_round=config.train.clients_per_round,
-                    selected_per_round=cohorts.selected_per_round,
-                    min_separation_rounds=config.train.min_separation_rounds,
-                ),
-            )
+        if privacy is not None:
+            ledger = ledger_hook.LedgerHook(run_directory.privacy_ledger, privacy.header)
         metrics = release.MetricsRelease(run_directory.metrics_jsonl, run_directory.metrics_csv)
         patience = config.train.early_stop_patience
         result = training_loop.run_training(

@@ -27,7 +27,7 @@ LIBRARY = {
     "evaluation": {"data", "metrics"},
     "aggregation": set(),
     "learning": {"models", "metrics", "evaluation", "aggregation", "data"},
-    "algorithms": {"models", "metrics", "evaluation", "aggregation", "data", "learning"},
+    "algorithms": {"models", "metrics", "evaluation", "aggregation", "data", "learning", "privacy"},
     "baselines": {"metrics", "data"},
     "hybrid": {"baselines", "evaluation", "metrics", "data"},
     "report": {"evaluation", "metrics", "data", "privacy"},

@@ -7,6 +7,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tests.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE, deltas, plain
+from tests.noise_fakes import noised
 from tff_keyboard.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
 from tff_keyboard.config.aggregation_config import AggregationConfig
@@ -48,6 +49,9 @@ def two_rounds(name, clients):
     factory = build_aggregator(CONFIGS[name], clients_per_round=clients, seed=3)
     weight_type = fedmed_weight_type(3) if name.startswith("fedmed") else WEIGHT_TYPE
     process = factory.create(VALUE_TYPE, weight_type)
+    config = CONFIGS[name]
+    if config.dp != "none":
+        process = noised(process, config.dp, restart_rounds=config.tree_restart_rounds)
     state, outputs = process.initialize(), []
     for round_num in range(2):
         values = deltas(round_num, clients, 0.5)

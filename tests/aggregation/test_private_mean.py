@@ -1,6 +1,5 @@
 """Private means: exact without noise, the right noise with it, the same bits after a resume."""
 
-import collections
 import functools
 
 import dp_accounting
@@ -8,14 +7,28 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
+from scipy import linalg
 
-from tff_keyboard.aggregation.adaptive_clip import clip_with_norm, delta_noise_multiplier
+from tests.noise_fakes import KEY, noised
+from tff_keyboard.aggregation.adaptive_clip import (
+    AdaptiveClip,
+    clip_with_norm,
+    delta_noise_multiplier,
+)
+from tff_keyboard.aggregation.host_noise import map_query_states
+from tff_keyboard.aggregation.noised_sum import EMPTY_ROUND, NoiseSlot
 from tff_keyboard.aggregation.private_mean import PrivateMeanFactory
+from tff_keyboard.privacy.mechanism import Mechanism
+from tff_keyboard.privacy.noise_streams import IndependentNoise, keyed_draw
 
 SIZE = 1500
 VALUE_TYPE = tff.to_type([tff.TensorType(np.float32, [SIZE]), tff.TensorType(np.float32, [2])])
 CLIENTS = 5
 TREES = {"restart_rounds": 3}
+NUMBERS = {
+    "blt": {"decays": (0.5, 0.9), "scales": (0.3, 0.2)},
+    "banded": {"bands": (1.0, 0.5, 0.25)},
+}
 
 
 def clients(seed=0, count=CLIENTS, scale=1.0):
@@ -30,16 +43,32 @@ def clients(seed=0, count=CLIENTS, scale=1.0):
 
 
 @functools.cache
-def process(mechanism, noise=0.0, seed=1, clip_norm=2.5, **options):
-    factory = PrivateMeanFactory(
+def process(mechanism, noise=0.0, key=KEY, clip_norm=2.5, restart_rounds=0):
+    return noised(
+        factory(mechanism, noise, clip_norm, restart_rounds).create(VALUE_TYPE),
         mechanism,
+        key=key,
+        **NUMBERS.get(mechanism, {"restart_rounds": restart_rounds}),
+    )
+
+
+def factory(mechanism, noise, clip_norm=2.5, restart_rounds=0):
+    adaptive = None
+    if mechanism.endswith("_adaptive"):
+        adaptive = AdaptiveClip(
+            target_quantile=0.5,
+            learning_rate=0.2,
+            count_stddev=0.4 * CLIENTS,
+            expected_clients=CLIENTS,
+        )
+    return PrivateMeanFactory(
         clip_norm=clip_norm,
         noise_multiplier=noise,
         clients_per_round=CLIENTS,
-        seed=seed,
-        **({"clipped_count_noise": 0.4} | options),
+        independent_noise=mechanism.startswith("gaussian"),
+        adaptive=adaptive,
+        clip_every=restart_rounds or 1,
     )
-    return factory.create(VALUE_TYPE)
 
 
 def run(aggregation, rounds, values=None, state=None):
@@ -63,7 +92,7 @@ def clip_norms(outputs):
     return [float(o.measurements["dp_query_metrics"]["clip_norm"]) for o in outputs]
 
 
-@pytest.mark.parametrize("mechanism", ["gaussian", "tree"])
+@pytest.mark.parametrize("mechanism", ["gaussian", "tree", "blt"])
 def test_without_noise_it_is_the_clipped_mean(mechanism):
     for output in run(process(mechanism), 2):
         np.testing.assert_allclose(
@@ -138,41 +167,82 @@ def test_a_restart_begins_a_fresh_tree():
         assert abs(np.corrcoef(earlier, noises[2])[0, 1]) < 0.12
 
 
+@pytest.mark.parametrize("mechanism", ["blt", "banded"])
+def test_correlated_noise_is_the_dense_inverse_of_independent_noise(mechanism):
+    """C (released noise) = independent draws, to float32: what privacy is accounted for."""
+    rounds = 6
+    outputs = run(process(mechanism, 2.0), rounds)
+    mean = numpy_clipped_sum(clients(), 2.5)
+    noises = [np.asarray(o.result[0], np.float64) * CLIENTS - mean for o in outputs]
+    matrix = Mechanism(name=mechanism, **NUMBERS[mechanism]).matrix()
+    dense = linalg.toeplitz(matrix.column(rounds), np.zeros(rounds))
+    draws = IndependentNoise(keyed_draw(KEY), SIZE + 2)
+    expected = 5.0 * np.array([draws.next()[:SIZE] for _ in range(rounds)])
+    np.testing.assert_allclose(dense @ noises, expected, atol=1e-5)
+
+
 @pytest.mark.parametrize(
-    "mechanism",
-    [
-        "gaussian",
-        "gaussian_adaptive",
-        pytest.param("tree", marks=pytest.mark.slow),
-        "tree_adaptive",
-    ],
+    "mechanism", ["gaussian", "gaussian_adaptive", "tree", "tree_adaptive", "blt", "banded"]
 )
 def test_a_resumed_run_repeats_the_bits(mechanism):
     options = TREES if mechanism.startswith("tree") else {}
-    aggregation = process(mechanism, 1.0, **options)
-    straight = run(aggregation, 5)
-    checkpoint = straight[1].state
-    restored = tf.nest.map_structure(lambda x: np.array(x), checkpoint)
-    resumed = run(aggregation, 3, state=restored)
+    straight = run(process(mechanism, 1.0, **options), 5)
+    restored = tf.nest.map_structure(lambda x: np.array(x), straight[1].state)
+    anew = noised(  # another process, which has drawn nothing yet
+        factory(mechanism, 1.0, **options).create(VALUE_TYPE),
+        mechanism,
+        **NUMBERS.get(mechanism, options),
+    )
+    resumed = run(anew, 3, state=restored)
     for one, other in zip(straight[2:], resumed, strict=True):
         np.testing.assert_array_equal(one.result[0], other.result[0])
         assert clip_norms([one]) == clip_norms([other])
-    rebuilt = PrivateMeanFactory(
-        mechanism,
-        clip_norm=2.5,
-        noise_multiplier=1.0,
-        clients_per_round=CLIENTS,
-        seed=1,
-        clipped_count_noise=0.4,
-        **options,
-    ).create(VALUE_TYPE)
-    np.testing.assert_array_equal(run(rebuilt, 1)[0].result[0], straight[0].result[0])
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "tree", "blt"])
+def test_states_hold_no_noise(mechanism):
+    """What is kept and checkpointed: two floats and a counter, whatever the mechanism."""
+    output = run(process(mechanism, 1.0), 2)[-1]
+    query = output.state.query_state
+    assert len(query.slot.values) == 0
+    assert int(query.slot.round) == EMPTY_ROUND
+    large = [x for x in tf.nest.flatten(output.state) if np.size(x) > 1]
+    assert not large
+
+
+def test_a_round_without_its_noise_gives_nan():
+    """Fail-safe: the finalizer refuses it; no exact sum leaves the mechanism."""
+    bare = factory("gaussian", 1.0).create(VALUE_TYPE)
+    output = bare.next(bare.initialize(), clients())
+    assert np.all(np.isnan(output.result[0]))
+    state = bare.initialize()
+    slot = NoiseSlot(np.int64(1), np.zeros(SIZE + 2))  # that of another round
+    stale = map_query_states(state, lambda query: query._replace(slot=slot))
+    assert np.all(np.isnan(bare.next(stale, clients()).result[0]))
+    fresh = map_query_states(state, lambda q: q._replace(slot=slot._replace(round=np.int64(0))))
+    assert np.all(np.isfinite(bare.next(fresh, clients()).result[0]))
+
+
+def test_noise_is_added_in_double_precision():
+    """The result is the float32 nearest to sum + noise in float64."""
+    aggregation = factory("gaussian", 1.0).create(VALUE_TYPE)
+    values = np.random.default_rng(0).normal(size=SIZE + 2)
+    slot = NoiseSlot(np.int64(0), values)
+    state = map_query_states(aggregation.initialize(), lambda q: q._replace(slot=slot))
+    result = aggregation.next(state, []).result[0]
+    np.testing.assert_array_equal(result, (2.5 * values[:SIZE] / CLIENTS).astype(np.float32))
+
+
+def test_a_process_without_a_slot_is_refused():
+    mean = tff.aggregators.MeanFactory().create(VALUE_TYPE, tff.TensorType(np.float32))
+    with pytest.raises(ValueError, match="0 private sums in its state; 1 is needed"):
+        noised(mean)
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "tree"])
-def test_noise_differs_by_seed_round_and_tensor(mechanism):
+def test_noise_differs_by_key_round_and_tensor(mechanism):
     one, two = run(process(mechanism, 1.0), 2)
-    other = run(process(mechanism, 1.0, seed=2), 1)[0]
+    other = run(process(mechanism, 1.0, key=bytes(32)), 1)[0]
     mean = numpy_clipped_sum(clients(), 2.5) / CLIENTS
     noises = [np.asarray(o.result[0], np.float64) - mean for o in (one, two, other)]
     correlations = np.corrcoef(noises)
@@ -220,11 +290,9 @@ def test_secure_or_encoded_sums_fit_inside():
             return tff.aggregators.SumFactory().create(value_type)
 
     PrivateMeanFactory(
-        "gaussian",
         clip_norm=1.0,
         noise_multiplier=1.0,
         clients_per_round=4,
-        seed=0,
         record_aggregation=Recording(),
     ).create(VALUE_TYPE)
     assert len(seen) == 1
@@ -233,29 +301,25 @@ def test_secure_or_encoded_sums_fit_inside():
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"mechanism": "laplace"}, "`mechanism` must be one of"),
         ({"clip_norm": 0.0}, "`clip_norm` must be > 0"),
         ({"noise_multiplier": -1.0}, "`noise_multiplier` must be >= 0"),
         ({"clients_per_round": 0}, "`clients_per_round` must be >= 1"),
-        ({"seed": -1}, "`seed` must be >= 0"),
-        ({"mechanism": "tree_adaptive"}, "`restart_rounds` must be >= 1"),
+        ({"clip_every": 0}, "`clip_every` must be >= 1 round, got 0"),
         (
-            {"mechanism": "gaussian_adaptive", "noise_multiplier": 1.0},
+            {
+                "noise_multiplier": 1.0,
+                "adaptive": AdaptiveClip(
+                    target_quantile=0.5,
+                    learning_rate=0.2,
+                    count_stddev=0.5,
+                    expected_clients=10.0,
+                ),
+            },
             "`aggregation.clipped_count_noise`",
         ),
     ],
 )
 def test_wrong_arguments_are_named(changes, words):
-    arguments = collections.ChainMap(
-        changes,
-        {
-            "mechanism": "gaussian",
-            "clip_norm": 1.0,
-            "noise_multiplier": 0.5,
-            "clients_per_round": 10,
-            "seed": 0,
-        },
-    )
-    arguments = dict(arguments)
+    arguments = {"clip_norm": 1.0, "noise_multiplier": 0.5, "clients_per_round": 10} | changes
     with pytest.raises(ValueError, match=words):
-        PrivateMeanFactory(arguments.pop("mechanism"), **arguments)
+        PrivateMeanFactory(**arguments)

@@ -23,6 +23,7 @@ from tests.aggregation_fakes import (
     one_round,
     vector,
 )
+from tests.noise_fakes import noised
 from tff_keyboard.aggregation.layers import Layer
 from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
 from tff_keyboard.algorithms.fedatt.private_fedatt import (
@@ -71,17 +72,16 @@ def numpy_private_fedatt(values, clip_norm, bound, layers=LAYERS, floor=1.0):
 
 
 @functools.cache
-def process(noise=0.0, clip_norm=1.5, bound=1.3, scale=1.0, floor=1.0, seed=1, grouped=False):
+def process(noise=0.0, clip_norm=1.5, bound=1.3, scale=1.0, floor=1.0, grouped=False):
     factory = PrivateFedAttFactory(
         noise_multiplier=noise,
         layer_clip_norm=clip_norm,
         attention_bound=bound,
         denominator_scale=scale,
         denominator_floor=floor,
-        seed=seed,
         layer_groups=GROUPS if grouped else None,
     )
-    return factory.create(VALUE_TYPE)
+    return noised(factory.create(VALUE_TYPE))
 
 
 def run(aggregation, values, state=None):
@@ -194,7 +194,7 @@ def test_the_event_is_one_gaussian():
 
 
 def test_noise_alone_never_divides_by_less_than_the_floor():
-    aggregation = process(5.0, seed=3)
+    aggregation = process(5.0)
     state = None
     for _ in range(5):
         output = run(aggregation, [], state)
@@ -218,10 +218,9 @@ def test_a_broken_client_counts_as_zeros():
         ("denominator_floor", 0.0, "> 0"),
         ("noise_multiplier", -0.1, ">= 0"),
         ("attention_bound", math.inf, ">= 0"),
-        ("seed", -1, ">= 0"),
     ],
 )
 def test_wrong_arguments_are_named(name, value, rule):
-    arguments = {"noise_multiplier": 1.0, "layer_clip_norm": 1.0, "seed": 0} | {name: value}
+    arguments = {"noise_multiplier": 1.0, "layer_clip_norm": 1.0} | {name: value}
     with pytest.raises(ValueError, match=f"`{name}` must be {rule}"):
         PrivateFedAttFactory(**arguments)

@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fakes import ledger_header
+from tff_keyboard.privacy import ledger as ledger_module
 from tff_keyboard.privacy.ledger import (
     PrivacyLedger,
     RunDirectoryError,
     read_ledger,
+    refuse_shared_noise,
 )
 
 HEADER = ledger_header()
@@ -140,11 +142,42 @@ def test_another_format_is_refused(tmp_path):
     path = tmp_path / "ledger.jsonl"
     ledger_with(path, 0)
     content = json.loads(path.read_text())
-    assert content["format"] == 1
-    from tff_keyboard.privacy import ledger as module
-
-    content["format"] = 2
+    assert content["format"] == ledger_module.FORMAT
+    content["format"] = ledger_module.FORMAT + 1
     del content["checksum"], content["previous"]
-    path.write_bytes(module._line("", content))
+    path.write_bytes(ledger_module._line("", content))
     with pytest.raises(RunDirectoryError, match="another version"):
         read_ledger(path)
+
+
+def test_two_ledgers_with_one_noise_key_are_refused(tmp_path):
+    paths = []
+    for name, key_id in (("a", "12ab"), ("b", "34cd"), ("c", "12ab"), ("old", ""), ("older", "")):
+        paths.append(tmp_path / name / "privacy_ledger.jsonl")
+        PrivacyLedger(paths[-1], dataclasses.replace(HEADER, key_id=key_id))
+    refuse_shared_noise([*paths[:2], *paths[3:], paths[0], tmp_path / "no" / "ledger"])
+    with pytest.raises(RunDirectoryError, match="have one noise key") as error:
+        refuse_shared_noise(paths)
+    assert f"{tmp_path / 'a'} and {tmp_path / 'c'}" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_coefficients_come_back_to_the_bit(tmp_path):
+    header = dataclasses.replace(
+        HEADER, mechanism="blt", decays=(0.1 + 0.2, 1 / 3), scales=(0.1, 2 / 7), key_id="ab"
+    )
+    PrivacyLedger(tmp_path / "l.jsonl", header)
+    assert read_ledger(tmp_path / "l.jsonl")[0] == header
+    PrivacyLedger(tmp_path / "l.jsonl", header)  # opens
+
+
+def test_ledgers_of_format_1_are_still_read(tmp_path):
+    path = tmp_path / "l.jsonl"
+    body = {"format": 1} | dataclasses.asdict(HEADER)
+    for field in ("noise_source", "key_id", "decays", "scales", "bands"):
+        del body[field]
+    path.write_bytes(ledger_module._line("", body))
+    header, rounds = read_ledger(path)
+    assert header == HEADER
+    assert header.noise_source == "seed"
+    assert rounds == []

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 
 from tests.fakes import ledger_header
-from tff_keyboard.privacy import accounting
+from tff_keyboard.privacy import accounting, noise_key
 from tff_keyboard.privacy.ledger import PrivacyLedger, RunDirectoryError
+from tff_keyboard.privacy.mechanism import optimal_mechanism
 from tff_keyboard.privacy.statement import guarantee_of, privacy_statement
 
 HEADER = ledger_header(population=10_000, clients_per_round=100, selected_per_round=100)
@@ -49,7 +50,7 @@ def test_fixed_size_sampling_is_accounted_as_such(tmp_path):
     text = statement(tmp_path, HEADER, 3)
     assert "fixed size, 100 of 10000 people a round" in text
     assert accounting.REPLACE_ONE in text
-    assert "not cryptographic" in text
+    assert "release at most one run per seed" in text  # a ledger of an older version
     expected = accounting.fixed_size_gaussian(
         noise_multiplier=1.0, population=10_000, cohort=100, rounds=3, delta=1e-6
     )
@@ -69,6 +70,50 @@ def test_without_uniform_cohorts_no_amplification_is_claimed():
     assert guarantee.epsilon > guarantee_of(HEADER, 12).epsilon
     capped = dataclasses.replace(header, max_participations=2)
     assert guarantee_of(capped, 12).rho == 1.0
+
+
+@pytest.mark.parametrize(
+    "source, row, caveat",
+    [
+        (noise_key.SECRET, "a secret outside the run directory", ""),
+        (noise_key.NONCE, "lies in the run directory", "noise_nonce can remove the noise"),
+        (noise_key.FIXED_NONCE, "simulation: AES-256", "SIMULATION: the nonce"),
+    ],
+)
+def test_where_the_noise_comes_from_is_said(tmp_path, source, row, caveat):
+    text = statement(tmp_path, dataclasses.replace(HEADER, noise_source=source, key_id="ab"), 2)
+    assert row in text
+    assert caveat in text
+    assert ("simulation" in text.lower()) == (source == noise_key.FIXED_NONCE)
+
+
+def test_a_blt_run_prints_the_figures_of_its_schedule(tmp_path, monkeypatch):
+    """Gboard's schedule at the mean noise of its tree: rho 0.28 where the tree has 0.81."""
+    monkeypatch.setattr("os.fsync", lambda fd: None)  # 2,000 rounds
+    best = optimal_mechanism("blt", rounds=2000, min_separation=313, max_participations=6)
+    header = dataclasses.replace(
+        GBOARD,
+        mechanism="blt",
+        noise_multiplier=3.29,
+        decays=best.decays,
+        scales=best.scales,
+    )
+    text = statement(tmp_path, header, 2000)
+    values = dict(line.split("  ", 1) for line in text.split("\n\n")[0].splitlines())
+    values = {key.strip(): value.strip() for key, value in values.items()}
+    assert "buffered linear Toeplitz" in values["mechanism"]
+    assert "none assumed" in values["sampling"]
+    assert values["accounting"] == "zCDP, exact Gaussian"
+    expected = accounting.matrix_gaussian(
+        noise=best.matrix(),
+        noise_multiplier=3.29,
+        rounds=2000,
+        delta=1e-10,
+        min_separation=313,
+        max_participations=6,
+    )
+    assert values["epsilon"] == f"{expected.epsilon:.2f}"
+    assert values["rho (zCDP)"] == f"{expected.rho:.2f}"
 
 
 def test_no_noise_is_said_plainly(tmp_path):

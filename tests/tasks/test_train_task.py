@@ -4,6 +4,7 @@ import hashlib
 import json
 import pathlib
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -17,6 +18,8 @@ from tasks import train as train_task
 from tests.fakes import TINY, tiny_config
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.prepare import prepare as prepare_store
+from tff_keyboard.privacy.ledger import RunDirectoryError, refuse_shared_noise
+from tff_keyboard.privacy.noise_key import NoiseKeyError
 
 
 def digest(run):
@@ -178,17 +181,77 @@ def test_aggregators_train(store, tmp_path, overrides):
 
 DP = [
     "aggregation.client_weighting=uniform",
-    "aggregation.dp=gaussian",
     "aggregation.clip_norm=0.5",
     "aggregation.noise_multiplier=0.1",
 ]
 
 
-def test_private_training_resumes_to_the_bit_with_its_ledger(store, tmp_path):
-    train_task.run(tiny_config(store, *DP), tmp_path / "straight")
-    train_task.run(tiny_config(store, *DP, "train.checkpoint_every=2"), tmp_path / "other")
-    assert_same_run(tmp_path / "straight", tmp_path / "other")
-    runs = [tmp_path / "straight", tmp_path / "other"]
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        pytest.param("gaussian", marks=pytest.mark.slow),
+        pytest.param("tree", marks=pytest.mark.slow),
+        "blt",
+        pytest.param("banded", marks=pytest.mark.slow),
+    ],
+)
+def test_private_training_resumes_to_the_bit_with_its_ledger(store, tmp_path, mechanism):
+    overrides = [*DP, f"aggregation.dp={mechanism}"]
+    runs = [tmp_path / "straight", tmp_path / "stopped"]
+    train_task.run(tiny_config(store, *overrides), runs[0])
+    runs[1].mkdir()  # the nonce is drawn once a run: the second is given the first's
+    (runs[1] / "noise_nonce").write_bytes((runs[0] / "noise_nonce").read_bytes())
+    if mechanism == "gaussian":  # the coefficients of the others are those of the rounds to be run
+        train_task.run(tiny_config(store, *overrides, "train.rounds=2"), runs[1])
+    else:
+        _stop_after(2, tiny_config(store, *overrides), runs[1])
+    train_task.run(tiny_config(store, *overrides, "train.checkpoint_every=2"), runs[1])
+    assert_same_run(*runs)
     ledgers = [(run / "privacy_ledger.jsonl").read_bytes() for run in runs]
     assert ledgers[0] == ledgers[1]
     assert len(ledgers[0].splitlines()) >= 3
+    with pytest.raises(RunDirectoryError, match="have one noise key"):
+        refuse_shared_noise([run / "privacy_ledger.jsonl" for run in runs])
+
+
+def _stop_after(round_num, config, path):
+    def stop(line, done):
+        if done.round_num == round_num:
+            raise InterruptedError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_task.RoundLines, "__call__", stop)
+        with pytest.raises(InterruptedError):
+            train_task.run(config, path)
+
+
+@pytest.mark.slow
+def test_two_runs_of_one_config_share_no_noise(store, tmp_path):
+    config = tiny_config(store, *DP, "aggregation.dp=gaussian", "train.rounds=1")
+    for name in ("one", "other"):
+        train_task.run(config, tmp_path / name)
+    weights = [digest(tmp_path / name)[1] for name in ("one", "other")]
+    assert all(not np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_no_noise_in_a_checkpoint(store, tmp_path):
+    """The tree's sum of noise lay in each: whoever had one had the exact sums."""
+    config = tiny_config(store, *DP, "aggregation.dp=tree", "train.rounds=1")
+    train_task.run(config, tmp_path / "run")
+    checkpoint = next((tmp_path / "run" / "checkpoints").iterdir()).read_bytes()
+    leaves = json.loads(checkpoint.split(b"\n")[2])["leaves"]
+    large = {leaf["name"].split("/")[1] for leaf in leaves if np.prod(leaf["shape"]) > 1}
+    assert large == {"global_model_weights", "finalizer"}  # weights and the server's momentum
+
+
+@pytest.mark.slow
+def test_a_private_run_without_its_nonce_is_one_line(store, tmp_path, capsys):
+    run = tmp_path / "run"
+    overrides = [*DP, "aggregation.dp=gaussian"]
+    train_task.run(tiny_config(store, *overrides, "train.rounds=1"), run)
+    assert stat.S_IMODE((run / "noise_nonce").stat().st_mode) == 0o600
+    (run / "noise_nonce").unlink()
+    capsys.readouterr()
+    with pytest.raises(NoiseKeyError, match="is missing, but rounds were released") as error:
+        train_task.run(tiny_config(store, *overrides), run)
+    assert "\n" not in str(error.value)

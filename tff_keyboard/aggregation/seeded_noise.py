@@ -1,10 +1,9 @@
-"""Gaussian noise that is a pure function of (seed, round): the one place where noise is drawn.
+"""Reproducible randomness inside TFF's graphs that no privacy claim rests on.
 
-A resumed run must release the bits it released before, or the same data would be published under
-two noises and the ledger would have to count both. So noise is keyed, not drawn from a state that
-a crash could lose. The generator is Philox 4x32: fast, the same on every machine, and not
-cryptographic. To plug in another, replace `seeded_normal`: it is the only caller of a random op in
-the privacy mechanisms (docs/privacy.md).
+Client noise (FedAtt's eq. 6) and random rounding are pure functions of (seed, round), so that a
+resumed run repeats its bits. The generator is Philox 4x32: fast, the same on every machine, not
+cryptographic, and its normals end at 5.678 standard deviations. The privacy mechanisms take their
+noise from elsewhere (`host_noise.py`).
 """
 
 from typing import Any

@@ -20,6 +20,7 @@ from typing import TypeAlias
 import tensorflow_federated as tff
 
 from tff_keyboard.aggregation import compression, robust_mean
+from tff_keyboard.aggregation.adaptive_clip import AdaptiveClip
 from tff_keyboard.aggregation.private_mean import PrivateMeanFactory
 from tff_keyboard.aggregation.robust_mean import RobustMeanFactory
 from tff_keyboard.aggregation.update_guard import UpdateGuardFactory
@@ -30,6 +31,7 @@ from tff_keyboard.algorithms.fedatt.client_noise import ClientNoiseFactory
 from tff_keyboard.algorithms.fedatt.private_fedatt import PrivateFedAttFactory
 from tff_keyboard.algorithms.fedmed.aggregator import FedMedFactory
 from tff_keyboard.config.aggregation_config import AggregationConfig
+from tff_keyboard.privacy import mechanism
 
 Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
 Names: TypeAlias = Sequence[str] | None
@@ -37,16 +39,21 @@ Names: TypeAlias = Sequence[str] | None
 
 def _mean(config: AggregationConfig, clients_per_round: int, seed: int, names: Names) -> Factory:
     if config.dp != "none":
+        adaptive = None
+        if config.uses_adaptive_clip:
+            adaptive = AdaptiveClip(
+                target_quantile=config.target_unclipped_quantile,
+                learning_rate=config.clip_learning_rate,
+                count_stddev=config.clipped_count_noise * clients_per_round,
+                expected_clients=float(clients_per_round),
+            )
         private = PrivateMeanFactory(
-            config.dp,
             clip_norm=config.clip_norm,
             noise_multiplier=config.noise_multiplier,
             clients_per_round=clients_per_round,
-            seed=seed,
-            target_quantile=config.target_unclipped_quantile,
-            clip_learning_rate=config.clip_learning_rate,
-            clipped_count_noise=config.clipped_count_noise,
-            restart_rounds=config.tree_restart_rounds,
+            independent_noise=config.dp in mechanism.GAUSSIAN,
+            adaptive=adaptive,
+            clip_every=config.tree_restart_rounds or 1,
         )
         return tff.aggregators.as_weighted_aggregator(private)
     value_sum = None
@@ -87,7 +94,6 @@ def _private_fedatt(
         attention_bound=config.attention_bound,
         denominator_scale=config.denominator_scale,
         denominator_floor=config.denominator_floor,
-        seed=seed,
         layer_groups=config.layer_groups,
         variable_names=names,
     )

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.aggregation import weight_limits
+from tff_keyboard.aggregation.host_noise import NoisedProcess, NoiseOfRound
 from tff_keyboard.algorithms import fed_avg, fed_sgd
 from tff_keyboard.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.algorithms.fedmed import process as fedmed_process
@@ -23,6 +24,7 @@ from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.initial_weights import assign_initial_weights
 from tff_keyboard.models.saved_model import weights_by_name
 
+BuildNoise: TypeAlias = Callable[[int], NoiseOfRound]
 WrapClientWork: TypeAlias = Callable[[ClientWork], ClientWork]
 Process: TypeAlias = tff.learning.templates.LearningProcess  # or what looks like one to the loop
 Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
@@ -161,6 +163,7 @@ def build_process(
     *,
     wrap_client_work: WrapClientWork | None = None,
     general_store: ClientStore | None = None,
+    build_noise: BuildNoise | None = None,
 ) -> Process:
     """The learning process of `train.algorithm` with the aggregator of `aggregation.name`.
 
@@ -172,9 +175,10 @@ def build_process(
       wrap_client_work: Changes what clients do; the attack harness does.
       general_store: Of `fine_tuning.general_store`; the server's transfer learning on general text
         needs it.
+      build_noise: `privacy.run_privacy.RunPrivacy.build_noise`; a private run with noise needs it.
 
     Raises:
-      ValueError: Options that do not go together.
+      ValueError: Options that do not go together, or a private run has no noise.
     """
     if config.fine_tuning.server == "transfer":
         return _server_transfer(config, initial_model, wrap_client_work, general_store)
@@ -190,7 +194,15 @@ def build_process(
     process = ALGORITHMS[config.train.algorithm](
         config, model_fn, aggregator, list(weights), wrap_client_work
     )
-    return with_initial_weights(process, list(weights.values()))
+    process = with_initial_weights(process, list(weights.values()))
+    if not config.aggregation.noise_multiplier:
+        return process
+    if build_noise is None:
+        raise ValueError(
+            "A run with privacy noise needs `build_noise`, the noise of its key: see "
+            "`privacy.run_privacy.open_run_privacy`."
+        )
+    return NoisedProcess(process, build_noise)
 
 
 def _server_transfer(

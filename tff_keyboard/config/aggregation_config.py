@@ -5,6 +5,7 @@ written in the module it names (`algorithms/fedatt/aggregator.py`, `fedmed.py`, 
 """
 
 import dataclasses
+import re
 
 from tff_keyboard.config.checks import (
     require,
@@ -18,7 +19,10 @@ CLIENT_WEIGHTINGS = ("tokens", "examples", "uniform")
 NORMS = ("1", "2", "inf", "spectral")
 DIVERGENCE_NORMALISATIONS = ("absolute", "softmax")
 LOCAL_LOSSES = ("during_training", "after_training")
-DP_MECHANISMS = ("none", "gaussian", "gaussian_adaptive", "tree", "tree_adaptive")
+DP_MECHANISMS = (
+    *("none", "gaussian", "gaussian_adaptive"),
+    *("tree", "tree_adaptive", "blt", "banded"),
+)
 ZEROING_CHOICES = ("auto", "on", "off")
 CLIPPING_CHOICES = ("auto", "adaptive", "fixed", "off")
 COMPRESSIONS = ("none", "uniform_quantization", "tff_quantization")
@@ -57,11 +61,17 @@ class AggregationConfig:
         denominators take.
       denominator_floor: Private FedAtt: the least value a noisy denominator may take, in
         clients of full attention, > 0.
-      dp: The mechanism: "none", "gaussian", "gaussian_adaptive", "tree" (DP-FTRL) or
-        "tree_adaptive".
+      dp: The mechanism: "none", "gaussian", "gaussian_adaptive", or DP-FTRL by "tree",
+        "tree_adaptive", "blt" (buffered linear Toeplitz noise) or "banded" (matrix factorisation).
       clip_norm: L2 bound on one client's whole delta, weight units, > 0. The bound of "dp"
         and of "fixed" clipping; where the bound is adaptive, its first value.
-      noise_multiplier: Noise standard deviation / clip_norm, no unit, >= 0.
+      noise_multiplier: Standard deviation of one draw of noise / clip_norm, no unit, >= 0.
+      blt_buffers: "blt": buffers of noise, 1..4.
+      noise_bands: "banded": diagonals of the matrix, >= 1; one buffer each but the first.
+      noise_secret: Where the secret part of the noise key lies, outside the run directory:
+        "env:NAME" or "file:PATH"; "" is none.
+      fixed_nonce: 32 hexadecimal digits instead of a nonce drawn for the run: reproducible noise,
+        for experiments only; the statement then says "simulation".
       target_unclipped_quantile: "*_adaptive" privacy: the share of clients left unclipped, in
         (0, 1).
       clip_learning_rate: "*_adaptive" privacy: at most exp(rate) of change a round, > 0.
@@ -108,6 +118,10 @@ class AggregationConfig:
     dp: str = "none"
     clip_norm: float = 1.0
     noise_multiplier: float = 0.0
+    blt_buffers: int = 2
+    noise_bands: int = 8
+    noise_secret: str = ""
+    fixed_nonce: str = ""
     target_unclipped_quantile: float = 0.5
     clip_learning_rate: float = 0.2
     clipped_count_noise: float = 0.05
@@ -202,8 +216,20 @@ class AggregationConfig:
             ("top_fraction", 0 < self.top_fraction <= 1, "must be in (0, 1]"),
             ("trim_fraction", 0 <= self.trim_fraction < 0.5, "must be in [0, 0.5)"),
             ("compression_bits", 1 <= self.compression_bits <= 16, "must be in 1..16"),
+            ("blt_buffers", 1 <= self.blt_buffers <= 4, "must be in 1..4"),
+            ("noise_bands", self.noise_bands >= 1, "must be >= 1"),
+            (
+                "fixed_nonce",
+                not self.fixed_nonce or re.fullmatch("[0-9a-f]{32}", self.fixed_nonce),
+                "must be 32 hexadecimal digits",
+            ),
+            (
+                "noise_secret",
+                not self.noise_secret or re.fullmatch("(env|file):.+", self.noise_secret),
+                "must be 'env:NAME' or 'file:PATH'",
+            ),
         ):
-            require(holds, f"aggregation.{field}", rule, getattr(self, field))
+            require(bool(holds), f"aggregation.{field}", rule, getattr(self, field))
 
     def _check_layer_groups(self) -> None:
         seen: dict[str, str] = {}

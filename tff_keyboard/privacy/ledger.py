@@ -7,7 +7,7 @@ training loop calls it before it publishes the round's model: after a crash the 
 round that nobody saw, never the other way round.
 
 On resume the loop rolls the ledger back to the round it restores. Rolling back is honest only
-because noise is a pure function of (seed, round): the rounds run again release the same bits.
+because noise is a pure function of (key, round): the rounds run again release the same bits.
 """
 
 import dataclasses
@@ -15,10 +15,14 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-FORMAT = 1
+FORMAT = 2
+# Format 1 knew neither key nor coefficients: its noise came from the seed in the config.
+_READABLE = (1, FORMAT)
+
+SEED = "seed"  # `noise_source` of format 1
 
 
 class RunDirectoryError(ValueError):
@@ -30,7 +34,7 @@ class LedgerHeader:
     """What does not change during a run and the statement needs.
 
     Attributes:
-      mechanism: `AggregationConfig.dp`.
+      mechanism: One of `privacy.mechanism.NAMES`.
       aggregator: `AggregationConfig.name`.
       noise_multiplier: Noise standard deviation / sensitivity of one client.
       clip_norm: L2 bound on one client's delta (the first one where it adapts).
@@ -44,7 +48,14 @@ class LedgerHeader:
       min_separation_rounds: A person who joins round i joins none before i + this.
       max_participations: Rounds a person joins at most; 0 means what the separation allows.
       tree_restart_rounds: Rounds of a tree; 0 means one tree.
-      secure_noise: Whether noise came from a cryptographic generator.
+      secure_noise: Whether noise came from a cryptographic generator whose key is not all in the
+        run directory.
+      noise_source: Where the key came from: `noise_key.SECRET`, `NONCE` or `FIXED_NONCE`; `SEED`
+        in ledgers of older versions.
+      key_id: `NoiseKey.key_id`; "" where there is no noise.
+      decays: Of the mechanism "blt".
+      scales: Of the mechanism "blt".
+      bands: Of the mechanism "banded".
     """
 
     mechanism: str
@@ -61,6 +72,15 @@ class LedgerHeader:
     max_participations: int
     tree_restart_rounds: int
     secure_noise: bool = False
+    noise_source: str = SEED
+    key_id: str = ""
+    decays: tuple[float, ...] = ()
+    scales: tuple[float, ...] = ()
+    bands: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("decays", "scales", "bands"):  # JSON knows lists
+            object.__setattr__(self, name, tuple(getattr(self, name)))
 
 
 class PrivacyLedger:
@@ -173,10 +193,33 @@ def read_ledger(path: pathlib.Path) -> tuple[LedgerHeader, list[dict[str, Any]]]
     if not path.exists():
         raise RunDirectoryError(
             f"No {path.name} in {path.parent}: this run made no privacy claim. "
-            "Set `aggregation.dp` and train."
+            "Set a mechanism of privacy and train."
         )
     lines, header = _read(path, tolerate_torn_end=True)
     return header, [_body(line) for line in lines[1:]]
+
+
+def refuse_shared_noise(paths: Sequence[pathlib.Path]) -> None:
+    """Refuses releases that were noised by one key: their noise cancels.
+
+    Args:
+      paths: Ledgers; those that do not exist are passed over, one path may occur twice.
+
+    Raises:
+      RunDirectoryError: Two ledgers have one `key_id`.
+    """
+    seen: dict[str, pathlib.Path] = {}
+    for path in dict.fromkeys(pathlib.Path(path).resolve() for path in paths):
+        if not path.exists():
+            continue
+        header, _ = read_ledger(path)
+        if header.key_id and header.key_id in seen:
+            raise RunDirectoryError(
+                f"{seen[header.key_id].parent} and {path.parent} have one noise key "
+                f"({header.key_id}): whoever has both models can cancel the noise, so neither has "
+                "a guarantee. Keep one, or train the other again in a new run directory."
+            )
+        seen[header.key_id] = path
 
 
 def _line(previous_digest: str, body: Mapping[str, Any]) -> bytes:
@@ -224,7 +267,7 @@ def _read(path: pathlib.Path, *, tolerate_torn_end: bool) -> tuple[list[bytes], 
     if not lines:
         raise RunDirectoryError(f"{path.name} is empty. Restore it, or start a new run directory.")
     body = _body(lines[0])
-    if body.pop("format", None) != FORMAT:
+    if body.pop("format", None) not in _READABLE:
         raise RunDirectoryError(
             f"{path.name} was written by another version: format {FORMAT} here."
         )

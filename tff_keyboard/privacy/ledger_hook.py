@@ -7,6 +7,8 @@ from typing import Any
 
 from tff_keyboard.config.aggregation_config import AggregationConfig
 from tff_keyboard.privacy.ledger import LedgerHeader, PrivacyLedger
+from tff_keyboard.privacy.mechanism import Mechanism
+from tff_keyboard.privacy.noise_key import NoiseKey
 from tff_keyboard.privacy.statement import guarantee_of
 
 _RECORDED = ("clip_norm", "noise_stddev")  # last words of metric names
@@ -21,6 +23,8 @@ def ledger_header(
     selected_per_round: int | None = None,
     min_separation_rounds: int = 1,
     sampler_max_participations: int = 0,
+    mechanism: Mechanism | None = None,
+    key: NoiseKey | None = None,
 ) -> LedgerHeader:
     """What the statement needs to know of a run, from its config and its sampler.
 
@@ -32,6 +36,8 @@ def ledger_header(
       selected_per_round: People drawn a round, with over-selection; None: the report goal.
       min_separation_rounds: As the sampler enforces it; 1 is any round.
       sampler_max_participations: As the sampler enforces it; 0 is no limit.
+      mechanism: With its coefficients; None: of the config, which must need none.
+      key: Of the noise; None where there is no noise.
 
     Raises:
       ValueError: The config claims a limit on participation that nothing enforces, or no privacy.
@@ -47,9 +53,11 @@ def ledger_header(
             f"minimum separation of {min_separation_rounds} allows {allowed}. Raise "
             f"`train.min_separation_rounds` to {math.ceil(rounds / claimed)}, or set it to 0."
         )
+    if mechanism is None:
+        mechanism = Mechanism(name=config.dp, restart_rounds=config.tree_restart_rounds)
     clip_norm = config.layer_clip_norm if config.name == "private_fedatt" else config.clip_norm
     return LedgerHeader(
-        mechanism=config.dp,
+        mechanism=mechanism.name,
         aggregator=config.name,
         noise_multiplier=config.noise_multiplier,
         clip_norm=clip_norm,
@@ -61,7 +69,13 @@ def ledger_header(
         uniform_sampling=min_separation_rounds == 1 and not sampler_max_participations,
         min_separation_rounds=min_separation_rounds,
         max_participations=claimed,
-        tree_restart_rounds=config.tree_restart_rounds,
+        tree_restart_rounds=mechanism.restart_rounds,
+        secure_noise=key is not None and key.is_secret,
+        noise_source=key.source if key is not None else "",
+        key_id=key.key_id if key is not None else "",
+        decays=mechanism.decays,
+        scales=mechanism.scales,
+        bands=mechanism.bands,
     )
 
 

@@ -8,14 +8,24 @@ accounting, parameters, and what is not covered.
 import math
 import pathlib
 
-from tff_keyboard.privacy import accounting
-from tff_keyboard.privacy.ledger import LedgerHeader, read_ledger
+from tff_keyboard.privacy import accounting, noise_key
+from tff_keyboard.privacy.ledger import SEED, LedgerHeader, read_ledger
+from tff_keyboard.privacy.mechanism import TREES, Mechanism
 
 _MECHANISMS = {
     "gaussian": "Gaussian mechanism, fixed clip norm, fresh noise every round",
     "gaussian_adaptive": "Gaussian mechanism, clip norm follows a noisy quantile",
     "tree": "DP-FTRL: tree aggregation, fixed clip norm",
     "tree_adaptive": "DP-FTRL: tree aggregation, clip norm follows a noisy quantile at restarts",
+    "blt": "DP-FTRL: buffered linear Toeplitz noise, fixed clip norm",
+    "banded": "DP-FTRL: banded matrix factorisation, fixed clip norm",
+}
+_SOURCES = {
+    noise_key.SECRET: "AES-256, key from a secret outside the run directory and the run's nonce",
+    noise_key.NONCE: "AES-256, key from the run's nonce, which lies in the run directory",
+    noise_key.FIXED_NONCE: "simulation: AES-256, key from a nonce fixed in the config",
+    SEED: "Philox keyed by `train.seed` (an older version)",
+    "": "none",
 }
 
 
@@ -26,7 +36,18 @@ def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
     uniform draws is accounted as if every person joined as often as the separation allows.
     """
     noise = header.noise_multiplier
-    if header.mechanism.startswith("tree"):
+    mechanism = mechanism_of(header)
+    matrix = mechanism.matrix()
+    if matrix is not None:
+        return accounting.matrix_gaussian(
+            noise=matrix,
+            noise_multiplier=noise,
+            rounds=rounds,
+            delta=header.delta,
+            min_separation=header.min_separation_rounds,
+            max_participations=header.max_participations,
+        )
+    if mechanism.name in TREES:
         return accounting.tree_gaussian(
             noise_multiplier=noise,
             rounds=rounds,
@@ -58,6 +79,17 @@ def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
     )
 
 
+def mechanism_of(header: LedgerHeader) -> Mechanism:
+    """The mechanism a ledger records, with the coefficients the run began with."""
+    return Mechanism(
+        name=header.mechanism,
+        restart_rounds=header.tree_restart_rounds,
+        decays=header.decays,
+        scales=header.scales,
+        bands=header.bands,
+    )
+
+
 def privacy_statement(path: pathlib.Path) -> str:
     """The statement of the run whose ledger is at `path`, as text for a terminal.
 
@@ -71,6 +103,7 @@ def privacy_statement(path: pathlib.Path) -> str:
         ("adjacency", guarantee.adjacency),
         ("mechanism", _mechanism(header)),
         ("noise multiplier", f"{header.noise_multiplier:g}"),
+        ("noise", _SOURCES[header.noise_source]),
         ("clip norm", _clip_norms(header, rounds)),
         ("rounds released", f"{len(rounds)}"),
         ("sampling", _sampling(header)),
@@ -99,7 +132,7 @@ def _clip_norms(header: LedgerHeader, rounds: list[dict]) -> str:
 
 
 def _sampling(header: LedgerHeader) -> str:
-    if header.mechanism.startswith("tree"):
+    if not mechanism_of(header).is_independent:
         most = header.max_participations
         limit = f", at most {most} rounds" if most else ""
         return (
@@ -122,20 +155,33 @@ def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee) -> list[str]
     caveats = []
     if math.isinf(guarantee.epsilon):
         caveats.append("The noise multiplier is 0: deltas were clipped, nothing is private.")
-    if header.sampling == "poisson" and not header.mechanism.startswith("tree"):
+    if header.sampling == "poisson" and mechanism_of(header).is_independent:
         caveats.append(
             "Poisson sampling is an assumption: our cohort sampler draws a fixed number of people. "
             "For what it does, set `aggregation.sampling` = 'fixed_size'."
         )
-    if not header.secure_noise:
-        caveats.append(
-            "Noise comes from Philox keyed by (seed, round): reproducible, not cryptographic, so "
-            "who knows the seed can remove it. For a real deployment give "
-            "`aggregation.seeded_noise.seeded_normal`'s place to a generator keyed by a secret "
-            "(docs/privacy.md says how)."
-        )
+    caveats += _noise_caveats(header)
     caveats.append(
         "Covered: the sequence of released models (and clip norms). Not covered: training metrics, "
         "counts of refused updates, the vocabulary, and choices made after looking at results."
     )
     return [f"* {caveat}" for caveat in caveats]
+
+
+def _noise_caveats(header: LedgerHeader) -> list[str]:
+    if header.noise_source == SEED:
+        return [
+            "Noise is a function of (seed, round) alone: release at most one run per seed. Two "
+            "runs with one seed cancel their noise, and who knows the seed removes it."
+        ]
+    if header.noise_source == noise_key.FIXED_NONCE:
+        return [
+            "SIMULATION: the nonce of the noise is fixed in the config, so whoever has the config "
+            "and the data can make the noise again. Reproducible, and no guarantee to anybody."
+        ]
+    if header.noise_source == noise_key.NONCE:
+        return [
+            "Whoever has the run directory's noise_nonce can remove the noise. Release the model, "
+            "not the directory; for a deployment keep a secret outside it (docs/privacy.md)."
+        ]
+    return []

@@ -9,6 +9,7 @@
     timings.csv            wall clock
     tensorboard/           the same metrics as scalars
     privacy_ledger.jsonl   what was released to whom, if the algorithm keeps one
+    noise_nonce            of the privacy noise, mode 0600: as secret as the data
     model/                 weights, config and vocabulary of the trained model
     logs/                  output of the TFF workers
     lock                   held while a training runs
@@ -47,7 +48,8 @@ class RunDirectory:
 
     Attributes: `path` and one for each part, all `pathlib.Path`: `config_path`,
     `data_card_path`, `vocabulary_path`, `environment_path`, `checkpoints`, `metrics_jsonl`,
-    `metrics_csv`, `timings_csv`, `tensorboard`, `privacy_ledger`, `model`, `logs`, `lock_path`.
+    `metrics_csv`, `timings_csv`, `tensorboard`, `privacy_ledger`,
+    `noise_nonce`, `model`, `logs`, `lock_path`.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -62,6 +64,7 @@ class RunDirectory:
         self.timings_csv = self.path / "timings.csv"
         self.tensorboard = self.path / "tensorboard"
         self.privacy_ledger = self.path / "privacy_ledger.jsonl"
+        self.noise_nonce = self.path / "noise_nonce"
         self.model = self.path / "model"
         self.logs = self.path / "logs"
         self.lock_path = self.path / "lock"

@@ -25,6 +25,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import dp_accounting
 import tensorflow as tf
 import tensorflow_federated as tff
 
@@ -35,7 +36,7 @@ from tff_keyboard.aggregation.layers import (
     resolve_layers,
     scale_layers,
 )
-from tff_keyboard.aggregation.seeded_gaussian import SeededGaussianQuery
+from tff_keyboard.aggregation.noised_sum import NoisedSumQuery
 
 
 def record_sensitivity(num_layers: int, denominator_scale: float) -> float:
@@ -86,7 +87,8 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
     """FedAtt as one Gaussian mechanism.
 
     Every client counts: one that sends zeros still adds e^-B to the denominators, as the proof
-    needs. State is TFF's `DPAggregatorState`, whose event is `GaussianDpEvent(noise_multiplier)`.
+    needs. The noise of a round is put into the state before it (`aggregation/host_noise.py`).
+    State is TFF's `DPAggregatorState`, whose event is `GaussianDpEvent(noise_multiplier)`.
     Measurements: `dp_query_metrics` and `dp` of the mechanism, and `noisy_attention_total`, per
     layer the noisy sum of attention weights (public, being released anyway), in clients of full
     attention.
@@ -98,7 +100,6 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         plain mean of clipped deltas.
       denominator_scale: lambda > 0.
       denominator_floor: Least denominator, in clients of full attention, > 0.
-      seed: Of the run, >= 0.
       layer_groups: See `layers.resolve_layers`. Few layers cost less noise: S grows with their
         square root.
       variable_names: See `layers.resolve_layers`.
@@ -117,7 +118,6 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         attention_bound: float = 1.0,
         denominator_scale: float = 1.0,
         denominator_floor: float = 1.0,
-        seed: int,
         layer_groups: Mapping[str, Sequence[int | str]] | None = None,
         variable_names: Sequence[str] | None = None,
         record_aggregation: tff.aggregators.UnweightedAggregationFactory | None = None,
@@ -132,7 +132,6 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         for name, number in (
             ("noise_multiplier", noise_multiplier),
             ("attention_bound", attention_bound),
-            ("seed", seed),
         ):
             if not (math.isfinite(number) and number >= 0):
                 raise ValueError(f"`{name}` must be >= 0, got {number!r}.")
@@ -141,7 +140,6 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         self._bound = float(attention_bound)
         self._scale = float(denominator_scale)
         self._floor = float(denominator_floor)
-        self._seed = seed
         self._layer_groups = layer_groups
         self._variable_names = variable_names
         self._record_aggregation = record_aggregation
@@ -163,10 +161,11 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
 
         record_type = record.type_signature.result
         # The query clips records to S once more: what is proved is enforced, were `record` wrong.
-        query = SeededGaussianQuery(
+        query = NoisedSumQuery(
+            specs=tff.types.type_to_tf_tensor_specs(record_type),
             clip_norm=record_sensitivity(len(layers), self._scale),
             noise_multiplier=self._noise_multiplier,
-            seed=self._seed,
+            event=dp_accounting.GaussianDpEvent(self._noise_multiplier),
         )
         mechanism = tff.aggregators.DifferentiallyPrivateFactory(
             query, self._record_aggregation

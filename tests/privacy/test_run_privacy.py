@@ -1,0 +1,131 @@
+"""A run's privacy: begun once, gone on with exactly, refused where a second noise would appear."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from tff_keyboard.config import loads
+from tff_keyboard.privacy.ledger import PrivacyLedger
+from tff_keyboard.privacy.noise_key import NoiseKeyError
+from tff_keyboard.privacy.run_privacy import open_run_privacy
+
+WEIGHTS = [np.arange(6, dtype=np.float32).reshape(2, 3)]
+FIXED = "0123456789abcdef" * 2
+PRIVATE = (
+    "aggregation.client_weighting=uniform",
+    "aggregation.noise_multiplier=2.0",
+    "train.min_separation_rounds=4",
+    "train.rounds=20",
+)
+
+
+def config(mechanism="blt", *overrides):
+    return loads("", [*PRIVATE, f"aggregation.dp={mechanism}", *overrides])
+
+
+def opened(path, config, **changes):
+    path.mkdir(exist_ok=True)
+    arguments = {"store_sha256": "ab", "initial_weights": WEIGHTS} | changes
+    return open_run_privacy(
+        config,
+        ledger_path=path / "privacy_ledger.jsonl",
+        nonce_path=path / "noise_nonce",
+        population=100,
+        selected_per_round=10,
+        **arguments,
+    )
+
+
+def released(path, privacy, rounds):
+    ledger = PrivacyLedger(path / "privacy_ledger.jsonl", privacy.header)
+    for round_num in range(1, rounds + 1):
+        ledger.record(round_num)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "tree", "blt", "banded"])
+def test_a_run_goes_on_with_its_key_and_coefficients(tmp_path, mechanism):
+    first = opened(tmp_path, config(mechanism))
+    released(tmp_path, first, 3)
+    again = opened(tmp_path, config(mechanism, "train.rounds=200"))
+    assert again.mechanism == first.mechanism  # though the best for 200 rounds is another
+    assert again.key == first.key
+    assert again.header == first.header
+    PrivacyLedger(tmp_path / "privacy_ledger.jsonl", again.header)
+    np.testing.assert_array_equal(first.build_noise(5)(4), again.build_noise(5)(4))
+
+
+def test_the_nonce_is_in_no_released_file(tmp_path):
+    privacy = opened(tmp_path, config())
+    released(tmp_path, privacy, 2)
+    nonce = (tmp_path / "noise_nonce").read_text().strip()
+    text = (tmp_path / "privacy_ledger.jsonl").read_text()
+    assert nonce not in text
+    assert privacy.key.key.hex() not in text
+    assert json.loads(text.splitlines()[0])["key_id"] == privacy.key.key_id
+
+
+@pytest.mark.parametrize(
+    "overrides, changes",
+    [
+        (["aggregation.noise_multiplier=3.0"], {}),
+        (["aggregation.clip_norm=0.25"], {}),
+        (["train.left_out_client=3"], {}),
+        ([], {"store_sha256": "one person less"}),
+        ([], {"initial_weights": [WEIGHTS[0] + 1]}),
+    ],
+    ids=["multiplier", "clip", "left out", "store", "weights"],
+)
+def test_runs_with_one_fixed_nonce_do_not_cancel(tmp_path, overrides, changes):
+    """2A - B at z = 1, 2, or A - C with one person less, were exact sums under one seed."""
+    fixed = f"aggregation.fixed_nonce={FIXED}"
+    one = opened(tmp_path / "a", config("gaussian", fixed))
+    other = opened(tmp_path / "b", config("gaussian", fixed, *overrides), **changes)
+    noises = [privacy.build_noise(20_000)(0) for privacy in (one, other)]
+    assert abs(np.corrcoef(noises)[0, 1]) < 0.04
+    assert one.key.key_id != other.key.key_id
+
+
+def test_a_fixed_nonce_makes_runs_reproducible(tmp_path):
+    fixed = config("tree", f"aggregation.fixed_nonce={FIXED}")
+    one, other = opened(tmp_path / "a", fixed), opened(tmp_path / "b", fixed)
+    np.testing.assert_array_equal(one.build_noise(4)(2), other.build_noise(4)(2))
+    assert one.header.noise_source == "fixed nonce"
+    assert not (tmp_path / "a" / "noise_nonce").exists()
+
+
+def test_secure_noise_means_a_secret_outside_the_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("NOISE_SECRET", "sixteen bytes at least")
+    assert not opened(tmp_path / "a", config()).header.secure_noise
+    secret = config("blt", "aggregation.noise_secret=env:NOISE_SECRET")
+    privacy = opened(tmp_path / "b", secret)
+    assert privacy.header.secure_noise
+    released(tmp_path / "b", privacy, 1)
+    monkeypatch.setenv("NOISE_SECRET", "another secret of a run")
+    with pytest.raises(NoiseKeyError, match=r"noise key is not the one .* was begun with"):
+        opened(tmp_path / "b", secret)
+
+
+def test_a_lost_nonce_ends_the_run(tmp_path):
+    released(tmp_path, opened(tmp_path, config()), 1)
+    (tmp_path / "noise_nonce").unlink()
+    with pytest.raises(NoiseKeyError, match="is missing, but rounds were released"):
+        opened(tmp_path, config())
+
+
+def test_runs_of_older_versions_are_not_gone_on_with(tmp_path):
+    privacy = opened(tmp_path, config("gaussian"))
+    old = dataclasses.replace(privacy.header, noise_source="seed", key_id="")
+    (tmp_path / "noise_nonce").unlink()
+    released(tmp_path, dataclasses.replace(privacy, header=old), 2)
+    with pytest.raises(NoiseKeyError, match="Runs begun before nonces existed cannot be resumed"):
+        opened(tmp_path, config("gaussian"))
+
+
+def test_without_noise_there_is_no_key(tmp_path):
+    privacy = opened(tmp_path, config("gaussian", "aggregation.noise_multiplier=0.0"))
+    assert privacy.key is None
+    assert privacy.build_noise is None
+    assert privacy.header.key_id == ""
+    assert not (tmp_path / "noise_nonce").exists()

@@ -1,0 +1,135 @@
+"""What makes a run private, opened once: its mechanism, its noise key, its ledger.
+
+A run that begins gets a nonce and optimal coefficients; a run that goes on gets what its ledger
+and its nonce say, so that the rounds after a stop release the bits they would have released.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tff_keyboard.config import RunConfig
+from tff_keyboard.privacy import ledger, ledger_hook, statement
+from tff_keyboard.privacy.mechanism import Mechanism, optimal_mechanism
+from tff_keyboard.privacy.noise_key import NoiseKey, NoiseKeyError, open_noise_key, weights_digest
+from tff_keyboard.privacy.noise_streams import NoiseOfRounds, keyed_draw
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunPrivacy:
+    """The parts of a private run.
+
+    Attributes:
+      mechanism: With the coefficients the run began with.
+      key: Of the noise; None where the noise multiplier is 0.
+      header: Of the ledger.
+    """
+
+    mechanism: Mechanism
+    key: NoiseKey | None
+    header: ledger.LedgerHeader
+
+    @property
+    def build_noise(self) -> Callable[[int], NoiseOfRounds] | None:
+        """From the size of a round's noise to any round's noise; None without noise."""
+        if self.key is None:
+            return None
+        draw = keyed_draw(self.key.key)
+        return lambda size: self.mechanism.noise(draw, size)
+
+
+def open_run_privacy(
+    config: RunConfig,
+    *,
+    ledger_path: pathlib.Path,
+    nonce_path: pathlib.Path,
+    store_sha256: str,
+    initial_weights: Sequence[np.ndarray],
+    population: int,
+    selected_per_round: int,
+) -> RunPrivacy:
+    """Begins or goes on with the privacy of a run; draws and stores the nonce of a new one.
+
+    Args:
+      config: Of the run, with a mechanism.
+      ledger_path: `privacy_ledger.jsonl`; there is one if the run was begun before.
+      nonce_path: Where the run keeps its nonce.
+      store_sha256: Of the client store.
+      initial_weights: The weights training starts from.
+      population: People who may be drawn.
+      selected_per_round: People drawn a round, with over-selection.
+
+    Raises:
+      NoiseKeyError: The nonce or the secret is missing, malformed or not that of the run.
+      RunDirectoryError: The ledger is damaged.
+      ValueError: The config claims a limit on participation that nothing enforces.
+    """
+    recorded: ledger.LedgerHeader | None = None
+    rounds_released = 0
+    if ledger_path.exists():
+        recorded, rounds = ledger.read_ledger(ledger_path)
+        rounds_released = len(rounds)
+    mechanism = statement.mechanism_of(recorded) if recorded else _new_mechanism(config)
+    key = None
+    if config.aggregation.noise_multiplier:
+        key = open_noise_key(
+            nonce_path,
+            _facts(config, mechanism, store_sha256, initial_weights),
+            may_draw=rounds_released == 0,
+            secret=config.aggregation.noise_secret,
+            fixed_nonce=config.aggregation.fixed_nonce,
+        )
+        if recorded and rounds_released and recorded.key_id != key.key_id:
+            raise NoiseKeyError(
+                f"The noise key is not the one {ledger_path} was begun with: the same rounds would "
+                "be released under a second noise. Give the secret, the nonce, the store and the "
+                "initial model of the run, or start a new run directory."
+            )
+    header = ledger_hook.ledger_header(
+        config.aggregation,
+        rounds=config.train.rounds,
+        population=population,
+        clients_per_round=config.train.clients_per_round,
+        selected_per_round=selected_per_round,
+        min_separation_rounds=config.train.min_separation_rounds,
+        mechanism=mechanism,
+        key=key,
+    )
+    return RunPrivacy(mechanism=mechanism, key=key, header=header)
+
+
+def _new_mechanism(config: RunConfig) -> Mechanism:
+    aggregation = config.aggregation
+    return optimal_mechanism(
+        aggregation.dp,
+        rounds=config.train.rounds,
+        min_separation=config.train.min_separation_rounds,
+        max_participations=aggregation.max_participations,
+        restart_rounds=aggregation.tree_restart_rounds,
+        buffers=aggregation.blt_buffers,
+        bands=min(aggregation.noise_bands, config.train.rounds),
+        momentum=config.server.momentum if config.server.optimizer == "sgd" else 0.0,
+    )
+
+
+def _facts(
+    config: RunConfig,
+    mechanism: Mechanism,
+    store_sha256: str,
+    initial_weights: Sequence[np.ndarray],
+) -> dict:
+    """Whatever two runs with one nonce could differ in: see `noise_key`."""
+    aggregation = config.aggregation
+    return {
+        "mechanism": dataclasses.asdict(mechanism),
+        "aggregator": aggregation.name,
+        "clip_norm": aggregation.clip_norm,
+        "layer_clip_norm": aggregation.layer_clip_norm,
+        "noise_multiplier": aggregation.noise_multiplier,
+        "seed": config.train.seed,
+        "left_out_client": config.train.left_out_client,
+        "store_sha256": store_sha256,
+        "initial_weights": weights_digest(initial_weights),
+    }
