@@ -144,9 +144,9 @@ def run(
             ledger = ledger_hook.LedgerHook(run_directory.privacy_ledger, privacy.header)
         metrics = release.MetricsRelease(run_directory.metrics_jsonl, run_directory.metrics_csv)
         patience = config.train.early_stop_patience
-        result = training_loop.run_training(
-            process,
-            lambda round_num: RoundInput(*cohorts.round_input(round_num)),
+        result = training_loop.TrainingLoop(
+            process=process,
+            cohort_source=lambda round_num: RoundInput(*cohorts.round_input(round_num)),
             total_rounds=config.train.rounds,
             checkpoint_manager=checkpoints.CheckpointManager(
                 run_directory.checkpoints, config.train.keep_checkpoints
@@ -165,7 +165,7 @@ def run(
             hooks=[ledger] if ledger else [],
             progress=RoundLines(config.train.rounds),
             pop_aggregation_seconds=context.pop_aggregation_seconds,
-        )
+        ).train()
         is_best = config.train.final_model == "best"
         weights = result.best_model_weights if is_best else result.model_weights
         weights.assign_weights_to(model)

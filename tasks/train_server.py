@@ -106,9 +106,9 @@ def run(
         defaults_text=config_lib.dump(config_lib.RunConfig()),
     ) as run_directory:
         metrics = release.MetricsRelease(run_directory.metrics_jsonl, run_directory.metrics_csv)
-        result = training_loop.run_training(
-            CentralTraining(model, optimizers.build_client_optimizer(config.client)),
-            lambda round_num: RoundInput(*pooled.round_input(round_num)),
+        result = training_loop.TrainingLoop(
+            process=CentralTraining(model, optimizers.build_client_optimizer(config.client)),
+            cohort_source=lambda round_num: RoundInput(*pooled.round_input(round_num)),
             total_rounds=config.train.rounds,
             checkpoint_manager=checkpoints.CheckpointManager(
                 run_directory.checkpoints, config.train.keep_checkpoints
@@ -127,7 +127,7 @@ def run(
             checkpoint_every=config.train.checkpoint_every,
             max_rejected_in_a_row=config.train.max_rejected_rounds,
             progress=train_task.RoundLines(config.train.rounds),
-        )
+        ).train()
         is_best = config.train.final_model == "best"
         weights = result.best_model_weights if is_best else result.model_weights
         weights.assign_weights_to(model)

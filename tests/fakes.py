@@ -278,7 +278,7 @@ def train_tiny(directory: pathlib.Path, rounds: int, seconds_per_round: float = 
         execution.install_context(log_directory=run.logs) as context,
     ):
         print("workers", *(worker.pid for worker in context.pool.members), flush=True)
-        result = training_loop.run_training(
+        result = training_loop.TrainingLoop(
             process=tiny_process(),
             cohort_source=cohort_source,
             total_rounds=rounds,
@@ -293,7 +293,7 @@ def train_tiny(directory: pathlib.Path, rounds: int, seconds_per_round: float = 
             best_metric=best_round.BestMetric("evaluation/distance"),
             checkpoint_every=2,
             progress=lambda p: print("round", p.round_num, flush=True),
-        )
+        ).train()
     text = f"{digest(result.state)} {digest(result.best_model_weights)}\n"
     (directory / "digest.txt").write_text(text)
 

@@ -27,7 +27,10 @@ LIBRARY = {
     "evaluation": {"data", "metrics"},
     "aggregation": set(),
     "learning": {"models", "metrics", "evaluation", "aggregation", "data"},
-    "algorithms": {"models", "metrics", "evaluation", "aggregation", "data", "learning", "privacy"},
+    "algorithms": {
+        *("models", "metrics", "evaluation", "aggregation", "data", "learning", "privacy"),
+        "program",
+    },
     "baselines": {"metrics", "data"},
     "hybrid": {"baselines", "evaluation", "metrics", "data"},
     "report": {"evaluation", "metrics", "data", "privacy"},

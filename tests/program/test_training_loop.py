@@ -82,7 +82,7 @@ def train(directory, recorder=None, **options):
         hooks=[recorder],
         progress=recorder.progress,
     )
-    return training_loop.run_training(**(defaults | options))
+    return training_loop.TrainingLoop(**(defaults | options)).train()
 
 
 def outcome(directory, result):

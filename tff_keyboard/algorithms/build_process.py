@@ -23,10 +23,11 @@ from tff_keyboard.learning.initial_state import with_initial_weights
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.initial_weights import assign_initial_weights
 from tff_keyboard.models.saved_model import weights_by_name
+from tff_keyboard.program.round_process import RoundProcess
 
 BuildNoise: TypeAlias = Callable[[int], NoiseOfRound]
 WrapClientWork: TypeAlias = Callable[[ClientWork], ClientWork]
-Process: TypeAlias = tff.learning.templates.LearningProcess  # or what looks like one to the loop
+Process: TypeAlias = tff.learning.templates.LearningProcess
 Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
 
 UNLIMITED = (
@@ -164,7 +165,7 @@ def build_process(
     wrap_client_work: WrapClientWork | None = None,
     general_store: ClientStore | None = None,
     build_noise: BuildNoise | None = None,
-) -> Process:
+) -> RoundProcess:
     """The learning process of `train.algorithm` with the aggregator of `aggregation.name`.
 
     With `fine_tuning.server` = "transfer" it is a `server_transfer.ServerTransferProcess`.
@@ -210,7 +211,7 @@ def _server_transfer(
     initial_model: NextWordModel,
     wrap: WrapClientWork | None,
     general_store: ClientStore | None,
-) -> Process:
+) -> RoundProcess:
     weights = weights_by_name(initial_model)
     one_client = server_transfer.one_client_config(config)
     model_fn = build_training_model_fn(one_client, initial_model.vocabulary_size)

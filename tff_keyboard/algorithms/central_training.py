@@ -1,9 +1,9 @@
 """The same model trained on a server that holds all text: what federation is measured against.
 
 Plain SGD on pooled, shuffled messages, as the server-trained twin of Hard et al. 2018 (section
-5.1, https://arxiv.org/abs/1811.03604). `CentralTraining` has the interface of a TFF learning
-process, so the round loop with its checkpoints, metrics and exact resume serves both; a "round"
-here is a fixed number of messages and nothing is averaged.
+5.1, https://arxiv.org/abs/1811.03604). `CentralTraining` is a `RoundProcess`, so the round loop
+with its checkpoints, metrics and exact resume serves both; a "round" here is a fixed number of
+messages and nothing is averaged.
 """
 
 import math
@@ -39,7 +39,7 @@ class CentralOutput(NamedTuple):
 
 
 class CentralTraining:
-    """One optimizer step per batch; looks like a TFF learning process to the round loop.
+    """One optimizer step per batch, as a `RoundProcess`.
 
     Args:
       model: Its weights now are the initial ones; the instance is used up by training.
@@ -94,7 +94,7 @@ class CentralTraining:
         return CentralOutput(after if is_finite else state, metrics)
 
     def get_model_weights(self, state: CentralState) -> tff.learning.models.ModelWeights:
-        """As of a learning process."""
+        """The weights of a state."""
         return tff.learning.models.ModelWeights(list(state.weights), [])
 
     def _read(self) -> CentralState:

@@ -50,7 +50,9 @@ class WorkerPool:
         *,
         log_directory: str | os.PathLike[str] | None = None,
         max_restarts: int = 3,
-        **worker_options,
+        max_concurrent_clients: int | None = None,
+        threads: int | None = None,
+        start_timeout_seconds: float = 60.0,
     ):
         if max_restarts < 0:
             raise ValueError(f"`max_restarts` must be >= 0, got {max_restarts}.")
@@ -61,7 +63,14 @@ class WorkerPool:
         try:
             for i in range(num_workers):
                 log_path = log_directory and pathlib.Path(log_directory) / f"worker_{i}.log"
-                self._workers.append(workers.Worker(log_path, **worker_options))
+                self._workers.append(
+                    workers.Worker(
+                        log_path,
+                        max_concurrent_clients=max_concurrent_clients,
+                        threads=threads,
+                        start_timeout_seconds=start_timeout_seconds,
+                    )
+                )
         except BaseException:
             self.close()
             raise

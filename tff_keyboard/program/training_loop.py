@@ -27,7 +27,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import grpc
 import tensorflow_federated as tff
@@ -40,6 +40,7 @@ from tff_keyboard.program import (
     read_ahead,
     release,
 )
+from tff_keyboard.program.round_process import RoundProcess
 
 TIMING_COLUMNS = (
     "data_seconds",  # preparing the cohort, mostly hidden behind the round before
@@ -52,15 +53,23 @@ TIMING_COLUMNS = (
 )
 
 
-class Hook(Protocol):
-    """Sees each round before anything of it is released; the privacy ledger is one.
+@runtime_checkable
+class Restartable(Protocol):
+    """Keeps something of each round, and can go back to a round.
 
     `restart_after` is called once, before the first round: forget what was recorded of rounds
-    after `round_num`. `before_release` returns metrics to add to the row, and may raise
-    `errors.StopTraining`, which discards the round and ends the training.
+    after `round_num`.
     """
 
     def restart_after(self, round_num: int) -> None: ...
+
+
+class Hook(Restartable, Protocol):
+    """Sees each round before anything of it is released; the privacy ledger is one.
+
+    `before_release` returns metrics to add to the row, and may raise
+    `errors.StopTraining`, which discards the round and ends the training.
+    """
 
     def before_release(
         self, round_num: int, state: Any, metrics: Mapping[str, release.Value]
@@ -124,23 +133,12 @@ class _ComputedRound(NamedTuple):
     row: release.Row
 
 
-def run_training(
-    process: tff.learning.templates.LearningProcess,
-    cohort_source: read_ahead.CohortSource,
-    **options: Any,
-) -> TrainingResult:
-    """Runs a `TrainingLoop` with these attributes to its end."""
-    loop = TrainingLoop(process=process, cohort_source=cohort_source, **options)
-    return asyncio.run(loop.run())
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingLoop:
     """Trains up to `total_rounds`, from the newest checkpoint if there is one.
 
     Attributes:
-      process: `initialize()`, `next(state, datasets)` to state and metrics (which may be nested),
-        `get_model_weights(state)`.
+      process: What is trained.
       cohort_source: Round number, from 1, to `RoundInput`; pure, called in another thread.
       total_rounds: >= 1. A finished training goes on when it is raised.
       checkpoint_manager: Where program states are kept.
@@ -159,7 +157,7 @@ class TrainingLoop:
       ValueError: An argument is out of range.
     """
 
-    process: tff.learning.templates.LearningProcess
+    process: RoundProcess
     cohort_source: read_ahead.CohortSource
     total_rounds: int
     checkpoint_manager: checkpoints.CheckpointManager
@@ -189,6 +187,10 @@ class TrainingLoop:
             raise ValueError(
                 f"`best_metric` = {self.best_metric.name!r} needs `evaluate_every` >= 1, got 0."
             )
+
+    def train(self) -> TrainingResult:
+        """`run` to its end, in an event loop of its own."""
+        return asyncio.run(self.run())
 
     async def run(self) -> TrainingResult:
         """Trains.
@@ -265,7 +267,7 @@ class TrainingLoop:
             )
         self.checkpoint_manager.pin(loop.best_round)
         for part in (*self.hooks, *self.release_managers, self.timings_manager):
-            if hasattr(part, "restart_after"):  # release managers of TFF have no such method
+            if isinstance(part, Restartable):  # TFF's own release managers are not
                 part.restart_after(round_num)
         return _ProgramState(program_state.process, loop), round_num
 

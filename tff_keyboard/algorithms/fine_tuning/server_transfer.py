@@ -14,7 +14,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -29,8 +29,7 @@ from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.learning.clipped_optimizer import ClippedOptimizer
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.distillation_loss import soft_softmax_loss
-
-Process: TypeAlias = tff.learning.templates.LearningProcess
+from tff_keyboard.program.round_process import RoundProcess
 
 SIMULATION_ONLY = (
     "`fine_tuning.server` = 'transfer' is a simulation only: the server sees every client's own "
@@ -60,7 +59,7 @@ class _Step(NamedTuple):
 class ServerTransferProcess:
     """Clients train as in FedAvg, the server on their average predictions.
 
-    Looks like a TFF learning process to the round loop. The clients are trained by `process`, one
+    A `RoundProcess`. The clients are trained by `process`, one
     at a time, on TFF's workers; the server's training runs in this process. A round is a pure
     function of its arguments, on a given machine.
 
@@ -75,7 +74,7 @@ class ServerTransferProcess:
 
     def __init__(
         self,
-        process: Process,
+        process: RoundProcess,
         model: NextWordModel,
         text: TransferText,
         *,
@@ -161,7 +160,7 @@ class ServerTransferProcess:
         return TransferOutput(TransferState(after, np.int64(round_num)), metrics)
 
     def get_model_weights(self, state: TransferState) -> tff.learning.models.ModelWeights:
-        """As of a learning process."""
+        """The server's weights."""
         return self._process.get_model_weights(state.process)
 
     def _learn(self, teachers: Sequence[Sequence[tf.Tensor]], batch: np.ndarray) -> _Step:
@@ -215,7 +214,7 @@ def one_client_config(config: RunConfig) -> RunConfig:
 
 
 def build_server_transfer(
-    process: Process,
+    process: RoundProcess,
     config: RunConfig,
     initial_model: NextWordModel,
     general_store: ClientStore | None,
