@@ -23,6 +23,7 @@ from absl import flags
 from tasks import cli, predictors
 from tff_keyboard import config as config_lib
 from tff_keyboard import progress, quiet
+from tff_keyboard.privacy.ledger import refuse_shared_noise
 from tff_keyboard.storage import atomic_files
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def run(
     """
     if not models:
         raise cli.UsageError("Give at least one model. See --help.")
+    refuse_shared_noise([pathlib.Path(model) / "privacy_ledger.jsonl" for model in models])
     config = _first_config(models)
     if max_length is None:
         max_length = config.data.max_length if config else 0

@@ -12,12 +12,13 @@ from scipy import stats
 
 from tasks import cli, predictors
 from tasks import compare as compare_task
-from tests.fakes import save_untrained_run, tiny_config
+from tests.fakes import ledger_header, save_untrained_run, tiny_config
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation import comparison
 from tff_keyboard.evaluation.predictor_evaluation import PREDICTOR_RATIOS
 from tff_keyboard.metrics.jackknife import Interval
+from tff_keyboard.privacy.ledger import PrivacyLedger, RunDirectoryError
 from tff_keyboard.report import comparison_text
 
 PEOPLE = 8
@@ -286,3 +287,13 @@ def test_models_of_other_rules_are_refused(place, tmp_path, capsys):
 
 def test_names_are_paths_where_short_ones_clash():
     assert predictors.names_of(["a/run", "b/run", "unigram"]) == ["a/run", "b/run", "unigram"]
+
+
+def test_two_runs_with_one_noise_key_are_not_compared(tmp_path):
+    runs = [tmp_path / name for name in ("a", "b")]
+    for run in runs:
+        header = dataclasses.replace(ledger_header(), key_id="ab")
+        PrivacyLedger(run / "privacy_ledger.jsonl", header)
+    with pytest.raises(RunDirectoryError, match="have one noise key"):
+        compare_task.run([str(run) for run in runs], out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -175,6 +175,23 @@ def epsilon_curve(rounds: Sequence[int], epsilons: Sequence[float], delta: float
         return _svg(figure)
 
 
+def error_against_epsilon(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """Noise left in the model against epsilon, one line a mechanism; both axes logarithmic.
+
+    Args:
+      curves: Mechanism to (epsilon, error in clip norms), in rising order of epsilon.
+    """
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "trade-off"}):
+        figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+        axes = figure.subplots()
+        for place, (name, points) in enumerate(curves.items()):
+            epsilons, errors = zip(*points, strict=True)
+            axes.plot(epsilons, errors, marker="o", ms=4, color=colour(place), label=name)
+        axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="error, clip norms")
+        axes.legend()
+        return _svg(figure)
+
+
 def _curve(
     axes: Axes,
     run: RunRecord,
