@@ -19,18 +19,19 @@ import functools
 import json
 import math
 import pathlib
-import sys
+import typing
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from absl import flags
-
-from tasks import cli, run_results, train
+from tasks import run_results
+from tasks.options import Range, TaskOptions, UsageError
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.storage import atomic_files
+from tff_keyboard.training import preflight
 
-ALL_ATTACKS = ("nan", "boost", "sign_flip", "weight_lie", "shuffled_labels", "drop_out")
+AttackName = Literal["nan", "boost", "sign_flip", "weight_lie", "shuffled_labels", "drop_out"]
+ALL_ATTACKS: tuple[AttackName, ...] = typing.get_args(AttackName)
 CLEAN = "clean"
 UNPROTECTED = "_unprotected"  # ends the name of a variant
 TOLERANCE = 0.01  # of top-1 recall: one point
@@ -38,32 +39,48 @@ METRIC = "recall_at_1_no_eos"
 SECOND_METRIC = "perplexity"
 POPULATIONS = ("validation", "held_out")
 
-FLAGS = flags.FlagValues()  # of this task alone
-_CONFIG = flags.DEFINE_multi_string(
-    "config", [], "TOML file of a run; repeated, one a rule.", flag_values=FLAGS
-)
-_WORKDIR = flags.DEFINE_string(
-    "workdir", None, "Folder of the runs, new or to be resumed.", flag_values=FLAGS
-)
-_ATTACKS = flags.DEFINE_list(
-    "attacks", list(ALL_ATTACKS), f"Of {', '.join(ALL_ATTACKS)}.", flag_values=FLAGS
-)
-_SHARE = flags.DEFINE_float("share", 0.1, "Share of clients that attack, 0..1.", flag_values=FLAGS)
-_UNPROTECTED = flags.DEFINE_bool(
-    "unprotected",
-    False,
-    "Also run each rule without zeroing and clipping. NaN is refused all the same.",
-    flag_values=FLAGS,
-)
-_SET = flags.DEFINE_multi_string(
-    "set", [], "Override `section.key=value` of every config; may be repeated.", flag_values=FLAGS
-)
-
 MARKER = "attack.json"
 RESULTS = "attacks.json"
 
 
-def run(
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
+
+    config: Annotated[tuple[pathlib.Path, ...], "TOML file of a run; repeated, one a rule."] = ()
+    workdir: Annotated[pathlib.Path, "Folder of the runs, new or to be resumed."]
+    attacks: Annotated[tuple[AttackName, ...], f"Of {', '.join(ALL_ATTACKS)}."] = ALL_ATTACKS
+    share: Annotated[float, "Share of clients that attack.", Range(0, 1)] = 0.1
+    unprotected: Annotated[
+        bool, "Also run each rule without zeroing and clipping. NaN is refused all the same."
+    ] = False
+    set: Annotated[
+        tuple[str, ...], "Override `section.key=value` of every config; may be repeated."
+    ] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.config:
+            raise UsageError("Give --config=FILE.toml at least once.")
+        if len({path.stem for path in self.config}) < len(self.config):
+            raise UsageError("Two --config files have one name, and so would their runs.")
+
+
+def run(options: Options) -> None:
+    """Trains and evaluates whatever is not done yet, and prints the comparison."""
+    configs = {path.stem: config_lib.load(path, options.set) for path in options.config}
+    for config in configs.values():
+        preflight.check_population(config)
+    study(
+        configs,
+        options.workdir,
+        attacks=options.attacks,
+        share=options.share,
+        unprotected=options.unprotected,
+    )
+
+
+def study(
     configs: Mapping[str, config_lib.RunConfig],
     workdir: pathlib.Path,
     *,
@@ -86,15 +103,8 @@ def run(
       (value, low, high), and a `verdict` on the recall.
 
     Raises:
-      UsageError: An attack or the share is not known; WORKDIR holds runs of another attack.
+      UsageError: WORKDIR holds runs of another attack.
     """
-    for attack in attacks:
-        if attack not in ALL_ATTACKS:
-            raise cli.UsageError(f"--attacks must be of {', '.join(ALL_ATTACKS)}; got {attack!r}.")
-    if not 0 <= share <= 1:
-        raise cli.UsageError(f"--share must be in [0, 1], got {share!r}.")
-    if not configs:
-        raise cli.UsageError("Give --config=FILE.toml at least once.")
     rules = variants(configs, unprotected)
     for rule, config in rules.items():  # all of them before the first training
         for attack in attacks:
@@ -142,18 +152,19 @@ def _train(
     config: config_lib.RunConfig, folder: pathlib.Path, attack: str, share: float
 ) -> pathlib.Path:
     """Trains in `folder`/run unless that is done; returns it."""
+    quiet.import_tensorflow_federated()
+    from tff_keyboard.learning import attacks
+    from tff_keyboard.training.federated import train_federated
+
     wrap = None
     if attack != CLEAN:
-        quiet.import_tensorflow_federated()
-        from tff_keyboard.learning import attacks
-
         wrap = functools.partial(
             attacks.build_attacked_client_work,
             attack=attack,
             share=share,
             seed=config.train.seed,
         )
-    train.run(config, folder / "run", wrap_client_work=wrap)
+    train_federated(config, folder / "run", wrap_client_work=wrap)
     return folder / "run"
 
 
@@ -162,7 +173,7 @@ def _mark(folder: pathlib.Path, facts: dict[str, Any]) -> None:
     path = folder / MARKER
     if not path.exists():
         if (folder / "run").exists():
-            raise cli.UsageError(
+            raise UsageError(
                 f"{folder} holds a run but no {MARKER}: nobody knows how it was attacked. "
                 "Give another --workdir."
             )
@@ -171,7 +182,7 @@ def _mark(folder: pathlib.Path, facts: dict[str, Any]) -> None:
         return
     before = json.loads(path.read_text(encoding="utf-8"))
     if before != facts:
-        raise cli.UsageError(
+        raise UsageError(
             f"{folder} was begun with {before}, now it is {facts}. Give another --workdir."
         )
 
@@ -262,25 +273,3 @@ def _points(row: Mapping[str, Any], people: str) -> str:
         return ""
     low, value, high = (100 * row["difference"][people][key] for key in ("low", "value", "high"))
     return f"{value:+.2f} [{low:+.2f}, {high:+.2f}] {row['verdict'][people]}"
-
-
-def main(argv: Sequence[str]) -> None:
-    """Parses the flags."""
-    cli.only_flags(argv)
-    if not _WORKDIR.value:
-        raise cli.UsageError("Give --workdir=DIRECTORY, where the runs are kept.")
-    paths = [pathlib.Path(name) for name in _CONFIG.value]
-    configs = {path.stem: config_lib.load(path, _SET.value) for path in paths}
-    if len(configs) < len(paths):
-        raise cli.UsageError("Two --config files have one name, and so would their runs.")
-    run(
-        configs,
-        pathlib.Path(_WORKDIR.value),
-        attacks=_ATTACKS.value,
-        share=_SHARE.value,
-        unprotected=_UNPROTECTED.value,
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(cli.launch(sys.modules[__name__], sys.argv[1:]))

@@ -9,7 +9,6 @@ import pytest
 from tasks import cli
 from tasks import evaluate as evaluate_task
 from tasks import merge_vocabulary as merge_task
-from tasks import train as train_task
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.errors import DataError
@@ -20,6 +19,7 @@ from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.learning import validation
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.models.saved_model import load_model
+from tff_keyboard.training.federated import train_federated
 
 DATA = DataConfig(
     synthetic_typists=24,
@@ -63,7 +63,7 @@ def general_model(folder, tmp_path_factory):
     """A run on the general corpus: what fine-tuning starts from."""
     path = tmp_path_factory.mktemp("runs") / "general"
     overrides = [*TINY, f"data.store={folder / 'general'}"]
-    train_task.run(config_lib.loads("", overrides), path)
+    train_federated(config_lib.loads("", overrides), path)
     return path
 
 
@@ -86,7 +86,7 @@ def test_methods_train_and_are_judged_on_both_populations(
 ):
     best = ["train.best_metric=trade_off/perplexity", "train.best_mode=min"]
     settings = config(folder, f"model.initial_model={general_model}", *METHODS[method], *best)
-    row = train_task.run(settings, tmp_path / "run")
+    row = train_federated(settings, tmp_path / "run")
     assert row["rejected"] == 0
     for name in ("perplexity", "recall_at_3_no_eos", "kss"):
         user, general = row[f"evaluation/{name}"], row[f"evaluation/general/{name}"]
@@ -110,14 +110,14 @@ def test_compositions_with_the_rules_of_aggregation(folder, general_model, tmp_p
             "aggregation.client_weighting=uniform",
         ],
     }.items():
-        row = train_task.run(config(folder, start, *lwf, *overrides), tmp_path / name)
+        row = train_federated(config(folder, start, *lwf, *overrides), tmp_path / name)
         assert np.isfinite(row["evaluation/trade_off/perplexity"]), name
         assert row["rejected"] == 0, name
 
 
 def test_evaluate_prints_both_populations(folder, tmp_path, capsys):
     run = tmp_path / "run"
-    train_task.run(config(folder), run)
+    train_federated(config(folder), run)
     capsys.readouterr()
     result = evaluate_task.run(run, "held_out")
     shown = capsys.readouterr().out
@@ -178,7 +178,7 @@ def test_stores_with_other_vocabularies_are_refused(folder, tmp_path):
         ],
     )
     with pytest.raises(DataError, match=r"fine_tuning\.general_store.*another vocabulary"):
-        train_task.run(settings, tmp_path / "run")
+        train_federated(settings, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -14,7 +14,6 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tasks import train as train_task
 from tests.fakes import TINY, digest
 from tests.model_truth import cifg_step, float64_weights, random_batch, randomise
 from tff_keyboard import config as config_lib
@@ -31,6 +30,7 @@ from tff_keyboard.learning import attacks
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.program import best_round, checkpoints, release
+from tff_keyboard.training.federated import train_federated
 
 VOCABULARY, DIM, UNITS = 9, 3, 4
 RNG = np.random.default_rng(3)
@@ -479,10 +479,10 @@ def test_training_resumes_to_the_bit(tmp_path, text):
     config = config_lib.load("configs/demo.toml", overrides)
     prepare_store(config.data, store)
     straight, resumed = tmp_path / "straight", tmp_path / "resumed"
-    train_task.run(config, straight)
+    train_federated(config, straight)
     two_rounds = dataclasses.replace(config, train=dataclasses.replace(config.train, rounds=2))
-    train_task.run(two_rounds, resumed)
-    train_task.run(config, resumed)
+    train_federated(two_rounds, resumed)
+    train_federated(config, resumed)
     digests = [
         [
             hashlib.sha256((run / name).read_bytes()).hexdigest()

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from benchmarks import fine_tuning_table
-from tasks import train as train_task
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.store import prepare
 from tff_keyboard.evaluation.predictor_evaluation import PREDICTOR_RATIOS
+from tff_keyboard.training.federated import train_federated
 
 DATA = DataConfig(
     synthetic_typists=20,
@@ -68,7 +68,7 @@ def test_trains_judges_and_resumes(tmp_path, capsys):
         "train.clients_per_round=2",
     ]
     base = config_lib.loads("", [*tiny, f"data.store={tmp_path / 'general'}"])
-    train_task.run(base, tmp_path / "base")
+    train_federated(base, tmp_path / "base")
     for name in ("retraining", "lwf"):
         (tmp_path / f"{name}.toml").write_text(f'[fine_tuning]\nmethod = "{name}"\n')
     command = [

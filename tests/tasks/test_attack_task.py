@@ -48,7 +48,7 @@ def test_names_are_those_of_the_library():
 @pytest.mark.slow
 def test_every_attack_trains_is_compared_and_written(store, tmp_path, capsys):
     config = tiny_config(store, "aggregation.name=fedatt")
-    rows = attack.run({"fedatt": config}, tmp_path, share=0.5)
+    rows = attack.study({"fedatt": config}, tmp_path, share=0.5)
     assert [row["attack"] for row in rows] == ["clean", *attack.ALL_ATTACKS]
     assert json.loads((tmp_path / "attacks.json").read_text()) == rows
     assert all(row["rounds"] == 2 and row["rejected_rounds"] == 0 for row in rows)
@@ -75,7 +75,9 @@ def test_every_attack_trains_is_compared_and_written(store, tmp_path, capsys):
 @pytest.mark.slow
 def test_without_protection_a_boosted_client_carries_fedatt_away(store, tmp_path):
     config = tiny_config(store, "aggregation.name=fedatt", "aggregation.clip_norm=0.1")
-    rows = attack.run({"fedatt": config}, tmp_path, attacks=["boost"], share=0.5, unprotected=True)
+    rows = attack.study(
+        {"fedatt": config}, tmp_path, attacks=["boost"], share=0.5, unprotected=True
+    )
     assert [row["rule"] for row in rows] == [*["fedatt"] * 2, *["fedatt_unprotected"] * 2]
     moved = {
         rule: distance(*(weights(tmp_path / rule / name) for name in ("clean", "boost")))
@@ -87,14 +89,14 @@ def test_without_protection_a_boosted_client_carries_fedatt_away(store, tmp_path
 
 def test_again_is_the_same_and_costs_no_evaluation(store, tmp_path, monkeypatch):
     config = tiny_config(store)
-    first = attack.run({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5)
+    first = attack.study({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5)
     monkeypatch.setattr("tasks.evaluate.run", lambda *args, **kwargs: pytest.fail("evaluated"))
-    assert attack.run({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5) == first
+    assert attack.study({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5) == first
     with pytest.raises(cli.UsageError, match=r"share"):
-        attack.run({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.25)
+        attack.study({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.25)
     (tmp_path / "mean" / "sign_flip" / attack.MARKER).unlink()
     with pytest.raises(cli.UsageError, match="nobody knows"):
-        attack.run({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5)
+        attack.study({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5)
 
 
 def test_variants_drop_protection_where_there_is_some():

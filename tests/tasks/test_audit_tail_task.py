@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
@@ -15,7 +16,14 @@ from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.learning.cohorts import CohortSampler
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import SavedModelError, save_model
+from tff_keyboard.privacy import tail_audit
 from tff_keyboard.privacy.ledger import PrivacyLedger
+from tff_keyboard.privacy.model_pairs import audit_pairs
+from tff_keyboard.privacy.neighbouring_runs import other_differences, rounds_joined
+from tff_keyboard.privacy.tail_audit import Settings
+from tff_keyboard.privacy.tail_report import CLAIM, table
+from tff_keyboard.privacy.tail_statistics import MIN_TAIL, TAIL_FRACTIONS
+from tff_keyboard.training.left_out import train_without_each
 
 TINY = [
     "data.synthetic_typists=24",
@@ -30,7 +38,7 @@ TINY = [
     "train.clients_per_round=4",
     "evaluation.every=2",
 ]
-SETTINGS = audit_tail.Settings(num_texts=600, num_words=4)
+SETTINGS = Settings(num_texts=600, num_words=4)
 
 
 def vocabulary_of(size):
@@ -69,7 +77,7 @@ def pair(tmp_path_factory):
         (["a", "b", "--workdir=c"], "need --config"),
         (["a", "b", "--set=train.rounds=1"], "need --config"),
         (["--config=configs/demo.toml", "--left_out=1"], "--workdir"),
-        (["--config=configs/demo.toml", "--workdir=w"], "--left_out=POSITIONS"),
+        (["--config=configs/demo.toml", "--workdir=w"], "--left-out=POSITIONS"),
         (["--config=configs/demo.toml", "--workdir=w", "--left_out=1,x"], "got '1,x'"),
         (["--config=configs/demo.toml", "--workdir=w", "--left_out=1", "extra"], "'extra'"),
         (["a", "b", "--texts=99"], "--texts must be >= 100, got 99"),
@@ -92,17 +100,21 @@ def test_no_model_is_bad_input(tmp_path, capsys):
     assert "no saved model" in capsys.readouterr().err
 
 
+def test_the_fewest_texts_are_those_of_the_smallest_tail():
+    assert math.ceil(MIN_TAIL / TAIL_FRACTIONS[0]) == 100  # the lower bound of --texts
+
+
 # Pairs of models
 
 
-def test_a_model_and_itself_show_no_difference(pair, capsys):
-    result = audit_tail.run(pair[0], [pair[0]], SETTINGS)
+def test_a_model_and_itself_show_no_difference(pair):
+    result = audit_pairs(pair[0], [pair[0]], SETTINGS)
     assert result["worst"]["outcome"] == "no difference"
     assert result["worst"]["epsilon"] == result["worst"]["epsilon_conservative"] == 0.0
     for facts in result["pairs"][0]["directions"].values():
         assert facts["largest_log_ratio"] == 0.0
         assert facts["delta_at_epsilon"] == 0.0
-    output = capsys.readouterr().out
+    output = table(result)
     assert "NOT A GUARANTEE" in output
     assert "every ratio is exactly 1" in output
 
@@ -113,7 +125,7 @@ def test_two_models_give_figures_a_file_and_the_claim(pair, tmp_path, capsys):
     words.append("--epsilon=0.01")  # where these two models still differ in many texts
     assert cli.launch(audit_tail, words) == cli.OK
     result = json.loads(out.read_text())
-    assert result["claim"] == audit_tail.CLAIM
+    assert result["claim"] == CLAIM
     assert (result["num_texts"], result["num_words"], result["seed"]) == (2000, 4, 2)
     (found,) = result["pairs"]
     assert found["rounds_joined"] is None  # saved models know no rounds
@@ -141,14 +153,14 @@ def test_ratios_are_those_of_the_two_models(tmp_path, monkeypatch):
     """E[c] = 1 over texts of the model below the line: which one that is, is easily confused."""
     folders = save(tmp_path / "with"), save(tmp_path / "without", noise=0.1)
     samples = []
-    true_direction = audit_tail.direction
+    true_direction = tail_audit.direction
 
     def keep(log_ratios, settings):
         samples.append(log_ratios)
         return true_direction(log_ratios, settings)
 
-    monkeypatch.setattr(audit_tail, "direction", keep)
-    audit_tail.run(folders[0], [folders[1]], dataclasses.replace(SETTINGS, num_texts=4000))
+    monkeypatch.setattr(tail_audit, "direction", keep)
+    audit_pairs(folders[0], [folders[1]], dataclasses.replace(SETTINGS, num_texts=4000))
     for log_ratios in samples:
         ratios = np.exp(log_ratios)
         assert ratios.mean() == pytest.approx(1.0, abs=4 * ratios.std() / np.sqrt(4000))
@@ -158,57 +170,57 @@ def test_ratios_are_those_of_the_two_models(tmp_path, monkeypatch):
 
 def test_a_wider_gap_costs_more(pair, tmp_path):
     further = save(tmp_path / "further", noise=0.1)
-    result = audit_tail.run(pair[0], [pair[1], further], SETTINGS, tmp_path / "audit.json")
+    result = audit_pairs(pair[0], [pair[1], further], SETTINGS)
     near, far = result["pairs"]
     assert near["epsilon"] < far["epsilon"] == result["worst"]["epsilon"]
     # What else is audited does not change a pair.
-    alone = audit_tail.run(pair[0], [further], SETTINGS)
+    alone = audit_pairs(pair[0], [further], SETTINGS)
     assert alone["pairs"][0] == far
 
 
 def test_different_vocabularies_are_refused(pair, tmp_path):
     other = save(tmp_path / "other", size=31)
-    with pytest.raises(cli.UsageError, match="different vocabularies"):
-        audit_tail.run(pair[0], [other], SETTINGS)
+    with pytest.raises(config_lib.ConfigError, match="different vocabularies"):
+        audit_pairs(pair[0], [other], SETTINGS)
     with pytest.raises(SavedModelError):
-        audit_tail.run(pair[0], [tmp_path / "nothing"], SETTINGS)
+        audit_pairs(pair[0], [tmp_path / "nothing"], SETTINGS)
 
 
-def test_the_formal_guarantee_is_printed_beside(pair, tmp_path, capsys):
+def test_the_formal_guarantee_is_printed_beside(pair, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     save(run / "model")
     ledger = PrivacyLedger(run / "privacy_ledger.jsonl", HEADER)
     for round_num in (1, 2):
         ledger.record(round_num, clip_norm=0.5)
-    result = audit_tail.run(run, [pair[1]], SETTINGS)
+    result = audit_pairs(run, [pair[1]], SETTINGS)
     assert result["formal"]["rounds"] == 2
     assert result["formal"]["epsilon"] > 0
-    output = capsys.readouterr().out
+    output = table(result)
     assert f"epsilon {result['formal']['epsilon']:.2f} at delta 1e-06 (" in output
 
 
 # What a sample says
 
 
-def test_a_sample_without_a_pareto_tail_is_no_estimate(pair, monkeypatch, capsys):
+def test_a_sample_without_a_pareto_tail_is_no_estimate(pair, monkeypatch):
     bounded = np.random.default_rng(1).beta(2.0, 0.2, 20_000)
-    facts = audit_tail.direction(bounded, SETTINGS)
+    facts = tail_audit.direction(bounded, SETTINGS)
     assert facts["outcome"] == "no estimate"
     assert facts["epsilon"] is None
     assert "tail" not in facts
-    monkeypatch.setattr(audit_tail, "direction", lambda ratios, settings: facts)
-    result = audit_tail.run(pair[0], [pair[1]], SETTINGS)
+    monkeypatch.setattr(tail_audit, "direction", lambda ratios, settings: facts)
+    result = audit_pairs(pair[0], [pair[1]], SETTINGS)
     assert result["worst"]["epsilon"] is None
     assert result["worst"]["no_estimate_for"] == ["without"]
-    output = capsys.readouterr().out
+    output = table(result)
     assert "NO ESTIMATE overall" in output
     assert "no sign of privacy" in output
 
 
 def test_a_tail_without_a_mean_is_no_estimate():
     heavy = np.random.default_rng(2).exponential(2.0, 5000)  # alpha = 0.5
-    facts = audit_tail.direction(heavy, SETTINGS)
+    facts = tail_audit.direction(heavy, SETTINGS)
     assert facts["outcome"] == "no estimate"
     assert facts["tail"]["alpha"] < 1
     json.dumps(facts, allow_nan=False)
@@ -218,8 +230,8 @@ def test_one_direction_without_estimate_leaves_the_pair_without():
     found = {"outcome": "estimate", "epsilon": 0.5, "epsilon_conservative": 0.7}
     none = {"outcome": "no estimate", "epsilon": None, "epsilon_conservative": None}
     pairs = [{"name": "a", **found}, {"name": "b", **none}]
-    assert audit_tail.worst(pairs) == {**none, "no_estimate_for": ["b"]}
-    assert audit_tail.worst(pairs[:1])["epsilon_conservative"] == 0.7
+    assert tail_audit.worst(pairs) == {**none, "no_estimate_for": ["b"]}
+    assert tail_audit.worst(pairs[:1])["epsilon_conservative"] == 0.7
 
 
 def test_run_directories_say_what_else_differs(tmp_path):
@@ -235,10 +247,10 @@ def test_run_directories_say_what_else_differs(tmp_path):
         (path / "config.toml").write_text(config_lib.dump(config))
         rows = [{"round": i + 1, "cohort": digest} for i, digest in enumerate(cohorts)]
         (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert audit_tail.other_differences(runs[0], runs[1]) == []
-    assert audit_tail.other_differences(runs[0], runs[2]) == ["client.learning_rate"]
-    assert audit_tail.rounds_joined(runs[0], runs[1]) == 1
-    assert audit_tail.rounds_joined(runs[0], tmp_path) is None
+    assert other_differences(runs[0], runs[1]) == []
+    assert other_differences(runs[0], runs[2]) == ["client.learning_rate"]
+    assert rounds_joined(runs[0], runs[1]) == 1
+    assert rounds_joined(runs[0], tmp_path) is None
 
 
 # Trained here
@@ -253,12 +265,12 @@ def config(tmp_path_factory):
 
 
 def test_positions_outside_the_store_are_refused_before_training(config, tmp_path):
-    with pytest.raises(cli.UsageError, match=r"positions in \[0, \d+\).*; got 99"):
-        audit_tail.train_all(config, tmp_path / "runs", [0, 99])
+    with pytest.raises(config_lib.ConfigError, match=r"positions in \[0, \d+\).*; got 99"):
+        train_without_each(config, tmp_path / "runs", [0, 99])
     assert not (tmp_path / "runs").exists()
     fixed = dataclasses.replace(config, train=dataclasses.replace(config.train, left_out_client=1))
-    with pytest.raises(cli.UsageError, match=r"`train\.left_out_client` = 1"):
-        audit_tail.train_all(fixed, tmp_path / "runs", [0])
+    with pytest.raises(config_lib.ConfigError, match=r"`train\.left_out_client` = 1"):
+        train_without_each(fixed, tmp_path / "runs", [0])
 
 
 @pytest.mark.slow

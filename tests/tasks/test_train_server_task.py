@@ -19,6 +19,7 @@ from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.learning.optimizers import build_client_optimizer
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import SavedModelError, load_model
+from tff_keyboard.training.central import tokens_trained, train_central
 
 
 def tiny_config(store, *overrides):
@@ -28,7 +29,7 @@ def tiny_config(store, *overrides):
 @pytest.fixture(scope="module")
 def finished(store, tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "straight"
-    train_server_task.run(tiny_config(store), path)
+    train_central(tiny_config(store), path)
     return path
 
 
@@ -127,8 +128,8 @@ def test_writes_what_other_tasks_take(finished):
 
 
 def test_stop_and_resume_is_bit_identical(store, finished, tmp_path):
-    train_server_task.run(tiny_config(store, "train.rounds=2"), tmp_path / "run")
-    train_server_task.run(tiny_config(store), tmp_path / "run")
+    train_central(tiny_config(store, "train.rounds=2"), tmp_path / "run")
+    train_central(tiny_config(store), tmp_path / "run")
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == (
         finished / "metrics.jsonl"
     ).read_bytes()
@@ -138,10 +139,10 @@ def test_stop_and_resume_is_bit_identical(store, finished, tmp_path):
 
 
 def test_budget_of_another_run(store, finished, tmp_path):
-    tokens = train_server_task.tokens_trained(finished)
+    tokens = tokens_trained(finished)
     arguments = [f"--like={finished}", f"--workdir={tmp_path / 'twin'}", "--set=train.seed=2"]
     assert cli.launch(train_server_task, arguments) == cli.OK
-    found = train_server_task.tokens_trained(tmp_path / "twin")
+    found = tokens_trained(tmp_path / "twin")
     assert abs(found - tokens) < 0.3 * tokens  # to a round
 
 
@@ -149,15 +150,15 @@ def test_starts_from_a_saved_model(store, finished, tmp_path):
     config = tiny_config(
         store, f"model.initial_model={finished}", "client.learning_rate=1e-9", "train.rounds=1"
     )
-    train_server_task.run(config, tmp_path / "run")
+    train_central(config, tmp_path / "run")
     before, after = (load_model(path)[0].get_weights() for path in (finished, tmp_path / "run"))
     for a, b in zip(before, after, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
 def test_a_metric_it_does_not_measure_is_refused(store, tmp_path):
-    with pytest.raises(ConfigError, match=r"best_metric.*train-server"):
-        train_server_task.run(
+    with pytest.raises(ConfigError, match=r"best_metric.*trade_off/perplexity"):
+        train_central(
             tiny_config(store, "train.best_metric=trade_off/perplexity"), tmp_path / "run"
         )
     assert not (tmp_path / "run").exists()
@@ -166,12 +167,12 @@ def test_a_metric_it_does_not_measure_is_refused(store, tmp_path):
 def test_a_model_that_does_not_fit_is_refused(store, finished, tmp_path):
     wrong_size = tiny_config(store, f"model.initial_model={finished}", "model.units=13")
     with pytest.raises(SavedModelError, match=r"Change the section \[model\]"):
-        train_server_task.run(wrong_size, tmp_path / "a")
+        train_central(wrong_size, tmp_path / "a")
     other = tmp_path / "other_store"
     changed = tiny_config(other, "data.vocabulary_size=90", f"model.initial_model={finished}")
     prepare_store(changed.data, other)
     with pytest.raises(SavedModelError, match=r"data\.vocabulary_path"):
-        train_server_task.run(changed, tmp_path / "b")
+        train_central(changed, tmp_path / "b")
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.privacy.ledger import RunDirectoryError, refuse_shared_noise
 from tff_keyboard.privacy.noise_key import NoiseKeyError
+from tff_keyboard.training.federated import train_federated
+from tff_keyboard.training.round_lines import RoundLines
 
 
 def digest(run):
@@ -40,7 +42,7 @@ def assert_same_run(first, second):
 @pytest.fixture(scope="module")
 def finished_run(store, tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "straight"
-    train_task.run(tiny_config(store), path)
+    train_federated(tiny_config(store), path)
     return path
 
 
@@ -59,22 +61,22 @@ def test_run_directory_holds_what_later_tasks_need(finished_run):
 
 
 def test_training_lowers_the_loss(store, tmp_path):
-    row = train_task.run(tiny_config(store, "train.rounds=8"), tmp_path / "run")
+    row = train_federated(tiny_config(store, "train.rounds=8"), tmp_path / "run")
     first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
     nats = [r["client_work/train/nll"] / r["client_work/train/tokens"] for r in (first, row)]
     assert nats[1] < nats[0] - 0.1
 
 
 def test_stop_after_round_two_and_resume_is_bit_identical(store, finished_run, tmp_path):
-    train_task.run(tiny_config(store, "train.rounds=2"), tmp_path / "run")
-    train_task.run(tiny_config(store), tmp_path / "run")
+    train_federated(tiny_config(store, "train.rounds=2"), tmp_path / "run")
+    train_federated(tiny_config(store), tmp_path / "run")
     # Round 2 was the last of the first part and evaluated anyway, so the rows agree too.
     assert_same_run(finished_run, tmp_path / "run")
 
 
 def test_a_finished_run_is_left_as_it_is(store, finished_run, capsys):
     before = digest(finished_run)
-    train_task.run(tiny_config(store), finished_run)
+    train_federated(tiny_config(store), finished_run)
     assert digest(finished_run)[0] == before[0]
     assert "done already" in capsys.readouterr().out
 
@@ -82,13 +84,13 @@ def test_a_finished_run_is_left_as_it_is(store, finished_run, capsys):
 def test_two_workers_give_the_bits_of_one(store, tmp_path):
     for workers in (1, 2):
         overrides = [f"execution.workers={workers}", "execution.sub_rounds=2", "train.rounds=2"]
-        train_task.run(tiny_config(store, *overrides), tmp_path / str(workers))
+        train_federated(tiny_config(store, *overrides), tmp_path / str(workers))
     assert_same_run(tmp_path / "1", tmp_path / "2")
 
 
 def test_a_changed_config_is_refused(store, finished_run):
     with pytest.raises(Exception, match=r"client\.learning_rate"):
-        train_task.run(tiny_config(store, "client.learning_rate=0.1"), finished_run)
+        train_federated(tiny_config(store, "client.learning_rate=0.1"), finished_run)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_a_changed_config_is_refused(store, finished_run):
     ids=["fedsgd", "adam", "dropouts", "uniform", "examples", "gru", "lstm2"],
 )
 def test_options_train(store, tmp_path, overrides):
-    row = train_task.run(tiny_config(store, "train.rounds=2", *overrides), tmp_path / "run")
+    row = train_federated(tiny_config(store, "train.rounds=2", *overrides), tmp_path / "run")
     assert np.isfinite(row["evaluation/perplexity"])
     assert row["rejected"] == 0
 
@@ -174,7 +176,7 @@ def test_missing_store_is_one_line(tmp_path, capsys):
     ids=["fedatt", "fedmed", "median", "compressed"],
 )
 def test_aggregators_train(store, tmp_path, overrides):
-    row = train_task.run(tiny_config(store, "train.rounds=2", *overrides), tmp_path / "run")
+    row = train_federated(tiny_config(store, "train.rounds=2", *overrides), tmp_path / "run")
     assert np.isfinite(row["evaluation/perplexity"])
     assert row["rejected"] == 0
 
@@ -198,14 +200,14 @@ DP = [
 def test_private_training_resumes_to_the_bit_with_its_ledger(store, tmp_path, mechanism):
     overrides = [*DP, f"aggregation.dp={mechanism}"]
     runs = [tmp_path / "straight", tmp_path / "stopped"]
-    train_task.run(tiny_config(store, *overrides), runs[0])
+    train_federated(tiny_config(store, *overrides), runs[0])
     runs[1].mkdir()  # the nonce is drawn once a run: the second is given the first's
     (runs[1] / "noise_nonce").write_bytes((runs[0] / "noise_nonce").read_bytes())
     if mechanism == "gaussian":  # the coefficients of the others are those of the rounds to be run
-        train_task.run(tiny_config(store, *overrides, "train.rounds=2"), runs[1])
+        train_federated(tiny_config(store, *overrides, "train.rounds=2"), runs[1])
     else:
         _stop_after(2, tiny_config(store, *overrides), runs[1])
-    train_task.run(tiny_config(store, *overrides, "train.checkpoint_every=2"), runs[1])
+    train_federated(tiny_config(store, *overrides, "train.checkpoint_every=2"), runs[1])
     assert_same_run(*runs)
     ledgers = [(run / "privacy_ledger.jsonl").read_bytes() for run in runs]
     assert ledgers[0] == ledgers[1]
@@ -220,16 +222,16 @@ def _stop_after(round_num, config, path):
             raise InterruptedError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_task.RoundLines, "__call__", stop)
+        patch.setattr(RoundLines, "__call__", stop)
         with pytest.raises(InterruptedError):
-            train_task.run(config, path)
+            train_federated(config, path)
 
 
 @pytest.mark.slow
 def test_two_runs_of_one_config_share_no_noise(store, tmp_path):
     config = tiny_config(store, *DP, "aggregation.dp=gaussian", "train.rounds=1")
     for name in ("one", "other"):
-        train_task.run(config, tmp_path / name)
+        train_federated(config, tmp_path / name)
     weights = [digest(tmp_path / name)[1] for name in ("one", "other")]
     assert all(not np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
 
@@ -237,7 +239,7 @@ def test_two_runs_of_one_config_share_no_noise(store, tmp_path):
 def test_no_noise_in_a_checkpoint(store, tmp_path):
     """The tree's sum of noise lay in each: whoever had one had the exact sums."""
     config = tiny_config(store, *DP, "aggregation.dp=tree", "train.rounds=1")
-    train_task.run(config, tmp_path / "run")
+    train_federated(config, tmp_path / "run")
     checkpoint = next((tmp_path / "run" / "checkpoints").iterdir()).read_bytes()
     leaves = json.loads(checkpoint.split(b"\n")[2])["leaves"]
     large = {leaf["name"].split("/")[1] for leaf in leaves if np.prod(leaf["shape"]) > 1}
@@ -248,10 +250,10 @@ def test_no_noise_in_a_checkpoint(store, tmp_path):
 def test_a_private_run_without_its_nonce_is_one_line(store, tmp_path, capsys):
     run = tmp_path / "run"
     overrides = [*DP, "aggregation.dp=gaussian"]
-    train_task.run(tiny_config(store, *overrides, "train.rounds=1"), run)
+    train_federated(tiny_config(store, *overrides, "train.rounds=1"), run)
     assert stat.S_IMODE((run / "noise_nonce").stat().st_mode) == 0o600
     (run / "noise_nonce").unlink()
     capsys.readouterr()
     with pytest.raises(NoiseKeyError, match="is missing, but rounds were released") as error:
-        train_task.run(tiny_config(store, *overrides), run)
+        train_federated(tiny_config(store, *overrides), run)
     assert "\n" not in str(error.value)

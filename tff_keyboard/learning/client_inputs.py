@@ -12,7 +12,7 @@ from tff_keyboard.config.train_config import EvaluationConfig
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
-from tff_keyboard.learning.cohorts import CohortSampler
+from tff_keyboard.learning.cohorts import cohort_sampler
 from tff_keyboard.models import build_model
 
 BYTES_PER_PARAMETER = 4  # float32, as it is sent when nothing compresses it
@@ -52,14 +52,7 @@ class CohortInputs:
         self._config = config
         self._store = store
         self._client_ids = store.client_ids("train")
-        self._sampler = CohortSampler(
-            len(self._client_ids),
-            config.train.clients_per_round,
-            config.train.seed,
-            over_selection=config.train.over_selection,
-            dropout_rate=config.train.dropout_rate,
-            min_separation_rounds=config.train.min_separation_rounds,
-        )
+        self._sampler = cohort_sampler(config.train, len(self._client_ids))
         model = build_model(
             config.model.name,
             vocabulary_size=len(store.vocabulary),

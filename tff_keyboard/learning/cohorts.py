@@ -14,6 +14,8 @@ import math
 
 import numpy as np
 
+from tff_keyboard.config.train_config import TrainConfig
+
 _SELECT, _DROP = 0, 1  # keep the random streams of a round apart
 
 
@@ -128,3 +130,19 @@ class CohortSampler:
     def _draw(self, round_num: int, eligible: np.ndarray) -> np.ndarray:
         rng = np.random.default_rng([self._seed, round_num, _SELECT])
         return rng.choice(eligible, size=self._num_selected, replace=False)
+
+
+def cohort_sampler(config: TrainConfig, population: int) -> CohortSampler:
+    """Who takes part in the rounds of a run, out of `population` train clients.
+
+    Raises:
+      ValueError: They are too few for the cohort and its minimum separation.
+    """
+    return CohortSampler(
+        population,
+        config.clients_per_round,
+        config.seed,
+        over_selection=config.over_selection,
+        dropout_rate=config.dropout_rate,
+        min_separation_rounds=config.min_separation_rounds,
+    )

@@ -1,0 +1,47 @@
+"""What is refused before TensorFlow is imported."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.fakes import tiny_config
+from tff_keyboard.config import ConfigError
+from tff_keyboard.data.errors import DataError
+from tff_keyboard.data.store.store_card import read_card
+from tff_keyboard.training.preflight import check_population
+
+
+def test_a_cohort_as_large_as_the_population_is_allowed(store):
+    people = read_card(store)["populations"]["train"]["clients"]
+    check_population(tiny_config(store, f"train.clients_per_round={people}"))
+    with pytest.raises(ConfigError, match=f"has {people} train clients. Selecting {people + 1} "):
+        check_population(tiny_config(store, f"train.clients_per_round={people + 1}"))
+
+
+@pytest.mark.parametrize("override", ["train.over_selection=9", "train.min_separation_rounds=9"])
+def test_over_selection_and_separation_need_people_too(store, override):
+    check_population(tiny_config(store))
+    with pytest.raises(ConfigError, match="Lower `clients_per_round`"):
+        check_population(tiny_config(store, override))
+
+
+def test_no_store_is_bad_input(tmp_path):
+    with pytest.raises(DataError, match="is not a client store"):
+        check_population(tiny_config(tmp_path))
+
+
+def test_train_refuses_before_tensorflow_is_imported(store, tmp_path):
+    command = [sys.executable, "-X", "importtime", "-m", "tasks", "train"]
+    command += ["--config=configs/demo.toml", f"--store={store}", f"--workdir={tmp_path / 'run'}"]
+    done = subprocess.run(
+        [*command, "--set=train.clients_per_round=1000"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    *imports, error = done.stderr.splitlines()
+    assert error.startswith(f"error: {store} has ")
+    assert not any(line.endswith(" tensorflow") for line in imports)
+    assert not (tmp_path / "run").exists()

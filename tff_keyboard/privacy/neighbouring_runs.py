@@ -1,0 +1,62 @@
+"""Two runs that are to differ by one person alone: whether they do, and what the ledger proves."""
+
+import json
+import math
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.privacy import ledger, statement
+from tff_keyboard.storage.run_directory import RunDirectory
+
+# What may differ between two runs that differ by one person.
+_MAY_DIFFER = ("train.left_out_client", "execution.")
+
+
+def rounds_joined(full: pathlib.Path, other: pathlib.Path) -> int | None:
+    """Rounds whose cohorts differ, that is in which the person took part; None if not known."""
+    files = [RunDirectory(path).metrics_jsonl for path in (full, other)]
+    if not all(file.is_file() for file in files):
+        return None
+    rows = [map(json.loads, file.read_text(encoding="utf-8").splitlines()) for file in files]
+    cohorts = [{row["round"]: row.get("cohort") for row in run_rows} for run_rows in rows]
+    return sum(cohorts[0][r] != cohorts[1][r] for r in cohorts[0].keys() & cohorts[1].keys())
+
+
+def other_differences(full: pathlib.Path, other: pathlib.Path) -> list[str]:
+    """Config keys, beside the person left out, in which two run directories differ."""
+    paths = [RunDirectory(path).config_path for path in (full, other)]
+    if not all(path.is_file() for path in paths):
+        return []
+    one, two = (_flat(config_lib.to_dict(config_lib.load(path))) for path in paths)
+    return sorted(
+        key
+        for key in one.keys() | two.keys()
+        if one.get(key) != two.get(key) and not key.startswith(_MAY_DIFFER)
+    )
+
+
+def formal_guarantee(path: pathlib.Path) -> dict[str, Any] | None:
+    """What the run's privacy ledger proves; None where it kept none."""
+    ledger_path = RunDirectory(path).privacy_ledger
+    if not ledger_path.exists():
+        return None
+    header, rounds = ledger.read_ledger(ledger_path)
+    guarantee = statement.guarantee_of(header, len(rounds))
+    return {
+        "epsilon": guarantee.epsilon if math.isfinite(guarantee.epsilon) else None,
+        "delta": guarantee.delta,
+        "adjacency": guarantee.adjacency,
+        "rounds": len(rounds),
+    }
+
+
+def _flat(sections: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in sections.items():
+        if isinstance(value, Mapping):
+            flat.update({f"{name}.{key}": inner for key, inner in _flat(value).items()})
+        else:
+            flat[name] = value
+    return flat

@@ -1,0 +1,99 @@
+"""The result of a tail audit as text; it says what it is before any figure."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tff_keyboard.privacy.tail_audit import NO_DIFFERENCE, NO_ESTIMATE
+
+CLAIM = "EMPIRICAL ESTIMATE of this one training, NOT A GUARANTEE"
+
+
+def table(result: Mapping[str, Any]) -> str:
+    """The result as text for a terminal; says what it is before any figure."""
+    width = max(len("pair"), *(len(pair["name"]) for pair in result["pairs"]))
+    lines = [
+        f"{CLAIM}: what {result['num_texts']:,} texts of {result['num_words']} words from each "
+        "model show of one person's absence.",
+        "",
+        f"{'pair':{width}}  texts from      k  alpha [95 %]             C  Lilliefors D, p"
+        "  epsilon  cautious    delta   direct  largest ln c",
+    ]
+    for pair in result["pairs"]:
+        for name, facts in pair["directions"].items():
+            lines.append(f"{pair['name']:{width}}  {name:10}  {_figures(facts)}")
+    lines += [
+        "",
+        "Texts come from the model with or without the person. epsilon: at delta "
+        f"{result['delta']:g}; cautious: with the lower end of alpha's interval; "
+        f"delta: at epsilon {result['epsilon']:g}; direct: the same "
+        "delta without the tail, from the other model's texts.",
+    ]
+    for pair in result["pairs"]:
+        if pair["rounds_joined"] is not None:
+            rounds = pair["rounds_joined"]
+            lines.append(f"{pair['name']}: this person took part in {rounds} rounds.")
+        if pair["other_differences"]:
+            differing = ", ".join(f"`{key}`" for key in pair["other_differences"])
+            lines.append(
+                f"{pair['name']}: the runs differ in {differing} too: what is found is not due to "
+                "the person alone."
+            )
+    return "\n".join([*lines, "", _verdict(result), _formal(result)])
+
+
+def _figures(facts: Mapping[str, Any]) -> str:
+    if facts["outcome"] == NO_DIFFERENCE:
+        return "no difference: every ratio is exactly 1; epsilon 0, delta 0"
+    if facts["outcome"] == NO_ESTIMATE:
+        p_values = ", ".join(f"{tail['p_value']:.3f}" for tail in facts["tried"])
+        return (
+            f"NO ESTIMATE: no tail passes as Pareto with a mean (p {p_values}); largest ln c "
+            f"{facts['largest_log_ratio']:.4g}"
+        )
+    tail = facts["tail"]
+    interval = f"{tail['alpha']:.1f} [{tail['alpha_low']:.1f}, {tail['alpha_high']:.1f}]"
+    test = f"{tail['statistic']:.3f}, {tail['p_value']:.2f}"
+    return (
+        f"{tail['num_tail']:5}  {interval:21} {_scale(tail['log_scale']):>8}  {test:15}"
+        f"  {_epsilon(facts['epsilon']):>7}  {_epsilon(facts['epsilon_conservative']):>8}"
+        f"  {facts['delta_at_epsilon']:7.1e}  {facts['delta_at_epsilon_direct']:7.1e}"
+        f"  {facts['largest_log_ratio']:12.4g}"
+    )
+
+
+def _scale(log_scale: float) -> str:
+    return f"{math.exp(log_scale):.3g}" if abs(log_scale) < 200 else f"e^{log_scale:.0f}"
+
+
+def _epsilon(epsilon: float | None) -> str:
+    return "infinite" if epsilon is None else f"{epsilon:.4f}"
+
+
+def _verdict(result: Mapping[str, Any]) -> str:
+    found, pairs = result["worst"], result["pairs"]
+    if found["outcome"] == NO_ESTIMATE:
+        return (
+            f"NO ESTIMATE overall: in {len(found['no_estimate_for'])} of {len(pairs)} pairs a "
+            f"direction has none ({', '.join(found['no_estimate_for'])}). That is no sign of "
+            "privacy. More --texts reach further into the tail."
+        )
+    if found["outcome"] == NO_DIFFERENCE:
+        return "No difference: the models of every pair give every text the same probability."
+    return (
+        f"Worst of {len(pairs)} pairs and both directions, estimated: epsilon "
+        f"{_epsilon(found['epsilon'])} at delta {result['delta']:g}; cautious "
+        f"{_epsilon(found['epsilon_conservative'])}."
+    )
+
+
+def _formal(result: Mapping[str, Any]) -> str:
+    formal = result["formal"]
+    if formal is None:
+        return "Formal guarantee: none; the run kept no privacy ledger (`aggregation.dp`)."
+    epsilon = "infinite" if formal["epsilon"] is None else f"{formal['epsilon']:.2f}"
+    return (
+        f"Formal guarantee, of all {formal['rounds']} rounds' models: epsilon {epsilon} at delta "
+        f"{formal['delta']:g} ({formal['adjacency']}). Assumptions: tff-keyboard privacy "
+        f"{result['full']}"
+    )

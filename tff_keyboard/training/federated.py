@@ -1,0 +1,110 @@
+"""Federated training of a run: the parts that `train_run` takes, from the config."""
+
+import dataclasses
+import math
+import pathlib
+from typing import Any
+
+from tff_keyboard.algorithms import build_process
+from tff_keyboard.algorithms.build_process import WrapClientWork
+from tff_keyboard.algorithms.fine_tuning import rehearsal
+from tff_keyboard.config import RunConfig
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.learning import client_inputs, federated_evaluation, validation
+from tff_keyboard.models import NextWordModel
+from tff_keyboard.models.saved_model import weights_by_name
+from tff_keyboard.privacy.ledger_hook import LedgerHook
+from tff_keyboard.privacy.run_privacy import RunPrivacy, open_run_privacy
+from tff_keyboard.program import execution
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training.train_run import check_best_metric, open_run, train_run
+
+CLIENTS_PER_SUB_ROUND = 40  # a worker keeps their deltas, 27 MB each; a part costs 0.2 s
+
+
+def train_federated(
+    config: RunConfig, workdir: pathlib.Path, *, wrap_client_work: WrapClientWork | None = None
+) -> dict[str, Any]:
+    """Trains in `workdir`; called again, it resumes.
+
+    Args:
+      config: Of the run.
+      workdir: The run directory.
+      wrap_client_work: Changes what clients do, as the attack task needs. The run directory does
+        not know of it: who gives one sees to it that a resumed run is given the same.
+
+    Returns:
+      The last row of metrics, as in `metrics.jsonl`.
+
+    Raises:
+      ConfigError, DataError, SavedModelError: The config, a store or `model.initial_model` does
+        not fit.
+      ProgramError, TrainingInterrupted: As `train_run`.
+    """
+    check_best_metric(config, validation.metric_names(config))
+    config = _with_sub_rounds(config)
+    store = ClientStore(config.data.store)
+    general_store = validation.open_general_store(config, store)
+    with (
+        open_run(config, workdir, store) as run,
+        execution.install_context(
+            config.execution.workers,
+            num_subrounds=config.execution.sub_rounds,
+            max_concurrent_clients=config.execution.max_concurrent_clients or None,
+            threads_per_worker=config.execution.threads_per_worker or None,
+            log_directory=run.logs,
+        ) as context,
+    ):
+        model = build_process.build_initial_model(config, store.vocabulary)
+        cohorts = client_inputs.CohortInputs(
+            config, store, rehearsal.build_rehearsal(config.fine_tuning, general_store)
+        )
+        privacy = _privacy(config, run, store, model, cohorts)
+        process = build_process.build_process(
+            *(config, model),
+            wrap_client_work=wrap_client_work,
+            general_store=general_store,
+            build_noise=privacy.build_noise if privacy else None,
+        )
+        evaluator = federated_evaluation.FederatedEvaluator(
+            build_process.build_model_fn(config, len(store.vocabulary), evaluation=True)
+        )
+        return train_run(
+            *(config, run, store, model),
+            process=process,
+            round_input=cohorts.round_input,
+            evaluate=validation.Validation(config, store, general_store, evaluator),
+            hooks=[LedgerHook(run.privacy_ledger, privacy.header)] if privacy else [],
+            pop_aggregation_seconds=context.pop_aggregation_seconds,
+        )
+
+
+def _with_sub_rounds(config: RunConfig) -> RunConfig:
+    """`execution.sub_rounds` = 0 as a number, which a resumed run keeps whatever its workers."""
+    if config.execution.sub_rounds:
+        return config
+    parts = math.ceil(config.train.clients_per_round / CLIENTS_PER_SUB_ROUND)
+    sub_rounds = max(parts, config.execution.workers)
+    return dataclasses.replace(
+        config, execution=dataclasses.replace(config.execution, sub_rounds=sub_rounds)
+    )
+
+
+def _privacy(
+    config: RunConfig,
+    run: RunDirectory,
+    store: ClientStore,
+    model: NextWordModel,
+    cohorts: client_inputs.CohortInputs,
+) -> RunPrivacy | None:
+    if config.aggregation.dp == "none":
+        return None
+    return open_run_privacy(
+        config,
+        ledger_path=run.privacy_ledger,
+        nonce_path=run.noise_nonce,
+        store_sha256=store.card["store_sha256"],
+        initial_weights=list(weights_by_name(model).values()),
+        population=cohorts.population,
+        selected_per_round=cohorts.selected_per_round,
+    )

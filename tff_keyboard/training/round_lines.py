@@ -1,0 +1,73 @@
+"""What a training prints: a line for each round while it runs, and how it ended."""
+
+from collections.abc import Iterator, Mapping
+
+from tff_keyboard import progress
+from tff_keyboard.program import training_loop
+from tff_keyboard.storage.run_directory import RunDirectory
+
+
+class RoundLines:
+    """A live line for every round on stderr, a lasting one for every evaluation on stdout."""
+
+    def __init__(self, total_rounds: int):
+        self._line = progress.Progress("round", total=total_rounds)
+
+    def __call__(self, done: training_loop.Progress) -> None:
+        """Shows one round."""
+        row = {name: value for name, value in done.row.items() if not isinstance(value, str)}
+        if done.round_num == done.resumed_round + 1:
+            self._line.start_from(done.resumed_round)
+        nats = row["client_work/train/nll"] / max(row["client_work/train/tokens"], 1)
+        seconds = done.seconds["round_seconds"] or 0.0
+        note = f"loss {nats:.3f} nats  {row['tokens'] / max(seconds, 1e-9):,.0f} tokens/s"
+        self._line.update(done.round_num, note)
+        if "evaluation/recall_at_1_no_eos" in row:
+            self._line.close()
+            print(
+                f"round {done.round_num:4}  validation: {_figures(row, '', with_top_3=True)}"
+                f"{_general_note(row)}"
+                f"{'  (best so far)' if done.is_best else ''}",
+                flush=True,
+            )
+        if done.round_num == done.total_rounds:
+            self._line.close()
+
+
+def _figures(row: Mapping[str, float], part: str, *, with_top_3: bool) -> str:
+    """Recall in percent and perplexity of one population of the validation."""
+
+    def recall(k: int) -> str:
+        return f"top-{k} {100 * row[f'evaluation/{part}recall_at_{k}_no_eos']:5.2f} %  "
+
+    return (
+        f"{recall(1)}{recall(3) if with_top_3 else ''}"
+        f"perplexity {row[f'evaluation/{part}perplexity']:7.1f}"
+    )
+
+
+def _general_note(row: Mapping[str, float]) -> str:
+    if "evaluation/general/perplexity" not in row:
+        return ""
+    return f"  general: {_figures(row, 'general/', with_top_3=False)}"
+
+
+def closing_lines(
+    result: training_loop.TrainingResult, run: RunDirectory, *, is_best: bool
+) -> Iterator[str]:
+    """How training ended and what to do next.
+
+    Args:
+      result: Of the training.
+      run: Where it was.
+      is_best: Whether the model that is kept is that of the best round, not of the last.
+    """
+    loop = result.loop_state
+    if result.resumed_round == result.rounds:
+        yield f"{run.path}: all {result.rounds} rounds were done already."
+    if result.stop_reason:
+        yield f"Stopped after round {result.rounds}: {result.stop_reason}"
+    if loop.rejected_rounds:
+        yield f"{loop.rejected_rounds} rounds had no usable update and changed nothing."
+    yield f"Model ({f'best, round {loop.best_round}' if is_best else 'last'}): {run.model}"
+    yield f"Next: tff-keyboard evaluate {run.path}"

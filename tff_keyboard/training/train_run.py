@@ -1,0 +1,123 @@
+"""One training in a run directory: rounds, checkpoints, metrics, progress, the model it leaves.
+
+What differs between federated and central training comes as arguments: the process, the data of a
+round, the validation, hooks. All else is here once, so a run of either kind resumes, reports and is
+read alike.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.config import ConfigError, RunConfig
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.store.store_card import VOCABULARY_FILE
+from tff_keyboard.models import NextWordModel
+from tff_keyboard.models.saved_model import save_model
+from tff_keyboard.program import best_round, checkpoints, read_ahead, release, training_loop
+from tff_keyboard.program.round_process import RoundProcess
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training.round_lines import RoundLines, closing_lines
+
+# Keys that do not change what a round computes, so a run may be resumed with other values.
+MAY_CHANGE = (
+    "aggregation.noise_secret",  # a place; the ledger knows whether the secret is the same
+    "train.rounds",
+    "train.checkpoint_every",
+    "train.keep_checkpoints",
+    "train.early_stop_patience",
+    "train.max_rejected_rounds",
+    "execution.workers",  # what counts is `execution.sub_rounds`, which is written out
+    "execution.max_concurrent_clients",
+)
+
+
+def check_best_metric(config: RunConfig, known: Sequence[str]) -> None:
+    """Raises `ConfigError` unless `train.best_metric` is one of the known names."""
+    if config.train.best_metric not in known:
+        raise ConfigError(
+            f"`train.best_metric` must be one of {', '.join(known)}; "
+            f"got {config.train.best_metric!r}."
+        )
+
+
+def open_run(
+    config: RunConfig, workdir: str | os.PathLike[str], store: ClientStore
+) -> RunDirectory:
+    """A new run directory, or one to go on with; locked until it is closed.
+
+    Raises:
+      ProgramError: As `RunDirectory.create`.
+    """
+    return RunDirectory.create(
+        workdir,
+        config_text=config_lib.dump(config),
+        data_card_text=json.dumps(store.card, indent=2, sort_keys=True) + "\n",
+        vocabulary_text=(store.directory / VOCABULARY_FILE).read_text(encoding="utf-8"),
+        may_change=MAY_CHANGE,
+        defaults_text=config_lib.dump(RunConfig()),
+    )
+
+
+def train_run(
+    config: RunConfig,
+    run: RunDirectory,
+    store: ClientStore,
+    model: NextWordModel,
+    *,
+    process: RoundProcess,
+    round_input: Callable[[int], tuple[Any, Mapping[str, Any]]],
+    evaluate: Callable[[int, Any], Mapping[str, Any]],
+    hooks: Sequence[training_loop.Hook] = (),
+    pop_aggregation_seconds: Callable[[], float | None] = lambda: None,
+) -> dict[str, Any]:
+    """Trains up to `train.rounds`, from the last checkpoint of `run`, and saves the model.
+
+    Args:
+      config: Of the run; its sections train and evaluation count here.
+      run: As `open_run` returns it.
+      store: The users' text; whose vocabulary the model has.
+      model: Takes the weights of the best or the last round, and is saved.
+      process: What is trained.
+      round_input: Round >= 1 -> what the clients train on, and facts for the row of metrics.
+      evaluate: Round, model weights -> metrics of validation.
+      hooks: See each round before it is released.
+      pop_aggregation_seconds: As `TrainingLoop` takes it.
+
+    Returns:
+      The last row of metrics, as in `metrics.jsonl`.
+
+    Raises:
+      ProgramError, TrainingInterrupted: As `TrainingLoop.run`.
+    """
+    train = config.train
+    metrics = release.MetricsRelease(run.metrics_jsonl, run.metrics_csv)
+    result = training_loop.TrainingLoop(
+        process=process,
+        cohort_source=lambda round_num: read_ahead.RoundInput(*round_input(round_num)),
+        total_rounds=train.rounds,
+        checkpoint_manager=checkpoints.CheckpointManager(run.checkpoints, train.keep_checkpoints),
+        release_managers=[metrics, release.TensorBoardRelease(run.tensorboard)],
+        timings_manager=release.TimingsRelease(run.timings_csv, training_loop.TIMING_COLUMNS),
+        evaluate=evaluate,
+        evaluate_every=config.evaluation.every,
+        best_metric=best_round.BestMetric(
+            f"{best_round.EVALUATION_PREFIX}/{train.best_metric}",
+            train.best_mode,
+            train.early_stop_patience or None,
+        ),
+        checkpoint_every=train.checkpoint_every,
+        max_rejected_in_a_row=train.max_rejected_rounds,
+        hooks=hooks,
+        progress=RoundLines(train.rounds),
+        pop_aggregation_seconds=pop_aggregation_seconds,
+    ).train()
+    is_best = train.final_model == "best"
+    weights = result.best_model_weights if is_best else result.model_weights
+    weights.assign_weights_to(model)
+    save_model(run.model, model, store.vocabulary)
+    for line in closing_lines(result, run, is_best=is_best):
+        print(line)
+    return metrics.rows()[-1]
