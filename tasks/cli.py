@@ -31,6 +31,7 @@ _EXIT_CODES = {
     "ExportError": BAD_INPUT,
     "ProgramError": MACHINE,
     "RunDirectoryError": MACHINE,
+    "NoiseKeyError": MACHINE,
     "CheckFailed": CHECK_FAILED,
 }
 
