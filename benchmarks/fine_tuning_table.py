@@ -27,7 +27,7 @@ from benchmarks import table as table_lib
 from tasks import run_results
 from tff_keyboard import config as config_lib
 from tff_keyboard.evaluation import communication
-from tff_keyboard.storage import atomic_files
+from tff_keyboard.storage import files
 
 METRICS = ("perplexity", "kss", "recall_at_1_no_eos", "recall_at_3_no_eos")
 POPULATIONS = ("general", "user")
@@ -69,7 +69,7 @@ def judge(path: pathlib.Path, texts: Mapping[str, Any], max_length: int) -> dict
                 KerasPredictor(model, vocabulary), text, max_length=max_length
             )
             loaded[name] = {metric: values.tolist() for metric, values in sums.items()}
-        atomic_files.write_atomically(kept, [json.dumps(loaded).encode()])
+        files.write_atomically(kept, [json.dumps(loaded).encode()])
     return {
         name: {metric: np.array(values) for metric, values in sums.items()}
         for name, sums in loaded.items()

@@ -26,14 +26,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks import process_tree
+from tff_keyboard.storage import names
 
-COMPARED = ("model/*", "metrics.jsonl", "metrics.csv", "privacy_ledger.jsonl")
+COMPARED = (f"{names.MODEL}/*", names.METRICS, names.METRICS_TABLE, names.LEDGER)
 
 
 def digests(run: pathlib.Path) -> dict[str, str]:
     """sha256 of what must not depend on kills, by name; of an .npz file that of its arrays."""
     paths = sorted(path for pattern in COMPARED for path in run.glob(pattern) if path.is_file())
-    paths += sorted((run / "checkpoints").glob("*.checkpoint"))[-1:]
+    paths += sorted((run / names.CHECKPOINTS).glob("*.checkpoint"))[-1:]
     return {str(path.relative_to(run)): _digest(path) for path in paths}
 
 
@@ -51,7 +52,7 @@ def _digest(path: pathlib.Path) -> str:
 
 
 def rounds_done(run: pathlib.Path) -> int:
-    path = run / "metrics.jsonl"
+    path = run / names.METRICS
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 

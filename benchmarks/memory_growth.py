@@ -22,6 +22,7 @@ import time
 import numpy as np
 
 from benchmarks import process_tree
+from tff_keyboard.storage import names
 
 
 def slope(rounds: list[int], values: list[float]) -> float:
@@ -59,7 +60,7 @@ def main() -> int:
         parser.error(f"{flags.workdir} has a run already; give another --workdir")
     flags.workdir.mkdir(parents=True, exist_ok=True)
     words = [word.replace("{run}", str(run)) for word in flags.command]
-    metrics = run / "metrics.jsonl"
+    metrics = run / names.METRICS
     samples: list[tuple[int, dict[str, float]]] = []
     with (flags.workdir / "log.txt").open("wb") as log:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

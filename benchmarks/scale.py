@@ -28,6 +28,7 @@ import numpy as np
 from benchmarks import process_tree
 from benchmarks.round import VOCABULARY, num_tokens, synthetic_clients
 from benchmarks.step import commit
+from tff_keyboard.storage import names
 
 CLIENTS_OF_SUBROUND = 10
 RULES = ("mean", "fedatt", "fedmed")
@@ -110,19 +111,19 @@ def write_store(directory, num_clients, messages, seed):
 
     rng = np.random.default_rng(seed)
     vocabulary = words(VOCABULARY)
-    vocabulary.save(directory / store_card.VOCABULARY_FILE)
+    vocabulary.save(directory / names.VOCABULARY)
     writer = store_writer.StoreWriter(directory)
     for n in range(num_clients):
         ids = rng.integers(4, VOCABULARY, [messages, 8]).tolist()
         writer.add_client("train", f"client{n:06}", ids, [""] * messages)
     writer.close()
-    files = (store_card.VOCABULARY_FILE, store_writer.CLIENTS_FILE)
+    files = (names.VOCABULARY, names.CLIENTS)
     card = {
         "format": store_card.CARD_FORMAT,
         "file_bytes": {name: (directory / name).stat().st_size for name in files},
         "vocabulary": {"fingerprint": vocabulary.fingerprint},
     }
-    (directory / store_card.CARD_FILE).write_text(json.dumps(card))
+    (directory / names.DATA_CARD).write_text(json.dumps(card))
 
 
 def measure_populations(populations, cohort, repeats, seed):

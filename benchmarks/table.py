@@ -33,7 +33,7 @@ from typing import Any
 from tasks import run_results
 from tff_keyboard import config as config_lib
 from tff_keyboard.privacy import ledger, statement
-from tff_keyboard.storage import atomic_files
+from tff_keyboard.storage import files, names
 
 POPULATIONS = ("validation", "held_out")
 METRICS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "perplexity")
@@ -52,7 +52,7 @@ def run_configs(
 def is_finished(run: pathlib.Path, config: config_lib.RunConfig) -> bool:
     """Whether `run` holds all rounds and the model of this very config."""
     try:
-        before = config_lib.to_dict(config_lib.load(run / "config.toml"))
+        before = config_lib.to_dict(config_lib.load(run / names.CONFIG))
         done = [row["round"] for row in run_results.training_rows(run)]
         run_results.weights_digest(run)
     except (config_lib.ConfigError, OSError, ValueError):
@@ -67,7 +67,7 @@ def train(path: pathlib.Path, run: pathlib.Path, overrides: Sequence[str]) -> in
     """Runs the train task in a process of its own, log beside the run; returns its exit code."""
     command = [sys.executable, "-m", "tasks", "train", f"--config={path}", f"--workdir={run}"]
     command += [f"--set={override}" for override in overrides]
-    atomic_files.make_directory(run.parent)
+    files.make_directory(run.parent)
     with run.with_suffix(".log").open("ab") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
@@ -110,8 +110,8 @@ def describe_run(run: pathlib.Path) -> dict[str, Any]:
     ]
     if effective:
         facts["effective_clients"] = math.fsum(effective) / len(effective)
-    if (run / "privacy_ledger.jsonl").exists():
-        header, rounds = ledger.read_ledger(run / "privacy_ledger.jsonl")
+    if (run / names.LEDGER).exists():
+        header, rounds = ledger.read_ledger(run / names.LEDGER)
         guarantee = statement.guarantee_of(header, len(rounds))
         facts["privacy"] = {
             "noise_multiplier": header.noise_multiplier,
@@ -272,12 +272,12 @@ def write(
         "intervals": "95 % jackknife over people, paired in differences",
         "rows": rows,
     }
-    atomic_files.make_directory(flags.out.parent)
-    atomic_files.write_atomically(flags.out, [json.dumps(report, indent=1).encode(), b"\n"])
+    files.make_directory(flags.out.parent)
+    files.write_atomically(flags.out, [json.dumps(report, indent=1).encode(), b"\n"])
     if flags.markdown:
         text = flags.markdown.read_text(encoding="utf-8")
         text = replace_section(text, flags.out.stem, table)
-        atomic_files.write_atomically(flags.markdown, [text.encode()])
+        files.write_atomically(flags.markdown, [text.encode()])
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from tasks.options import UsageError
+from tff_keyboard.storage.errors import UsageError
 
 
 class AbslTask:

@@ -24,10 +24,11 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from tasks import run_results
-from tasks.options import Range, TaskOptions, UsageError
+from tasks.options import Range, TaskOptions
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
-from tff_keyboard.storage import atomic_files
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.training import preflight
 
 AttackName = Literal["nan", "boost", "sign_flip", "weight_lie", "shuffled_labels", "drop_out"]
@@ -119,7 +120,7 @@ def study(
             results = {people: run_results.evaluation(path, people) for people in POPULATIONS}
             clean = clean or results
             rows.append(_row(rule, attack, config, share, path, results, clean))
-            atomic_files.write_atomically(workdir / RESULTS, [json.dumps(rows, indent=1).encode()])
+            files.write_atomically(workdir / RESULTS, [json.dumps(rows, indent=1).encode()])
     print(table(rows))
     print(f"\nAll figures: {workdir / RESULTS}")
     return rows
@@ -177,8 +178,8 @@ def _mark(folder: pathlib.Path, facts: dict[str, Any]) -> None:
                 f"{folder} holds a run but no {MARKER}: nobody knows how it was attacked. "
                 "Give another --workdir."
             )
-        atomic_files.make_directory(folder)
-        atomic_files.write_atomically(path, [json.dumps(facts).encode()])
+        files.make_directory(folder)
+        files.write_atomically(path, [json.dumps(facts).encode()])
         return
     before = json.loads(path.read_text(encoding="utf-8"))
     if before != facts:

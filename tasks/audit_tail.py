@@ -21,10 +21,11 @@ import pathlib
 from collections.abc import Sequence
 from typing import Annotated
 
-from tasks.options import Range, TaskOptions, UsageError, Words
+from tasks.options import Range, TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard import progress, quiet
-from tff_keyboard.storage import atomic_files
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.training import preflight
 
 
@@ -96,7 +97,7 @@ def audit(
 ) -> None:
     """Audits pairs of trained models, prints the table and writes the figures to `out`."""
     if out is not None:
-        atomic_files.make_directory(out.parent)  # before the work, not after it
+        files.make_directory(out.parent)  # before the work, not after it
     quiet.import_tensorflow()
     from tff_keyboard.privacy import model_pairs, tail_report
     from tff_keyboard.privacy.tail_audit import Settings
@@ -115,5 +116,5 @@ def audit(
     print(tail_report.table(result))
     if out is not None:
         content = json.dumps(result, indent=1, allow_nan=False) + "\n"
-        atomic_files.write_atomically(out, [content.encode()])
+        files.write_atomically(out, [content.encode()])
         print(f"\nAll figures: {out}")

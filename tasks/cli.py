@@ -10,30 +10,19 @@ Exit codes:
   130  interrupted (Ctrl-C); 143 terminated: run the same command again to resume
 """
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from tasks import options
-from tasks.options import UsageError
+from tasks import options, output
+from tff_keyboard.storage import errors
+from tff_keyboard.storage.errors import UsageError, UserError
 
 __all__ = ["UsageError", "fail", "launch"]
 
-OK, USAGE, BAD_INPUT, MACHINE, CHECK_FAILED, INTERRUPTED = 0, 2, 3, 4, 5, 130
-
-# Name of the error class -> exit code. By name, so that reporting an error imports nothing.
-_EXIT_CODES = {
-    "ConfigError": USAGE,
-    "UsageError": USAGE,
-    "DataError": BAD_INPUT,
-    "SavedModelError": BAD_INPUT,
-    "ExportError": BAD_INPUT,
-    "ProgramError": MACHINE,
-    "RunDirectoryError": MACHINE,
-    "NoiseKeyError": MACHINE,
-    "CheckFailed": CHECK_FAILED,
-}
+OK, USAGE, BAD_INPUT = 0, errors.UsageError.exit_code, errors.DataError.exit_code
+MACHINE, CHECK_FAILED = errors.ProgramError.exit_code, errors.CheckFailed.exit_code
+INTERRUPTED = 130
 
 
 class Task(Protocol):
@@ -70,28 +59,19 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
         if "--help" in arguments or "-h" in arguments:
             print(task.Options.help(name, task.__doc__ or ""))
         else:
-            task.run(task.Options.parse(name, arguments))
+            parsed = task.Options.parse(name, arguments)
+            with output.that_outlives_its_reader():
+                task.run(parsed)
         return OK
     except KeyboardInterrupt:
         fail("interrupted. Run the same command again to go on where it stopped.")
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (`| head`) went away: not an error, but nothing more may be written.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
-    except Exception as error:
-        exit_code = getattr(error, "exit_code", None)  # TrainingInterrupted: 130 or 143
-        if isinstance(exit_code, int):
-            fail(str(error))
-            return exit_code
-        for kind in type(error).__mro__:
-            if kind.__name__ in _EXIT_CODES:
-                fail(str(error))
-                return _EXIT_CODES[kind.__name__]
-        if isinstance(error, OSError):
-            fail(f"{error.strerror or error}: {error.filename or ''}")
-            return MACHINE
-        raise
+    except UserError as error:
+        fail(str(error))
+        return error.exit_code
+    except OSError as error:
+        fail(f"{error.strerror or error}: {error.filename or ''}")
+        return MACHINE
 
 
 def one_argument(words: Sequence[str], what: str) -> str:

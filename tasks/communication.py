@@ -13,6 +13,7 @@ from absl import flags
 
 from tasks import cli, run_results
 from tff_keyboard import quiet
+from tff_keyboard.storage.run_directory import RunDirectory
 
 FLAGS = flags.FlagValues()  # of this task alone
 _OUT = flags.DEFINE_string("out", None, "JSON file, too.", flag_values=FLAGS)
@@ -42,24 +43,22 @@ def run(paths: Sequence[pathlib.Path], out: pathlib.Path | None = None) -> list[
       The rows as plain values, sizes in bytes.
 
     Raises:
-      ProgramError: A path is no run directory, has no rounds, or was not trained federatedly.
+      RunDirectoryError: A path is no run directory, has no rounds, or was not trained federatedly.
     """
     quiet.import_tensorflow_federated()
     from tff_keyboard.evaluation import communication
-    from tff_keyboard.program.errors import ProgramError
-    from tff_keyboard.program.release import read_rows
-    from tff_keyboard.storage import atomic_files
-    from tff_keyboard.storage.run_directory import RunDirectory
+    from tff_keyboard.storage import files
+    from tff_keyboard.storage.errors import RunDirectoryError
 
     rows, table = [], [_HEADER]
     for path in paths:
         directory = RunDirectory.open(path)
         try:
             account = communication.account(
-                read_rows(directory.metrics_jsonl), parameters=_parameters(directory.path)
+                directory.rows(), parameters=_parameters(directory.path)
             )
         except ValueError as error:
-            raise ProgramError(f"{path}: {error}") from None
+            raise RunDirectoryError(f"{path}: {error}") from None
         rows.append(
             {"run": str(path), **dataclasses.asdict(account), "total_bytes": account.total_bytes}
         )
@@ -84,18 +83,18 @@ def run(paths: Sequence[pathlib.Path], out: pathlib.Path | None = None) -> list[
         print("  ".join(cells))
     print("MB = 10^6, GB = 10^9 bytes; rehearsal and upload are of one client in one round.")
     if out:
-        atomic_files.write_atomically(out, [json.dumps(rows, indent=1).encode(), b"\n"])
+        files.write_atomically(out, [json.dumps(rows, indent=1).encode(), b"\n"])
     return rows
 
 
 def _parameters(run_path: pathlib.Path) -> int:
-    from tff_keyboard.program.errors import ProgramError
+    from tff_keyboard.storage.errors import RunDirectoryError
 
     try:
         return run_results.num_parameters(run_path)
     except (OSError, ValueError):
-        raise ProgramError(
-            f"{run_path / 'model'} holds no weights: the run is not finished. "
+        raise RunDirectoryError(
+            f"{RunDirectory(run_path).model} holds no weights: the run is not finished. "
             "Run its `train` again."
         ) from None
 

@@ -24,7 +24,7 @@ from tasks import cli, predictors
 from tff_keyboard import config as config_lib
 from tff_keyboard import progress, quiet
 from tff_keyboard.privacy.ledger import refuse_shared_noise
-from tff_keyboard.storage import atomic_files
+from tff_keyboard.storage import files, names
 
 if TYPE_CHECKING:
     from tff_keyboard.data.store.client_store import ClientStore
@@ -101,14 +101,14 @@ def run(
     """
     if not models:
         raise cli.UsageError("Give at least one model. See --help.")
-    refuse_shared_noise([pathlib.Path(model) / "privacy_ledger.jsonl" for model in models])
+    refuse_shared_noise([pathlib.Path(model) / names.LEDGER for model in models])
     config = _first_config(models)
     if max_length is None:
         max_length = config.data.max_length if config else 0
     store_path = store_path or (config.data.store if config else None)
     if store_path is None and text_path is None:
         raise cli.UsageError("Give --store=DIR or --text=FILE: no run directory names a store.")
-    atomic_files.make_directory(out)  # before the work, not after it
+    files.make_directory(out)  # before the work, not after it
 
     quiet.import_tensorflow()
     import numpy as np
@@ -150,7 +150,7 @@ def run(
         ("comparison.json", json.dumps(result, indent=1)),
         ("comparison.csv", comparison_text.to_csv(result)),
     ):
-        atomic_files.write_atomically(out / name, [content.encode()])
+        files.write_atomically(out / name, [content.encode()])
     print(comparison_text.table(result))
     print(f"\nPer-person sums and all metrics: {out / 'comparison.json'}, {out / 'comparison.csv'}")
     print(f"Next: tff-keyboard report {out}")
@@ -204,7 +204,7 @@ def suggestion_milliseconds(predictor: "Predictor", text: "TypedText") -> dict[s
 def _first_config(models: Sequence[str]) -> config_lib.RunConfig | None:
     """The config of the first model that is a run directory."""
     for model in models:
-        path = pathlib.Path(model) / "config.toml"
+        path = pathlib.Path(model) / names.CONFIG
         if not predictors.is_baseline(model) and path.is_file():
             return config_lib.loads(path.read_text(encoding="utf-8"), (), origin=str(path))
     return None
@@ -220,8 +220,8 @@ def _text_of_file(path: str, rules: Any, blocks: int) -> "TypedText":
 
 
 def _text_of_population(store: "ClientStore | None", population: str, rules: Any) -> "TypedText":
-    from tff_keyboard.data.errors import DataError
     from tff_keyboard.evaluation import typed_text
+    from tff_keyboard.storage.errors import DataError
 
     assert store is not None
     people = store.client_ids(population)

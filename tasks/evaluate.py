@@ -102,12 +102,12 @@ def run(
     )
     quiet.import_tensorflow_federated()
     from tff_keyboard.algorithms import build_process
-    from tff_keyboard.data.errors import DataError
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.learning import federated_evaluation
     from tff_keyboard.models.saved_model import load_model
     from tff_keyboard.program import execution
-    from tff_keyboard.storage import atomic_files
+    from tff_keyboard.storage import files
+    from tff_keyboard.storage.errors import DataError
 
     model, vocabulary = load_model(run_directory.path)
     paths = [store_path or config.data.store]
@@ -134,8 +134,8 @@ def run(
     result = {"run": run_path.name, **results[0]}
     if len(results) > 1:
         result["general"] = results[1]
-    out = out or run_directory.path / f"evaluation_{population}.json"
-    atomic_files.write_atomically(out, [json.dumps(result, indent=1).encode()])
+    out = out or run_directory.evaluation_path(population)
+    files.write_atomically(out, [json.dumps(result, indent=1).encode()])
     for number, part in enumerate(results):
         if number:
             print("\nThe general corpus:")
@@ -150,9 +150,9 @@ def _evaluate(
     """Recall and perplexity through TFF, keystrokes in this process, on one store."""
     import tensorflow_federated as tff
 
-    from tff_keyboard.data.errors import DataError
     from tff_keyboard.evaluation import comparison
     from tff_keyboard.learning import client_inputs
+    from tff_keyboard.storage.errors import DataError
 
     client_ids = client_inputs.evaluation_clients(store, population, config.evaluation)
     if not client_ids:

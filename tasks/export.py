@@ -11,6 +11,7 @@ import pathlib
 from typing import Annotated, Literal
 
 from tasks.options import Population, Range, TaskOptions, Words
+from tff_keyboard.storage import names
 
 CALIBRATION_WORDS = 10_000
 SEED = 1  # of which people are read
@@ -116,9 +117,9 @@ def _store(options: Options) -> pathlib.Path:
     if options.store is not None:
         return options.store
     from tff_keyboard import config
-    from tflite_export.errors import ExportError
+    from tff_keyboard.storage.errors import ExportError
 
-    path = options.run_dir / "config.toml"
+    path = options.run_dir / names.CONFIG
     if not path.is_file():
         raise ExportError(
             f"{options.run_dir} names no client store (it has no config.toml). Give --store or "

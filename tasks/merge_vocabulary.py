@@ -10,8 +10,9 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from tasks.options import Range, TaskOptions, UsageError, Words
+from tasks.options import Range, TaskOptions, Words
 from tff_keyboard import quiet
+from tff_keyboard.storage.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

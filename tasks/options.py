@@ -34,6 +34,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.storage.errors import UsageError
 
 Population = Literal["held_out", "validation", "train", "train_later"]
 Runtime = Annotated[
@@ -41,10 +42,6 @@ Runtime = Annotated[
 ]
 Workdir = Annotated[pathlib.Path, "Run directory, new or to be resumed."]
 _METAVARS = {int: "N", float: "X", str: "TEXT", pathlib.Path: "PATH"}
-
-
-class UsageError(ValueError):
-    """Flags that do not fit together; the message says how to fix them."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tasks import cli
+from tff_keyboard.storage import names
 
 if TYPE_CHECKING:
     from tff_keyboard.baselines.ngram_spec import NGramSpec
@@ -141,7 +142,7 @@ def _open_directory(word: str, name: str) -> NamedPredictor:
         )
     from tff_keyboard.baselines import ngram_predictor
 
-    if (path / ngram_predictor.ARRAYS_FILE).is_file():
+    if (path / names.NGRAM).is_file():
         ngram = ngram_predictor.NGramPredictor.load(path)
         return NamedPredictor(name, "ngram", ngram, _ngram_details(ngram), word)
     from tff_keyboard.metrics.keras_predictor import KerasPredictor

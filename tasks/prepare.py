@@ -14,10 +14,11 @@ import pathlib
 import time
 from typing import Annotated
 
-from tasks.options import TaskOptions, UsageError, Words
+from tasks.options import TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.config.data_config import DataConfig
+from tff_keyboard.storage.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,9 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from tasks.options import TaskOptions, UsageError, Words
+from tasks.options import TaskOptions, Words
 from tff_keyboard import config as config_lib
+from tff_keyboard.storage.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,8 +53,9 @@ def run(options: Options) -> None:
         print(plan(options, options.target_epsilon))
         return
     from tff_keyboard.privacy import ledger, statement
+    from tff_keyboard.storage import names
 
-    paths = [run_dir / "privacy_ledger.jsonl" for run_dir in options.run_dirs]
+    paths = [run_dir / names.LEDGER for run_dir in options.run_dirs]
     ledger.refuse_shared_noise(paths)
     texts = [statement.privacy_statement(path) for path in paths]
     if len(texts) > 1:
@@ -98,7 +100,7 @@ def plan(options: Options, target_epsilon: float) -> str:
         parts.append(f"{best}, other {varied}:\n{planning.plans_table(plans)}")
     if options.plot:
         from tff_keyboard.report.charts import error_against_epsilon
-        from tff_keyboard.storage.atomic_files import write_atomically
+        from tff_keyboard.storage.files import write_atomically
 
         epsilons = [target_epsilon * factor for factor in (0.25, 0.5, 1, 2, 4)]
         curves = {

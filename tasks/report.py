@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tasks import predictors
 from tasks.options import TaskOptions, Words
 from tff_keyboard import quiet
-from tff_keyboard.storage import atomic_files
+from tff_keyboard.storage import files
+from tff_keyboard.storage.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from tff_keyboard.report.example_strips import Example
@@ -55,17 +56,17 @@ def run(options: Options) -> None:
         report = _of_comparison(directory, beginnings if options.strips else ())
     else:
         report = _of_run(directory, beginnings if options.strips else ())
-    atomic_files.make_directory(out.parent)
-    atomic_files.write_atomically(out, [page.render(report).encode()])
+    files.make_directory(out.parent)
+    files.write_atomically(out, [page.render(report).encode()])
     print(f"Report: {out} ({out.stat().st_size / 1e3:,.0f} kB; open it in any browser)")
 
 
 def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]):
     import json
 
-    from tff_keyboard.data.errors import DataError
     from tff_keyboard.evaluation import comparison as comparisons
     from tff_keyboard.report import page, run_records
+    from tff_keyboard.storage.errors import DataError
 
     path = directory / "comparison.json"
     try:
@@ -94,7 +95,7 @@ def _of_run(directory: pathlib.Path, beginnings: Sequence[str]):
     record = run_records.read_run(directory)
     evaluations = run_records.read_evaluations(directory)
     population = next((p for p in ("held_out", "validation") if p in evaluations), None)
-    has_model = (directory / "model").is_dir()
+    has_model = RunDirectory(directory).model.is_dir()
     return page.Report(
         title=f"Run {record.name}",
         comparison=_as_comparison(record.name, evaluations[population]) if population else None,
@@ -171,4 +172,4 @@ def _privacy(runs: "Sequence[RunRecord]") -> "list[Privacy]":
 
 
 def _is_run(path: pathlib.Path) -> bool:
-    return (path / "config.toml").is_file()
+    return RunDirectory(path).exists()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tasks import evaluate
+from tff_keyboard.storage.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from tff_keyboard.metrics.jackknife import Interval
@@ -22,7 +23,7 @@ _DIGEST_LETTERS = 12
 def weights_digest(run_path: pathlib.Path) -> str:
     """Of the names and values in `model/weights.npz`; the archive itself has dates."""
     checksum = hashlib.sha256()
-    with np.load(run_path / "model" / "weights.npz") as arrays:
+    with np.load(RunDirectory(run_path).weights) as arrays:
         for name in sorted(arrays.files):
             array = np.ascontiguousarray(arrays[name])
             checksum.update(f"{name}{array.dtype.str}{array.shape}".encode())
@@ -36,7 +37,7 @@ def num_parameters(run_path: pathlib.Path) -> int:
     Raises:
       OSError: There is none.
     """
-    with np.load(run_path / "model" / "weights.npz") as arrays:
+    with np.load(RunDirectory(run_path).weights) as arrays:
         return sum(int(arrays[name].size) for name in arrays.files)
 
 
@@ -45,7 +46,7 @@ def evaluation(run_path: pathlib.Path, population: str) -> dict[str, Any]:
 
     The file is named after the weights, so that a run that was trained on is evaluated anew.
     """
-    path = run_path / f"evaluation_{population}_{weights_digest(run_path)}.json"
+    path = RunDirectory(run_path).evaluation_path(population, weights_digest(run_path))
     if path.exists():
         return json.loads(path.read_text(encoding="utf-8"))
     overrides = ["evaluation.clients=0", "evaluation.max_examples=0"]
@@ -119,12 +120,9 @@ def interval_values(interval: "Interval") -> dict[str, float]:
     return {"value": interval.value, "low": interval.low, "high": interval.high}
 
 
-def training_rows(run_path: pathlib.Path) -> list[dict[str, Any]]:
-    """The rows of `metrics.jsonl`, one a round; none where there is no run yet."""
-    path = run_path / "metrics.jsonl"
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+def training_rows(run_path: pathlib.Path) -> Sequence[Mapping[str, Any]]:
+    """The metrics of a run, one row a round; none where there is no run yet."""
+    return RunDirectory(run_path).rows()
 
 
 def total(rows: Sequence[Mapping[str, Any]], last_word: str) -> float:

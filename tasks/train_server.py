@@ -16,8 +16,10 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from tasks.options import ConfigOptions, Range, UsageError, Workdir
+from tasks.options import ConfigOptions, Range, Workdir
 from tff_keyboard import quiet
+from tff_keyboard.storage import names
+from tff_keyboard.storage.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,7 @@ class Options(ConfigOptions):
 
 def run(options: Options) -> None:
     """Trains; called again, it resumes."""
-    config_path = options.config or (options.like and options.like / "config.toml")
+    config_path = options.config or (options.like and options.like / names.CONFIG)
     config = options.run_config(config_path)
     quiet.import_tensorflow_federated()
     from tff_keyboard.training import central

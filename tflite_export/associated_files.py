@@ -10,7 +10,7 @@ import pathlib
 import zipfile
 from collections.abc import Mapping
 
-from tflite_export.errors import ExportError
+from tff_keyboard.storage.errors import ExportError
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files give the same bytes
 

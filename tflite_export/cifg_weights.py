@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tff_keyboard.models import NextWordModel
-from tflite_export.errors import ExportError
+from tff_keyboard.storage.errors import ExportError
 
 GATES = ("input", "candidate", "output")
 

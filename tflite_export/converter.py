@@ -13,9 +13,9 @@ import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, PAD
+from tff_keyboard.storage.errors import ExportError
 from tflite_export import signatures
 from tflite_export.cifg_weights import CifgWeights
-from tflite_export.errors import ExportError
 from tflite_export.flatbuffer_builder import model_to_bytes, name_signature_tensors
 
 QUANTIZATIONS = ("int8", "float16", "none")

@@ -1,15 +1,6 @@
-"""The two errors of this package; the command line turns each into one line and an exit code."""
+"""The parity gate's error; the others are in `tff_keyboard.storage.errors`."""
 
-
-class ExportError(ValueError):
-    """A run directory, model file, vocabulary or option that cannot be exported or loaded.
-
-    The message is one line: the name as the user wrote it, the rule, the value, the way out.
-    """
-
-
-class CheckFailed(ValueError):
-    """A written model file broke a promise: its size, its operators, its parity with Keras."""
+from tff_keyboard.storage.errors import CheckFailed
 
 
 class ParityFailed(CheckFailed):

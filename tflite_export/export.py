@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tff_keyboard.data.errors import DataError
 from tff_keyboard.data.vocabulary import BOS, Vocabulary
 from tff_keyboard.models import NextWordModel
-from tff_keyboard.models.saved_model import SavedModelError, load_model
+from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.privacy import statement
+from tff_keyboard.storage import directories, names
+from tff_keyboard.storage.errors import DataError, ExportError, SavedModelError
 from tflite_export import (
     associated_files,
     converter,
@@ -27,12 +28,11 @@ from tflite_export import (
     quantization,
     row_scaled,
     signatures,
-    staging,
     trainable,
     vocabulary_file,
 )
 from tflite_export.cifg_weights import CifgWeights
-from tflite_export.errors import ExportError, ParityFailed
+from tflite_export.errors import ParityFailed
 from tflite_export.parity import Texts
 from tflite_export.runtime import KeyboardPredictor
 
@@ -157,14 +157,14 @@ def export(
     data = _model_bytes(weights, options, model, vocabulary, calibration)
     vocabulary_data = vocabulary_file.encode(vocabulary_file.sorted_vocabulary(vocabulary))
 
-    with staging.staging_directory(out) as directory:
+    with directories.scratch_directory(out) as directory:
         staged = manifest.ExportPaths(directory / out.name)
-        staging.write_durably(staged.model, data)
+        staged.model.write_bytes(data)
         written = staged.model.read_bytes()
         report = _verified(written, weights, options)
         content = _manifest(run_dir, options, weights, vocabulary, written, vocabulary_data)
-        staging.write_durably(staged.vocabulary, vocabulary_data)
-        staging.write_durably(staged.manifest, manifest.to_bytes(content))
+        staged.vocabulary.write_bytes(vocabulary_data)
+        staged.manifest.write_bytes(manifest.to_bytes(content))
 
         comparison, forgiven = None, None
         if held_out is not None:
@@ -172,7 +172,7 @@ def export(
             comparison = parity.compare(model, vocabulary, predictor, held_out)
             forgiven = _gate(comparison, options)
             content["parity"] = dataclasses.asdict(comparison) | {"forgiven": forgiven}
-            staging.write_durably(staged.manifest, manifest.to_bytes(content))
+            staged.manifest.write_bytes(manifest.to_bytes(content))
         finished = [staged.model, staged.vocabulary, staged.manifest]
         if options.pack:
             packed = associated_files.append(
@@ -182,10 +182,10 @@ def export(
                     manifest.PACKED_MANIFEST: manifest.to_bytes(content),
                 },
             )
-            staging.write_durably(staged.model, packed)
+            staged.model.write_bytes(packed)
             finished = [staged.model]
         model_bytes = staged.model.stat().st_size
-        staging.publish(finished, out.parent)
+        directories.publish(finished, out.parent)
         paths = manifest.ExportPaths(out)
         if options.pack:
             # Files of an earlier export would be read before those packed in.
@@ -291,11 +291,12 @@ def _manifest(
 def _run_facts(run_dir: pathlib.Path) -> dict[str, Any]:
     """Hashes of what the run recorded, and its results on held-out people where it has them."""
     facts: dict[str, Any] = {"name": run_dir.resolve().name, "sha256": {}}
-    for name in ("config.toml", "data_card.json", "model/weights.npz", "weights.npz"):
+    weights = f"{names.MODEL}/{names.WEIGHTS}"
+    for name in (names.CONFIG, names.DATA_CARD, weights, names.WEIGHTS):
         path = run_dir / name
         if path.is_file():
             facts["sha256"][name] = manifest.sha256(path.read_bytes())
-    evaluation = run_dir / "evaluation_held_out.json"
+    evaluation = run_dir / names.evaluation("held_out")
     if evaluation.is_file():
         try:
             facts["metrics"] = json.loads(evaluation.read_text(encoding="utf-8"))["metrics"]
@@ -307,5 +308,5 @@ def _run_facts(run_dir: pathlib.Path) -> dict[str, Any]:
 
 
 def _privacy(run_dir: pathlib.Path) -> str:
-    ledger = run_dir / "privacy_ledger.jsonl"
+    ledger = run_dir / names.LEDGER
     return statement.privacy_statement(ledger) if ledger.is_file() else NO_PRIVACY_CLAIM

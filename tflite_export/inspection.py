@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from tensorflow.lite.python import schema_py_generated as schema
 
-from tflite_export.errors import CheckFailed
+from tff_keyboard.storage.errors import CheckFailed
 
 _TYPE_NAMES = {
     value: name.lower()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tff_keyboard import quiet
-from tflite_export.errors import ExportError
+from tff_keyboard.storage.errors import ExportError
 
 FILE_IDENTIFIER = b"TFL3"  # bytes 4 to 8 of every model
 RUNTIMES = ("litert", "tensorflow")

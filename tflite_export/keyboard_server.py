@@ -19,8 +19,8 @@ from typing import Any
 
 from werkzeug import exceptions, routing, serving, wrappers
 
+from tff_keyboard.storage.errors import ExportError
 from tflite_export import typing_session
-from tflite_export.errors import ExportError
 from tflite_export.runtime import KeyboardPredictor
 
 PAGE = pathlib.Path(__file__).parent / "keyboard_page"

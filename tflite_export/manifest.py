@@ -14,8 +14,8 @@ import pathlib
 from typing import Any
 
 from tff_keyboard.data.vocabulary import BOS, EOS, OOV, PAD, Vocabulary
+from tff_keyboard.storage.errors import ExportError
 from tflite_export import associated_files, vocabulary_file
-from tflite_export.errors import ExportError
 
 FORMAT = "tff-keyboard export 1"
 SPECIAL_IDS = {"pad": PAD, "bos": BOS, "eos": EOS, "oov": OOV}

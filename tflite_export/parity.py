@@ -26,7 +26,8 @@ from tff_keyboard.metrics.predictor import mask_special
 from tff_keyboard.metrics.prefix_index import PrefixIndex
 from tff_keyboard.metrics.target_ranks import target_ranks
 from tff_keyboard.models import NextWordModel
-from tflite_export.errors import ExportError, ParityFailed
+from tff_keyboard.storage.errors import ExportError
+from tflite_export.errors import ParityFailed
 from tflite_export.runtime import KeyboardPredictor
 
 STRIP = 3

@@ -12,8 +12,8 @@ import numpy as np
 
 from tff_keyboard.data.vocabulary import EOS, NUM_SPECIAL
 from tff_keyboard.metrics.jackknife import Interval, ratio_interval
+from tff_keyboard.storage.errors import ExportError
 from tflite_export import signatures
-from tflite_export.errors import ExportError
 from tflite_export.runtime import KeyboardPredictor
 
 MAX_TARGETS = 20  # of one step, as `data.max_length` of training

@@ -18,9 +18,9 @@ from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, PAD, Vocabulary
 from tff_keyboard.metrics.predictor import Suggestion, best_words, context_ids
 from tff_keyboard.metrics.prefix_index import PrefixIndex
+from tff_keyboard.storage.errors import ExportError
 from tflite_export import manifest as manifests
 from tflite_export import signatures
-from tflite_export.errors import ExportError
 from tflite_export.interpreters import open_interpreter
 
 # Only the end of a long text is read, from a multiple of this many characters on, so that a key

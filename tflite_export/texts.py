@@ -10,7 +10,7 @@ import numpy as np
 
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
-from tflite_export.errors import ExportError
+from tff_keyboard.storage.errors import ExportError
 
 LINES_A_PERSON = 20  # where a file names nobody, so many lines in a row count as one person's
 UNNAMED = "lines "  # begins the name of such a person

@@ -22,7 +22,7 @@ from tff_keyboard.data.vocabulary import (
     NormalisationRules,
     Vocabulary,
 )
-from tflite_export.errors import ExportError
+from tff_keyboard.storage.errors import ExportError
 
 FORMAT = b"tff-keyboard sorted vocabulary 1"
 

@@ -11,7 +11,6 @@ from tasks import evaluate as evaluate_task
 from tasks import merge_vocabulary as merge_task
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.data_config import DataConfig
-from tff_keyboard.data.errors import DataError
 from tff_keyboard.data.store import prepare
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation import predictor_evaluation
@@ -19,6 +18,7 @@ from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.learning import validation
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.models.saved_model import load_model
+from tff_keyboard.storage.errors import DataError
 from tff_keyboard.training.federated import train_federated
 
 DATA = DataConfig(

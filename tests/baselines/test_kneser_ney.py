@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tff_keyboard.baselines.kneser_ney import FALLBACK_DISCOUNTS, KneserNey, discounts
-from tff_keyboard.baselines.ngram_predictor import ARRAYS_FILE, NGramPredictor
-from tff_keyboard.data.errors import DataError
+from tff_keyboard.baselines.ngram_predictor import NGramPredictor
 from tff_keyboard.data.vocabulary import (
     BOS,
     EOS,
@@ -20,6 +19,8 @@ from tff_keyboard.data.vocabulary import (
     NormalisationRules,
     Vocabulary,
 )
+from tff_keyboard.storage import names
+from tff_keyboard.storage.errors import DataError
 
 
 class DictionaryKneserNey:
@@ -262,10 +263,10 @@ def test_suggests_what_the_scores_say():
 def test_a_damaged_directory_is_one_clear_error(tmp_path, damage):
     trained().save(tmp_path)
     if damage == "missing":
-        (tmp_path / ARRAYS_FILE).unlink()
+        (tmp_path / names.NGRAM).unlink()
     elif damage == "cut":
-        content = (tmp_path / ARRAYS_FILE).read_bytes()
-        (tmp_path / ARRAYS_FILE).write_bytes(content[: len(content) // 2])
+        content = (tmp_path / names.NGRAM).read_bytes()
+        (tmp_path / names.NGRAM).write_bytes(content[: len(content) // 2])
     else:
         vocabulary_of(21).save(tmp_path / "vocabulary.txt")
     with pytest.raises(DataError, match=r"ngram\.npz"):

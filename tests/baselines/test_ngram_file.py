@@ -12,7 +12,7 @@ from tff_keyboard.baselines import ngram_file
 from tff_keyboard.baselines.kneser_ney import KneserNey
 from tff_keyboard.baselines.ngram_budget import encode_within
 from tff_keyboard.baselines.ngram_pruning import Pruner
-from tff_keyboard.data.errors import DataError
+from tff_keyboard.storage.errors import DataError
 
 V = 30
 MESSAGES = messages_of(0, 400)

@@ -9,7 +9,7 @@ import pytest
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.store import prepare
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.data.errors import DataError
+from tff_keyboard.storage.errors import DataError
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from tff_keyboard.data.sources import lines
-from tff_keyboard.data.errors import DataError
+from tff_keyboard.storage.errors import DataError
 from tff_keyboard.data.sources.messages import Reading
 
 

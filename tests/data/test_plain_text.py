@@ -5,7 +5,7 @@ import collections
 import pytest
 
 from tff_keyboard.data.sources import plain_text
-from tff_keyboard.data.errors import DataError
+from tff_keyboard.storage.errors import DataError
 from tff_keyboard.data.sources.messages import Reading
 
 

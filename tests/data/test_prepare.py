@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data import vocabulary
-from tff_keyboard.data.errors import DataError
+from tff_keyboard.storage.errors import DataError
 from tff_keyboard.data.store import prepare, split
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer

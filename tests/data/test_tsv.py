@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tff_keyboard.data.sources import tsv
-from tff_keyboard.data.errors import DataError
+from tff_keyboard.storage.errors import DataError
 from tff_keyboard.data.sources.messages import Message, Reading
 
 NO_CONTROL = st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r\0\ufeff")

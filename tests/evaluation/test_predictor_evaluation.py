@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
-from tff_keyboard.data.errors import DataError
 from tff_keyboard.data.vocabulary import (
     EOS,
     NUM_SPECIAL,
@@ -21,6 +20,7 @@ from tff_keyboard.evaluation import evaluation_sums, predictor_evaluation, typed
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.metrics.predictor import Predictor
 from tff_keyboard.models import build_model
+from tff_keyboard.storage.errors import DataError
 
 WORDS = ["i", "am", "at", "all", "home", "here", "hey", "how", "are", "you", "your", "on", "one"]
 VOCABULARY = Vocabulary((*SPECIAL_WORDS, *WORDS), NormalisationRules())

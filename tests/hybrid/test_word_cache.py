@@ -1,15 +1,13 @@
 """The cache against its definition in float64, and that it forgets to the bit."""
 
-import os
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tff_keyboard.data.errors import DataError
 from tff_keyboard.hybrid import cache_file
 from tff_keyboard.hybrid.word_cache import EDGE, LONGEST_WORD, UNIT, WordCache
+from tff_keyboard.storage.errors import DataError, ProgramError
 
 words = st.sampled_from(["a", "b", "c", "d", "<url>", "x" * (LONGEST_WORD + 1), "", "é"])
 messages = st.lists(st.lists(words, max_size=8), max_size=20)
@@ -138,8 +136,8 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tff_keyboard.hybrid.cache_file.os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(ProgramError, match="No space"):
         cache_file.save(learned([["b"]]), path)
     assert path.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 1
@@ -148,7 +146,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 def test_a_link_in_the_way_is_not_written_through(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    (tmp_path / f".words.cache.{os.getpid()}.partial").symlink_to(victim)
+    (tmp_path / "words.cache").symlink_to(victim)
     cache_file.save(learned([["a"]]), tmp_path / "words.cache")
     assert victim.read_text() == "precious"
 

@@ -1,13 +1,16 @@
 """Saved models: the round trip, and every way a directory can be wrong."""
 
+import errno
 import json
+import os
 
 import numpy as np
 import pytest
 
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.models import build_model, saved_model
-from tff_keyboard.models.saved_model import SavedModelError, load_model, save_model
+from tff_keyboard.models.saved_model import load_model, save_model
+from tff_keyboard.storage.errors import SavedModelError
 
 VOCABULARY = Vocabulary.from_counts(
     {"tea": 3, "cup": 2, "hot": 1}, size=7, rules=NormalisationRules()
@@ -58,11 +61,26 @@ def test_equal_models_give_equal_bytes(directory):
 
 def test_failed_save_keeps_the_old_model(directory, monkeypatch):
     monkeypatch.setattr(
-        saved_model.Vocabulary, "save", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
+        saved_model.Vocabulary, "to_bytes", lambda *_: (_ for _ in ()).throw(OSError("disk full"))
     )
     with pytest.raises(OSError, match="disk full"):
         save_model(directory, build(seed=2), VOCABULARY)
     monkeypatch.undo()
+    np.testing.assert_array_equal(
+        load_model(directory)[0].embedding.numpy(), build().embedding.numpy()
+    )
+    assert [path.name for path in directory.parent.iterdir()] == ["model"]
+
+
+def test_a_full_disk_while_the_files_are_written_leaves_the_old_model(directory, monkeypatch):
+    def full(*unused):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            save_model(directory, build(seed=2), VOCABULARY)
+    assert caught.value.filename == str(directory)
     np.testing.assert_array_equal(
         load_model(directory)[0].embedding.numpy(), build().embedding.numpy()
     )
@@ -134,6 +152,10 @@ DAMAGES = {
     "unknown model": (lambda d: change_description(d, name="rnn"), "`model.name` must be one"),
     "unknown option": (lambda d: change_description(d, options={"u": 1}), "`model.u` is not"),
     "other size": (lambda d: change_description(d, vocabulary_size=9), "has 7 rows, model.json"),
+    "a billion units": (
+        lambda d: change_description(d, options={"units": 10**9, "embedding_size": 3}),
+        "`units` = 1000000000, but no side of a weight in weights.npz is longer than 12",
+    ),
     "a weight less": (without_bias, "holds the weights"),
     "other shape": (with_bias(np.zeros(3, np.float32)), "must be float32"),
     "other type": (with_bias(np.zeros(12)), "is float64"),

@@ -10,12 +10,8 @@ from hypothesis import strategies as st
 
 from tests.fakes import ledger_header
 from tff_keyboard.privacy import ledger as ledger_module
-from tff_keyboard.privacy.ledger import (
-    PrivacyLedger,
-    RunDirectoryError,
-    read_ledger,
-    refuse_shared_noise,
-)
+from tff_keyboard.privacy.ledger import PrivacyLedger, read_ledger, refuse_shared_noise
+from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
 
 HEADER = ledger_header()
 
@@ -53,7 +49,7 @@ def test_a_failed_write_raises_and_leaves_the_ledger_whole(tmp_path, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError):
+        with pytest.raises(ProgramError, match="No space left"):
             ledger.record(3, clients=10)
     assert (tmp_path / "ledger.jsonl").read_bytes() == before
     ledger.record(3, clients=10)

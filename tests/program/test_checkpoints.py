@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tff_keyboard.program import checkpoints, errors
+from tff_keyboard.storage import partial
 
 
 class Pair(NamedTuple):
@@ -44,8 +45,8 @@ def save(manager, value, version):
     asyncio.run(manager.save(value, version))
 
 
-def load_latest(manager, template):
-    return asyncio.run(manager.load_latest(template))
+def load_latest(manager, template, **options):
+    return asyncio.run(manager.load_latest(template, **options))
 
 
 def assert_same(actual, expected):
@@ -209,10 +210,22 @@ def test_full_disk_keeps_earlier_checkpoints(manager, monkeypatch):
 
 
 def test_cleans_up_after_a_kill(tmp_path):
-    (tmp_path / "round_00000004.checkpoint.partial").write_bytes(b"half")
+    partial.new_name(tmp_path / "round_00000004.checkpoint").write_bytes(b"half")
     manager = checkpoints.CheckpointManager(tmp_path)
     assert not list(tmp_path.iterdir())
     assert load_latest(manager, state()) == (None, 0)
+
+
+def test_what_came_after_lost_metrics_is_left_aside_and_may_be_replaced(manager):
+    for version in (2, 4, 6):
+        save(manager, state(version), version)
+    with pytest.warns(UserWarning, match="goes to round 6, but the metrics of round 5 are missing"):
+        loaded, version = load_latest(manager, state(), up_to=4)
+    assert version == 4
+    assert_same(loaded, state(4))
+    save(manager, state(6), 6)
+    with pytest.warns(UserWarning, match="metrics of round 2"):
+        assert load_latest(manager, state(), up_to=1) == (None, 0)
 
 
 def test_rejects_what_is_no_array(manager):
@@ -236,7 +249,7 @@ def test_bytes_of_changing_length_come_back(tmp_path):
     state = {"event": b"GaussianDpEvent", "keys": np.array([b"a", b"bcd"], object), "z": 2.0}
     state["z"] = np.float32(2)
     asyncio.run(manager.save(state, 3))
-    restored, version = asyncio.run(manager.load_latest(template))
+    restored, version = load_latest(manager, template)
     assert version == 3
     assert restored["event"] == b"GaussianDpEvent"
     assert restored["keys"].tolist() == [b"a", b"bcd"]

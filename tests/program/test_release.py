@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tensorboard.backend.event_processing import event_accumulator
 
 from tff_keyboard.program import errors, release
+from tff_keyboard.storage import metrics_rows
 
 ROWS = {  # evaluation every second round, so a column appears late
     1: {"loss": 2.5, "clients": 3, "cohort": "a,b"},
@@ -84,12 +85,13 @@ def test_resume_after_a_kill_amid_a_line(tmp_path_factory, cut_jsonl, cut_csv):
     assert contents(directory) == expected
 
 
-def test_a_damaged_line_is_an_error(tmp_path):
+def test_a_damaged_line_ends_what_is_sound(tmp_path, uninterrupted):
     write(metrics_release(tmp_path), 1, 3)
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(path.read_bytes().replace(b'{"round": 2', b'{"rou'))
-    with pytest.raises(errors.ProgramError, match=r"metrics\.jsonl, line 2 is damaged"):
-        metrics_release(tmp_path).restart_after(3)
+    assert metrics_release(tmp_path).rounds_on_disk() == 1
+    write(metrics_release(tmp_path), 2, 4)
+    assert contents(tmp_path) == uninterrupted
 
 
 def test_full_disk(tmp_path, monkeypatch):
@@ -102,7 +104,10 @@ def test_full_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(errors.ProgramError, match="No space left"):
         asyncio.run(manager.release(ROWS[3], 3))
-    assert [row["round"] for row in release.read_rows(tmp_path / "metrics.jsonl")][:2] == [1, 2]
+    assert [row["round"] for row in metrics_rows.read_rows(tmp_path / "metrics.jsonl")][:2] == [
+        1,
+        2,
+    ]
 
 
 def test_timings(tmp_path):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tff_keyboard.program import best_round, checkpoints, errors, read_ahead, release, training_loop
-from tff_keyboard.storage import run_directory
+from tff_keyboard.storage import metrics_rows, run_directory
 
 ROOT = pathlib.Path(__file__).parents[2]
 ROUNDS = 7
@@ -96,7 +96,7 @@ def outcome(directory, result):
 
 
 def rows(directory):
-    return release.read_rows(directory / "metrics.jsonl")
+    return metrics_rows.read_rows(directory / "metrics.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -302,6 +302,38 @@ def test_full_disk_loses_nothing(tmp_path, uninterrupted):
         train(tmp_path, checkpoint_manager=Full(tmp_path / "checkpoints"))
     result = train(tmp_path)
     assert result.resumed_round == 4
+    assert outcome(tmp_path, result) == uninterrupted
+
+
+def without_round_3(lines):
+    return lines[:2] + lines[3:]
+
+
+def without_the_last_line_feed(lines):
+    return [*lines[:-1], lines[-1][:-1]]
+
+
+def with_a_line_of_another_kind(lines):
+    return [*lines[:4], b"[]\n", *lines[5:]]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [without_round_3, without_the_last_line_feed, with_a_line_of_another_kind, lambda lines: []],
+    ids=["a hole", "last line cut", "no row", "removed"],
+)
+@pytest.mark.parametrize("stopped_at", [ROUNDS - 2, ROUNDS])
+def test_lost_metrics_are_computed_again(tmp_path, uninterrupted, damage, stopped_at):
+    train(tmp_path, total_rounds=stopped_at)
+    path = tmp_path / "metrics.jsonl"
+    lines = damage(path.read_bytes().splitlines(keepends=True))
+    if lines:
+        path.write_bytes(b"".join(lines))
+    else:
+        path.unlink()
+    with pytest.warns(UserWarning, match="are missing or damaged"):
+        result = train(tmp_path)
+    assert result.resumed_round < stopped_at
     assert outcome(tmp_path, result) == uninterrupted
 
 

@@ -10,8 +10,8 @@ import textwrap
 
 import pytest
 
-from tff_keyboard.program import errors
-from tff_keyboard.storage import run_directory
+from tff_keyboard.storage import environment, partial
+from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
 from tff_keyboard.storage.run_directory import RunDirectory
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -50,7 +50,7 @@ def test_creates_resumes_and_opens(tmp_path):
 )
 def test_refuses_to_resume_something_else(tmp_path, options, message):
     create(tmp_path / "run", vocabulary_text="words\n").close()
-    with pytest.raises(errors.ProgramError, match=message):
+    with pytest.raises(ProgramError, match=message):
         create(tmp_path / "run", **options)
     assert RunDirectory.open(tmp_path / "run").config_text() == CONFIG
 
@@ -65,7 +65,7 @@ def test_some_keys_may_change(tmp_path):
 def test_one_training_at_a_time(tmp_path):
     with (
         create(tmp_path),
-        pytest.raises(errors.ProgramError, match=rf"Another training \(process {os.getpid()}\)"),
+        pytest.raises(ProgramError, match=rf"Another training \(process {os.getpid()}\)"),
     ):
         create(tmp_path)
     create(tmp_path).close()
@@ -84,7 +84,7 @@ def test_a_killed_training_gives_the_lock_back(tmp_path):
     command = [sys.executable, "-c", program, str(tmp_path), CONFIG]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as holder:
         assert holder.stdout.readline()
-        with pytest.raises(errors.ProgramError, match="Another training"):
+        with pytest.raises(ProgramError, match="Another training"):
             create(tmp_path, card="{}")
         holder.send_signal(signal.SIGKILL)
     create(tmp_path, card="{}").close()
@@ -105,23 +105,120 @@ def test_a_kill_during_creation_leaves_no_run(tmp_path, monkeypatch):
     create(tmp_path).close()  # the same command goes on
 
 
+def damage_config(run):
+    run.config_path.write_text("[train")
+
+
+def damage_encoding(run):
+    run.config_path.write_bytes(b"\xff")
+
+
+def damage_card(run):
+    run.data_card_path.write_text("{")
+
+
+def damage_environment(run):
+    run.environment_path.write_text("[]")
+
+
+def remove_card(run):
+    run.data_card_path.unlink()
+
+
+def remove_config(run):
+    run.metrics_jsonl.write_text("")
+    run.config_path.unlink()
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (damage_config, r"config\.toml is damaged: it is not TOML"),
+        (damage_encoding, r"config\.toml is damaged: it is not UTF-8"),
+        (damage_card, r"data_card\.json is damaged: it is not JSON"),
+        (damage_environment, r"environment\.json is damaged: it does not hold"),
+        (remove_card, r"data_card\.json is missing"),
+        (remove_config, r"config\.toml is missing though rounds were done"),
+    ],
+)
+def test_damage_is_one_line_and_changes_nothing(tmp_path, damage, message):
+    run = create(tmp_path)
+    run.close()
+    damage(run)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(RunDirectoryError, match=message) as raised:
+        create(tmp_path)
+    assert "\n" not in str(raised.value)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_missing_environment_is_described_again(tmp_path):
+    create(tmp_path).close()
+    RunDirectory(tmp_path).environment_path.unlink()
+    create(tmp_path).close()
+    assert RunDirectory(tmp_path).environment()["packages"]
+
+
+@pytest.mark.parametrize("part", ["lock_path", "metrics_jsonl", "privacy_ledger", "config_path"])
+def test_a_link_in_place_of_a_file_is_refused_and_not_written_through(tmp_path, part):
+    other = tmp_path / "other"
+    other.write_text("mine")
+    run = create(tmp_path / "run")
+    run.close()
+    getattr(run, part).unlink(missing_ok=True)
+    getattr(run, part).symlink_to(other)
+    with pytest.raises(RunDirectoryError, match="is a link to a file"):
+        create(tmp_path / "run")
+    assert other.read_text() == "mine"
+
+
+def test_the_next_start_removes_what_a_kill_left(tmp_path):
+    run = create(tmp_path)
+    run.close()
+    run.checkpoints.mkdir()
+    partial.new_name(run.model).mkdir()
+    (partial.new_name(run.config_path)).write_text("half")
+    (partial.new_name(run.checkpoints / "round_00000001.checkpoint")).write_text("half")
+    create(tmp_path).close()
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]
+
+
+def test_rows(tmp_path):
+    with create(tmp_path) as run:
+        assert run.rows() == []
+        run.metrics_jsonl.write_text('{"round": 1, "loss": 2.5}\n{"round": 2, "lo')
+        assert run.rows() == [{"round": 1, "loss": 2.5}]
+        run.metrics_jsonl.unlink()
+        run.model.mkdir()
+        with pytest.raises(RunDirectoryError, match="is missing though rounds were done"):
+            run.rows()
+
+
+def test_evaluations(tmp_path):
+    run = RunDirectory(tmp_path)
+    for path in (run.evaluation_path("held_out"), run.evaluation_path("validation", "0a1b")):
+        path.write_text("{}")
+    found = [path.name for path in run.evaluation_paths()]
+    assert found == ["evaluation_held_out.json", "evaluation_validation_0a1b.json"]
+
+
 def test_refuses_other_directories(tmp_path):
     (tmp_path / "photo.jpg").write_text("")
-    with pytest.raises(errors.ProgramError, match=r"holds 'photo\.jpg'"):
+    with pytest.raises(ProgramError, match=r"holds 'photo\.jpg'"):
         create(tmp_path)
-    with pytest.raises(errors.ProgramError, match="is a file"):
+    with pytest.raises(ProgramError, match="is a file"):
         create(tmp_path / "photo.jpg")
     assert list(tmp_path.iterdir()) == [tmp_path / "photo.jpg"]
 
 
 def test_open_says_what_is_wrong(tmp_path):
-    with pytest.raises(errors.ProgramError, match="does not exist"):
+    with pytest.raises(ProgramError, match="does not exist"):
         RunDirectory.open(tmp_path / "missing")
     (tmp_path / "file").write_text("")
-    with pytest.raises(errors.ProgramError, match="is a file"):
+    with pytest.raises(ProgramError, match="is a file"):
         RunDirectory.open(tmp_path / "file")
     create(tmp_path / "demo").close()
-    with pytest.raises(errors.ProgramError, match=r"no config\.toml.*Did you mean .*demo\?"):
+    with pytest.raises(ProgramError, match=r"no config\.toml.*Did you mean .*demo\?"):
         RunDirectory.open(tmp_path)
 
 
@@ -129,16 +226,16 @@ def test_read_only(tmp_path, monkeypatch):
     def refuse(*unused_arguments, **unused_options):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(pathlib.Path, "open", refuse)
-    with pytest.raises(errors.ProgramError, match="Read-only file system"):
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(ProgramError, match="Read-only file system"):
         create(tmp_path)
 
 
 def test_warns_when_packages_changed(tmp_path, monkeypatch):
     create(tmp_path).close()
-    environment = run_directory.describe_environment()
-    environment["packages"]["tensorflow"] = "9.9"
-    monkeypatch.setattr(run_directory, "describe_environment", lambda: environment)
+    changed = environment.describe()
+    changed["packages"]["tensorflow"] = "9.9"
+    monkeypatch.setattr(environment, "describe", lambda: changed)
     with pytest.warns(UserWarning, match=r"packages\.tensorflow = .* now it is 9\.9"):
         create(tmp_path).close()
 

@@ -15,7 +15,7 @@ from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.learning.cohorts import CohortSampler
 from tff_keyboard.models import build_model
-from tff_keyboard.models.saved_model import SavedModelError, save_model
+from tff_keyboard.models.saved_model import save_model
 from tff_keyboard.privacy import tail_audit
 from tff_keyboard.privacy.ledger import PrivacyLedger
 from tff_keyboard.privacy.model_pairs import audit_pairs
@@ -23,6 +23,7 @@ from tff_keyboard.privacy.neighbouring_runs import other_differences, rounds_joi
 from tff_keyboard.privacy.tail_audit import Settings
 from tff_keyboard.privacy.tail_report import CLAIM, table
 from tff_keyboard.privacy.tail_statistics import MIN_TAIL, TAIL_FRACTIONS
+from tff_keyboard.storage.errors import SavedModelError
 from tff_keyboard.training.left_out import train_without_each
 
 TINY = [

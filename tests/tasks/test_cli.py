@@ -10,6 +10,7 @@ import pytest
 
 from tasks import __main__ as console
 from tasks import cli, options
+from tff_keyboard.storage.errors import DataError
 
 
 def run(*arguments):
@@ -67,10 +68,6 @@ def fake_task(error):
     return types.SimpleNamespace(
         __name__="tasks.fake", __doc__="A fake.", run=run, Options=FakeOptions
     )
-
-
-class DataError(ValueError):
-    pass
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation import comparison
 from tff_keyboard.evaluation.predictor_evaluation import PREDICTOR_RATIOS
 from tff_keyboard.metrics.jackknife import Interval
-from tff_keyboard.privacy.ledger import PrivacyLedger, RunDirectoryError
+from tff_keyboard.privacy.ledger import PrivacyLedger
 from tff_keyboard.report import comparison_text
+from tff_keyboard.storage.errors import RunDirectoryError
 
 PEOPLE = 8
 
@@ -265,7 +266,7 @@ def test_a_failed_write_leaves_the_old_comparison(place, tmp_path, monkeypatch, 
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tff_keyboard.storage.atomic_files.os.fsync", full)
+    monkeypatch.setattr("tff_keyboard.storage.files.os.fsync", full)
     models = [str(place / "saved_ngram"), f"--store={place / 'store'}"]
     assert cli.launch(compare_task, [*models, f"--out={tmp_path}"]) == cli.MACHINE
     assert "comparison.json: No space left on device." in capsys.readouterr().err

@@ -9,11 +9,10 @@ from tasks import cli
 from tasks import export as export_task
 from tests import export_fakes
 from tests.fakes import save_untrained_run, tiny_config
-from tff_keyboard.data.errors import DataError
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NormalisationRules
+from tff_keyboard.storage.errors import DataError, ExportError
 from tflite_export import texts
-from tflite_export.errors import ExportError
 
 RULES = NormalisationRules()
 

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 import pytest
 
-from tasks.options import ConfigOptions, Range, TaskOptions, UsageError, Words, options_of
+from tasks.options import ConfigOptions, Range, TaskOptions, Words, options_of
+from tff_keyboard.storage.errors import UsageError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

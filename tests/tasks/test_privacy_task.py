@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from tasks import privacy
-from tasks.options import UsageError
 from tests.fakes import ledger_header
-from tff_keyboard.privacy.ledger import PrivacyLedger, RunDirectoryError
+from tff_keyboard.privacy.ledger import PrivacyLedger
+from tff_keyboard.storage.errors import RunDirectoryError, UsageError
 
 SCHEDULE = ("train.rounds=40", "train.clients_per_round=10", "train.min_separation_rounds=8")
 

@@ -15,10 +15,10 @@ from tasks import compare as compare_task
 from tasks import report as report_task
 from tests.fakes import ledger_header, save_untrained_run, tiny_config
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
-from tff_keyboard.data.errors import DataError
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.privacy.ledger import PrivacyLedger
 from tff_keyboard.report import charts, example_strips, run_records
+from tff_keyboard.storage.errors import RunDirectoryError
 
 VOID = {"meta", "br", "link", "img", "input"}
 
@@ -222,17 +222,17 @@ def test_prefixes_and_next_words(place):
 
 
 @pytest.mark.parametrize(
-    "arguments, match",
+    "arguments, code, match",
     [
-        (["{place}"], "no run directory"),
-        (["{place}/server", "--examples={place}/none.txt"], "cannot be read"),
-        (["{tmp}"], "Run `compare` again"),
+        (["{place}"], cli.MACHINE, "is not a run directory"),
+        (["{place}/server", "--examples={place}/none.txt"], cli.BAD_INPUT, "cannot be read"),
+        (["{tmp}"], cli.BAD_INPUT, "Run `compare` again"),
     ],
 )
-def test_refuses_with_one_line(place, tmp_path, capsys, arguments, match):
+def test_refuses_with_one_line(place, tmp_path, capsys, arguments, code, match):
     (tmp_path / "comparison.json").write_text('{"format": "of next year"}')
     words = [word.format(place=place, tmp=tmp_path) for word in arguments]
-    assert cli.launch(report_task, words) == cli.BAD_INPUT
+    assert cli.launch(report_task, words) == code
     assert match in capsys.readouterr().err
 
 
@@ -243,7 +243,7 @@ def test_a_failed_write_leaves_the_old_page(place, tmp_path, monkeypatch, capsys
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tff_keyboard.storage.atomic_files.os.fsync", full)
+    monkeypatch.setattr("tff_keyboard.storage.files.os.fsync", full)
     arguments = [str(place / "server"), "--nostrips", f"--out={out}"]
     assert cli.launch(report_task, arguments) == cli.MACHINE
     error = capsys.readouterr().err
@@ -257,7 +257,7 @@ def test_a_damaged_line_of_metrics_is_named(place, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(place / "server", run)
     (run / "metrics.jsonl").write_text('{"round": 1}\nnot json\n{"round": 3}\n')
-    with pytest.raises(DataError, match=r"metrics\.jsonl:2"):
+    with pytest.raises(RunDirectoryError, match=r"metrics\.jsonl, line 2 is damaged"):
         run_records.read_run(run)
 
 

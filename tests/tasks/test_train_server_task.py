@@ -18,7 +18,8 @@ from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.learning.optimizers import build_client_optimizer
 from tff_keyboard.models import build_model
-from tff_keyboard.models.saved_model import SavedModelError, load_model
+from tff_keyboard.models.saved_model import load_model
+from tff_keyboard.storage.errors import SavedModelError
 from tff_keyboard.training.central import tokens_trained, train_central
 
 

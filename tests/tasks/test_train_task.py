@@ -18,8 +18,9 @@ from tasks import train as train_task
 from tests.fakes import TINY, tiny_config
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.prepare import prepare as prepare_store
-from tff_keyboard.privacy.ledger import RunDirectoryError, refuse_shared_noise
+from tff_keyboard.privacy.ledger import refuse_shared_noise
 from tff_keyboard.privacy.noise_key import NoiseKeyError
+from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.training.federated import train_federated
 from tff_keyboard.training.round_lines import RoundLines
 

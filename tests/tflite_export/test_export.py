@@ -14,8 +14,9 @@ from tests import export_fakes
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import save_model
-from tflite_export import associated_files, inspection, manifest, staging
-from tflite_export.errors import CheckFailed, ExportError, ParityFailed
+from tff_keyboard.storage.errors import CheckFailed, ExportError, RunDirectoryError
+from tflite_export import associated_files, inspection, manifest
+from tflite_export.errors import ParityFailed
 from tflite_export.export import NO_PRIVACY_CLAIM, ExportOptions, export
 from tflite_export.runtime import KeyboardPredictor
 
@@ -73,7 +74,7 @@ def test_the_privacy_statement_goes_into_the_manifest(run, tmp_path):
         export(run, tmp_path / "k.tflite", ExportOptions())
         assert "epsilon" in json.loads((tmp_path / "k.json").read_text())["privacy"]
         path.write_text("not a ledger\n")
-        with pytest.raises(ValueError, match="privacy_ledger"):
+        with pytest.raises(RunDirectoryError, match="privacy_ledger"):
             export(run, tmp_path / "l.tflite", ExportOptions())
         assert "l.tflite" not in names(tmp_path)
     finally:
@@ -176,11 +177,11 @@ def test_a_full_disk_leaves_what_was_there(run, tmp_path, monkeypatch):
 
     for fails_at in (".tflite", ".vocabulary", ".json"):
 
-        def write(path, data, fails_at=fails_at, sound=staging.write_durably):
+        def write(path, data, fails_at=fails_at, sound=pathlib.Path.write_bytes):
             (full if path.suffix == fails_at else sound)(path, data)
 
         with monkeypatch.context() as patch:
-            patch.setattr(staging, "write_durably", write)
+            patch.setattr(pathlib.Path, "write_bytes", write)
             with pytest.raises(OSError, match="No space left") as caught:
                 export(run, tmp_path / "k.tflite", ExportOptions())
         assert caught.value.filename == str(tmp_path / "k.tflite")

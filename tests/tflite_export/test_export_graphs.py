@@ -9,9 +9,9 @@ import tensorflow as tf
 from tests import export_fakes
 from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, OOV, PAD
 from tff_keyboard.models import build_model
+from tff_keyboard.storage.errors import ExportError
 from tflite_export import converter, inspection, quantization, row_scaled, signatures, trainable
 from tflite_export.cifg_weights import CifgWeights
-from tflite_export.errors import ExportError
 
 WEIGHTS = CifgWeights.from_model(export_fakes.model())
 V, UNITS, DIM = WEIGHTS.vocabulary_size, WEIGHTS.units, WEIGHTS.dim

@@ -3,9 +3,9 @@ import pytest
 from tensorflow.lite.python import schema_py_generated as schema
 
 from tests import export_fakes
+from tff_keyboard.storage.errors import CheckFailed
 from tflite_export import converter, inspection, quantization, row_scaled, signatures
 from tflite_export.cifg_weights import CifgWeights
-from tflite_export.errors import CheckFailed
 from tflite_export.flatbuffer_builder import ModelBuilder, Op, Type, model_to_bytes
 
 WEIGHTS = CifgWeights.from_model(export_fakes.model())

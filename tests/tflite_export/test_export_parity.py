@@ -8,10 +8,11 @@ import pytest
 
 from tests import export_fakes
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL
+from tff_keyboard.storage.errors import ExportError
 from tflite_export import export as exporting
 from tflite_export import parity
 from tflite_export.cifg_weights import CifgWeights
-from tflite_export.errors import ExportError, ParityFailed
+from tflite_export.errors import ParityFailed
 from tflite_export.export import ExportOptions, export
 from tflite_export.runtime import KeyboardPredictor
 

@@ -13,8 +13,8 @@ from tff_keyboard.data.vocabulary import (
     Vocabulary,
     is_mask,
 )
+from tff_keyboard.storage.errors import ExportError
 from tflite_export import vocabulary_file
-from tflite_export.errors import ExportError
 
 words = st.text(
     st.characters(exclude_categories=["Cs", "Zs", "Zl", "Zp", "Cc"]), min_size=1, max_size=8

@@ -4,8 +4,8 @@ import pytest
 
 from tasks import personalise
 from tests import export_fakes
+from tff_keyboard.storage.errors import ExportError
 from tflite_export import personalisation
-from tflite_export.errors import ExportError
 from tflite_export.export import ExportOptions, export
 from tflite_export.runtime import KeyboardPredictor
 

@@ -14,8 +14,8 @@ from tests import export_fakes
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, OOV, PAD, SPECIAL_WORDS, Vocabulary
 from tff_keyboard.metrics.predictor import Predictor
+from tff_keyboard.storage.errors import ExportError
 from tflite_export import runtime
-from tflite_export.errors import ExportError
 from tflite_export.export import ExportOptions, export
 from tflite_export.runtime import KeyboardPredictor
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from werkzeug import test as werkzeug_test
 
 from tests import export_fakes
+from tff_keyboard.storage.errors import ExportError
 from tflite_export import keyboard_server, terminal_keyboard, typing_session
-from tflite_export.errors import ExportError
 from tflite_export.export import ExportOptions, export
 from tflite_export.runtime import KeyboardPredictor
 from tflite_export.typing_session import TypingSession, slotted_strip

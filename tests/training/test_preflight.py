@@ -7,8 +7,8 @@ import pytest
 
 from tests.fakes import tiny_config
 from tff_keyboard.config import ConfigError
-from tff_keyboard.data.errors import DataError
 from tff_keyboard.data.store.store_card import read_card
+from tff_keyboard.storage.errors import DataError
 from tff_keyboard.training.preflight import check_population
 
 

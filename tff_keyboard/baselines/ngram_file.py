@@ -36,7 +36,6 @@ import numpy as np
 
 from tff_keyboard.baselines.compact_ngram import CompactNGram, CompactTable
 from tff_keyboard.baselines.kneser_ney import KneserNey, Table
-from tff_keyboard.data.errors import DataError
 from tff_keyboard.data.vocabulary import (
     EOS,
     NUM_SPECIAL,
@@ -44,6 +43,7 @@ from tff_keyboard.data.vocabulary import (
     NormalisationRules,
     Vocabulary,
 )
+from tff_keyboard.storage.errors import DataError
 
 FORMAT = b"tff-keyboard n-gram 1"
 

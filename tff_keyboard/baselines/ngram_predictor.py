@@ -8,6 +8,7 @@ As trained, a directory:
 Or one small file of a pruned and rounded one (`ngram_file.py`).
 """
 
+import io
 import os
 import pathlib
 import zipfile
@@ -18,13 +19,11 @@ import numpy as np
 from tff_keyboard.baselines import ngram_file
 from tff_keyboard.baselines.compact_ngram import CompactNGram
 from tff_keyboard.baselines.kneser_ney import KneserNey
-from tff_keyboard.data.errors import DataError
 from tff_keyboard.data.vocabulary import PAD, Vocabulary
 from tff_keyboard.metrics.predictor import Suggestion, best_with_prefix, context_ids
 from tff_keyboard.metrics.prefix_index import PrefixIndex
-
-ARRAYS_FILE = "ngram.npz"
-VOCABULARY_FILE = "vocabulary.txt"
+from tff_keyboard.storage import files, names
+from tff_keyboard.storage.errors import DataError
 
 
 class NGramPredictor:
@@ -84,23 +83,17 @@ class NGramPredictor:
         """Writes the two files; the arrays come last, so a directory with them is whole.
 
         Raises:
-          OSError: They cannot be written.
+          ProgramError: They cannot be written.
           ValueError: The model is one from a small file, which is a copy of that file.
         """
         if isinstance(self.model, CompactNGram):
             raise ValueError("A rounded n-gram is kept as the file it came from.")
         folder = pathlib.Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.vocabulary.save(folder / VOCABULARY_FILE)
-        partial = folder / f".{ARRAYS_FILE}.{os.getpid()}.partial"
-        try:
-            with partial.open("wb") as file:
-                np.savez_compressed(file, **self.model.to_arrays())
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(folder / ARRAYS_FILE)
-        finally:
-            partial.unlink(missing_ok=True)
+        files.make_directory(folder)
+        self.vocabulary.save(folder / names.VOCABULARY)
+        arrays = io.BytesIO()
+        np.savez_compressed(arrays, **self.model.to_arrays())
+        files.write_atomically(folder / names.NGRAM, [arrays.getbuffer()])
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> "NGramPredictor":
@@ -112,8 +105,8 @@ class NGramPredictor:
         folder = pathlib.Path(directory)
         if folder.is_file():
             return cls(*ngram_file.load(folder))
-        vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
-        path = folder / ARRAYS_FILE
+        vocabulary = Vocabulary.load(folder / names.VOCABULARY)
+        path = folder / names.NGRAM
         try:
             with np.load(path, allow_pickle=False) as arrays:
                 return cls(KneserNey.from_arrays(dict(arrays)), vocabulary)

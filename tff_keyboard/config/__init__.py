@@ -1,7 +1,6 @@
 """Run configuration: frozen dataclasses read from TOML. Imports no TensorFlow."""
 
 from tff_keyboard.config.config_file import (
-    ConfigError,
     RunConfig,
     dump,
     from_dict,
@@ -9,5 +8,6 @@ from tff_keyboard.config.config_file import (
     loads,
     to_dict,
 )
+from tff_keyboard.storage.errors import ConfigError
 
 __all__ = ["ConfigError", "RunConfig", "dump", "from_dict", "load", "loads", "to_dict"]

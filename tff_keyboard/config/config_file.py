@@ -25,10 +25,7 @@ from tff_keyboard.config.fine_tuning_config import FineTuningConfig
 from tff_keyboard.config.learning_config import ClientConfig, ServerConfig
 from tff_keyboard.config.model_config import ModelConfig
 from tff_keyboard.config.train_config import EvaluationConfig, ExecutionConfig, TrainConfig
-
-
-class ConfigError(ValueError):
-    """A config that breaks a rule; the message is one line naming key, rule, value, way out."""
+from tff_keyboard.storage.errors import ConfigError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -136,7 +133,7 @@ def loads(text: str, overrides: Sequence[str] = (), *, origin: str = "config") -
     >>> loads("[train]\\nround = 7")
     Traceback (most recent call last):
     ...
-    tff_keyboard.config.config_file.ConfigError: config: Unknown key `train.round`. \
+    tff_keyboard.storage.errors.ConfigError: config: Unknown key `train.round`. \
 Did you mean `train.rounds`?
     """
     try:

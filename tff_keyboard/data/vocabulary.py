@@ -18,7 +18,7 @@ import pathlib
 import re
 from collections.abc import Iterable, Mapping
 
-from tff_keyboard.data import errors
+from tff_keyboard.storage import errors, files
 
 PAD = 0
 BOS = 1
@@ -178,30 +178,23 @@ class Vocabulary:
             raise ValueError("No word to build a vocabulary from.")
         return cls((*SPECIAL_WORDS, *chosen), rules)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the text file `load` reads: four header lines, then a word a line.
-
-        The file appears whole or not at all.
-
-        Raises:
-          OSError: The file cannot be written.
-        """
-        target = pathlib.Path(path)
+    def to_bytes(self) -> bytes:
+        """The text file that `load` reads: four header lines, then a word a line."""
         header = [
             _FORMAT,
             f"# rules: {_rules_json(self.rules)}",
             f"# size: {len(self)}",
             f"# fingerprint: {self.fingerprint}",
         ]
-        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-        try:
-            with partial.open("w", encoding="utf-8", newline="\n") as file:
-                file.write("\n".join([*header, *self.words]) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        return ("\n".join([*header, *self.words]) + "\n").encode()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes `to_bytes`; the file appears whole or not at all.
+
+        Raises:
+          ProgramError: The file cannot be written.
+        """
+        files.write_atomically(pathlib.Path(path), [self.to_bytes()])
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Vocabulary:

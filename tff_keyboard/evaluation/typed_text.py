@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tff_keyboard.data.errors import DataError
+from tff_keyboard.storage.errors import DataError
 
 if TYPE_CHECKING:
     from tff_keyboard.data.store.client_store import ClientStore

@@ -6,13 +6,13 @@ forgotten is not in the new file; whether the disk still holds blocks of the old
 program (encrypt the disk).
 """
 
-import contextlib
 import json
 import os
 import pathlib
 
-from tff_keyboard.data.errors import DataError
 from tff_keyboard.hybrid.word_cache import WordCache
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import DataError
 
 FORMAT = "tff-keyboard word cache 1"
 MOST_BYTES = 8_000_000  # a cache of half life 2,000 holds 23,000 words and pairs at most
@@ -22,9 +22,8 @@ def save(cache: WordCache, path: str | os.PathLike[str]) -> None:
     """Writes the file, whole or not at all.
 
     Raises:
-      OSError: It cannot be written; what was there is still there.
+      ProgramError: It cannot be written; what was there is still there.
     """
-    target = pathlib.Path(path)
     content = {
         "half_life": cache.half_life,
         "floor": cache.floor,
@@ -32,19 +31,8 @@ def save(cache: WordCache, path: str | os.PathLike[str]) -> None:
         "pairs": {first: dict(row) for first, row in cache.pairs.items()},
     }
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    with contextlib.suppress(FileNotFoundError):
-        partial.unlink()
-    try:
-        # A file that is there already, or a link somebody laid, is not followed.
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass") as file:
-            file.write(f"{FORMAT}\n{text}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    data = f"{FORMAT}\n{text}\n".encode("utf-8", errors="surrogatepass")
+    files.write_atomically(pathlib.Path(path), [data], mode=files.OWNER_ONLY)
 
 
 def load(path: str | os.PathLike[str]) -> WordCache:

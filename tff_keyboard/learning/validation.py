@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from tff_keyboard.config import RunConfig
-from tff_keyboard.data.errors import DataError
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation import evaluation_sums, predictor_evaluation
 from tff_keyboard.evaluation.typed_text import TypedText
@@ -23,6 +22,7 @@ from tff_keyboard.learning.client_inputs import evaluation_clients, evaluation_d
 from tff_keyboard.learning.federated_evaluation import FederatedEvaluator
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.models import build_model
+from tff_keyboard.storage.errors import DataError
 
 KEYSTROKE_METRICS = ("kss", "kss_selection_counted")
 

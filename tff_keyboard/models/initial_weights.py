@@ -6,7 +6,8 @@ import numpy as np
 
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models.next_word_model import NextWordModel
-from tff_keyboard.models.saved_model import SavedModelError, load_model
+from tff_keyboard.models.saved_model import load_model
+from tff_keyboard.storage.errors import SavedModelError
 
 
 def assign_initial_weights(

@@ -4,16 +4,15 @@
     vocabulary.txt   `Vocabulary.save`
     model.json       {"format", "name", "vocabulary_size", "options", "sha256": {file: digest}}
 
-A model appears whole or not at all: the directory is written aside and renamed into place. Reading
-checks both digests, names, shapes and that every weight is finite.
+A model appears whole or not at all (`storage/directories.py`). Reading checks both digests, names,
+shapes and that every weight is finite.
 """
 
 import hashlib
+import io
 import json
 import os
 import pathlib
-import secrets
-import shutil
 import zipfile
 from typing import Any
 
@@ -22,17 +21,12 @@ import numpy as np
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.registry import build_model
+from tff_keyboard.storage import directories, names
+from tff_keyboard.storage.errors import SavedModelError
 
 FORMAT = "tff-keyboard model 1"
-MODEL_FILE = "model.json"
-WEIGHTS_FILE = "weights.npz"
-VOCABULARY_FILE = "vocabulary.txt"
 
 Path = str | os.PathLike[str]
-
-
-class SavedModelError(ValueError):
-    """A directory that is not a saved model, or a damaged one; the message is one line."""
 
 
 def weights_by_name(model: NextWordModel) -> dict[str, np.ndarray]:
@@ -59,30 +53,19 @@ def save_model(directory: Path, model: NextWordModel, vocabulary: Vocabulary) ->
         if not np.isfinite(value).all():
             raise ValueError(f"Weight {name!r} is not finite, so the model is not saved.")
 
-    directory = pathlib.Path(directory)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    aside = directory.parent / f".{directory.name}.{secrets.token_hex(4)}"
-    aside.mkdir()
-    try:
-        with (aside / WEIGHTS_FILE).open("wb") as file:
-            np.savez(file, **weights)
-            file.flush()
-            os.fsync(file.fileno())
-        vocabulary.save(aside / VOCABULARY_FILE)
-        description = {
-            "format": FORMAT,
-            "name": model.name_in_registry,
-            "vocabulary_size": model.vocabulary_size,
-            "options": model.options,
-            "sha256": {name: _sha256(aside / name) for name in (WEIGHTS_FILE, VOCABULARY_FILE)},
-        }
-        with (aside / MODEL_FILE).open("w", encoding="utf-8") as file:
-            file.write(json.dumps(description, indent=2) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        _move_into_place(aside, directory)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    # All in memory first: on a full disk an archive that is written piece by piece complains twice.
+    content = {names.WEIGHTS: _archive(weights), names.VOCABULARY: vocabulary.to_bytes()}
+    description = {
+        "format": FORMAT,
+        "name": model.name_in_registry,
+        "vocabulary_size": model.vocabulary_size,
+        "options": model.options,
+        "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
+    }
+    content[names.MODEL_DESCRIPTION] = (json.dumps(description, indent=2) + "\n").encode()
+    with directories.new_directory(pathlib.Path(directory)) as work:
+        for name, data in content.items():
+            (work / name).write_bytes(data)
 
 
 def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
@@ -95,57 +78,67 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
       SavedModelError: There is no model, it is damaged, or of another format.
     """
     directory = pathlib.Path(directory)
-    if not (directory / MODEL_FILE).exists() and (directory / "model" / MODEL_FILE).exists():
-        directory = directory / "model"
+    directories.restore(directory / names.MODEL)
+    if not (directory / names.MODEL_DESCRIPTION).exists():
+        inner = directory / names.MODEL
+        directory = inner if (inner / names.MODEL_DESCRIPTION).exists() else directory
     description = _read_description(directory)
     for name, digest in description["sha256"].items():
         if _sha256(directory / name) != digest:
             raise SavedModelError(
-                f"{directory / name}: the content is not what {MODEL_FILE} recorded. Copy the "
-                f"directory again, or train again."
+                f"{directory / name}: the content is not what {names.MODEL_DESCRIPTION} recorded. "
+                "Copy the directory again, or train again."
             )
-    vocabulary = Vocabulary.load(directory / VOCABULARY_FILE)
+    vocabulary = Vocabulary.load(directory / names.VOCABULARY)
+    if len(vocabulary) != description["vocabulary_size"]:
+        raise SavedModelError(
+            f"{directory}: {names.VOCABULARY} has {len(vocabulary)} rows, "
+            f"{names.MODEL_DESCRIPTION} says {description['vocabulary_size']}. The files come from "
+            "different models."
+        )
+    weights = _read_weights(directory / names.WEIGHTS)
+    _check_sizes(directory, description["options"], weights)
     try:
         model = build_model(
             description["name"],
             vocabulary_size=description["vocabulary_size"],
-            seed=0,  # every weight is overwritten below
+            seed=None,  # every weight is overwritten below
             **description["options"],
         )
     except (TypeError, ValueError) as error:
-        raise SavedModelError(f"{directory / MODEL_FILE}: {error}") from None
-    if len(vocabulary) != model.vocabulary_size:
-        raise SavedModelError(
-            f"{directory}: {VOCABULARY_FILE} has {len(vocabulary)} rows, {MODEL_FILE} says "
-            f"{model.vocabulary_size}. The files come from different models."
-        )
-    _assign(model, directory / WEIGHTS_FILE)
+        raise SavedModelError(f"{directory / names.MODEL_DESCRIPTION}: {error}") from None
+    _assign(model, weights, directory / names.WEIGHTS)
     return model, vocabulary
 
 
-def _move_into_place(aside: pathlib.Path, directory: pathlib.Path) -> None:
-    if not directory.exists():
-        aside.rename(directory)
-        return
-    # rename() cannot replace a directory that holds files, so the old one steps aside first.
-    replaced = aside.with_name(aside.name + ".replaced")
-    directory.rename(replaced)
-    try:
-        aside.rename(directory)
-    except OSError:
-        replaced.rename(directory)
-        raise
-    shutil.rmtree(replaced, ignore_errors=True)
+def _archive(weights: dict[str, np.ndarray]) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **weights)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def _check_sizes(
+    directory: pathlib.Path, options: dict[str, Any], weights: dict[str, np.ndarray]
+) -> None:
+    """Refuses sizes that no weight has before a model of that size is allocated."""
+    largest = max((size for value in weights.values() for size in value.shape), default=0)
+    for name, value in options.items():
+        if isinstance(value, int) and value > largest:
+            raise SavedModelError(
+                f"{directory / names.MODEL_DESCRIPTION}: `{name}` = {value}, but no side of a "
+                f"weight in {names.WEIGHTS} is longer than {largest}. The files come from "
+                "different models."
+            )
 
 
 def _read_description(directory: pathlib.Path) -> dict[str, Any]:
-    path = directory / MODEL_FILE
+    path = directory / names.MODEL_DESCRIPTION
     try:
         description = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SavedModelError(
-            f"{directory}: there is no saved model here ({MODEL_FILE} is missing). Give the run "
-            f"directory of a finished training, or its model/ folder."
+            f"{directory}: there is no saved model here ({names.MODEL_DESCRIPTION} is missing). "
+            "Give the run directory of a finished training, or its model/ folder."
         ) from None
     except (OSError, ValueError) as error:
         raise SavedModelError(f"{path}: cannot be read ({type(error).__name__}).") from None
@@ -155,17 +148,20 @@ def _read_description(directory: pathlib.Path) -> dict[str, Any]:
     for field, kind in fields.items():
         if not isinstance(description.get(field), kind):
             raise SavedModelError(f"{path}: field {field!r} is missing or not a {kind.__name__}.")
-    if set(description["sha256"]) != {WEIGHTS_FILE, VOCABULARY_FILE}:
-        raise SavedModelError(f"{path}: `sha256` must name {WEIGHTS_FILE} and {VOCABULARY_FILE}.")
+    if set(description["sha256"]) != {names.WEIGHTS, names.VOCABULARY}:
+        raise SavedModelError(f"{path}: `sha256` must name {names.WEIGHTS} and {names.VOCABULARY}.")
     return description
 
 
-def _assign(model: NextWordModel, path: pathlib.Path) -> None:
+def _read_weights(path: pathlib.Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            weights = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise SavedModelError(f"{path}: cannot be read ({type(error).__name__}).") from None
+
+
+def _assign(model: NextWordModel, weights: dict[str, np.ndarray], path: pathlib.Path) -> None:
     expected = weights_by_name(model)
     if set(weights) != set(expected):
         raise SavedModelError(

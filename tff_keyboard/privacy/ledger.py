@@ -13,20 +13,18 @@ because noise is a pure function of (key, round): the rounds run again release t
 import dataclasses
 import hashlib
 import json
-import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import RunDirectoryError
 
 FORMAT = 2
 # Format 1 knew neither key nor coefficients: its noise came from the seed in the config.
 _READABLE = (1, FORMAT)
 
 SEED = "seed"  # `noise_source` of format 1
-
-
-class RunDirectoryError(ValueError):
-    """The ledger of a run directory is damaged or does not fit the run."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,7 +96,7 @@ class PrivacyLedger:
     ...     clip_norm=0.5, delta=1e-6, population=100, clients_per_round=10,
     ...     selected_per_round=10, sampling="fixed_size", uniform_sampling=True,
     ...     min_separation_rounds=1, max_participations=0, tree_restart_rounds=0)
-    >>> ledger = PrivacyLedger(pathlib.Path(tempfile.mkdtemp()) / "privacy_ledger.jsonl", header)
+    >>> ledger = PrivacyLedger(pathlib.Path(tempfile.mkdtemp()) / "ledger.jsonl", header)
     >>> ledger.record(1, clip_norm=0.5, clients=10)
     >>> ledger.rounds
     1
@@ -112,7 +110,7 @@ class PrivacyLedger:
             if on_disk != header:
                 raise RunDirectoryError(_difference(self._path, on_disk, header))
             self._lines = lines
-            if self._path.read_bytes() != b"".join(lines):
+            if files.read_bytes(self._path) != b"".join(lines):
                 self._rewrite()  # the last line was torn by a crash: it was never released
         else:
             self._lines = [_line("", {"format": FORMAT} | dataclasses.asdict(header))]
@@ -132,7 +130,7 @@ class PrivacyLedger:
 
         Raises:
           ValueError: `round_num` is not the next round.
-          OSError: The line could not be written; the model must not be released.
+          ProgramError: The line could not be written; the model must not be released.
         """
         if round_num != self.rounds + 1:
             raise ValueError(
@@ -140,15 +138,7 @@ class PrivacyLedger:
                 f"got {round_num}."
             )
         line = _line(_digest(self._lines[-1]), {"round": round_num} | facts)
-        with self._path.open("ab") as file:
-            start = file.tell()
-            try:
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
-            except OSError:
-                file.truncate(start)
-                raise
+        files.append(self._path, line)
         self._lines.append(line)
 
     def roll_back_to(self, round_num: int) -> None:
@@ -169,18 +159,8 @@ class PrivacyLedger:
 
     def _rewrite(self) -> None:
         """Replaces the file atomically."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_name(self._path.name + ".tmp")
-        with temporary.open("wb") as file:
-            file.write(b"".join(self._lines))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
-        directory = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        files.make_directory(self._path.parent)
+        files.write_atomically(self._path, self._lines)
 
 
 def read_ledger(path: pathlib.Path) -> tuple[LedgerHeader, list[dict[str, Any]]]:
@@ -243,7 +223,7 @@ def _body(line: bytes) -> dict[str, Any]:
 
 
 def _read(path: pathlib.Path, *, tolerate_torn_end: bool) -> tuple[list[bytes], LedgerHeader]:
-    lines = path.read_bytes().splitlines(keepends=True)
+    lines = files.read_bytes(path).splitlines(keepends=True)
     if tolerate_torn_end and lines and not lines[-1].endswith(b"\n"):
         lines.pop()  # half a line: the process died while appending, before any release
     previous = ""

@@ -30,6 +30,8 @@ import numpy as np
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf import hkdf
 
+from tff_keyboard.storage import files
+
 NONCE_BYTES = 16
 MIN_SECRET_BYTES = 16
 
@@ -127,9 +129,10 @@ def open_noise_key(
                 "file, or start a new run directory. (Runs begun before nonces existed cannot be "
                 "resumed: their noise could be cancelled by a second run with the same seed.)"
             )
-        _store(nonce_path, secrets.token_bytes(NONCE_BYTES))
-    nonce = _parsed(nonce_path.read_text(encoding="utf-8").strip(), str(nonce_path))
-    key = derive_key(nonce, facts, secret=secret_bytes)
+        nonce = secrets.token_bytes(NONCE_BYTES).hex().encode()
+        files.write_atomically(nonce_path, [nonce, b"\n"], mode=files.OWNER_ONLY)
+    drawn = _parsed(files.read_text(nonce_path).strip(), str(nonce_path))
+    key = derive_key(drawn, facts, secret=secret_bytes)
     return NoiseKey(key=key, source=SECRET if secret_bytes else NONCE)
 
 
@@ -178,21 +181,3 @@ def _parsed(text: str, what: str) -> bytes:
     if not _HEX_NONCE.fullmatch(text):
         raise NoiseKeyError(f"{what} must be 32 hexadecimal digits (128 bits, lower case).")
     return bytes.fromhex(text)
-
-
-def _store(path: pathlib.Path, nonce: bytes) -> None:
-    """Creates the file, mode 0600, and returns when it and its name are on disk."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.unlink(missing_ok=True)
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.write(file, nonce.hex().encode() + b"\n")
-        os.fsync(file)
-    finally:
-        os.close(file)
-    temporary.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -26,8 +26,7 @@ import numpy as np
 import tensorflow_federated as tff
 import tree
 
-from tff_keyboard.program import errors
-from tff_keyboard.storage import atomic_files
+from tff_keyboard.storage import errors, files, partial
 
 _MAGIC = b"tff-keyboard checkpoint 1\n"
 _FILE_NAME = re.compile(r"round_(\d{8,})\.checkpoint")
@@ -37,7 +36,7 @@ _BYTES_KIND = (
 )
 
 
-class DamagedCheckpointError(errors.ProgramError):
+class DamagedCheckpointError(errors.RunDirectoryError):
     """The file is cut short, altered, or no checkpoint."""
 
 
@@ -59,9 +58,9 @@ class CheckpointManager(tff.program.ProgramStateManager):
         self._directory = pathlib.Path(directory)
         self._keep_last = keep_last
         self._pinned: frozenset[int] = frozenset()
-        self._damaged: set[int] = set()
-        atomic_files.make_directory(self._directory)
-        atomic_files.remove_leftovers(self._directory)
+        self._replaceable: set[int] = set()  # damaged, or to be computed again
+        files.make_directory(self._directory)
+        partial.remove_all_leftovers(self._directory)
 
     def pin(self, *versions: int) -> None:
         """Only these versions, and the last, survive the next `save`; not stored on disk."""
@@ -78,14 +77,14 @@ class CheckpointManager(tff.program.ProgramStateManager):
         """Writes a state, then removes those that are neither recent nor pinned.
 
         Raises:
-          ProgramStateExistsError: `version` is there already and is not damaged.
+          ProgramStateExistsError: `version` is there already and may not be replaced.
           ProgramError: The disk is full or read-only; earlier states are untouched.
         """
         path = self.path(version)
-        if path.exists() and version not in self._damaged:
+        if path.exists() and version not in self._replaceable:
             raise tff.program.ProgramStateExistsError(version=version, path=os.fspath(path))
-        atomic_files.write_atomically(path, _encode(program_state, version))
-        self._damaged.discard(version)
+        files.write_atomically(path, _encode(program_state, version))
+        self._replaceable.discard(version)
         self._prune()
 
     async def load(self, version: int, structure: Any) -> Any:
@@ -103,27 +102,40 @@ class CheckpointManager(tff.program.ProgramStateManager):
         except FileNotFoundError:
             raise tff.program.ProgramStateNotFoundError(version) from None
         except OSError as error:
-            raise errors.ProgramError(f"Cannot read {path}: {error.strerror}.") from error
+            raise errors.RunDirectoryError(f"Cannot read {path}: {error.strerror}.") from error
         return _decode(content, path, version, structure)
 
-    async def load_latest(self, structure: Any) -> tuple[Any, int]:
+    async def load_latest(self, structure: Any, up_to: int | None = None) -> tuple[Any, int]:
         """Reads the newest sound state, `(None, 0)` where no state was ever saved.
 
         A damaged file is passed over with a warning of one line.
+
+        Args:
+          structure: As for `load`.
+          up_to: Rounds of which everything else was kept. States of later ones are left aside,
+            with a warning of one line, and `save` may replace them.
 
         Raises:
           ProgramError: There are checkpoints, but all are damaged; or the newest sound one does
             not fit `structure`.
         """
         versions = self._versions()
+        if up_to is not None and versions and versions[-1] > up_to:
+            warnings.warn(
+                f"{self._directory} goes to round {versions[-1]}, but the metrics of round "
+                f"{up_to + 1} are missing or damaged. Computing the rounds from there again.",
+                stacklevel=2,
+            )
+            self._replaceable.update(version for version in versions if version > up_to)
+            versions = [version for version in versions if version <= up_to]
         for version in reversed(versions):
             try:
                 return await self.load(version, structure), version
             except DamagedCheckpointError as error:
-                self._damaged.add(version)
+                self._replaceable.add(version)
                 warnings.warn(f"{error} Using the one before.", stacklevel=2)
         if versions:
-            raise errors.ProgramError(
+            raise errors.RunDirectoryError(
                 f"None of the {len(versions)} checkpoints in {self._directory} can be read. To "
                 "train again from the first round, remove that directory."
             )
@@ -134,13 +146,13 @@ class CheckpointManager(tff.program.ProgramStateManager):
         return sorted(int(match[1]) for match in matches if match)
 
     def _prune(self) -> None:
-        sound = [version for version in self._versions() if version not in self._damaged]
+        sound = [version for version in self._versions() if version not in self._replaceable]
         for version in sound[: -self._keep_last]:
             if version not in self._pinned:
                 try:
                     self.path(version).unlink()
                 except OSError as error:
-                    raise atomic_files.cannot_write(self.path(version), error) from error
+                    raise files.cannot_write(self.path(version), error) from error
 
 
 def _leaves(structure: Any) -> list[tuple[str, np.ndarray]]:
@@ -221,7 +233,7 @@ def _check_specifications(found: list[dict], expected: list[dict], path: pathlib
             break
     else:
         problem = f"it has {next(iter(found_by_name), 'another order')!r} besides"
-    raise errors.ProgramError(
+    raise errors.RunDirectoryError(
         f"Checkpoint {path} does not fit this model and algorithm: {problem}. Use another run "
         "directory, or the code and config that wrote it."
     )

@@ -2,16 +2,22 @@
 
 import signal
 
+from tff_keyboard.storage.errors import ProgramError, RunDirectoryError, UserError
 
-class ProgramError(RuntimeError):
-    """A disk, a directory or a checkpoint is not what the program needs."""
+__all__ = [
+    "ProgramError",
+    "RunDirectoryError",
+    "StopTraining",
+    "TrainingInterrupted",
+    "WorkerError",
+]
 
 
 class WorkerError(ProgramError):
     """No TFF worker could be started, or none is left to finish a round."""
 
 
-class TrainingInterrupted(Exception):
+class TrainingInterrupted(UserError):
     """SIGINT or SIGTERM ended the training; the last checkpoint is valid.
 
     `exit_code` is 128 + the signal number, as shells report it: 130 or 143.

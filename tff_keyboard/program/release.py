@@ -5,9 +5,11 @@ for a run that was killed and resumed and one that was not. Wall clock goes to `
 
 The loop writes a round's row first and its checkpoint afterwards. On resume from round r,
 `restart_after(r)` drops the rows of later rounds, which are computed again, and a last line that
-a kill cut short. The JSON lines are the original; the CSV file is made from them again on
-resume and whenever a new column appears (evaluation comes every few rounds only), so its header
-always has all columns, in the order of their first appearance.
+a kill cut short. Where rows of earlier rounds are damaged or missing, `rounds_on_disk` says so
+and the loop resumes before them (`storage/metrics_rows.py`). The JSON lines are the original; the
+CSV file is made from them again on resume and whenever a new column appears (evaluation comes
+every few rounds only), so its header always has all columns, in the order of their first
+appearance.
 
 NaN and infinity are written `NaN`, `Infinity`, `-Infinity`, as Python's `json` and pandas read
 them.
@@ -33,13 +35,8 @@ import tensorflow_federated as tff
 from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.summary.writer import record_writer
 
-from tff_keyboard.program import errors
-from tff_keyboard.storage import atomic_files
-
-Value = float | int | str
-Row = Mapping[str, Value]
-
-ROUND = "round"
+from tff_keyboard.storage import files, metrics_rows
+from tff_keyboard.storage.metrics_rows import ROUND, Row, Value
 
 
 def flatten_metrics(metrics: Any, prefix: str = "") -> dict[str, Value]:
@@ -62,7 +59,7 @@ def flatten_metrics(metrics: Any, prefix: str = "") -> dict[str, Value]:
         metrics = dict(enumerate(metrics))
     if not isinstance(metrics, Mapping):
         return {prefix: _plain(np.asarray(metrics)[()], prefix)}
-    row: dict[str, Value] = {}
+    row: Row = {}
     for key, value in metrics.items():
         row.update(flatten_metrics(value, f"{prefix}/{key}" if prefix else str(key)))
     return row
@@ -88,8 +85,12 @@ class RoundReleaseManager(tff.program.ReleaseManager):
     def restart_after(self, round_num: int) -> None:
         """Drops all rows of later rounds; called once before the first release, also with 0."""
 
+    def rounds_on_disk(self) -> int | None:
+        """Rounds 1 to this are there and sound; None where it does not matter."""
+        return None
+
     @abc.abstractmethod
-    async def release(self, value: Row, key: int) -> None:
+    async def release(self, value: Mapping[str, Value], key: int) -> None:
         """Writes the row `value` of round `key`."""
 
 
@@ -97,7 +98,7 @@ class MetricsRelease(RoundReleaseManager):
     """`metrics.jsonl` and `metrics.csv`.
 
     Raises (all methods):
-      ProgramError: A file cannot be read or written, or a line that is not the last is broken.
+      ProgramError: A file cannot be read or written.
     """
 
     def __init__(self, jsonl_path: str | os.PathLike[str], csv_path: str | os.PathLike[str]):
@@ -105,29 +106,32 @@ class MetricsRelease(RoundReleaseManager):
         self._csv_path = pathlib.Path(csv_path)
         self._columns: list[str] = [ROUND]
 
-    def rows(self) -> list[dict[str, Value]]:
-        """All rows on disk; an incomplete last line is left out."""
-        return read_rows(self._jsonl_path)
+    def rows(self) -> list[Row]:
+        """All sound rows on disk."""
+        return metrics_rows.read_sound_rows(self._jsonl_path)
+
+    def rounds_on_disk(self) -> int:
+        return len(self.rows())
 
     def restart_after(self, round_num: int) -> None:
-        kept = [row for row in self.rows() if int(row[ROUND]) <= round_num]
-        lines = [_json_line(row) for row in kept]
-        atomic_files.write_atomically(self._jsonl_path, lines)
+        kept = self.rows()[:round_num]
+        lines = [metrics_rows.row_line(row) for row in kept]
+        files.write_atomically(self._jsonl_path, lines)
         self._rewrite_csv(kept)
 
-    async def release(self, value: Row, key: int) -> None:
-        row: dict[str, Value] = {ROUND: key, **value}
-        _append(self._jsonl_path, _json_line(row))
+    async def release(self, value: Mapping[str, Value], key: int) -> None:
+        row: Row = {ROUND: key, **value}
+        files.append(self._jsonl_path, metrics_rows.row_line(row))
         if any(name not in self._columns for name in row):
             self._rewrite_csv(self.rows())
         else:
-            _append(self._csv_path, _csv_lines([row], self._columns, header=False))
+            files.append(self._csv_path, _csv_lines([row], self._columns, header=False))
 
-    def _rewrite_csv(self, rows: Sequence[Row]) -> None:
+    def _rewrite_csv(self, rows: Sequence[Mapping[str, Value]]) -> None:
         # dict.fromkeys keeps the order of first appearance
         self._columns = list(dict.fromkeys([ROUND, *(name for row in rows for name in row)]))
         content = _csv_lines(rows, self._columns, header=True)
-        atomic_files.write_atomically(self._csv_path, [content])
+        files.write_atomically(self._csv_path, [content])
 
 
 class TimingsRelease(RoundReleaseManager):
@@ -144,16 +148,17 @@ class TimingsRelease(RoundReleaseManager):
     def restart_after(self, round_num: int) -> None:
         kept = []
         if self._path.exists():
-            for line in _complete_lines(self._path)[1:]:
-                row = dict(zip(self._columns, next(csv.reader([line.decode()])), strict=False))
+            text = files.read_bytes(self._path).decode("utf-8", errors="replace")
+            for line in text.split("\n")[1:-1]:  # what follows the last line feed is incomplete
+                row = dict(zip(self._columns, next(csv.reader([line]), [""]), strict=False))
                 if row[ROUND].isdigit() and int(row[ROUND]) <= round_num:
                     kept.append(row)
         content = _csv_lines(kept, self._columns, header=True)
-        atomic_files.write_atomically(self._path, [content])
+        files.write_atomically(self._path, [content])
 
-    async def release(self, value: Row, key: int) -> None:
-        row: dict[str, Value] = {ROUND: key, **value}
-        _append(self._path, _csv_lines([row], self._columns, header=False))
+    async def release(self, value: Mapping[str, Value], key: int) -> None:
+        row: Row = {ROUND: key, **value}
+        files.append(self._path, _csv_lines([row], self._columns, header=False))
 
 
 class TensorBoardRelease(RoundReleaseManager):
@@ -169,17 +174,17 @@ class TensorBoardRelease(RoundReleaseManager):
 
     def restart_after(self, round_num: int) -> None:
         self.close()
-        atomic_files.make_directory(self._directory)
+        files.make_directory(self._directory)
         name = f"events.out.tfevents.{time.time_ns() // 1000:020d}.{socket.gethostname()}"
         try:
             self._file = (self._directory / name).open("ab")
         except OSError as error:
-            raise atomic_files.cannot_write(self._directory / name, error) from error
+            raise files.cannot_write(self._directory / name, error) from error
         self._write(event_pb2.Event(wall_time=time.time(), file_version="brain.Event:2"))
         start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
         self._write(event_pb2.Event(wall_time=time.time(), step=round_num + 1, session_log=start))
 
-    async def release(self, value: Row, key: int) -> None:
+    async def release(self, value: Mapping[str, Value], key: int) -> None:
         scalars = [
             summary_pb2.Summary.Value(tag=name, simple_value=scalar)
             for name, scalar in value.items()
@@ -201,53 +206,12 @@ class TensorBoardRelease(RoundReleaseManager):
             record_writer.RecordWriter(self._file).write(event.SerializeToString())
             self._file.flush()
         except OSError as error:
-            raise atomic_files.cannot_write(self._directory, error) from error
+            raise files.cannot_write(self._directory, error) from error
 
 
-def read_rows(path: str | os.PathLike[str]) -> list[dict[str, Value]]:
-    """The rows of a `metrics.jsonl`; an incomplete last line is left out.
-
-    Raises:
-      ProgramError: Another line is not a JSON object with a round.
-    """
-    path = pathlib.Path(path)
-    if not path.exists():
-        return []
-    rows = []
-    for number, line in enumerate(_complete_lines(path), start=1):
-        try:
-            row = json.loads(line)
-            row[ROUND] = int(row[ROUND])
-        except (ValueError, KeyError, TypeError) as error:
-            raise errors.ProgramError(
-                f"{path}, line {number} is damaged. Remove that line and run the command again."
-            ) from error
-        rows.append(row)
-    return rows
-
-
-def _complete_lines(path: pathlib.Path) -> list[bytes]:
-    try:
-        return path.read_bytes().split(b"\n")[:-1]  # what follows the last line feed is incomplete
-    except OSError as error:
-        raise errors.ProgramError(f"Cannot read {path}: {error.strerror}.") from error
-
-
-def _append(path: pathlib.Path, line: bytes) -> None:
-    try:
-        with path.open("ab") as file:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise atomic_files.cannot_write(path, error) from error
-
-
-def _json_line(row: Row) -> bytes:
-    return json.dumps(row, ensure_ascii=False).encode() + b"\n"
-
-
-def _csv_lines(rows: Sequence[Row], columns: Sequence[str], *, header: bool) -> bytes:
+def _csv_lines(
+    rows: Sequence[Mapping[str, Value]], columns: Sequence[str], *, header: bool
+) -> bytes:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     if header:

@@ -14,7 +14,8 @@ How a round is written, in this order:
 
 After a kill the loop goes on from the newest sound checkpoint, round r, and everything that
 keeps rows first drops those after r. Rounds r + 1, ... are then computed again. A row is thus on
-disk once, and a checkpoint never is ahead of the rows.
+disk once, and a checkpoint never is ahead of the rows. Where it is, somebody lost or damaged rows:
+the loop then takes the newest checkpoint that is not ahead of the sound ones, or none.
 
 The interfaces are those of `tff.program`: any `tff.program.ReleaseManager` keyed by round can be
 given besides our own.
@@ -256,7 +257,9 @@ class TrainingLoop:
 
     async def _restore(self, template: _ProgramState) -> tuple[_ProgramState, int]:
         """The newest state and its round; takes back what was written of later rounds."""
-        program_state, round_num = await self.checkpoint_manager.load_latest(template)
+        program_state, round_num = await self.checkpoint_manager.load_latest(
+            template, up_to=self._rounds_on_disk()
+        )
         if program_state is None:
             program_state = template
         loop = best_round.LoopState.from_arrays(program_state.loop)
@@ -270,6 +273,15 @@ class TrainingLoop:
             if isinstance(part, Restartable):  # TFF's own release managers are not
                 part.restart_after(round_num)
         return _ProgramState(program_state.process, loop), round_num
+
+    def _rounds_on_disk(self) -> int | None:
+        """The rounds whose rows all release managers have; None where none of them says."""
+        found = [
+            manager.rounds_on_disk()
+            for manager in self.release_managers
+            if isinstance(manager, release.RoundReleaseManager)
+        ]
+        return min((rounds for rounds in found if rounds is not None), default=None)
 
     def _compute(
         self, round_num: int, state: Any, inputs: read_ahead.ReadAhead, clock: _Clock

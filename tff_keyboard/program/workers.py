@@ -30,7 +30,7 @@ import time
 from concurrent import futures
 
 from tff_keyboard.program import endpoints, errors
-from tff_keyboard.storage import atomic_files
+from tff_keyboard.storage import files
 
 _LAUNCHER = f"""
 import ctypes, os, sys
@@ -205,7 +205,7 @@ def _open_log(path: pathlib.Path | None):
         path.parent.mkdir(parents=True, exist_ok=True)
         return path.open("ab")
     except OSError as error:
-        raise atomic_files.cannot_write(path, error) from error
+        raise files.cannot_write(path, error) from error
 
 
 # The thread that is the parent of all workers, by process id: a forked child needs its own.

@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tff_keyboard.report.run_records import RunRecord
+from tff_keyboard.storage import metrics_rows
 
 # Told apart by people who see fewer colours, and dark enough on white (after Okabe and Ito).
 COLOURS = ("#2f5fb3", "#d5702a", "#1a8a78", "#9a4fb5", "#6b7280", "#b3403f", "#8a6d1a", "#3a87ad")
@@ -243,8 +244,8 @@ def _percent(run: RunRecord, name: str) -> tuple[list[int], list[float]]:
 
 def _training_loss(run: RunRecord) -> tuple[list[int], list[float]]:
     rows = [row for row in run.rows if row.get("client_work/train/tokens")]
-    return [row["round"] for row in rows], [
-        row["client_work/train/nll"] / row["client_work/train/tokens"] for row in rows
+    return [metrics_rows.round_of(row) for row in rows], [
+        float(row["client_work/train/nll"]) / float(row["client_work/train/tokens"]) for row in rows
     ]
 
 

@@ -10,9 +10,9 @@ import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from tff_keyboard.data.errors import DataError
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.metrics.predictor import Predictor, Suggestion
+from tff_keyboard.storage.errors import DataError
 
 BEGINNINGS = (
     "",

@@ -11,6 +11,7 @@
     privacy_ledger.jsonl   what was released to whom, if the algorithm keeps one
     noise_nonce            of the privacy noise, mode 0600: as secret as the data
     model/                 weights, config and vocabulary of the trained model
+    evaluation_*.json      results of the task `evaluate`, by population
     logs/                  output of the TFF workers
     lock                   held while a training runs
 
@@ -20,27 +21,17 @@ Imports neither TensorFlow nor TFF: every task after `train` opens one.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import fcntl
-import importlib.metadata
 import json
 import os
 import pathlib
-import platform
-import subprocess
-import sys
 import tomllib
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
-from tff_keyboard.program import errors
-from tff_keyboard.storage import atomic_files
-
-_PACKAGES = (
-    *("tff-keyboard", "tensorflow", "tensorflow-federated", "tensorflow-privacy"),
-    *("tensorflow-text", "dp-accounting", "numpy", "grpcio", "protobuf", "jax", "jaxlib"),
-)
+from tff_keyboard.storage import directories, environment, files, metrics_rows, names, partial
+from tff_keyboard.storage.errors import RunDirectoryError
 
 
 class RunDirectory:
@@ -54,28 +45,28 @@ class RunDirectory:
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = pathlib.Path(path)
-        self.config_path = self.path / "config.toml"
-        self.data_card_path = self.path / "data_card.json"
-        self.vocabulary_path = self.path / "vocabulary.txt"
-        self.environment_path = self.path / "environment.json"
-        self.checkpoints = self.path / "checkpoints"
-        self.metrics_jsonl = self.path / "metrics.jsonl"
-        self.metrics_csv = self.path / "metrics.csv"
-        self.timings_csv = self.path / "timings.csv"
-        self.tensorboard = self.path / "tensorboard"
-        self.privacy_ledger = self.path / "privacy_ledger.jsonl"
-        self.noise_nonce = self.path / "noise_nonce"
-        self.model = self.path / "model"
-        self.logs = self.path / "logs"
-        self.lock_path = self.path / "lock"
-        self._lock_file: Any = None
+        self.config_path = self.path / names.CONFIG
+        self.data_card_path = self.path / names.DATA_CARD
+        self.vocabulary_path = self.path / names.VOCABULARY
+        self.environment_path = self.path / names.ENVIRONMENT
+        self.checkpoints = self.path / names.CHECKPOINTS
+        self.metrics_jsonl = self.path / names.METRICS
+        self.metrics_csv = self.path / names.METRICS_TABLE
+        self.timings_csv = self.path / names.TIMINGS
+        self.tensorboard = self.path / names.TENSORBOARD
+        self.privacy_ledger = self.path / names.LEDGER
+        self.noise_nonce = self.path / names.NOISE_NONCE
+        self.model = self.path / names.MODEL
+        self.logs = self.path / names.LOGS
+        self.lock_path = self.path / names.LOCK
+        self._lock_file: IO[str] | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> RunDirectory:
         """An existing run, for reading.
 
         Raises:
-          ProgramError: There is no run at `path`.
+          RunDirectoryError: There is no run at `path`.
         """
         run = cls(path)
         if not run.exists():
@@ -87,7 +78,7 @@ class RunDirectory:
                 problem = f"has no {run.config_path.name}"
             nearby = [child.name for child in _children(run.path) if RunDirectory(child).exists()]
             hint = f" Did you mean {run.path / sorted(nearby)[0]}?" if nearby else ""
-            raise errors.ProgramError(
+            raise RunDirectoryError(
                 f"{run.path} is not a run directory: it {problem}. Give the directory that "
                 f"`tff-keyboard train` wrote.{hint}"
             )
@@ -117,23 +108,17 @@ class RunDirectory:
             began counts as its default: options are added so that nothing changes without them.
 
         Raises:
-          ProgramError: Another training holds the run; the config or the data differ from those
-            the run began with (names the keys); the directory holds other things; the disk is
-            full or read-only.
+          RunDirectoryError: Another training holds the run; the config or the data differ from
+            those the run began with (names the keys); a file of it is damaged or a link; the
+            directory holds other things.
+          ProgramError: The disk is full or read-only.
         """
         run = cls(path)
-        if run.path.exists() and not run.path.is_dir():
-            raise errors.ProgramError(f"{run.path} is a file. Give a directory for the run.")
-        unknown = [child.name for child in _children(run.path) if child.name not in run._names()]
-        if unknown and not run.exists():
-            raise errors.ProgramError(
-                f"{run.path} is not a run directory, but holds {sorted(unknown)[0]!r}. Give an "
-                "empty or a new directory."
-            )
-        atomic_files.make_directory(run.path)
+        run._check_is_free()
+        files.make_directory(run.path)
         run._lock()
         try:
-            atomic_files.remove_leftovers(run.path)
+            run._remove_leftovers()
             if run.exists():
                 run._check_same(
                     config_text, data_card_text, vocabulary_text, may_change, defaults_text
@@ -143,8 +128,7 @@ class RunDirectory:
                 run._write_text(run.data_card_path, data_card_text)
                 if vocabulary_text is not None:
                     run._write_text(run.vocabulary_path, vocabulary_text)
-                environment = json.dumps(describe_environment(), indent=2) + "\n"
-                run._write_text(run.environment_path, environment)
+                run._write_environment()
             if not run.exists() or config_text != run.config_text():
                 run._write_text(run.config_path, config_text)
         except BaseException:
@@ -154,16 +138,54 @@ class RunDirectory:
 
     def exists(self) -> bool:
         """Whether a run was begun here."""
-        return self.config_path.is_file() and self.environment_path.is_file()
+        return self.config_path.is_file()
+
+    @property
+    def weights(self) -> pathlib.Path:
+        """Of the trained model; the file is there once the training has ended."""
+        return self.model / names.WEIGHTS
+
+    @property
+    def name(self) -> str:
+        """Of the directory."""
+        return self.path.name or str(self.path)
 
     def config_text(self) -> str:
-        return _read_text(self.config_path)
+        """TOML.
+
+        Raises:
+          RunDirectoryError: It is missing, cannot be read or is not UTF-8; so for all of these.
+        """
+        return files.read_text(self.config_path)
 
     def data_card(self) -> dict[str, Any]:
-        return json.loads(_read_text(self.data_card_path))
+        """What the client store said of itself when the run began."""
+        return files.read_json(self.data_card_path)
 
     def environment(self) -> dict[str, Any]:
-        return json.loads(_read_text(self.environment_path))
+        """What `environment.describe` found when the run began."""
+        return files.read_json(self.environment_path)
+
+    def rows(self) -> list[metrics_rows.Row]:
+        """The metrics of each round so far; none before the first.
+
+        Raises:
+          RunDirectoryError: The file is damaged, or missing though rounds were done.
+        """
+        if not self.metrics_jsonl.exists() and self._has_results():
+            raise RunDirectoryError(
+                f"{self.metrics_jsonl} is missing though rounds were done. Restore it, or run the "
+                "training again with the same command: it computes the rounds again."
+            )
+        return metrics_rows.read_rows(self.metrics_jsonl)
+
+    def evaluation_path(self, population: str, digest: str = "") -> pathlib.Path:
+        """Where the result of an evaluation is kept; see `names.evaluation`."""
+        return self.path / names.evaluation(population, digest)
+
+    def evaluation_paths(self) -> list[pathlib.Path]:
+        """Of all evaluations there are, in the order of their names."""
+        return sorted(self.path.glob(names.evaluation("*")))
 
     def close(self) -> None:
         """Gives the lock back. The kernel does it too when the process ends in any way."""
@@ -177,23 +199,60 @@ class RunDirectory:
     def __exit__(self, *unused_exception) -> None:
         self.close()
 
-    def _names(self) -> set[str]:
-        parts = [value.name for value in vars(self).values() if isinstance(value, pathlib.Path)]
-        return {*parts, *(part + atomic_files.TEMPORARY_SUFFIX for part in parts)}
+    def _parts(self) -> list[pathlib.Path]:
+        return [value for value in vars(self).values() if isinstance(value, pathlib.Path)][1:]
+
+    def _has_results(self) -> bool:
+        parts = (self.metrics_jsonl, self.privacy_ledger, self.model)
+        return any(part.exists() for part in parts) or bool(_children(self.checkpoints))
+
+    def _check_is_free(self) -> None:
+        """Raises unless the directory is missing, empty, or a run that may be resumed."""
+        if self.path.exists() and not self.path.is_dir():
+            raise RunDirectoryError(f"{self.path} is a file. Give a directory for the run.")
+        known = {part.name for part in self._parts()}
+        unknown = [
+            child.name
+            for child in _children(self.path)
+            if child.name not in known and not partial.is_leftover_name(child.name)
+        ]
+        if unknown and not self.exists():
+            raise RunDirectoryError(
+                f"{self.path} is not a run directory, but holds {sorted(unknown)[0]!r}. Give an "
+                "empty or a new directory."
+            )
+        if not self.exists() and self._has_results():
+            raise RunDirectoryError(
+                f"{self.config_path} is missing though rounds were done: nobody can tell whether "
+                "this config would go on with them. Restore it, or use another run directory."
+            )
+        for part in self._parts():
+            if part.is_symlink() and not part.is_dir():
+                raise RunDirectoryError(
+                    f"{part} is a link to a file; a run keeps its own files. Put the file itself "
+                    "there, or use another run directory."
+                )
+
+    def _remove_leftovers(self) -> None:
+        """Of a training that was killed while it wrote; the lock is held."""
+        partial.remove_all_leftovers(self.path)
+        directories.restore(self.model)
+        directories.remove_leftovers(self.model)
+        partial.remove_all_leftovers(self.checkpoints)
 
     def _lock(self) -> None:
         try:
-            file = self.lock_path.open("a+")
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            file = open(os.open(self.lock_path, flags, 0o666), "r+")  # noqa: PTH123, SIM115
         except OSError as error:
-            raise atomic_files.cannot_write(self.lock_path, error) from error
+            raise files.cannot_write(self.lock_path, error) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            file.seek(0)
             holder = file.read().strip()
             file.close()
             by = f" (process {holder})" if holder else ""
-            raise errors.ProgramError(
+            raise RunDirectoryError(
                 f"Another training{by} is using {self.path}. Wait for it, or give another "
                 "directory."
             ) from error
@@ -211,20 +270,25 @@ class RunDirectory:
         may_change: Sequence[str],
         defaults_text: str,
     ) -> None:
-        before = _flatten(tomllib.loads(defaults_text))
-        before |= _flatten(tomllib.loads(self.config_text()))
-        now = _flatten(tomllib.loads(config_text))
+        before = flatten(tomllib.loads(defaults_text))
+        try:
+            before |= flatten(tomllib.loads(self.config_text()))
+        except tomllib.TOMLDecodeError as error:
+            raise files.damaged(self.config_path, f"it is not TOML ({error})") from None
+        now = flatten(tomllib.loads(config_text))
         _check_equal("config", self.config_path, before, now, may_change)
-        now = _flatten(json.loads(data_card_text))
-        _check_equal("data", self.data_card_path, _flatten(self.data_card()), now, ())
-        if vocabulary_text is not None and _read_text(self.vocabulary_path) != vocabulary_text:
-            raise errors.ProgramError(
+        now = flatten(json.loads(data_card_text))
+        _check_equal("data", self.data_card_path, flatten(self.data_card()), now, ())
+        if vocabulary_text is not None and files.read_text(self.vocabulary_path) != vocabulary_text:
+            raise RunDirectoryError(
                 f"The vocabulary differs from {self.vocabulary_path}. Use the client store this "
                 "run began with, or another run directory."
             )
 
     def _warn_about_environment(self) -> None:
-        before, now = _flatten(self.environment()), _flatten(describe_environment())
+        if not self.environment_path.exists():
+            self._write_environment()
+        before, now = flatten(self.environment()), flatten(environment.describe())
         for key in before:
             if key.startswith(("packages.", "python")) and before[key] != now.get(key):
                 warnings.warn(
@@ -233,64 +297,31 @@ class RunDirectory:
                     stacklevel=4,
                 )
 
+    def _write_environment(self) -> None:
+        text = json.dumps(environment.describe(), indent=2) + "\n"
+        self._write_text(self.environment_path, text)
+
     def _write_text(self, path: pathlib.Path, text: str) -> None:
-        atomic_files.write_atomically(path, [text.encode()])
+        files.write_atomically(path, [text.encode()])
 
 
-def describe_environment() -> dict[str, Any]:
-    """Package versions, interpreter, platform, commit of the code (None outside git), command."""
-    packages = {}
-    for name in _PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            packages[name] = importlib.metadata.version(name)
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-        "packages": packages,
-        "commit": _commit(),
-        "command": [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]],
-        "started_utc": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, keys joined by dots.
 
-
-def _commit() -> str | None:
-    root = pathlib.Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
-        return None  # an installed package; a repository around it would be someone else's
-    try:
-        head = _git(root, "rev-parse", "HEAD")
-        changes = _git(root, "status", "--porcelain", "--untracked-files=no")
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return head + ("+changes" if changes else "")
-
-
-def _git(root: pathlib.Path, *arguments: str) -> str:
-    command = ["git", "-C", str(root), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    >>> flatten({"a": {"b": 1, "c": {}}, "d": [2]})
+    {'a.b': 1, 'd': [2]}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            flat.update(flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
 
 
 def _children(path: pathlib.Path) -> list[pathlib.Path]:
     return list(path.iterdir()) if path.is_dir() else []
-
-
-def _read_text(path: pathlib.Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise errors.ProgramError(f"Cannot read {path}: {error.strerror}.") from error
-
-
-def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            flat.update(_flatten(value, f"{prefix}{key}."))
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 def _check_equal(
@@ -301,7 +332,7 @@ def _check_equal(
             continue
         old = repr(before[key]) if key in before else "not set"
         new = repr(now[key]) if key in now else "not set"
-        raise errors.ProgramError(
+        raise RunDirectoryError(
             f"The {what} differs from {path}, with which this run began: `{key}` was "
             f"{_shorten(old)}, now it is {_shorten(new)}. Restore it, or use another run directory."
         )

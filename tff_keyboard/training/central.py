@@ -19,7 +19,6 @@ from tff_keyboard.evaluation.evaluate_model import Evaluator
 from tff_keyboard.learning import optimizers
 from tff_keyboard.learning.client_inputs import evaluation_clients
 from tff_keyboard.models import build_model
-from tff_keyboard.program.release import read_rows
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.train_run import check_best_metric, open_run, train_run
 
@@ -77,7 +76,7 @@ def tokens_trained(run_path: pathlib.Path) -> int:
     Raises:
       RunDirectoryError, ProgramError: It is no run directory, or has no metrics yet.
     """
-    rows = read_rows(RunDirectory.open(run_path).metrics_jsonl)
+    rows = RunDirectory.open(run_path).rows()
     return sum(int(row["tokens"]) for row in rows)
 
 

@@ -13,11 +13,11 @@ from typing import Any
 from tff_keyboard import config as config_lib
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.data.store.store_card import VOCABULARY_FILE
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
 from tff_keyboard.program import best_round, checkpoints, read_ahead, release, training_loop
 from tff_keyboard.program.round_process import RoundProcess
+from tff_keyboard.storage import names
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.round_lines import RoundLines, closing_lines
 
@@ -55,7 +55,7 @@ def open_run(
         workdir,
         config_text=config_lib.dump(config),
         data_card_text=json.dumps(store.card, indent=2, sort_keys=True) + "\n",
-        vocabulary_text=(store.directory / VOCABULARY_FILE).read_text(encoding="utf-8"),
+        vocabulary_text=(store.directory / names.VOCABULARY).read_text(encoding="utf-8"),
         may_change=MAY_CHANGE,
         defaults_text=config_lib.dump(RunConfig()),
     )

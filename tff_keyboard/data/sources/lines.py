@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from tff_keyboard.data import errors
 from tff_keyboard.data.sources.messages import Reading
+from tff_keyboard.storage import errors
 
 MAX_LINE_BYTES = 1 << 20
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tff_keyboard.data import errors
+from tff_keyboard.storage import errors
 
 TRAIN = "train"
 VALIDATION = "validation"

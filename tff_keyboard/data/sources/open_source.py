@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterator
 
 from tff_keyboard.config.data_config import DataConfig
-from tff_keyboard.data import errors
 from tff_keyboard.data.sources import plain_text, synthetic, tff_sqlite, tsv
 from tff_keyboard.data.sources.messages import Message, Reading
+from tff_keyboard.storage import errors
 
 _READ_BYTES = 1 << 20
 

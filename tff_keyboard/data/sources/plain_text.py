@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tff_keyboard.data import errors
 from tff_keyboard.data.sources import lines, messages
 from tff_keyboard.data.sources.messages import Message, Reading
+from tff_keyboard.storage import errors
 
 FILE_NAMES = ("train.txt", "valid.txt", "test.txt")
 _POPULATIONS = (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT)

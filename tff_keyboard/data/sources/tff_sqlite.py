@@ -25,10 +25,10 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from tff_keyboard.data import errors
 from tff_keyboard.data.sources import messages
 from tff_keyboard.data.sources.messages import Message, Reading
 from tff_keyboard.data.store import split
+from tff_keyboard.storage import errors
 
 _REPORT_EVERY = 1000
 _SQLITE_MAGIC = b"SQLite format 3\0"

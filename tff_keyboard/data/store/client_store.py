@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tff_keyboard.data import errors
 from tff_keyboard.data.sources.messages import POPULATIONS
 from tff_keyboard.data.store import store_card, store_writer
 from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.storage import errors, names
 
 
 class ClientStore:
@@ -39,7 +39,7 @@ class ClientStore:
         self.directory = pathlib.Path(directory)
         self.card: dict[str, Any] = store_card.read_card(self.directory)
         self.card_hash = store_card.card_hash(self.directory)
-        self.vocabulary = Vocabulary.load(self.directory / store_card.VOCABULARY_FILE)
+        self.vocabulary = Vocabulary.load(self.directory / names.VOCABULARY)
         if self.vocabulary.fingerprint != self.card["vocabulary"]["fingerprint"]:
             raise errors.DataError(
                 f"{self.directory}: vocabulary and data card do not belong together. "
@@ -54,7 +54,7 @@ class ClientStore:
                 self._clients[population][client_id] = count
         except (sqlite3.Error, KeyError):
             raise errors.DataError(
-                f"{self.directory / store_writer.CLIENTS_FILE}: is damaged. "
+                f"{self.directory / names.CLIENTS}: is damaged. "
                 "Run `tff-keyboard prepare` again with --overwrite."
             ) from None
 
@@ -135,7 +135,7 @@ class ClientStore:
         """One connection a thread, read only and without locks: nobody writes to a store."""
         connection = getattr(self._threads, "connection", None)
         if connection is None:
-            file = (self.directory / store_writer.CLIENTS_FILE).absolute()
+            file = (self.directory / names.CLIENTS).absolute()
             connection = sqlite3.connect(f"{file.as_uri()}?immutable=1", uri=True)
             self._threads.connection = connection
         return connection

@@ -12,9 +12,9 @@ train populations count: no validation or held-out person has a say in what can 
 import collections
 from collections.abc import Sequence
 
-from tff_keyboard.data.errors import DataError
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary, is_mask
+from tff_keyboard.storage.errors import DataError
 
 # Shares become whole numbers for `Vocabulary.from_counts`, fine enough for 10^12 words.
 _ONE = 10**15

@@ -23,20 +23,19 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tff_keyboard.config.data_config import DataConfig
-from tff_keyboard.data import errors
 from tff_keyboard.data.sources import messages
 from tff_keyboard.data.sources import open_source as sources
 from tff_keyboard.data.store import grouping, population_statistics, split, store_writer
-from tff_keyboard.data.store.store_card import CARD_FILE, CARD_FORMAT, VOCABULARY_FILE, read_card
+from tff_keyboard.data.store.store_card import CARD_FORMAT, read_card
 from tff_keyboard.data.text import long_messages, word_counts
 from tff_keyboard.data.text import tokenizer as text
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.progress import Progress
-from tff_keyboard.storage import atomic_directory
+from tff_keyboard.storage import directories, errors, names
 
 _BLOCK = 4096  # messages tokenised in a call
 _SCRATCH_FILE = "scratch.sqlite"
-_STORE_FILES = {store_writer.CLIENTS_FILE, VOCABULARY_FILE, CARD_FILE}
+_STORE_FILES = {names.CLIENTS, names.VOCABULARY, names.DATA_CARD}
 
 
 class Prepared(NamedTuple):
@@ -71,7 +70,7 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
     if card is not None:
         return Prepared(card, True)
     try:
-        with atomic_directory.new_directory(out) as work:
+        with directories.new_directory(out) as work:
             card = _write_store(config, source, given, work)
             _check_unchanged(source, identity)
             card |= identity
@@ -195,7 +194,7 @@ def _write_store(
                         counts.add(tokens.split(" "))
         _check_populations(config, sizes, plan)
         vocabulary = given or _build_vocabulary(config, counts, rules)
-        vocabulary.save(work / VOCABULARY_FILE)
+        (work / names.VOCABULARY).write_bytes(vocabulary.to_bytes())
         statistics = {
             population: population_statistics.PopulationStatistics(config.max_length)
             for population in messages.POPULATIONS
@@ -229,8 +228,7 @@ def _write_store(
         "dropped": dict(sorted(plan.dropped.items())),
         "store_sha256": store_sha256,
         "file_bytes": {
-            name: (work / name).stat().st_size
-            for name in (store_writer.CLIENTS_FILE, VOCABULARY_FILE)
+            name: (work / name).stat().st_size for name in (names.CLIENTS, names.VOCABULARY)
         },
     }
 
@@ -420,6 +418,6 @@ def _build_vocabulary(
 
 def _write_card(work: pathlib.Path, card: dict[str, Any]) -> None:
     """Last: a directory without it is not a store."""
-    (work / CARD_FILE).write_text(
+    (work / names.DATA_CARD).write_text(
         json.dumps(card, indent=2, sort_keys=True, ensure_ascii=True) + "\n", encoding="utf-8"
     )

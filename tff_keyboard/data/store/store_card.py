@@ -7,10 +7,8 @@ import json
 import pathlib
 from typing import Any
 
-from tff_keyboard.data import errors
+from tff_keyboard.storage import errors, names
 
-CARD_FILE = "data_card.json"
-VOCABULARY_FILE = "vocabulary.txt"
 CARD_FORMAT = 1
 
 
@@ -22,12 +20,12 @@ def read_card(directory: pathlib.Path) -> dict[str, Any]:
         missing or has another size.
     """
     way_out = "Run `tff-keyboard prepare` again (--overwrite replaces a store)."
-    path = directory / CARD_FILE
+    path = directory / names.DATA_CARD
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise errors.DataError(
-            f"{directory}: is not a client store: no {CARD_FILE}. {way_out}"
+            f"{directory}: is not a client store: no {names.DATA_CARD}. {way_out}"
         ) from None
     except OSError as error:
         raise errors.DataError(f"{path}: cannot be read: {error.strerror or error}.") from None
@@ -44,7 +42,7 @@ def read_card(directory: pathlib.Path) -> dict[str, Any]:
 
 def card_hash(directory: pathlib.Path) -> str:
     """SHA-256 of the card's bytes in hex: names the data of a run."""
-    return hashlib.sha256((directory / CARD_FILE).read_bytes()).hexdigest()
+    return hashlib.sha256((directory / names.DATA_CARD).read_bytes()).hexdigest()
 
 
 def summary(card: dict[str, Any]) -> str:

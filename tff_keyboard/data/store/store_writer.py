@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-CLIENTS_FILE = "clients.sqlite"
+from tff_keyboard.storage import names
 
 IDS_FEATURE = "ids"
 TOKENS_FEATURE = "tokens"
@@ -32,7 +32,7 @@ class StoreWriter:
     """Adds clients one by one; `close` makes the file ready to read."""
 
     def __init__(self, directory: pathlib.Path):
-        self._connection = sqlite3.connect(directory / CLIENTS_FILE)
+        self._connection = sqlite3.connect(directory / names.CLIENTS)
         self._connection.executescript(
             """
             PRAGMA journal_mode = OFF;

@@ -1,0 +1,163 @@
+"""A directory appears whole or not at all, also when its maker is killed."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tff_keyboard.storage import directories
+from tff_keyboard.storage.directories import new_directory
+
+ROOT = pathlib.Path(__file__).parents[2]
+MAKER = """
+import pathlib, sys, time
+from tff_keyboard.storage.directories import new_directory
+with new_directory(pathlib.Path(sys.argv[1])) as work:
+    (work / "half").write_text("1")
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def names(directory):
+    return sorted(entry.name for entry in directory.iterdir())
+
+
+def test_appears_at_the_end(tmp_path):
+    target = tmp_path / "deep" / "store"
+    with new_directory(target) as work:
+        (work / "a").write_text("1")
+        assert not target.exists()
+    assert names(target) == ["a"]
+    assert names(target.parent) == ["store"]
+
+
+def test_replaces_and_leaves_nothing_behind(tmp_path):
+    target = tmp_path / "store"
+    for name in ("old", "new"):
+        with new_directory(target) as work:
+            (work / name).write_text("1")
+    assert names(target) == ["new"]
+    assert names(tmp_path) == ["store"]
+
+
+def test_a_link_stays_and_its_directory_is_replaced(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with directories.new_directory(tmp_path / "link") as work:
+        (work / "new").write_text("1")
+    assert (tmp_path / "link").is_symlink()
+    assert names(tmp_path / "real") == ["new"]
+
+
+def test_a_file_is_not_replaced(tmp_path):
+    (tmp_path / "store").write_text("mine")
+    with (
+        pytest.raises(NotADirectoryError) as caught,
+        directories.new_directory(tmp_path / "store"),
+    ):
+        pass
+    assert caught.value.filename == str(tmp_path / "store")
+    assert (tmp_path / "store").read_text() == "mine"
+
+
+def test_an_error_names_what_was_asked_for(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught, directories.new_directory(tmp_path / "a") as w:
+        (w / "missing" / "file").write_text("")
+    assert caught.value.filename == str(tmp_path / "a")
+    assert not names(tmp_path)
+
+
+REPLACER = """
+import os, pathlib, shutil, sys
+from tff_keyboard.storage import directories
+calls = 0
+
+def counted(function):
+    def call(*arguments, **options):
+        global calls
+        if calls == int(sys.argv[2]):
+            os.kill(os.getpid(), 9)
+        calls += 1
+        return function(*arguments, **options)
+    return call
+
+def cannot(*unused):
+    raise OSError(38, "Function not implemented")
+
+if sys.argv[3] == "no exchange":
+    directories.exchange = cannot
+for module, name in [(os, "fsync"), (os, "rename"), (os, "mkdir"), (os, "unlink"), (os, "rmdir"),
+                     (os, "open"), (directories, "exchange"), (shutil, "rmtree")]:
+    setattr(module, name, counted(getattr(module, name)))
+with directories.new_directory(pathlib.Path(sys.argv[1])) as work:
+    for part in ("one", "two"):
+        (work / part).write_text("new")
+print("done")
+"""
+
+
+@pytest.mark.parametrize("how", ["exchange", "no exchange"])
+def test_a_kill_at_any_call_leaves_the_old_or_the_new_directory(tmp_path, how):
+    target = tmp_path / "store"
+    for kill_at in range(200):
+        shutil.rmtree(tmp_path)
+        target.mkdir(parents=True)
+        for part in ("one", "two"):
+            (target / part).write_text("old")
+        command = [sys.executable, "-S", "-c", REPLACER, str(target), str(kill_at), how]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+        if how == "no exchange":
+            directories.restore(target)
+        found = {path.name: path.read_text() for path in target.iterdir()}
+        assert found in ({"one": "old", "two": "old"}, {"one": "new", "two": "new"}), kill_at
+        directories.remove_leftovers(target)
+        assert names(tmp_path) == ["store"]
+        if done.stdout == "done\n":
+            break
+        assert done.returncode == -signal.SIGKILL, done.stderr
+    assert kill_at > 8
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_leaves_the_old_one(tmp_path, error):
+    target = tmp_path / "store"
+    with new_directory(target) as work:
+        (work / "old").write_text("1")
+
+    def fail():
+        with new_directory(target) as work:
+            (work / "new").write_text("1")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert names(target) == ["old"]
+    assert names(tmp_path) == ["store"]
+
+
+def test_leftover_of_a_killed_process_is_removed_and_of_a_living_one_is_not(tmp_path):
+    target = tmp_path / "store"
+    makers = [
+        subprocess.Popen([sys.executable, "-c", MAKER, str(target)], stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    try:
+        for maker in makers:
+            assert maker.stdout.readline() == b"ready\n"
+        assert len(names(tmp_path)) == 2
+        os.kill(makers[0].pid, signal.SIGKILL)
+        makers[0].wait()
+        with new_directory(target) as work:
+            (work / "a").write_text("1")
+        assert len(names(tmp_path)) == 2  # the store, and the living one's work
+        assert target.is_dir()
+    finally:
+        for maker in makers:
+            maker.kill()
+            maker.wait()
+            maker.stdout.close()

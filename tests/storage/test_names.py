@@ -1,0 +1,48 @@
+"""The name of a file that a run keeps stands in one place of the code."""
+
+import ast
+import pathlib
+
+from tff_keyboard.storage import names
+
+ROOT = pathlib.Path(__file__).parents[2]
+ALL = {value for name, value in vars(names).items() if name.isupper()}
+FILES = {name for name in ALL if "." in name}
+FOLDERS = ALL - FILES
+
+
+def strings_of(tree):
+    """String constants that are no docstrings, error texts or comments: those without a blank."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " not in node.value:
+            yield node.lineno, node.value
+
+
+def folders_joined(tree):
+    """What `path / "name"` appends."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            right = node.right
+            if isinstance(right, ast.Constant) and isinstance(right.value, str):
+                yield node.lineno, right.value
+
+
+def test_each_name_is_written_once():
+    found = []
+    for package in ("tff_keyboard", "tflite_export", "tasks", "benchmarks"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if path.relative_to(ROOT) == pathlib.Path("tff_keyboard/storage/names.py"):
+                continue
+            tree = ast.parse(path.read_text())
+            here = [(line, text) for line, text in strings_of(tree) if text.split("/")[-1] in FILES]
+            here += [(line, text) for line, text in folders_joined(tree) if text in FOLDERS]
+            here += [
+                (line, text) for line, text in strings_of(tree) if text.startswith("evaluation_{")
+            ]
+            found += [f"{path.relative_to(ROOT)}:{line} {text}" for line, text in here]
+    assert not found
+
+
+def test_there_are_names():
+    assert {"config.toml", "metrics.jsonl", "privacy_ledger.jsonl", "weights.npz"} <= FILES
+    assert {"model", "checkpoints"} <= FOLDERS

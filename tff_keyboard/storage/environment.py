@@ -1,0 +1,51 @@
+"""Where and with what a run was begun: packages, machine, commit, command."""
+
+import contextlib
+import datetime
+import importlib.metadata
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+from typing import Any
+
+_PACKAGES = (
+    *("tff-keyboard", "tensorflow", "tensorflow-federated", "tensorflow-privacy"),
+    *("tensorflow-text", "dp-accounting", "numpy", "grpcio", "protobuf", "jax", "jaxlib"),
+)
+
+
+def describe() -> dict[str, Any]:
+    """Package versions, interpreter, platform, commit of the code (None outside git), command."""
+    packages = {}
+    for name in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            packages[name] = importlib.metadata.version(name)
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "packages": packages,
+        "commit": _commit(),
+        "command": [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]],
+        "started_utc": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _commit() -> str | None:
+    root = pathlib.Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None  # an installed package; a repository around it would be someone else's
+    try:
+        head = _git(root, "rev-parse", "HEAD")
+        changes = _git(root, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return head + ("+changes" if changes else "")
+
+
+def _git(root: pathlib.Path, *arguments: str) -> str:
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

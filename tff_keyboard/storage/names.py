@@ -1,0 +1,32 @@
+"""The name of each file that a run, a client store or a saved model keeps: written here only."""
+
+CONFIG = "config.toml"
+DATA_CARD = "data_card.json"
+VOCABULARY = "vocabulary.txt"
+ENVIRONMENT = "environment.json"
+METRICS = "metrics.jsonl"
+METRICS_TABLE = "metrics.csv"
+TIMINGS = "timings.csv"
+LEDGER = "privacy_ledger.jsonl"
+NOISE_NONCE = "noise_nonce"
+LOCK = "lock"
+
+CHECKPOINTS = "checkpoints"
+TENSORBOARD = "tensorboard"
+LOGS = "logs"
+
+MODEL = "model"
+MODEL_DESCRIPTION = "model.json"
+WEIGHTS = "weights.npz"
+
+CLIENTS = "clients.sqlite"
+NGRAM = "ngram.npz"
+
+
+def evaluation(population: str, digest: str = "") -> str:
+    """The result of an evaluation; with the digest of the weights that it belongs to, if given.
+
+    >>> evaluation("held_out"), evaluation("held_out", "0a1b")
+    ('evaluation_held_out.json', 'evaluation_held_out_0a1b.json')
+    """
+    return f"evaluation_{population}{'_' if digest else ''}{digest}.json"
