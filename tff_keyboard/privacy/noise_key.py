@@ -31,6 +31,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf import hkdf
 
 from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import RunDirectoryError
 
 NONCE_BYTES = 16
 MIN_SECRET_BYTES = 16
@@ -44,7 +45,7 @@ _SALT = b"tff-keyboard noise key 1"
 _ID_SALT = b"tff-keyboard noise key id 1"
 
 
-class NoiseKeyError(ValueError):
+class NoiseKeyError(RunDirectoryError, ValueError):
     """A nonce or a secret is missing or malformed; the message is one line."""
 
 
