@@ -66,7 +66,13 @@ def _filter_warnings() -> None:
     warnings.filterwarnings("ignore", category=DeprecationWarning)
 
 
-def _format_warning(message, category, filename, lineno, line=None) -> str:
+def _format_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
     """One line, as errors are: a user has no use for the place in our source."""
     return f"warning: {' '.join(str(message).split())}\n"
 

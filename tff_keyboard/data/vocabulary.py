@@ -53,7 +53,7 @@ class NormalisationRules:
     lowercase: bool = True
     version: int = RULES_VERSION
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ValueError(f"`mode` must be one of {', '.join(MODES)}, got {self.mode!r}.")
         if self.version != RULES_VERSION:

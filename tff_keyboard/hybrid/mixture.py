@@ -60,7 +60,7 @@ class MixtureWeights:
 
     table: np.ndarray
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.table.shape != (BUCKETS, len(COMPONENTS)):
             raise ValueError(
                 f"a table of weights is [{BUCKETS}, {len(COMPONENTS)}], got "

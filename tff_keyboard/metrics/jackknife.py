@@ -19,6 +19,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 
@@ -94,7 +95,7 @@ def difference_interval(
     return _interval(first_value - second_value, first_without - second_without, level)
 
 
-def _checked(numerators, denominators):
+def _checked(numerators: ArrayLike, denominators: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     numerators = np.asarray(numerators, np.float64)
     denominators = np.asarray(denominators, np.float64)
     if numerators.ndim != 1 or numerators.shape != denominators.shape:
@@ -109,14 +110,16 @@ def _checked(numerators, denominators):
     return numerators, denominators
 
 
-def _leave_one_out(numerators, denominators):
+def _leave_one_out(
+    numerators: np.ndarray, denominators: np.ndarray
+) -> tuple[np.floating, np.ndarray]:
     """The ratio of all, and the ratio without each client."""
     above, below = numerators.sum(), denominators.sum()
     with np.errstate(invalid="ignore", divide="ignore"):
         return above / below, (above - numerators) / (below - denominators)
 
 
-def _interval(value, without, level):
+def _interval(value: np.floating, without: np.ndarray, level: float) -> Interval:
     if not 0 < level < 1:
         raise ValueError(f"`level` must be in (0, 1), got {level}.")
     clients = without.size

@@ -77,6 +77,8 @@ class KerasPredictor:
         hidden = tf.boolean_mask(self.model.hidden(ids, training=False), tf.not_equal(ids, PAD))
         return tf.nn.log_softmax(self.model.logits(hidden))
 
-    def _step_one_word(self, ids: tf.Tensor, state: list[tf.Tensor]):
+    def _step_one_word(
+        self, ids: tf.Tensor, state: list[tf.Tensor]
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         logits, state = self.model.step(ids, state)
         return tf.nn.log_softmax(logits)[0], state

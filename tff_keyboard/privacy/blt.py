@@ -18,11 +18,15 @@ participations), https://arxiv.org/abs/2408.08868. Float64 NumPy and SciPy.
 
 import dataclasses
 import functools
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from scipy import optimize, signal
 
 from tff_keyboard.privacy import toeplitz
+
+Vector: TypeAlias = Sequence[float] | np.ndarray
 
 MAX_BUFFERS = 4
 # Memories, in rounds, from which the search starts: shortest and longest buffer.
@@ -127,7 +131,9 @@ def optimal_blt(
     )
 
 
-def _search(loss, memories: tuple[float, float], buffers: int) -> optimize.OptimizeResult:
+def _search(
+    loss: Callable[[np.ndarray], float], memories: tuple[float, float], buffers: int
+) -> optimize.OptimizeResult:
     shortest, longest = memories
     if buffers == 1:
         shortest = longest
@@ -153,7 +159,7 @@ def _unpacked(parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return decays, shares[:-1] / shares.sum()
 
 
-def _fraction(decays, scales) -> tuple[np.ndarray, np.ndarray]:
+def _fraction(decays: Vector, scales: Vector) -> tuple[np.ndarray, np.ndarray]:
     """Polynomials (p, q), lowest power first, with c's generating function p / q."""
     denominator = np.ones(1)
     for decay in decays:

@@ -17,7 +17,7 @@ matrices, with the repeated blocks computed once, two thousand rounds take a sec
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -65,7 +65,9 @@ def tree_sensitivity_squared(
     return float(values.max())
 
 
-def _complete_block(height: int, waits: int, limit: int, block) -> np.ndarray:
+def _complete_block(
+    height: int, waits: int, limit: int, block: Callable[[int], np.ndarray]
+) -> np.ndarray:
     """[m, wait before, wait after] best sums of a complete block of 2^height leaves."""
     leaves = 1 << height
     most = min(limit, -(-leaves // (waits + 1)))

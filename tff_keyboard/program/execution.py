@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
+from typing import Any
 
 import grpc
 import tensorflow_federated as tff
@@ -196,10 +197,10 @@ class _UnwatchedChannel:
     def __init__(self, channel: grpc.Channel):
         self._channel = channel
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._channel, name)
 
-    def subscribe(self, callback, try_to_connect: bool = False) -> None:
+    def subscribe(self, callback: Any, try_to_connect: bool = False) -> None:
         pass
 
 
@@ -219,7 +220,7 @@ class WorkerContext(tff.framework.SyncContext):
             transform_result=tff.tensorflow.transform_result,
         )
 
-    def invoke(self, comp, arg):
+    def invoke(self, comp: tff.Computation, arg: Any) -> Any:
         self._factory.begin_call()
         return self._context.invoke(comp, arg)
 
@@ -244,7 +245,7 @@ class OrderedMergeContext(tff.framework.SyncContext):
         seconds, self._aggregation_seconds = self._aggregation_seconds, 0.0
         return seconds
 
-    def invoke(self, comp, arg):
+    def invoke(self, comp: tff.Computation, arg: Any) -> Any:
         parameter = comp.type_signature.parameter
         if parameter is None or not tff.types.contains(parameter, _is_at_clients):
             return self._contexts[0].invoke(comp, arg)
@@ -280,7 +281,7 @@ class OrderedMergeContext(tff.framework.SyncContext):
         for thread in self._threads:
             thread.shutdown(wait=False, cancel_futures=True)
 
-    def _merge_form(self, comp) -> tff.framework.MergeableCompForm:
+    def _merge_form(self, comp: tff.Computation) -> tff.framework.MergeableCompForm:
         form = self._merge_forms.get(comp)  # hashes the computation: once a call is enough
         if form is None:
             if tff.types.contains(comp.type_signature.result, _is_at_clients):
@@ -304,7 +305,7 @@ def _is_at_clients(type_spec: tff.Type) -> bool:
     return isinstance(type_spec, tff.FederatedType) and type_spec.placement is tff.CLIENTS
 
 
-def _split(value, type_spec: tff.Type, num_parts: int) -> list:
+def _split(value: Any, type_spec: tff.Type, num_parts: int) -> list[Any]:
     """`num_parts` copies of `value` in which lists at clients are cut, the rest is repeated."""
     if isinstance(type_spec, tff.StructType):
         elements = tff.structure.iter_elements(tff.structure.from_container(value))
@@ -323,7 +324,7 @@ def _split(value, type_spec: tff.Type, num_parts: int) -> list:
     return [value] * num_parts
 
 
-def _num_clients(value, type_spec: tff.Type) -> int:
+def _num_clients(value: Any, type_spec: tff.Type) -> int:
     if isinstance(type_spec, tff.StructType):
         elements = tff.structure.iter_elements(tff.structure.from_container(value))
         types = tff.structure.iter_elements(type_spec)
@@ -371,7 +372,7 @@ class InstalledContext:
     def __enter__(self) -> InstalledContext:
         return self
 
-    def __exit__(self, *unused_exception) -> None:
+    def __exit__(self, *unused_exception: object) -> None:
         self.close()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import types
 from collections.abc import Iterator
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -38,7 +39,7 @@ class Interruption:
                     self._previous[number] = signal.signal(number, self._handle)
         return self
 
-    def __exit__(self, *unused_exception) -> None:
+    def __exit__(self, *unused_exception: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         self._previous.clear()
@@ -58,7 +59,7 @@ class Interruption:
         if self._received is not None:
             raise Interrupted(self._received)
 
-    def _handle(self, number: int, unused_frame) -> None:
+    def _handle(self, number: int, unused_frame: types.FrameType | None) -> None:
         again = self._received is not None
         self._received = number
         if self._may_raise or again:

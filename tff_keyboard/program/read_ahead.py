@@ -50,7 +50,7 @@ class ReadAhead:
     def __enter__(self) -> ReadAhead:
         return self
 
-    def __exit__(self, *unused_exception) -> None:
+    def __exit__(self, *unused_exception: object) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _submit(self, round_num: int) -> None:

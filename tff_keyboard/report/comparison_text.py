@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tff_keyboard.evaluation.metric_labels import HEADLINES, MetricLabel
@@ -85,7 +85,7 @@ def _difference_cell(metric: MetricLabel, row: Mapping[str, Any], ratio: bool) -
     return f"{_shown(row, signed)} {row['verdict']}".rstrip()
 
 
-def _shown(interval, form) -> str:
+def _shown(interval: Mapping[str, Any], form: Callable[[float], str]) -> str:
     if interval["value"] is None:
         return "-"
     if interval["low"] is None:
