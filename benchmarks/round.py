@@ -53,7 +53,7 @@ def store_clients(store, num_clients, messages, batch_size, longest, seed, bucke
     In the order in which training hands them out; every contestant gets it.
     """
     from tff_keyboard.data import batches
-    from tff_keyboard.learning.client_inputs import largest_first
+    from tff_keyboard.learning.client_delivery import largest_first
 
     counts = zip(store.client_ids("train"), store.num_examples("train"), strict=True)
     chosen = [client for client, count in counts if count >= messages][:num_clients]

@@ -20,16 +20,16 @@ MAY_IMPORT = {
 LIBRARY = {
     "storage": set(),
     "config": set(),
-    "data": set(),
+    "data": {"packs"},
     "models": set(),
     "metrics": {"models", "data"},
     "privacy": {"models", "storage"},
     "evaluation": {"data", "metrics"},
     "aggregation": set(),
-    "learning": {"models", "metrics", "evaluation", "aggregation", "data"},
+    "learning": {"models", "metrics", "evaluation", "aggregation", "data", "packs"},
     "algorithms": {
         *("models", "metrics", "evaluation", "aggregation", "data", "learning", "privacy"),
-        "program",
+        *("program", "packs"),
     },
     "baselines": {"metrics", "data"},
     "hybrid": {"baselines", "evaluation", "metrics", "data"},
@@ -39,6 +39,7 @@ LIBRARY = {
         *("algorithms", "learning", "models", "evaluation", "data", "privacy", "program"),
         "storage",
     },
+    "packs": set(),
 }
 LEAVES = {"storage", "config", "progress", "quiet"}
 

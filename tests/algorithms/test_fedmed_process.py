@@ -13,11 +13,9 @@ from tff_keyboard.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
 from tff_keyboard.algorithms.fedmed import process as fedmed_process
 from tff_keyboard.algorithms.fedmed.aggregator import FedMedFactory
-from tff_keyboard.algorithms.fedmed.loss_reporting_client_work import (
-    build_loss_reporting_client_work,
-)
 from tff_keyboard.config.aggregation_config import AggregationConfig
 from tff_keyboard.learning import attacks
+from tff_keyboard.learning.client_training import build_client_training
 
 VOCABULARY = 7
 INPUT_SPEC = collections.OrderedDict(
@@ -256,7 +254,7 @@ def test_empty_clients_do_not_count():
     ids=["sgd", "momentum", "adam"],
 )
 @pytest.mark.parametrize("uniform", [False, True])
-def test_loss_reporting_work_has_the_bits_of_tffs(optimizer, uniform):
+def test_local_training_has_the_bits_of_tffs(optimizer, uniform):
     weighting = tff.learning.ClientWeighting
     tffs = tff.learning.templates.build_model_delta_client_work(
         CountingModel,
@@ -264,7 +262,9 @@ def test_loss_reporting_work_has_the_bits_of_tffs(optimizer, uniform):
         weighting.UNIFORM if uniform else weighting.NUM_EXAMPLES,
         loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
     )
-    ours = build_loss_reporting_client_work(CountingModel, optimizer, uniform_weights=uniform)
+    ours = build_client_training(
+        CountingModel, optimizer, uniform_weights=uniform, reports_loss=True
+    )
     assert ours.get_hparams.type_signature == tffs.get_hparams.type_signature
     clients = [batches(1), batches(2, 5), [], BLOWN_UP]
     data = [dataset(client) for client in clients]
@@ -282,7 +282,7 @@ def test_loss_reporting_work_has_the_bits_of_tffs(optimizer, uniform):
 
 
 def test_losses_of_steps_match_numpy():
-    work = build_loss_reporting_client_work(BigramModel, SGD(0.5))
+    work = build_client_training(BigramModel, SGD(0.5), reports_loss=True)
     clients = [batches(1, 1), batches(2, 4), []]
     weights = tff.learning.models.ModelWeights.from_model(BigramModel())
     weights = tf.nest.map_structure(lambda v: v.numpy(), weights)

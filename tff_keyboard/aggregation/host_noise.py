@@ -6,6 +6,7 @@ slot is emptied, so that states that are kept, checkpointed or compared hold no 
 """
 
 import collections
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,17 @@ class NoisedProcess:
         self._initial = process.initialize()
         self._size = len(_query_state(self._initial).slot.values)
         self._noise = build_noise(self._size)
+
+    @property
+    def process(self) -> Any:
+        """The process it wraps."""
+        return self._process
+
+    def around(self, process: Any) -> "NoisedProcess":
+        """The same noise for another form of the same process, with the same states."""
+        other = copy.copy(self)
+        other._process = process
+        return other
 
     def initialize(self) -> Any:
         """The initial state, its slot empty."""

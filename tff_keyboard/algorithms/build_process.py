@@ -111,6 +111,7 @@ def _fedavg(
     aggregator: Factory,
     names: Sequence[str],
     wrap: WrapClientWork | None,
+    joined: bool,
 ) -> Process:
     client_optimizer = optimizers.build_client_optimizer(config.client)
     server_optimizer = optimizers.build_server_optimizer(config.server)
@@ -127,6 +128,7 @@ def _fedavg(
             layer_groups=config.aggregation.layer_groups,
             variable_names=names,
             wrap_client_work=wrap,
+            joined=joined,
         )
     return fed_avg.build_fed_avg(
         model_fn,
@@ -135,6 +137,7 @@ def _fedavg(
         aggregator=aggregator,
         uniform_weights=uniform,
         wrap_client_work=wrap,
+        joined=joined,
     )
 
 
@@ -144,8 +147,9 @@ def _fedsgd(
     aggregator: Factory,
     names: Sequence[str],
     wrap: WrapClientWork | None,
+    joined: bool,
 ) -> Process:
-    del names
+    del names, joined
     if wrap is not None:
         raise ValueError("`train.algorithm` = 'fedsgd' has no client work to wrap. Use 'fedavg'.")
     return fed_sgd.build_fed_sgd(
@@ -165,6 +169,7 @@ def build_process(
     wrap_client_work: WrapClientWork | None = None,
     general_store: ClientStore | None = None,
     build_noise: BuildNoise | None = None,
+    joined: bool = False,
 ) -> RoundProcess:
     """The learning process of `train.algorithm` with the aggregator of `aggregation.name`.
 
@@ -177,6 +182,9 @@ def build_process(
       general_store: Of `fine_tuning.general_store`; the server's transfer learning on general text
         needs it.
       build_noise: `privacy.run_privacy.RunPrivacy.build_noise`; a private run with noise needs it.
+      joined: Whether clients may hold their batches joined (`packs/elements.py`), which is faster.
+        What has no such form (FedSGD, the server's transfer learning, wrapped work) has them one
+        by one all the same; the type of `next` tells.
 
     Raises:
       ValueError: Options that do not go together, or a private run has no noise.
@@ -193,7 +201,8 @@ def build_process(
     )
     model_fn = build_training_model_fn(config, initial_model.vocabulary_size)
     process = ALGORITHMS[config.train.algorithm](
-        config, model_fn, aggregator, list(weights), wrap_client_work
+        *(config, model_fn, aggregator, list(weights), wrap_client_work),
+        joined and wrap_client_work is None,
     )
     process = with_initial_weights(process, list(weights.values()))
     if not config.aggregation.noise_multiplier:
@@ -217,7 +226,7 @@ def _server_transfer(
     model_fn = build_training_model_fn(one_client, initial_model.vocabulary_size)
     # Of one client, NaN where its weight is 0: so a useless model is told from a useful one.
     mean = tff.aggregators.MeanFactory()
-    process = _fedavg(one_client, model_fn, mean, list(weights), wrap)
+    process = _fedavg(one_client, model_fn, mean, list(weights), wrap, joined=False)
     return server_transfer.build_server_transfer(
         with_initial_weights(process, list(weights.values())), config, initial_model, general_store
     )

@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 import tensorflow_federated as tff
 
-from tff_keyboard.learning.composition import LOOP, ClientWork, ModelFn, compose_process
+from tff_keyboard.learning.client_training import build_client_training
+from tff_keyboard.learning.composition import ClientWork, ModelFn, compose_process
 
 
 def build_fed_avg(
@@ -24,6 +25,7 @@ def build_fed_avg(
     aggregator: tff.aggregators.WeightedAggregationFactory,
     uniform_weights: bool,
     wrap_client_work: Callable[[ClientWork], ClientWork] | None = None,
+    joined: bool = False,
 ) -> tff.learning.templates.LearningProcess:
     """Federated averaging: local SGD, then a server step along the aggregated delta.
 
@@ -35,16 +37,14 @@ def build_fed_avg(
       aggregator: Of deltas weighted by a float32 scalar.
       uniform_weights: Whether every client weighs 1 instead.
       wrap_client_work: Changes what clients do, e.g. `attacks.build_attacked_client_work`.
+      joined: Whether clients hold their batches joined, as `packs.elements.joined_dataset` makes
+        them, rather than one by one.
 
     Source: McMahan et al. 2017, Algorithm 1, https://arxiv.org/abs/1602.05629; server optimizer as
     in Reddi et al. 2021, Algorithm 1, https://arxiv.org/abs/2003.00295.
     """
-    weighting = tff.learning.ClientWeighting
-    client_work = tff.learning.templates.build_model_delta_client_work(
-        model_fn,
-        client_optimizer,
-        weighting.UNIFORM if uniform_weights else weighting.NUM_EXAMPLES,
-        loop_implementation=LOOP,
+    client_work = build_client_training(
+        model_fn, client_optimizer, uniform_weights=uniform_weights, joined=joined
     )
     if wrap_client_work is not None:
         client_work = wrap_client_work(client_work)

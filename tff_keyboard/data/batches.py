@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import BOS, EOS, PAD
+from tff_keyboard.packs.elements import as_it_is
 
 ELEMENT_SPEC = collections.OrderedDict(
     x=tf.TensorSpec([None, None], tf.int32), y=tf.TensorSpec([None, None], tf.int32)
@@ -128,6 +129,11 @@ def evaluation_batches(
     ]
 
 
+def split(batch: np.ndarray) -> collections.OrderedDict:
+    """What a model sees of a batch [messages, time + 1] and what it predicts: `ELEMENT_SPEC`."""
+    return collections.OrderedDict(x=batch[:, :-1], y=batch[:, 1:])
+
+
 def batches_dataset(batches: Sequence[np.ndarray]) -> tf.data.Dataset:
     """Hands batches to TFF.
 
@@ -161,15 +167,7 @@ def batches_dataset(batches: Sequence[np.ndarray]) -> tf.data.Dataset:
         output_shapes=[spec.shape for spec in ELEMENT_SPEC.values()],
     )
     dataset = tf.data.experimental.from_variant(variant, ELEMENT_SPEC)
-    return dataset.with_options(_as_it_is())
-
-
-def _as_it_is() -> tf.data.Options:
-    """No rewriting, no tuning: both cost more than reading these few elements, on each client."""
-    options = tf.data.Options()
-    options.experimental_optimization.apply_default_optimizations = False
-    options.autotune.enabled = False
-    return options
+    return as_it_is(dataset)
 
 
 @tf.function(

@@ -1,4 +1,4 @@
-"""What clients train and are evaluated on: datasets as pure functions of (seed, round)."""
+"""What clients train and are evaluated on: batches as pure functions of (seed, round)."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from tff_keyboard.config.train_config import EvaluationConfig
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.learning.client_delivery import Deliver, one_by_one
 from tff_keyboard.learning.cohorts import cohort_sampler
 from tff_keyboard.models import build_model
 
@@ -72,9 +73,11 @@ class CohortInputs:
         """People drawn a round, over-selection included."""
         return self._sampler.num_selected
 
-    def round_input(self, round_num: int) -> tuple[list[tf.data.Dataset], dict[str, Any]]:
-        """`(datasets, facts)` of a round >= 1: one dataset for each client that reports, in the
-        order of `largest_first`.
+    def round_input(
+        self, round_num: int, deliver: Deliver | None = None
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """`(data, facts)` of a round >= 1: the batches of all clients that report, as `deliver`
+        hands them to the learning process; a dataset for each client if it is left out.
 
         Facts: clients selected, dropped and reporting; messages and tokens trained on, over all
         epochs; bytes sent down to the selected (the model and what they are to rehearse) and up
@@ -100,8 +103,6 @@ class CohortInputs:
             examples += sum(len(batch) for batch in client)
             sizes.append(sum(int(np.count_nonzero(batch[:, 1:] != PAD)) for batch in client))
             clients.append(client)
-        order = largest_first(sizes, config.execution.sub_rounds or 1)
-        datasets = [batches.batches_dataset(clients[position]) for position in order]
         names = "\n".join(self._client_ids[index] for index in reporting)
         rehearsal_bytes = (
             sum(self._rehearsal.num_bytes(messages) for messages in rehearsed.values())
@@ -119,7 +120,8 @@ class CohortInputs:
             "bytes_up": len(reporting) * self._model_bytes,
             "cohort": hashlib.sha256(names.encode()).hexdigest()[:16],
         }
-        return datasets, facts
+        deliver = deliver or one_by_one(config.execution.sub_rounds or 1)
+        return deliver(clients, sizes), facts
 
     def _messages(
         self, index: int, seed: tuple[int, ...], rehearsed: list[np.ndarray] | None
@@ -143,27 +145,6 @@ class CohortInputs:
             )
             for index in selected
         }
-
-
-def largest_first(sizes: Sequence[int], num_parts: int) -> list[int]:
-    """The order in which clients are handed to the workers: large ones first.
-
-    A worker trains as many clients at a time as it has cores; when the largest comes last, one core
-    trains it and the others wait. The list is cut into `num_parts` runs afterwards, so clients are
-    dealt out to the runs in turn, and no run has all the large ones.
-
-    Args:
-      sizes: Tokens of each client.
-      num_parts: Sub-rounds, >= 1.
-
-    Returns:
-      Positions in `sizes`, each once.
-
-    >>> largest_first([10, 40, 20, 30], 1), largest_first([10, 40, 20, 30], 2)
-    ([1, 3, 2, 0], [1, 2, 3, 0])
-    """
-    by_size = sorted(range(len(sizes)), key=lambda position: -sizes[position])  # stable
-    return [position for part in range(num_parts) for position in by_size[part::num_parts]]
 
 
 def evaluation_clients(

@@ -12,6 +12,7 @@ from typing import Any
 from tff_keyboard.algorithms import build_process
 from tff_keyboard.algorithms.central_training import CentralTraining, PooledInputs
 from tff_keyboard.config import ConfigError, RunConfig
+from tff_keyboard.config.resolved_execution import packs_as_begun
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation import evaluation_sums
@@ -20,7 +21,12 @@ from tff_keyboard.learning import optimizers
 from tff_keyboard.learning.client_inputs import evaluation_clients
 from tff_keyboard.models import build_model
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training.train_run import check_best_metric, open_run, train_run
+from tff_keyboard.training.train_run import (
+    check_best_metric,
+    open_run,
+    recorded_config,
+    train_run,
+)
 
 EVALUATION_BATCH = 256  # messages; sums do not depend on it
 
@@ -48,6 +54,7 @@ def train_central(
         not fit.
       ProgramError, TrainingInterrupted: As `train_run`.
     """
+    config = packs_as_begun(config, recorded_config(workdir))
     check_best_metric(config, [*evaluation_sums.RATIOS, *evaluation_sums.PERPLEXITIES])
     store = ClientStore(config.data.store)
     try:

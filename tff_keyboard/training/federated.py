@@ -1,7 +1,5 @@
 """Federated training of a run: the parts that `train_run` takes, from the config."""
 
-import dataclasses
-import math
 import pathlib
 from typing import Any
 
@@ -9,17 +7,26 @@ from tff_keyboard.algorithms import build_process
 from tff_keyboard.algorithms.build_process import WrapClientWork
 from tff_keyboard.algorithms.fine_tuning import rehearsal
 from tff_keyboard.config import RunConfig
+from tff_keyboard.config.resolved_execution import packs_as_begun, with_sub_rounds
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.learning import client_inputs, federated_evaluation, validation
+from tff_keyboard.learning import (
+    client_delivery,
+    client_inputs,
+    federated_evaluation,
+    validation,
+)
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.privacy.ledger_hook import LedgerHook
 from tff_keyboard.privacy.run_privacy import RunPrivacy, open_run_privacy
 from tff_keyboard.program import execution
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training.train_run import check_best_metric, open_run, train_run
-
-CLIENTS_PER_SUB_ROUND = 40  # a worker keeps their deltas, 27 MB each; a part costs 0.2 s
+from tff_keyboard.training.train_run import (
+    check_best_metric,
+    open_run,
+    recorded_config,
+    train_run,
+)
 
 
 def train_federated(
@@ -42,7 +49,7 @@ def train_federated(
       ProgramError, TrainingInterrupted: As `train_run`.
     """
     check_best_metric(config, validation.metric_names(config))
-    config = _with_sub_rounds(config)
+    config = with_sub_rounds(packs_as_begun(config, recorded_config(workdir)))
     store = ClientStore(config.data.store)
     general_store = validation.open_general_store(config, store)
     with (
@@ -65,29 +72,22 @@ def train_federated(
             wrap_client_work=wrap_client_work,
             general_store=general_store,
             build_noise=privacy.build_noise if privacy else None,
+            joined=True,
         )
+        delivery = client_delivery.build_delivery(process, config)
+        if delivery.note:
+            print(f"Clients are trained one by one, not in packs: {delivery.note}.")
         evaluator = federated_evaluation.FederatedEvaluator(
             build_process.build_model_fn(config, len(store.vocabulary), evaluation=True)
         )
         return train_run(
             *(config, run, store, model),
-            process=process,
-            round_input=cohorts.round_input,
+            process=delivery.process,
+            round_input=lambda round_num: cohorts.round_input(round_num, delivery.deliver),
             evaluate=validation.Validation(config, store, general_store, evaluator),
             hooks=[LedgerHook(run.privacy_ledger, privacy.header)] if privacy else [],
             pop_aggregation_seconds=context.pop_aggregation_seconds,
         )
-
-
-def _with_sub_rounds(config: RunConfig) -> RunConfig:
-    """`execution.sub_rounds` = 0 as a number, which a resumed run keeps whatever its workers."""
-    if config.execution.sub_rounds:
-        return config
-    parts = math.ceil(config.train.clients_per_round / CLIENTS_PER_SUB_ROUND)
-    sub_rounds = max(parts, config.execution.workers)
-    return dataclasses.replace(
-        config, execution=dataclasses.replace(config.execution, sub_rounds=sub_rounds)
-    )
 
 
 def _privacy(

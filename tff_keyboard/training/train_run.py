@@ -12,6 +12,7 @@ from typing import Any
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.config import ConfigError, RunConfig
+from tff_keyboard.config.resolved_execution import defaults_of_older_runs
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
@@ -43,6 +44,12 @@ def check_best_metric(config: RunConfig, known: Sequence[str]) -> None:
         )
 
 
+def recorded_config(workdir: str | os.PathLike[str]) -> str | None:
+    """The TOML that a run at `workdir` recorded when it began; None: there is none."""
+    run = RunDirectory(workdir)
+    return run.config_text() if run.exists() else None
+
+
 def open_run(
     config: RunConfig, workdir: str | os.PathLike[str], store: ClientStore
 ) -> RunDirectory:
@@ -57,7 +64,7 @@ def open_run(
         data_card_text=json.dumps(store.card, indent=2, sort_keys=True) + "\n",
         vocabulary_text=(store.directory / names.VOCABULARY).read_text(encoding="utf-8"),
         may_change=MAY_CHANGE,
-        defaults_text=config_lib.dump(RunConfig()),
+        defaults_text=defaults_of_older_runs(),
     )
 
 

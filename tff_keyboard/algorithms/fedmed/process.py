@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow_federated as tff
 
-from tff_keyboard.algorithms.fedmed.loss_reporting_client_work import (
-    build_loss_reporting_client_work,
-)
 from tff_keyboard.algorithms.fedmed.scored_client_work import build_scored_client_work
 from tff_keyboard.config.aggregation_config import LOCAL_LOSSES
-from tff_keyboard.learning.composition import LOOP, ClientWork, compose_process
+from tff_keyboard.learning.client_training import build_client_training
+from tff_keyboard.learning.composition import ClientWork, compose_process
 
 
 def build_fedmed_process(
@@ -28,6 +26,7 @@ def build_fedmed_process(
     layer_groups: Mapping[str, Sequence[int | str]] | None = None,
     variable_names: Sequence[str] | None = None,
     wrap_client_work: Callable[[ClientWork], ClientWork] | None = None,
+    joined: bool = False,
 ) -> tff.learning.templates.LearningProcess:
     """Federated averaging with FedMed's aggregation.
 
@@ -46,6 +45,7 @@ def build_fedmed_process(
       layer_groups: As given to the aggregator.
       variable_names: As given to the aggregator.
       wrap_client_work: Wraps the local training before it is scored (the attack harness does).
+      joined: See `algorithms.build_fed_avg`.
 
     Raises:
       ValueError: `local_loss`, `divergence_normalisation` or a layer group is unknown.
@@ -54,18 +54,13 @@ def build_fedmed_process(
         raise ValueError(
             f"`local_loss` must be one of {', '.join(LOCAL_LOSSES)}; got {local_loss!r}."
         )
-    if local_loss == "during_training":
-        training = build_loss_reporting_client_work(
-            model_fn, client_optimizer, uniform_weights=uniform_weights
-        )
-    else:
-        weighting = tff.learning.ClientWeighting
-        training = tff.learning.templates.build_model_delta_client_work(
-            model_fn,
-            client_optimizer,
-            weighting.UNIFORM if uniform_weights else weighting.NUM_EXAMPLES,
-            loop_implementation=LOOP,
-        )
+    training = build_client_training(
+        model_fn,
+        client_optimizer,
+        uniform_weights=uniform_weights,
+        reports_loss=local_loss == "during_training",
+        joined=joined,
+    )
     if wrap_client_work is not None:
         training = wrap_client_work(training)
     work = build_scored_client_work(

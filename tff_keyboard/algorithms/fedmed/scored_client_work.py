@@ -2,7 +2,7 @@
 
 Wraps any client work that returns a model delta and a number of examples. After the wrapped
 training the client compares its weights with the server's. Its loss is what the training told
-(`loss_reporting_client_work.py`); where that tells none, the client runs its trained model once
+(`client_training.py`); where that tells none, the client runs its trained model once
 over its own data, forwards only, which costs about a third of the training.
 
 Source: Wu, Liang & Wang 2020, Algorithm 1, lines of the worker, https://doi.org/10.3390/s20144048.
@@ -16,6 +16,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.aggregation.layers import resolve_layers
 from tff_keyboard.algorithms.fedmed.js_divergence import NORMALISATIONS, js_divergences
+from tff_keyboard.packs import elements
 
 
 def build_scored_client_work(
@@ -83,7 +84,13 @@ def build_scored_client_work(
         @tff.tensorflow.computation(weights_type.member, result_type.member, data_type.member)
         def score(server_weights, client_result, data):
             model = model_fn()
+            batches = elements.read(data, model.input_spec)
             variables = tff.learning.models.ModelWeights.from_model(model)
+
+            def add_batch(sums, batch):
+                output = model.forward_pass(batch, training=False)
+                count = tf.cast(output.num_examples, tf.float32)
+                return sums[0] + output.loss * count, sums[1] + count
 
             @tf.function
             def local_loss():
@@ -91,12 +98,8 @@ def build_scored_client_work(
                     trained_weights(server_weights, client_result), server_weights.non_trainable
                 )
                 tf.nest.map_structure(lambda v, x: v.assign(x), variables, trained)
-                total, count = tf.constant(0.0), tf.constant(0.0)
-                for batch in iter(data):  # not reduce: see `composition.LOOP`
-                    output = model.forward_pass(batch, training=False)
-                    batch_count = tf.cast(output.num_examples, tf.float32)
-                    total += output.loss * batch_count
-                    count += batch_count
+                start = (tf.constant(0.0), tf.constant(0.0))
+                total, count = elements.fold(add_batch, start, batches, model.input_spec)
                 return tf.math.divide_no_nan(total, count)
 
             num_examples = client_result.update_weight

@@ -1,8 +1,9 @@
-"""Local training that also tells its mean loss, at no extra pass over the data.
+"""Local training: what a client does in a round of federated averaging.
 
-The same loop as TFF's `build_model_delta_client_work`, operation by operation: delta and weight
-have the same bits (tested). TFF's returns both and nothing else, and its metrics go straight into
-a sum over clients, so a loss *per client* has to be taken out of the loop itself.
+The same loop as TFF's `build_model_delta_client_work`, operation by operation: delta, weight and
+metrics have the same bits (tested). It differs in what TFF's cannot do: it takes a client's batches
+joined into a few tensors (`packs/elements.py`), tells the mean loss of a client, which FedMed
+weighs by and TFF's sums over clients at once, and copies nothing on clients that are fine.
 
 Source of the loop: McMahan et al. 2017, Algorithm 1, ClientUpdate,
 https://arxiv.org/abs/1602.05629.
@@ -13,33 +14,46 @@ import collections
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_keyboard.aggregation.finiteness import all_finite
 from tff_keyboard.learning.composition import ClientWork, ModelFn
+from tff_keyboard.packs import elements
 
 
-def build_loss_reporting_client_work(
+def client_data_type(model: tff.learning.models.VariableModel, joined: bool) -> tff.SequenceType:
+    """Of what a client holds: a sequence of batches, or of one element, all batches joined."""
+    spec = elements.joined_spec(model.input_spec) if joined else model.input_spec
+    return tff.SequenceType(tff.types.tensorflow_to_type(spec))
+
+
+def build_client_training(
     model_fn: ModelFn,
     optimizer: tff.learning.optimizers.Optimizer,
     *,
     uniform_weights: bool = False,
+    reports_loss: bool = False,
+    joined: bool = False,
 ) -> ClientWork:
-    """Client work whose weight is `OrderedDict(num_examples, loss)`, both float32.
+    """Client work that trains the model on the client's batches, one step each.
 
     Args:
       model_fn: Builds the model; its `forward_pass` reports `num_examples` (tokens or messages).
       optimizer: Local; its state starts anew on every client in every round.
       uniform_weights: Whether `num_examples` is 1 for every client.
+      reports_loss: Whether the weight is `OrderedDict(num_examples, loss)` rather than
+        `num_examples`, all float32. `loss` is the mean of the losses of all batches of all epochs,
+        each taken before its step, weighted by the batch's `num_examples`; 0 without data.
+      joined: Whether a client's data comes as `elements.joined_dataset` makes it.
 
     Returns:
       Client work with TFF's state (the optimizer's hyperparameters), metrics and delta (server
-      minus client). `loss` is the mean of the losses of all batches of all epochs, each taken
-      before its step, weighted by the batch's `num_examples`; 0 without data. A client whose delta
-      is not finite sends zeros, weight 0, loss 0 and no metrics.
+      minus client). A client whose delta is not finite sends zeros, weight 0, loss 0 and no
+      metrics.
     """
     with tf.Graph().as_default():  # the model's variables stay out of the caller's graph
         model = model_fn()
         sum_metrics = tff.learning.metrics.sum_then_finalize(model.metric_finalizers())
     weights_type = tff.learning.models.weights_type_from_model(model)
-    data_type = tff.SequenceType(tff.types.tensorflow_to_type(model.input_spec))
+    data_type = client_data_type(model, joined)
     initial_hparams = optimizer.get_hparams(optimizer.initialize(tf.TensorSpec([], tf.float32)))
 
     @tff.federated_computation
@@ -49,10 +63,22 @@ def build_loss_reporting_client_work(
     hparams_type = initialize.type_signature.result.member
 
     @tff.tensorflow.computation(hparams_type, weights_type, data_type)
-    def train(hparams, server_weights, data):
+    def train(hparams, server_weights, dataset):
         model = model_fn()
         weights = tff.learning.models.ModelWeights.from_model(model)
         trainable = tuple(tf.nest.flatten(weights.trainable))
+        batches = elements.read(dataset, model.input_spec)
+
+        def step(state, batch):
+            optimizer_state, num_examples, total_loss = state
+            with tf.GradientTape() as tape:
+                output = model.forward_pass(batch, training=True)
+            gradients = tape.gradient(output.loss, trainable)
+            optimizer_state, updated = optimizer.next(optimizer_state, trainable, tuple(gradients))
+            tf.nest.map_structure(lambda v, x: v.assign(x), trainable, updated)
+            count = tf.cast(output.num_examples, tf.int64)
+            loss = tf.cast(output.loss, tf.float64) * tf.cast(count, tf.float64)
+            return optimizer_state, num_examples + count, total_loss + loss
 
         @tf.function
         def train_on_all_batches():
@@ -63,32 +89,17 @@ def build_loss_reporting_client_work(
                 ),
                 hparams,
             )
-            num_examples = tf.constant(0, tf.int64)
-            total_loss = tf.constant(0.0, tf.float64)
-            for batch in iter(data):  # not reduce: see `composition.LOOP`
-                with tf.GradientTape() as tape:
-                    output = model.forward_pass(batch, training=True)
-                gradients = tape.gradient(output.loss, trainable)
-                optimizer_state, updated = optimizer.next(
-                    optimizer_state, trainable, tuple(gradients)
-                )
-                tf.nest.map_structure(lambda v, x: v.assign(x), trainable, updated)
-                count = tf.cast(output.num_examples, tf.int64)
-                num_examples += count
-                total_loss += tf.cast(output.loss, tf.float64) * tf.cast(count, tf.float64)
-
+            start = (optimizer_state, tf.constant(0, tf.int64), tf.constant(0.0, tf.float64))
+            _, num_examples, total_loss = elements.fold(step, start, batches, model.input_spec)
             update = tf.nest.map_structure(tf.subtract, server_weights.trainable, weights.trainable)
-            is_finite = tf.reduce_all(
-                [tf.reduce_all(tf.math.is_finite(x)) for x in tf.nest.flatten(update)]
-            )
-            loss = tf.math.divide_no_nan(total_loss, tf.cast(num_examples, tf.float64))
-            weight = collections.OrderedDict(
-                num_examples=tf.constant(1.0)
-                if uniform_weights
-                else tf.cast(num_examples, tf.float32),
-                loss=tf.cast(loss, tf.float32),
-            )
+            weight = tf.constant(1.0) if uniform_weights else tf.cast(num_examples, tf.float32)
+            if reports_loss:
+                loss = tf.math.divide_no_nan(total_loss, tf.cast(num_examples, tf.float64))
+                weight = collections.OrderedDict(
+                    num_examples=weight, loss=tf.cast(loss, tf.float32)
+                )
             sent = (update, weight)
+            is_finite = all_finite(tf.nest.flatten(update))
             # A condition, unlike `tf.where`, copies nothing on the clients that are fine.
             update, weight = tf.cond(
                 is_finite, lambda: sent, lambda: tf.nest.map_structure(tf.zeros_like, sent)

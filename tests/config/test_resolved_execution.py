@@ -1,0 +1,53 @@
+import dataclasses
+
+import pytest
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.config.resolved_execution import (
+    defaults_of_older_runs,
+    packs_as_begun,
+    with_sub_rounds,
+)
+
+
+def resolved(recorded, *overrides):
+    return with_sub_rounds(packs_as_begun(config_lib.loads("", overrides), recorded)).execution
+
+
+def test_a_new_run_has_packs_and_a_sub_round_for_each_worker():
+    execution = resolved(None, "execution.workers=3", "train.clients_per_round=1000")
+    assert (execution.clients_per_pack, execution.sub_rounds) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "clients, workers, parts", [(40, 1, 1), (41, 1, 2), (41, 3, 3), (200, 3, 5)]
+)
+def test_one_by_one_parts_are_of_forty_clients(clients, workers, parts):
+    execution = resolved(
+        None,
+        *("execution.clients_per_pack=1", f"execution.workers={workers}"),
+        f"train.clients_per_round={clients}",
+    )
+    assert execution.sub_rounds == parts
+
+
+@pytest.mark.parametrize("recorded", ["", "[execution]\nworkers = 1\nsub_rounds = 2\n"])
+def test_a_run_that_knew_no_packs_goes_on_without(recorded):
+    assert resolved(recorded).clients_per_pack == 1
+    assert resolved(recorded, "execution.clients_per_pack=8").clients_per_pack == 8  # refused later
+
+
+def test_a_run_that_knew_packs_goes_on_with_them():
+    recorded = "[execution]\nclients_per_pack = 0\n"
+    assert resolved(recorded).clients_per_pack == 0
+
+
+def test_what_is_given_stays():
+    assert resolved(None, "execution.sub_rounds=7").sub_rounds == 7
+
+
+def test_older_runs_count_as_one_by_one_and_else_as_defaults():
+    before, now = config_lib.loads(defaults_of_older_runs(), []), config_lib.RunConfig()
+    assert before.execution.clients_per_pack == 1
+    execution = dataclasses.replace(before.execution, clients_per_pack=0)
+    assert dataclasses.replace(before, execution=execution) == now

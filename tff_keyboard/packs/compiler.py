@@ -1,0 +1,239 @@
+"""A compiler pass: the same learning process, its clients handed over many at a time.
+
+TFF cuts any learning process into the parts of its `MapReduceForm` (prepare, work, zero,
+accumulate, merge, report, update). Here `work` and `accumulate` of all clients of a *pack* become
+one loop in one TensorFlow graph, and the packs become TFF's clients: what was a dataset, a session
+call and a message for each client is one for each pack. Sums, order and bits are those of TFF's
+runtime where the clients of a pack are the clients of a sub-round: accumulated one after the other
+from zero, the packs merged in their order.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.packs import elements as elements_lib
+from tff_keyboard.packs.graph_piece import GraphPiece, flat
+
+
+class CannotPackError(ValueError):
+    """The computation has a form, or client data, that does not go into packs."""
+
+
+class PackedProcess:
+    """A learning process whose `next` takes packs; state, metrics and the rest are the same.
+
+    Not a `tff.learning.templates.LearningProcess`, which insists on datasets.
+
+    Args:
+      process: Any learning process whose client data is one sequence of tensors (or structures of
+        tensors) of known ranks and whose clients return nothing but what is aggregated.
+
+    Attributes:
+      initialize, get_model_weights, set_model_weights, get_hparams, set_hparams: Of `process`.
+      next: `(state, packs) -> LearningProcessOutput`; packs are those of `make_pack`.
+      element_spec: Of an element of a client's sequence, for `make_pack`.
+
+    Raises:
+      CannotPackError: It is none of those.
+    """
+
+    def __init__(self, process: tff.learning.templates.LearningProcess):
+        self._next = packed_next(process.next)
+        self._result_type = process.next.type_signature.result
+        self.element_spec = element_spec(process.next)
+        self.initialize = process.initialize
+        self.get_model_weights = process.get_model_weights
+        self.set_model_weights = process.set_model_weights
+        self.get_hparams = process.get_hparams
+        self.set_hparams = process.set_hparams
+
+    def next(self, state: Any, packs: Sequence[Any]) -> Any:
+        """One round, see the class."""
+        output = tff.structure.from_container(self._next(state, packs), recursive=True)
+        # Compiling loses the Python containers of the result.
+        return tff.types.type_to_py_container(output, self._result_type)
+
+
+def make_pack(clients: Sequence[Sequence[Any]], spec: elements_lib.Spec) -> collections.OrderedDict:
+    """The clients of a pack as the tensors that `packed_next` takes; NumPy.
+
+    Args:
+      clients: Of each its elements, structures of arrays as `spec` says.
+      spec: Of an element.
+    """
+    joined = elements_lib.join([element for client in clients for element in client], spec)
+    return collections.OrderedDict(
+        leaves=[
+            collections.OrderedDict(values=values, shapes=shapes)
+            for values, shapes in elements_lib.leaves(joined)
+        ],
+        ends=np.cumsum([len(client) for client in clients], dtype=np.int64),
+    )
+
+
+def element_spec(next_computation: tff.Computation) -> elements_lib.Spec:
+    """Spec of an element of the clients' sequences.
+
+    Raises:
+      CannotPackError: The clients hold anything but one sequence of tensors of known ranks.
+    """
+    data_type = next_computation.type_signature.parameter[1]
+    member = getattr(data_type, "member", None)
+    if not isinstance(member, tff.SequenceType):
+        raise CannotPackError(f"Packs are of clients that hold one sequence, got {data_type}.")
+    spec = tff.types.type_to_tf_tensor_specs(member.element)
+    try:
+        elements_lib.joined_spec(spec)
+    except ValueError as error:
+        raise CannotPackError(str(error)) from error
+    return spec
+
+
+def packed_next(next_computation: tff.Computation) -> tff.Computation:
+    """`(state@SERVER, {pack}@CLIENTS)` to what `next_computation` gives, as plain structures.
+
+    Args:
+      next_computation: `(state@SERVER, {sequence}@CLIENTS) -> (state, ...)@SERVER`, its
+        aggregations independent of one another.
+
+    Raises:
+      CannotPackError: It is another computation.
+    """
+    spec = element_spec(next_computation)
+    config = tf.compat.v1.ConfigProto()  # grappler runs where the pack does, once, on all of it
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    try:
+        form = tff.backends.mapreduce.get_map_reduce_form_for_computation(
+            next_computation, grappler_config=config
+        )
+    except (TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CannotPackError(f"TFF finds no MapReduceForm of it: {reason}") from error
+    run = _pack_loop(form, spec)
+    leaf_specs = tf.nest.flatten(spec)
+    pack_type = tff.to_type(
+        collections.OrderedDict(
+            leaves=[
+                collections.OrderedDict(
+                    values=tff.TensorType(leaf.dtype.as_numpy_dtype, [None]),
+                    shapes=tff.TensorType(np.int64, [None, leaf.shape.rank]),
+                )
+                for leaf in leaf_specs
+            ],
+            ends=tff.TensorType(np.int64, [None]),
+        )
+    )
+    context_type = form.prepare.type_signature.result
+    accumulator_type = form.accumulate.type_signature.result  # that of `zero` may be narrower
+    state_type = form.type_signature.parameter[0]
+
+    @tff.tensorflow.computation(pack_type, context_type)
+    def run_pack(pack, context):
+        leaves = [(leaf["values"], leaf["shapes"]) for leaf in pack["leaves"]]
+        return _packed_as(accumulator_type, iter(run(leaves, pack["ends"], flat(context))))
+
+    @tff.federated_computation(state_type, tff.FederatedType(pack_type, tff.CLIENTS))
+    def next_fn(state, packs):
+        context = tff.federated_broadcast(tff.federated_map(form.prepare, state))
+        sums = tff.federated_map(run_pack, (packs, context))
+        total = tff.federated_aggregate(sums, form.zero(), form.merge, form.merge, form.report)
+        empty = tff.federated_value((), tff.SERVER)  # of the secure sums, which there are none of
+        return tff.federated_map(form.update, (state, (total, empty, empty, empty)))
+
+    return next_fn
+
+
+def _pack_loop(form: tff.backends.mapreduce.MapReduceForm, spec: elements_lib.Spec) -> Callable:
+    """`(leaves, ends, context) -> sums` of all clients, flat tensors, in any graph."""
+    work, zero, accumulate = (GraphPiece(p) for p in (form.work, form.zero, form.accumulate))
+    data, *context_names = work.parameters
+    num_sums = len(zero.results)
+    num_updates = len(accumulate.parameters) - num_sums
+    sum_shapes = [t.shape for t in tff.structure.flatten(form.accumulate.type_signature.result)]
+
+    def run(leaves, ends, context):
+        reader = _Clients(leaves, ends, spec)
+        feeds = dict(zip(context_names, context, strict=True)) | work.make_variables()
+
+        def work_on(client, *sums):
+            own = reader.client(client)
+            # One client after the other, whatever the data depends on: they share the variables.
+            with tf.control_dependencies(sums):
+                own = [(tf.identity(v), tf.identity(e), tf.identity(s)) for v, e, s in own]
+            inputs = dict(feeds)
+            for names in work.single_elements.get(data, []):
+                inputs |= zip(names, reader.single_element(own), strict=True)
+            if work.needs_dataset(data):
+                inputs[data] = tf.data.experimental.to_variant(reader.dataset(own))
+            updates = work(inputs)[:num_updates]
+            arguments = zip(accumulate.parameters, [*sums, *updates], strict=True)
+            return [client + 1, *accumulate(dict(arguments))]
+
+        return tf.while_loop(
+            lambda client, *_: client < tf.size(ends),
+            work_on,
+            [tf.constant(0), *zero({})],
+            shape_invariants=[tf.TensorShape([]), *map(tf.TensorShape, sum_shapes)],
+            parallel_iterations=1,
+        )[1:]
+
+    return run
+
+
+class _Clients:
+    """Cuts a pack into its clients.
+
+    A client is, for each leaf of an element, `(values, ends, shapes)`: the values of the whole
+    pack, and of each of its own elements where it ends therein and its shape.
+    """
+
+    def __init__(self, leaves, ends: tf.Tensor, spec: elements_lib.Spec):
+        self._leaves = [
+            (values, tf.cumsum(tf.reduce_prod(shapes, axis=1)), shapes) for values, shapes in leaves
+        ]
+        self._ends = ends
+        self._starts = tf.concat([tf.zeros([1], ends.dtype), ends[:-1]], 0)
+        self._spec = spec
+
+    def client(self, index: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+        own = slice(self._starts[index], self._ends[index])
+        return [(values, ends[own], shapes[own]) for values, ends, shapes in self._leaves]
+
+    def single_element(self, client) -> list[tf.Tensor]:
+        """The leaves of the client's only element, in the order of datasets (`tf.nest`)."""
+        return [
+            elements_lib.slice_of(values, ends[0], shapes[0], spec)
+            for (values, ends, shapes), spec in zip(
+                client, tf.nest.flatten(self._spec), strict=True
+            )
+        ]
+
+    def dataset(self, client) -> tf.data.Dataset:
+        places = tuple((ends, shapes) for _, ends, shapes in client)
+
+        def element(*places):
+            leaves = [
+                elements_lib.slice_of(values, end, shape, spec)
+                for (values, *_), (end, shape), spec in zip(
+                    client, places, tf.nest.flatten(self._spec), strict=True
+                )
+            ]
+            return tf.nest.pack_sequence_as(self._spec, leaves)
+
+        dataset = tf.data.Dataset.from_tensor_slices(places)
+        return elements_lib.as_it_is(dataset.map(element))
+
+
+def _packed_as(type_spec: tff.Type, tensors) -> Any:
+    if isinstance(type_spec, tff.StructType):
+        return tff.structure.Struct(
+            [(name, _packed_as(t, tensors)) for name, t in tff.structure.iter_elements(type_spec)]
+        )
+    return next(tensors)

@@ -1,0 +1,56 @@
+"""How a cohort is cut into packs: a pure function of the sizes of its clients and the config.
+
+Results depend on the cut to the last bit (a sum is grouped by packs), so it must not depend on the
+machine: neither on cores nor on workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# A worker keeps what each pack of a sub-round returned until all are there, a few copies of the
+# model, so their number is bounded; twice the cores of a worker or more, so that none waits long
+# for the last. 16 is both for up to eight cores a worker.
+PACKS_PER_SUB_ROUND = 16
+
+
+def num_packs(num_clients: int, clients_per_pack: int, sub_rounds: int) -> int:
+    """Packs of a round.
+
+    Args:
+      num_clients: That report, >= 0.
+      clients_per_pack: Most clients of a pack; 0: `PACKS_PER_SUB_ROUND` packs a sub-round, or one
+        for each client where there are fewer.
+      sub_rounds: Parts of the round, >= 1. Each gets a pack where there are as many clients.
+
+    >>> num_packs(100, 0, 1), num_packs(100, 8, 1), num_packs(5, 0, 1), num_packs(5, 8, 2)
+    (16, 13, 5, 2)
+    """
+    if not clients_per_pack:
+        return min(num_clients, PACKS_PER_SUB_ROUND * sub_rounds)
+    return min(num_clients, max(sub_rounds, -(-num_clients // clients_per_pack)))
+
+
+def deal(sizes: Sequence[float], packs: int) -> list[list[int]]:
+    """Deals clients to packs of like size: the largest first, each to the pack that has least.
+
+    Among packs that have as much, to the first. Where the sizes are far apart a pack may have one
+    client and another many.
+
+    Args:
+      sizes: Of each client, >= 0; what its work costs.
+      packs: >= 1 where there are clients; as many as clients at most.
+
+    Returns:
+      Of each pack, largest first, positions in `sizes`, largest first. None is empty.
+
+    >>> deal([10, 40, 20, 30], 2)
+    [[1, 0], [3, 2]]
+    """
+    dealt: list[list[int]] = [[] for _ in range(packs)]
+    totals = [0.0] * packs
+    for position in sorted(range(len(sizes)), key=lambda p: -sizes[p]):  # stable
+        least = min(range(packs), key=lambda p: (totals[p], len(dealt[p])))
+        dealt[least].append(position)
+        totals[least] += sizes[position]
+    return sorted(dealt, key=lambda pack: -sum(sizes[p] for p in pack))

@@ -1,0 +1,145 @@
+"""A TFF TensorFlow computation as a piece of graph that can be put anywhere, loops included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+# TFF has no public way to the TensorFlow of a computation.
+from tensorflow_federated.python.core.impl.computation import computation_impl
+
+_STATELESS_SOURCES = ("Placeholder", "Const", "VarHandleOp")
+
+
+class GraphPiece:
+    """What a `tff.tensorflow.computation` computes, to be inserted in the current graph.
+
+    Its variables are initialised anew at each execution, as TFF does: in a loop, at each turn.
+
+    Args:
+      computation: A TensorFlow computation of TFF's.
+
+    Attributes:
+      parameters: Tensor names of its parameter, flat, in the order of the type. A sequence has one.
+      results: The same of its result.
+      single_elements: Parameter name of a sequence to those of the tensors that
+        `tf.data.experimental.get_single_element` reads from it.
+    """
+
+    def __init__(self, computation: tff.Computation):
+        proto = computation_impl.ConcreteComputation.get_proto(computation).tensorflow
+        self._graph = tf.compat.v1.GraphDef()
+        proto.graph_def.Unpack(self._graph)
+        has_parameter = computation.type_signature.parameter is not None
+        self.parameters = _names(proto.parameter) if has_parameter else []
+        self.results = _names(proto.result)
+        if proto.initialize_op:
+            self._initialise_first(proto.initialize_op)
+        self.single_elements = self._find_single_elements()
+        self._keep_what_results_need()
+        self._variables = [node for node in self._graph.node if node.op == "VarHandleOp"]
+        used = [*self.results, *(name for node in self._graph.node for name in node.input)]
+        self._used = {_node_name(name) for name in used}
+
+    def needs_dataset(self, parameter: str) -> bool:
+        """Whether anything but `single_elements` reads the sequence of this name."""
+        return _node_name(parameter) in self._used
+
+    def make_variables(self) -> dict[str, tf.Tensor]:
+        """Handles in the current graph, for `__call__` in a loop: one resource in all turns."""
+        return {
+            f"{node.name}:0": tf.raw_ops.VarHandleOp(
+                dtype=node.attr["dtype"].type,
+                shape=tf.TensorShape(node.attr["shape"].shape),
+                shared_name="pack_" + node.name.replace("/", "_"),
+            )
+            for node in self._variables
+        }
+
+    def __call__(self, feeds: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+        """Inserts the piece and returns the tensors of `results`.
+
+        Args:
+          feeds: By name: parameters, tensors of `single_elements`, variables. What the piece does
+            not use is left aside.
+        """
+        graph = tf.compat.v1.get_default_graph()
+        used = {
+            name: _captured(tensor, graph)
+            for name, tensor in feeds.items()
+            if _node_name(name) in self._used
+        }
+        return tf.graph_util.import_graph_def(
+            self._graph, input_map=used, return_elements=self.results, name="piece"
+        )
+
+    def _initialise_first(self, initialize_op: str) -> None:
+        """Makes whatever the initialisation does not need wait for it."""
+        nodes = {node.name: node for node in self._graph.node}
+        first, found, to_visit = _node_name(initialize_op), set(), [_node_name(initialize_op)]
+        while to_visit:
+            name = to_visit.pop()
+            if name not in found:
+                found.add(name)
+                to_visit.extend(_node_name(i) for i in nodes[name].input)
+        for node in self._graph.node:
+            if node.name not in found and node.op not in _STATELESS_SOURCES:
+                node.input.append(f"^{first}")
+
+    def _find_single_elements(self) -> dict[str, list[list[str]]]:
+        nodes = {node.name: node for node in self._graph.node}
+        found: dict[str, list[list[str]]] = {}
+        for node in self._graph.node:
+            if node.op != "DatasetToSingleElement":
+                continue
+            source = nodes[_node_name(node.input[0])]
+            while source.op == "Identity":
+                source = nodes[_node_name(source.input[0])]
+            if f"{source.name}:0" in self.parameters:
+                count = len(node.attr["output_types"].list.type)
+                outputs = [f"{node.name}:{i}" for i in range(count)]
+                found.setdefault(f"{source.name}:0", []).append(outputs)
+        return found
+
+    def _keep_what_results_need(self) -> None:
+        """Drops the rest, as a session does that fetches the results: in a loop it would run."""
+        nodes = {node.name: node for node in self._graph.node}
+        fed = {_node_name(names[0]) for reads in self.single_elements.values() for names in reads}
+        needed: set[str] = set()
+        to_visit = [_node_name(name) for name in self.results]
+        while to_visit:
+            name = to_visit.pop()
+            if name not in needed and name not in fed:
+                needed.add(name)
+                to_visit.extend(_node_name(i) for i in nodes[name].input)
+        kept = [node for node in self._graph.node if node.name in needed]
+        del self._graph.node[:]
+        self._graph.node.extend(kept)
+
+
+def _names(binding) -> list[str]:
+    kind = binding.WhichOneof("binding")
+    if kind == "struct":
+        return [name for element in binding.struct.element for name in _names(element)]
+    if kind == "sequence":
+        return [binding.sequence.variant_tensor_name]
+    return [binding.tensor.tensor_name]
+
+
+def _node_name(name: str) -> str:
+    return name.lstrip("^").split(":")[0]
+
+
+def _captured(tensor: tf.Tensor, graph: tf.Graph) -> tf.Tensor:
+    """`tensor` in `graph`: importing into the body of a loop does not capture by itself."""
+    if getattr(tensor, "graph", graph) is graph:
+        return tensor
+    return graph.capture(tensor)
+
+
+def flat(value) -> Sequence[tf.Tensor]:
+    """Tensors of a value in the order of its TFF type; `tf.nest` would sort names."""
+    structure = tff.structure.from_container(value, recursive=True)
+    return list(tff.structure.flatten(structure))
