@@ -133,3 +133,16 @@ def test_private_fedatt_and_adaptive_clips_are_named(tmp_path):
 def test_a_run_without_a_claim_says_so(tmp_path):
     with pytest.raises(RunDirectoryError, match="made no privacy claim"):
         privacy_statement(tmp_path / "privacy_ledger.jsonl")
+
+
+@pytest.mark.parametrize(
+    "noise, words",
+    [(1.0, ""), (0.2, ": weak, hardly a guarantee"), (0.01, ": no protection at all")],
+)
+def test_an_epsilon_that_protects_nobody_is_said_to(tmp_path, noise, words):
+    header = dataclasses.replace(HEADER, noise_multiplier=noise, uniform_sampling=False)
+    text = statement(tmp_path, header, 3)
+    epsilon = guarantee_of(header, 3).epsilon
+    assert (epsilon > 10, epsilon > 100) == (bool(words), "no protection" in words)
+    assert f"{epsilon:.2f}{words}\n" in text
+    assert ("above 10 says little" in text) == bool(words)

@@ -12,6 +12,10 @@ from tff_keyboard.privacy import accounting, noise_key
 from tff_keyboard.privacy.ledger import SEED, LedgerHeader, read_ledger
 from tff_keyboard.privacy.mechanism import TREES, Mechanism
 
+# Ponomareva et al. 2023, section 5.2: up to 1 strong, up to 10 reasonable, above it weak or none.
+REASONABLE_EPSILON = 10
+NO_PROTECTION_EPSILON = 100
+
 _MECHANISMS = {
     "gaussian": "Gaussian mechanism, fixed clip norm, fresh noise every round",
     "gaussian_adaptive": "Gaussian mechanism, clip norm follows a noisy quantile",
@@ -109,7 +113,7 @@ def privacy_statement(path: pathlib.Path) -> str:
         ("sampling", _sampling(header)),
         ("accounting", guarantee.method),
         ("rho (zCDP)", "-" if guarantee.rho is None else _figure(guarantee.rho)),
-        ("epsilon", _figure(guarantee.epsilon)),
+        ("epsilon", _epsilon(guarantee.epsilon)),
         ("delta", f"{guarantee.delta:g}"),
     ]
     width = max(len(name) for name, _ in rows)
@@ -151,10 +155,26 @@ def _figure(value: float) -> str:
     return "infinite: no guarantee" if math.isinf(value) else f"{value:.2f}"
 
 
+def _epsilon(value: float) -> str:
+    """Epsilon, with what it is worth where that is little."""
+    if math.isinf(value) or value <= REASONABLE_EPSILON:
+        return _figure(value)
+    if value <= NO_PROTECTION_EPSILON:
+        return f"{_figure(value)}: weak, hardly a guarantee"
+    return f"{_figure(value)}: no protection at all"
+
+
 def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee) -> list[str]:
     caveats = []
     if math.isinf(guarantee.epsilon):
         caveats.append("The noise multiplier is 0: deltas were clipped, nothing is private.")
+    elif guarantee.epsilon > REASONABLE_EPSILON:
+        caveats.append(
+            f"An epsilon above {REASONABLE_EPSILON} says little: one person's text may make an "
+            f"outcome e^{guarantee.epsilon:.0f} times as likely, and whoever sees the models may "
+            "tell with near certainty whether that person took part. Use more noise, more people a "
+            "round or fewer rounds; tff-keyboard privacy --target-epsilon plans a run."
+        )
     if header.sampling == "poisson" and mechanism_of(header).is_independent:
         caveats.append(
             "Poisson sampling is an assumption: our cohort sampler draws a fixed number of people. "

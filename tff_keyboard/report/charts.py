@@ -5,14 +5,16 @@ Every function returns one `<svg>` element, the same bytes for the same input.
 
 import io
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
 import numpy as np
-from matplotlib import ticker
+from matplotlib import font_manager, ticker
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from tff_keyboard.report.run_records import RunRecord
 from tff_keyboard.storage import metrics_rows
@@ -39,7 +41,6 @@ _STYLE: dict[Any, Any] = {
     "xtick.color": _FAINT,
     "ytick.color": _FAINT,
     "legend.frameon": False,
-    "svg.fonttype": "path",  # looks the same on every machine
 }
 
 
@@ -259,7 +260,18 @@ def _number(value: float | None) -> float:
 
 
 def _svg(figure: Figure) -> str:
+    """The figure. Text is drawn as paths; where the font lacks a character, as in a run named in
+    Chinese, all of it is left to the browser's fonts."""
     file = io.StringIO()
-    figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    words = "".join(text.get_text() for text in figure.findobj(Text))
+    font = font_manager.get_font(font_manager.findfont(font_manager.FontProperties()))
+    drawable = all(ord(letter) in font.get_charmap() for letter in words if letter.isprintable())
+    with (
+        matplotlib.rc_context({"svg.fonttype": "path" if drawable else "none"}),
+        warnings.catch_warnings(),
+    ):
+        # Without the character it is only its width that is not known exactly.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     text = file.getvalue()
     return text[text.index("<svg") :]
