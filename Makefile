@@ -1,25 +1,37 @@
 # `make demo` and `make test` need Python 3.11, make and pip; they fetch uv when it is missing.
-.PHONY: demo test test-all lint lock clean install
+.PHONY: help demo test test-all coverage lint format lock clean install
+.DEFAULT_GOAL := help
 
 SHELL := /bin/bash
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := $(UV) run --frozen
+PYTEST := $(RUN) pytest --numprocesses=2 --dist=loadfile
 
-demo: install
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: install  ## prepare, train, evaluate on synthetic typists: about a minute on 2 cores
 	$(RUN) bash tasks/demo.sh
 
-test: lint
-	$(RUN) pytest --numprocesses=2 --dist=loadfile -m "not slow"
+test: lint  ## lint, types and the quick tests
+	$(PYTEST) -m "not slow"
 
-test-all: lint
-	$(RUN) pytest --numprocesses=2 --dist=loadfile
+test-all: lint  ## lint, types and all tests
+	$(PYTEST)
 
-lint: install
+coverage: install  ## which branches the quick tests take: a table, and build/coverage/index.html
+	$(PYTEST) -m "not slow" --cov --cov-report=term-missing:skip-covered --cov-report=html:build/coverage
+
+lint: install  ## ruff and mypy
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 
-install: $(UV)
+format: install  ## put the code into shape: ruff's fixes and its formatter
+	$(RUN) ruff check --fix .
+	$(RUN) ruff format .
+
+install: $(UV)  ## the locked packages, into .venv
 	$(UV) sync --frozen --quiet
 
 # Only reached when no uv is on the PATH: a private one, beside the checkout.
@@ -28,9 +40,9 @@ install: $(UV)
 	.uv/bin/pip install --quiet --disable-pip-version-check "uv>=0.5,<1"
 
 # uv.lock is the truth; requirements.txt is the same set, hashed, for plain pip.
-lock: install
+lock: install  ## after a change of the dependencies: uv.lock and requirements.txt anew
 	$(UV) lock
 	$(UV) export --frozen --no-emit-project --no-dev --format requirements-txt --output-file requirements.txt
 
-clean:
-	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean:  ## everything that make made
+	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build/coverage
