@@ -228,10 +228,24 @@ def test_a_tail_without_a_mean_is_no_estimate():
 
 
 def test_one_direction_without_estimate_leaves_the_pair_without():
-    found = {"outcome": "estimate", "epsilon": 0.5, "epsilon_conservative": 0.7}
-    none = {"outcome": "no estimate", "epsilon": None, "epsilon_conservative": None}
+    found = {
+        "outcome": "estimate",
+        "epsilon": 0.5,
+        "epsilon_conservative": 0.7,
+        "epsilon_direct": 0.2,
+    }
+    none = {
+        "outcome": "no estimate",
+        "epsilon": None,
+        "epsilon_conservative": None,
+        "epsilon_direct": 0.1,
+    }
     pairs = [{"name": "a", **found}, {"name": "b", **none}]
-    assert tail_audit.worst(pairs) == {**none, "no_estimate_for": ["b"]}
+    assert tail_audit.worst(pairs) == {
+        **none,
+        "epsilon_direct": 0.2,
+        "no_estimate_for": ["b"],
+    }
     assert tail_audit.worst(pairs[:1])["epsilon_conservative"] == 0.7
 
 

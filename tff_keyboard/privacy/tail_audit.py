@@ -5,6 +5,10 @@ probability of each under one model is divided by that under the other, and the 
 ratios (`tail_statistics`) gives epsilon at a delta, in both directions. An estimate from one
 training, not a guarantee; docs/tail_audit.md says what it leaves out.
 
+The other model's texts bound the same epsilon from below with no tail (`direct_bounds`). No figure
+is below that bound, and a tail that they contradict is REFUTED: a memorised phrase is in the texts
+of one model only, so the tail of the other's cannot show it.
+
 Results are plain values, as they are written to JSON.
 """
 
@@ -15,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from tff_keyboard.privacy import tail_statistics
+from tff_keyboard.privacy import direct_bounds, tail_statistics
 
 NO_DIFFERENCE, ESTIMATE, NO_ESTIMATE = "no difference", "estimate", "no estimate"
+REFUTED = "refuted"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,28 +101,52 @@ def both_directions(ratios: Mapping[str, np.ndarray], settings: Settings) -> dic
       settings: As `direction`.
 
     Returns:
-      `directions`, each as `direction` returns it with `delta_at_epsilon_direct`, and the worse of
-      both: `outcome`, `epsilon`, `epsilon_conservative`.
+      `directions`, each as `direction` returns it and checked by the other model's texts:
+      `delta_at_epsilon_direct`; `epsilon_direct`, a 95 % lower bound; `refutation`, null where
+      nothing contradicts the tail; `smallest_log_ratio_direct`. And the worse of both: `outcome`,
+      `epsilon`, `epsilon_conservative`, `epsilon_direct`.
     """
     directions = {name: direction(values, settings) for name, values in ratios.items()}
     for name, opposite in (("without", "with"), ("with", "without")):
-        # The same delta from the other model's texts: no tail, so nothing to get wrong but noise.
-        directions[name]["delta_at_epsilon_direct"] = tail_statistics.direct_delta(
-            ratios[opposite], settings.epsilon
-        )
+        directions[name] = _checked(directions[name], ratios[name], ratios[opposite], settings)
     return {"directions": directions, **_worse(directions.values())}
+
+
+def _checked(
+    facts: dict[str, Any], sample: np.ndarray, opposite: np.ndarray, settings: Settings
+) -> dict[str, Any]:
+    """One direction after what the other model's texts say of it."""
+    at_least = direct_bounds.direct_epsilon_lower_bound(opposite, settings.delta)
+    refutation = None
+    if "tail" in facts:
+        fit = tail_statistics.TailFit(**facts["tail"])
+        refutation = direct_bounds.refutation(sample, fit, opposite)
+    is_refuted = refutation is not None or (facts["outcome"] == NO_DIFFERENCE and at_least > 0)
+    raised = {
+        name: facts[name] if facts[name] is None else max(facts[name], at_least)
+        for name in ("epsilon", "epsilon_conservative")
+    }
+    return {
+        **facts,
+        **raised,
+        "outcome": REFUTED if is_refuted else facts["outcome"],
+        "delta_at_epsilon_direct": tail_statistics.direct_delta(opposite, settings.epsilon),
+        "epsilon_direct": at_least,
+        "refutation": dataclasses.asdict(refutation) if refutation else None,
+        "smallest_log_ratio_direct": float(opposite.min()),
+    }
 
 
 def _worse(results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The largest epsilon of several results; null as soon as one of them has none."""
     results = list(results)
     outcomes = [result["outcome"] for result in results]
-    worse: dict[str, Any] = {
-        "outcome": next(o for o in (NO_ESTIMATE, ESTIMATE, NO_DIFFERENCE) if o in outcomes)
-    }
+    ranking = (REFUTED, NO_ESTIMATE, ESTIMATE, NO_DIFFERENCE)
+    worse: dict[str, Any] = {"outcome": next(o for o in ranking if o in outcomes)}
     for name in ("epsilon", "epsilon_conservative"):
         values = [result[name] for result in results]
         worse[name] = None if None in values else max(values)
+    worse["epsilon_direct"] = max(result["epsilon_direct"] for result in results)
     return worse
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tff_keyboard.privacy.tail_audit import NO_DIFFERENCE, NO_ESTIMATE
+from tff_keyboard.privacy.tail_audit import NO_DIFFERENCE, NO_ESTIMATE, REFUTED
 
 CLAIM = "EMPIRICAL ESTIMATE of this one training, NOT A GUARANTEE"
 
@@ -17,7 +17,7 @@ def table(result: Mapping[str, Any]) -> str:
         "model show of one person's absence.",
         "",
         f"{'pair':{width}}  texts from      k  alpha [95 %]             C  Lilliefors D, p"
-        "  epsilon  cautious    delta   direct  largest ln c",
+        "  epsilon  cautious    delta   direct  eps >=  largest ln c",
     ]
     for pair in result["pairs"]:
         for name, facts in pair["directions"].items():
@@ -27,9 +27,12 @@ def table(result: Mapping[str, Any]) -> str:
         "Texts come from the model with or without the person. epsilon: at delta "
         f"{result['delta']:g}; cautious: with the lower end of alpha's interval; "
         f"delta: at epsilon {result['epsilon']:g}; direct: the same "
-        "delta without the tail, from the other model's texts.",
+        "delta without the tail, from the other model's texts; eps >=: what those prove of "
+        "epsilon, with 95 %.",
     ]
     for pair in result["pairs"]:
+        for name, facts in pair["directions"].items():
+            lines += _refutation(f"{pair['name']}, {name}", facts)
         if pair["rounds_joined"] is not None:
             rounds = pair["rounds_joined"]
             lines.append(f"{pair['name']}: this person took part in {rounds} rounds.")
@@ -42,14 +45,30 @@ def table(result: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "", _verdict(result), _formal(result)])
 
 
+def _refutation(name: str, facts: Mapping[str, Any]) -> list[str]:
+    if facts["outcome"] != REFUTED:
+        return []
+    found = facts["refutation"]
+    tail = "its tail denies any difference"
+    if found is not None:
+        tail = (
+            f"at epsilon {found['epsilon']:.2g} its tail says delta {found['delta_tail']:.1e}, the "
+            f"other model's texts at least {found['delta_direct_low']:.1e}"
+        )
+    return [
+        f"{name}: REFUTED: {tail}. The other model writes texts this one all but never writes "
+        f"(ln c {facts['smallest_log_ratio_direct']:.3g}), such as a memorised phrase."
+    ]
+
+
 def _figures(facts: Mapping[str, Any]) -> str:
-    if facts["outcome"] == NO_DIFFERENCE:
-        return "no difference: every ratio is exactly 1; epsilon 0, delta 0"
+    if "tail" not in facts and facts["outcome"] in (NO_DIFFERENCE, REFUTED):
+        return f"no difference: every ratio is exactly 1; epsilon {_epsilon(facts['epsilon'])}"
     if facts["outcome"] == NO_ESTIMATE:
         p_values = ", ".join(f"{tail['p_value']:.3f}" for tail in facts["tried"])
         return (
             f"NO ESTIMATE: no tail passes as Pareto with a mean (p {p_values}); largest ln c "
-            f"{facts['largest_log_ratio']:.4g}"
+            f"{facts['largest_log_ratio']:.4g}; epsilon >= {facts['epsilon_direct']:.2f}"
         )
     tail = facts["tail"]
     interval = f"{tail['alpha']:.1f} [{tail['alpha_low']:.1f}, {tail['alpha_high']:.1f}]"
@@ -58,6 +77,7 @@ def _figures(facts: Mapping[str, Any]) -> str:
         f"{tail['num_tail']:5}  {interval:21} {_scale(tail['log_scale']):>8}  {test:15}"
         f"  {_epsilon(facts['epsilon']):>7}  {_epsilon(facts['epsilon_conservative']):>8}"
         f"  {facts['delta_at_epsilon']:7.1e}  {facts['delta_at_epsilon_direct']:7.1e}"
+        f"  {facts['epsilon_direct']:6.3f}"
         f"  {facts['largest_log_ratio']:12.4g}"
     )
 
@@ -72,11 +92,18 @@ def _epsilon(epsilon: float | None) -> str:
 
 def _verdict(result: Mapping[str, Any]) -> str:
     found, pairs = result["worst"], result["pairs"]
+    if found["outcome"] == REFUTED:
+        return (
+            "REFUTED: the texts contradict the tail, so there is no estimate, only a bound: "
+            f"epsilon is at least {found['epsilon_direct']:.2f} at delta {result['delta']:g}, "
+            "with 95 %."
+        )
     if found["outcome"] == NO_ESTIMATE:
         return (
             f"NO ESTIMATE overall: in {len(found['no_estimate_for'])} of {len(pairs)} pairs a "
             f"direction has none ({', '.join(found['no_estimate_for'])}). That is no sign of "
-            "privacy. More --texts reach further into the tail."
+            "privacy. More --texts reach further into the tail. Epsilon is at least "
+            f"{found['epsilon_direct']:.2f}, with 95 %."
         )
     if found["outcome"] == NO_DIFFERENCE:
         return "No difference: the models of every pair give every text the same probability."
