@@ -16,7 +16,7 @@ class AbslTask:
 
     def __init__(self, module: types.ModuleType):
         self.__name__, self.__doc__ = module.__name__, module.__doc__
-        self.Options = self  # type: ignore[assignment]  # `parse` and `help` are all that counts
+        self.Options = self  # `parse` and `help` are all that counts
         self.run = module.main
         self._flags = module.FLAGS
 

@@ -31,7 +31,7 @@ class Evaluator:
 
     def __init__(self, scorer: Scorer):
         @tf.function(input_signature=[_IDS])
-        def batch_sums(batch):
+        def batch_sums(batch: tf.Tensor) -> dict[str, tf.Tensor]:
             logits, targets = scorer(batch[:, :-1], batch[:, 1:])
             losses = evaluation_sums.losses_of(logits, targets)
             return evaluation_sums.batch_sums(logits, losses, targets, tf.shape(batch)[0])

@@ -15,7 +15,7 @@ Denominators, as names:
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -114,7 +114,7 @@ def batch_sums(
     ranked = recall.best_ids(logits, STRIP)
     but_eos = (PAD, BOS, OOV)
 
-    def hits(k, masked, counted=None):
+    def hits(k: int, masked: Sequence[int], counted: tf.Tensor | None = None) -> tf.Tensor:
         return recall.count_hits(ranked, targets, k=k, masked_ids=masked, counted=counted)
 
     count = tf.math.count_nonzero

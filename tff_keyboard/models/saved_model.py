@@ -113,7 +113,7 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
 
 def _archive(weights: dict[str, np.ndarray]) -> bytes:
     file = io.BytesIO()
-    np.savez(file, **weights)  # type: ignore[arg-type]
+    np.savez(file, **weights)
     return file.getvalue()
 
 

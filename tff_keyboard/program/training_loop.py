@@ -42,6 +42,7 @@ from tff_keyboard.program import (
     release,
 )
 from tff_keyboard.program.round_process import RoundProcess
+from tff_keyboard.storage.metrics_rows import ROUND, Row, Value
 
 TIMING_COLUMNS = (
     "data_seconds",  # preparing the cohort, mostly hidden behind the round before
@@ -73,8 +74,8 @@ class Hook(Restartable, Protocol):
     """
 
     def before_release(
-        self, round_num: int, state: Any, metrics: Mapping[str, release.Value]
-    ) -> Mapping[str, release.Value] | None: ...
+        self, round_num: int, state: Any, metrics: Mapping[str, Value]
+    ) -> Mapping[str, Value] | None: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Progress:
     round_num: int
     total_rounds: int
     resumed_round: int
-    row: Mapping[str, release.Value]
+    row: Mapping[str, Value]
     seconds: Mapping[str, float | None]
     is_best: bool
 
@@ -131,7 +132,7 @@ class _ComputedRound(NamedTuple):
     """A round of which nothing was written yet."""
 
     state: Any
-    row: release.Row
+    row: Row
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -314,7 +315,7 @@ class TrainingLoop:
         return round_num % self.evaluate_every == 0 or round_num == self.total_rounds
 
     def _after_round(
-        self, loop: best_round.LoopState, row: release.Row, round_num: int
+        self, loop: best_round.LoopState, row: Row, round_num: int
     ) -> best_round.LoopState:
         loop = loop.after_round(rejected=bool(row["rejected"]))
         best = self.best_metric
@@ -398,9 +399,9 @@ class _Clock:
         }
 
 
-def _add(row: dict[str, release.Value], more: Mapping[str, release.Value]) -> None:
+def _add(row: dict[str, Value], more: Mapping[str, Value]) -> None:
     for name in more:
-        if name in row or name == release.ROUND:
+        if name in row or name == ROUND:
             raise errors.ProgramError(f"Two metrics of a round are named {name!r}. Rename one.")
     row.update(more)
 

@@ -27,10 +27,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent import futures
+from typing import BinaryIO, TypeVar
 
 from tff_keyboard.program import endpoints, errors
 from tff_keyboard.storage import files
+
+Result = TypeVar("Result")
 
 _LAUNCHER = f"""
 import ctypes, os, sys
@@ -148,7 +152,7 @@ class Worker:
     def __enter__(self) -> Worker:
         return self
 
-    def __exit__(self, *unused_exception) -> None:
+    def __exit__(self, *unused_exception: object) -> None:
         self.stop()
         atexit.unregister(self.stop)
 
@@ -198,7 +202,7 @@ def _environment(threads: int | None, max_concurrent_clients: int | None) -> dic
     return environment
 
 
-def _open_log(path: pathlib.Path | None):
+def _open_log(path: pathlib.Path | None) -> BinaryIO:
     if path is None:
         return open(os.devnull, "wb")  # noqa: PTH123 (a device, not a path of ours)
     try:
@@ -213,7 +217,7 @@ _launching_queues: dict[int, queue.SimpleQueue] = {}
 _launching_lock = threading.Lock()
 
 
-def _run_in_launching_thread(function):
+def _run_in_launching_thread(function: Callable[[], Result]) -> Result:
     """Calls `function` in the thread that lives as long as this process, returns its result."""
     with _launching_lock:
         tasks = _launching_queues.get(os.getpid())
@@ -222,7 +226,7 @@ def _run_in_launching_thread(function):
             threading.Thread(
                 target=_serve, args=(tasks,), name="tff-worker-parent", daemon=True
             ).start()
-    future: futures.Future = futures.Future()
+    future: futures.Future[Result] = futures.Future()
     tasks.put((function, future))
     return future.result()
 

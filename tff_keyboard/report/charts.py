@@ -6,8 +6,8 @@ Every function returns one `<svg>` element, the same bytes for the same input.
 import io
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import matplotlib
 import numpy as np
@@ -18,6 +18,8 @@ from matplotlib.text import Text
 
 from tff_keyboard.report.run_records import RunRecord
 from tff_keyboard.storage import metrics_rows
+
+Curve: TypeAlias = Callable[[RunRecord], tuple[list[int], list[float]]]
 
 # Told apart by people who see fewer colours, and dark enough on white (after Okabe and Ito).
 COLOURS = ("#2f5fb3", "#d5702a", "#1a8a78", "#9a4fb5", "#6b7280", "#b3403f", "#8a6d1a", "#3a87ad")
@@ -98,7 +100,7 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
     Several runs are drawn over the tokens they were trained on, so that a federated and a central
     one can be compared; one run over its rounds.
     """
-    panels = [
+    panels: list[tuple[str, Curve]] = [
         ("Top-1 recall, validation, %", lambda run: _percent(run, "evaluation/recall_at_1_no_eos")),
         ("Top-3 recall, validation, %", lambda run: _percent(run, "evaluation/recall_at_3_no_eos")),
         ("Perplexity, validation", lambda run: run.series("evaluation/perplexity")),

@@ -196,7 +196,7 @@ class RunDirectory:
     def __enter__(self) -> RunDirectory:
         return self
 
-    def __exit__(self, *unused_exception) -> None:
+    def __exit__(self, *unused_exception: object) -> None:
         self.close()
 
     def _parts(self) -> list[pathlib.Path]:
