@@ -7,42 +7,11 @@ Prints a line for each check and, for one that failed, what to do. The exit code
 
 import contextlib
 import dataclasses
-import functools
-import importlib
-import importlib.metadata
-import os
 import pathlib
-import platform
-import shutil
-import socket
-import sys
-import tempfile
-import time
-from collections.abc import Callable
-from concurrent import futures
 from typing import Annotated
 
 from tasks.options import Range, TaskOptions
-
-DATA_VARIABLE = "TFF_KEYBOARD_DATA"
-MIN_DISK_GB = 2.0
-MIN_MEMORY_GB = 3.0
-
-# Distribution -> (module, version the code was tested with; "" where any will do).
-PACKAGES = {
-    "tensorflow": ("tensorflow", "2.14.1"),
-    "tensorflow-federated": ("tensorflow_federated", "0.87.0"),
-    "tensorflow-privacy": ("tensorflow_privacy", "0.9.0"),
-    "tensorflow-text": ("tensorflow_text", "2.14.0"),
-    "dp-accounting": ("dp_accounting", "0.4.3"),
-    "numpy": ("numpy", ""),
-    "grpcio": ("grpc", ""),
-    "tensorboard": ("tensorboard", ""),
-}
-
-_MEMINFO = pathlib.Path("/proc/meminfo")
-_CONTROL_GROUP = pathlib.Path("/sys/fs/cgroup")
-_INSTALL = "Run `make install` (or `uv sync`), and start tasks with `uv run`."
+from tff_keyboard.storage.errors import CheckFailed
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,186 +24,22 @@ class Options(TaskOptions):
     worker_timeout: Annotated[float, "Seconds a TFF worker has to answer.", Range(0)] = 120.0
 
 
-class ChecksFailed(Exception):
-    """At least one check failed."""
-
-    exit_code = 5
-
-
-class Failure(Exception):
-    """A check failed: what is wrong, and what to do."""
-
-    def __init__(self, problem: str, remedy: str):
-        super().__init__(problem)
-        self.remedy = remedy
-
-
-@dataclasses.dataclass(frozen=True)
-class Check:
-    """A name and a function that returns what it found, or raises `Failure`."""
-
-    name: str
-    look: Callable[[], str]
-
-
-def check_python() -> str:
-    version = platform.python_version()
-    if sys.version_info[:2] != (3, 11):
-        raise Failure(f"Python {version}, needs 3.11", f"TFF 0.87 has wheels for 3.11. {_INSTALL}")
-    return version
-
-
-def check_platform() -> str:
-    found = f"{platform.system()} {platform.machine()}"
-    if found != "Linux x86_64":
-        raise Failure(f"{found}, needs Linux x86_64", "Use a Linux machine, WSL2 or a container.")
-    return f"{found}, {platform.release()}"
-
-
-def check_package(distribution: str) -> str:
-    module, tested = PACKAGES[distribution]
-    try:
-        version = importlib.metadata.version(distribution)
-        importlib.import_module(module)
-    except importlib.metadata.PackageNotFoundError:
-        raise Failure("not installed", _INSTALL) from None
-    except Exception as error:
-        first_line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise Failure(f"does not import: {first_line}", _INSTALL) from error
-    if tested and version != tested:
-        raise Failure(f"{version}, needs {tested}", _INSTALL)
-    return version
-
-
-def check_localhost() -> str:
-    with socket.socket() as server:
-        try:
-            server.bind(("127.0.0.1", 0))
-            server.listen()
-            socket.create_connection(server.getsockname(), timeout=5).close()
-        except OSError as error:
-            raise Failure(
-                f"127.0.0.1 cannot be reached: {error.strerror or error}",
-                "TFF talks to its worker there: bring up the loopback interface "
-                "(`ip link set lo up`) or allow it in the sandbox.",
-            ) from error
-    return "127.0.0.1 answers"
-
-
-def check_worker(timeout_seconds: float) -> str:
-    """Starts a worker and has it add numbers of three clients."""
-    import numpy as np
-    import tensorflow_federated as tff
-
-    from tff_keyboard.program import errors, execution
-
-    @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
-    def total(values):
-        return tff.federated_sum(values)
-
-    def answer() -> int:
-        tff.framework.set_default_context(installed.context)  # TFF's default is for one thread
-        return total([1, 2, 4])
-
-    remedy = "See that memory is free and that processes may be started and listen on a port."
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory() as logs, futures.ThreadPoolExecutor(1) as thread:
-        try:
-            with execution.install_context(
-                start_timeout_seconds=timeout_seconds, log_directory=logs
-            ) as installed:
-                # Leaving the block stops the worker, and with it a call that hangs.
-                found = thread.submit(answer).result(timeout=timeout_seconds)
-        except errors.ProgramError as error:
-            raise Failure(str(error), remedy) from error
-        except TimeoutError:
-            raise Failure(f"no answer within {timeout_seconds:g} seconds", remedy) from None
-    if found != 7:
-        raise Failure(f"1 + 2 + 4 gave {found}", _INSTALL)
-    return f"started and answered in {time.monotonic() - start:.1f} s"
-
-
-def check_disk(directory: pathlib.Path) -> str:
-    path = directory.absolute()
-    existing = next(parent for parent in [path, *path.parents] if parent.exists())
-    free = shutil.disk_usage(existing).free / 1e9
-    if free < MIN_DISK_GB:
-        raise Failure(
-            f"{free:.1f} GB free, needs {MIN_DISK_GB:g}",
-            "Free some space, or keep runs elsewhere with --workdir.",
-        )
-    if not os.access(existing, os.W_OK):
-        raise Failure(f"{existing} is read-only", "Give a directory you may write to, --workdir.")
-    return f"{free:.1f} GB free"
-
-
-def check_memory() -> str:
-    available = available_memory_gb()
-    if available < MIN_MEMORY_GB:
-        raise Failure(
-            f"{available:.1f} GB available, needs {MIN_MEMORY_GB:g}",
-            "Close programs, or set `execution.max_concurrent_clients` = 1 and fewer clients a "
-            "round.",
-        )
-    return f"{available:.1f} GB available"
-
-
-def available_memory_gb() -> float:
-    """What the kernel says is available, or what is left of the container's limit if less."""
-    fields = dict(line.split(":", 1) for line in _MEMINFO.read_text().splitlines())
-    available = int(fields["MemAvailable"].split()[0]) * 1024
-    with contextlib.suppress(OSError, ValueError):  # no control group, or one without a limit
-        limit = int((_CONTROL_GROUP / "memory.max").read_text())
-        used = int((_CONTROL_GROUP / "memory.current").read_text())
-        available = min(available, limit - used)
-    return available / 1e9
-
-
-def check_cores() -> str:
-    return f"{len(os.sched_getaffinity(0))} usable"
-
-
-def check_data() -> str:
-    path = os.environ.get(DATA_VARIABLE, "")
-    if not path:
-        return "not set (only needed for tests on real corpora)"
-    if not pathlib.Path(path).is_dir():
-        raise Failure(
-            f"{path!r} is not a directory", f"Set {DATA_VARIABLE} to the corpora, or unset it."
-        )
-    return path
-
-
-def checks(workdir: pathlib.Path, worker_timeout_seconds: float) -> list[Check]:
-    """All checks, in the order in which one failure explains the next."""
-    return [
-        Check("python", check_python),
-        Check("platform", check_platform),
-        *(Check(name, functools.partial(check_package, name)) for name in PACKAGES),
-        Check("localhost", check_localhost),
-        Check("TFF worker", lambda: check_worker(worker_timeout_seconds)),
-        Check("disk", lambda: check_disk(workdir)),
-        Check("memory", check_memory),
-        Check("cores", check_cores),
-        Check(DATA_VARIABLE, check_data),
-    ]
-
-
 def run(options: Options) -> None:
     """Makes all checks and prints what they found.
 
     Raises:
-      ChecksFailed: One did.
+      CheckFailed: What one of them found is not enough.
     """
     from tff_keyboard import quiet
+    from tff_keyboard.program import machine_checks
 
     with contextlib.suppress(Exception):  # the checks of the packages say it better
         quiet.import_tensorflow_federated()
     failures = 0
-    for check in checks(options.workdir, options.worker_timeout):
+    for check in machine_checks.checks(options.workdir, options.worker_timeout):
         try:
             print(f"ok    {check.name:20}  {check.look()}", flush=True)
-        except Failure as failure:
+        except machine_checks.Failure as failure:
             failures += 1
             print(
                 f"FAIL  {check.name:20}  {failure}\n      {'':20}  -> {failure.remedy}", flush=True
@@ -243,5 +48,5 @@ def run(options: Options) -> None:
             failures += 1
             print(f"FAIL  {check.name:20}  {type(error).__name__}: {error}", flush=True)
     if failures:
-        raise ChecksFailed(f"{failures} of the checks failed.")
+        raise CheckFailed(f"{failures} of the checks failed.")
     print("All is well.")

@@ -1,0 +1,124 @@
+"""The checks of the doctor find what is wrong and say what to do."""
+
+import importlib.metadata
+import pathlib
+import shutil
+import socket
+import sys
+
+import pytest
+import tensorflow_federated as tff
+
+from tff_keyboard.program import errors, execution, machine_checks
+
+
+@pytest.fixture(autouse=True)
+def restore_context():
+    before = tff.framework.get_context_stack().current
+    yield
+    tff.framework.set_default_context(before)  # that of a check has no worker any more
+
+
+def failure_of(check, *arguments):
+    with pytest.raises(machine_checks.Failure) as caught:
+        check(*arguments)
+    assert caught.value.remedy
+    return str(caught.value)
+
+
+def test_every_check_is_made():
+    names = [check.name for check in machine_checks.checks(pathlib.Path(), 1.0)]
+    for expected in ["python", "tensorflow-federated", "localhost", "TFF worker", "disk", "memory"]:
+        assert expected in names
+
+
+def test_wrong_python(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 12, 1))
+    assert "needs 3.11" in failure_of(machine_checks.check_python)
+
+
+def test_wrong_platform(monkeypatch):
+    monkeypatch.setattr(machine_checks.platform, "machine", lambda: "arm64")
+    assert "needs Linux x86_64" in failure_of(machine_checks.check_platform)
+
+
+def test_packages(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.1")
+    assert "needs 0.4.3" in failure_of(machine_checks.check_package, "dp-accounting")
+
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert failure_of(machine_checks.check_package, "numpy") == "not installed"
+
+
+def test_a_package_that_does_not_import(monkeypatch):
+    def fail(name):
+        raise ImportError("libfoo.so: cannot open\nsecond line")
+
+    monkeypatch.setattr(machine_checks.importlib, "import_module", fail)
+    assert (
+        failure_of(machine_checks.check_package, "numpy")
+        == "does not import: libfoo.so: cannot open"
+    )
+
+
+def test_no_localhost(monkeypatch):
+    def refuse(*unused_arguments, **unused_options):
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    assert "Connection refused" in failure_of(machine_checks.check_localhost)
+
+
+def test_worker_that_does_not_start(monkeypatch):
+    def fail(**unused):
+        raise errors.WorkerError("TFF's server did not listen within 1 seconds.")
+
+    monkeypatch.setattr(execution, "install_context", fail)
+    assert "did not listen" in failure_of(machine_checks.check_worker, 1.0)
+
+
+def test_worker_that_does_not_answer(monkeypatch):
+    import time
+
+    monkeypatch.setattr(execution.WorkerContext, "invoke", lambda *unused: time.sleep(1.0))
+    # The start has its own deadline, so only the call can be what takes too long.
+    assert failure_of(machine_checks.check_worker, 0.5) == "no answer within 0.5 seconds"
+
+
+def test_little_disk(monkeypatch, tmp_path):
+    usage = shutil.disk_usage(tmp_path)._replace(free=10**8)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    assert failure_of(machine_checks.check_disk, tmp_path) == "0.1 GB free, needs 2"
+
+
+def test_read_only_directory(monkeypatch, tmp_path):
+    monkeypatch.setattr(machine_checks, "MIN_DISK_GB", 0.0)
+    monkeypatch.setattr(machine_checks.os, "access", lambda *unused: False)
+    assert "read-only" in failure_of(machine_checks.check_disk, tmp_path / "new")
+
+
+def test_little_memory(monkeypatch, tmp_path):
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 9000000 kB\nMemAvailable: 8000000 kB\n")
+    monkeypatch.setattr(machine_checks, "_MEMINFO", meminfo)
+    monkeypatch.setattr(machine_checks, "_CONTROL_GROUP", tmp_path)
+    assert machine_checks.available_memory_gb() == pytest.approx(8.192)
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.current").write_text("1000\n")
+    assert machine_checks.available_memory_gb() == pytest.approx(8.192)
+    (tmp_path / "memory.max").write_text("3000000000\n")
+    (tmp_path / "memory.current").write_text("2000000000\n")
+    assert machine_checks.available_memory_gb() == pytest.approx(1.0)
+    assert failure_of(machine_checks.check_memory) == "1.0 GB available, needs 3"
+
+
+def test_data_variable(monkeypatch, tmp_path):
+    monkeypatch.setenv(machine_checks.DATA_VARIABLE, str(tmp_path / "missing"))
+    assert "not a directory" in failure_of(machine_checks.check_data)
+    monkeypatch.setenv(machine_checks.DATA_VARIABLE, str(tmp_path))
+    assert machine_checks.check_data() == str(tmp_path)
+    monkeypatch.delenv(machine_checks.DATA_VARIABLE)
+    assert "not set" in machine_checks.check_data()
