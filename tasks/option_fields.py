@@ -77,7 +77,7 @@ class Option:
 def options_of(cls: type) -> tuple[Option, ...]:
     """What the annotations of `cls` describe, in order."""
     hints = typing.get_type_hints(cls, include_extras=True)
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # each task's class is one
+    fields = dataclasses.fields(cls)
     return tuple(_option(field.name, hints[field.name], field.default) for field in fields)
 
 

@@ -112,7 +112,7 @@ def check_worker(timeout_seconds: float) -> str:
     from tff_keyboard.program import errors, execution
 
     @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
-    def total(values):
+    def total(values: tff.Value) -> tff.Value:
         return tff.federated_sum(values)
 
     def answer() -> int:
