@@ -94,13 +94,11 @@ def run_config(*, protections):
     overrides = [
         "aggregation.client_weighting=examples",
         f"client.learning_rate={LEARNING_RATE}",
-        "server.momentum=0.0",
-        "server.nesterov=false",
+        "server.optimizer=fedavg",
     ]
     if not protections:
         overrides += [
-            "aggregation.zeroing=off",
-            "aggregation.clipping=off",
+            "aggregation.protection.clipping=off",
             "client.gradient_clip_norm=0",
         ]
     return config.load(None, overrides)

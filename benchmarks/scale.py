@@ -53,12 +53,12 @@ def config_for(clients_per_round, rule="mean", store="unused", protections=True)
 
     overrides = [
         f"train.clients_per_round={clients_per_round}",
-        f"aggregation.name={rule}",
+        f"aggregation.rule.name={rule}",
         "client.max_examples=64",
         f"data.store={json.dumps(str(store))}",
     ]
     if not protections:
-        overrides += ["aggregation.zeroing=off", "aggregation.clipping=off"]
+        overrides += ["aggregation.protection.clipping=off"]
     return config.load(None, overrides)
 
 

@@ -52,7 +52,7 @@ def run_configs(
 def is_finished(run: pathlib.Path, config: config_lib.RunConfig) -> bool:
     """Whether `run` holds all rounds and the model of this very config."""
     try:
-        before = config_lib.to_dict(config_lib.load(run / names.CONFIG))
+        before = config_lib.to_dict(config_lib.load_of_run(run / names.CONFIG))
         done = [row["round"] for row in run_results.training_rows(run)]
         run_results.weights_digest(run)
     except (config_lib.ConfigError, OSError, ValueError):

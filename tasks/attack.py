@@ -27,6 +27,7 @@ from tasks import run_results
 from tasks.options import Range, TaskOptions
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
+from tff_keyboard.config.aggregation_config import NoClipping
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.training import preflight
@@ -142,9 +143,8 @@ def variants(
             max_rejected_rounds=config.train.rounds,
         )
         found[name] = dataclasses.replace(config, train=fixed)
-        protection = config.aggregation
-        if unprotected and (protection.resolved_zeroing or protection.resolved_clipping != "off"):
-            bare = dataclasses.replace(protection, zeroing="off", clipping="off")
+        if unprotected and config.aggregation.resolved_protection != NoClipping():
+            bare = dataclasses.replace(config.aggregation, protection=NoClipping())
             found[name + UNPROTECTED] = dataclasses.replace(found[name], aggregation=bare)
     return found
 

@@ -206,7 +206,7 @@ def _first_config(models: Sequence[str]) -> config_lib.RunConfig | None:
     for model in models:
         path = pathlib.Path(model) / names.CONFIG
         if not predictors.is_baseline(model) and path.is_file():
-            return config_lib.loads(path.read_text(encoding="utf-8"), (), origin=str(path))
+            return config_lib.loads_of_run(path.read_text(encoding="utf-8"), origin=str(path))
     return None
 
 

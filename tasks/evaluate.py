@@ -97,7 +97,7 @@ def run(
     run_directory = RunDirectory.open(run_path)
     # The run's limits are for quick validation between rounds; here everyone counts.
     everyone = ["evaluation.clients=0", "evaluation.max_examples=0"]
-    config = config_lib.loads(
+    config = config_lib.loads_of_run(
         run_directory.config_text(), [*everyone, *overrides], origin=str(run_path)
     )
     quiet.import_tensorflow_federated()

@@ -125,4 +125,4 @@ def _store(options: Options) -> pathlib.Path:
             f"{options.run_dir} names no client store (it has no config.toml). Give --store or "
             "--text for the parity gate, or switch it off with --no-parity."
         )
-    return pathlib.Path(config.loads(path.read_text(encoding="utf-8"), origin=str(path)).data.store)
+    return pathlib.Path(config.load_of_run(path).data.store)

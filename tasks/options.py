@@ -73,9 +73,11 @@ class ConfigOptions(TaskOptions):
     ] = None
     set: Annotated[tuple[str, ...], "Override `section.key=value`; may be repeated."] = ()
 
-    def run_config(self, path: pathlib.Path | None = None) -> config_lib.RunConfig:
-        """The config of `path`, or of --config, with --set and --store applied."""
+    def run_config(self, of_run: pathlib.Path | None = None) -> config_lib.RunConfig:
+        """The config of --config, or the one that a run keeps, with --set and --store applied."""
         overrides = list(self.set)
         if self.store is not None:
             overrides.append(f"data.store={json.dumps(str(self.store))}")
-        return config_lib.load(path or self.config, overrides)
+        if of_run is not None:
+            return config_lib.load_of_run(of_run, overrides)
+        return config_lib.load(self.config, overrides)

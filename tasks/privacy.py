@@ -13,6 +13,7 @@ from typing import Annotated
 
 from tasks.options import TaskOptions, Words
 from tff_keyboard import config as config_lib
+from tff_keyboard.config.privacy_config import Banded, Blt, Gaussian, MechanismConfig
 from tff_keyboard.storage.errors import UsageError
 
 
@@ -69,13 +70,15 @@ def plan(options: Options, target_epsilon: float) -> str:
 
     config = config_lib.load(options.config, options.set)
     assert options.population is not None
+    privacy = config.aggregation.privacy
+    claims = privacy if isinstance(privacy, MechanismConfig) else Gaussian()
     schedule = planning.Schedule(
         rounds=config.train.rounds,
         cohort=config.train.clients_per_round,
         population=options.population,
         min_separation=config.train.min_separation_rounds,
-        max_participations=config.aggregation.max_participations,
-        delta=config.aggregation.delta,
+        max_participations=claims.max_participations,
+        delta=claims.delta,
     )
 
     def planned(name: str, one: planning.Schedule, epsilon: float) -> planning.Plan:
@@ -83,8 +86,8 @@ def plan(options: Options, target_epsilon: float) -> str:
             name,
             one,
             target_epsilon=epsilon,
-            buffers=config.aggregation.blt_buffers,
-            bands=config.aggregation.noise_bands,
+            buffers=privacy.buffers if isinstance(privacy, Blt) else Blt().buffers,
+            bands=privacy.bands if isinstance(privacy, Banded) else Banded().bands,
         )
 
     compared = [planned(name, schedule, target_epsilon) for name in planning.COMPARED]

@@ -43,8 +43,8 @@ class Options(ConfigOptions):
 
 def run(options: Options) -> None:
     """Trains; called again, it resumes."""
-    config_path = options.config or (options.like and options.like / names.CONFIG)
-    config = options.run_config(config_path)
+    of_run = options.like / names.CONFIG if options.like and not options.config else None
+    config = options.run_config(of_run)
     quiet.import_tensorflow_federated()
     from tff_keyboard.training import central
 

@@ -10,23 +10,33 @@ from tests.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE, deltas, plain
 from tests.noise_fakes import noised
 from tff_keyboard.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
-from tff_keyboard.config.aggregation_config import AggregationConfig
+from tff_keyboard.config.aggregation_config import (
+    AggregationConfig,
+    NoClipping,
+    NormalClientNoise,
+    UniformQuantization,
+)
+from tff_keyboard.config.privacy_config import Gaussian, GaussianAdaptive, Tree
+from tff_keyboard.config.rule_config import FedAtt, FedMed, Median, PrivateFedAtt, TrimmedMean
 from tff_keyboard.program import execution
 
-PRIVATE = {"client_weighting": "uniform", "noise_multiplier": 0.5}
+PRIVATE = {"client_weighting": "uniform"}
+NOISE = {"noise_multiplier": 0.5}
 CONFIGS = {
     "mean": AggregationConfig(),
-    "mean, tree": AggregationConfig(dp="tree", tree_restart_rounds=2, **PRIVATE),
-    "mean, gaussian_adaptive": AggregationConfig(dp="gaussian_adaptive", **PRIVATE),
-    "fedatt": AggregationConfig(name="fedatt", client_noise_scale=0.01),
-    "fedatt, bare": AggregationConfig(name="fedatt", zeroing="off", clipping="off"),
-    "fedmed": AggregationConfig(name="fedmed"),
-    "fedmed, topK": AggregationConfig(name="fedmed", top_fraction=0.5),
-    "private_fedatt": AggregationConfig(name="private_fedatt", dp="gaussian", **PRIVATE),
-    "median": AggregationConfig(name="median"),
-    "trimmed_mean": AggregationConfig(name="trimmed_mean"),
+    "mean, tree": AggregationConfig(privacy=Tree(restart_rounds=2, **NOISE), **PRIVATE),
+    "mean, gaussian_adaptive": AggregationConfig(privacy=GaussianAdaptive(**NOISE), **PRIVATE),
+    "fedatt": AggregationConfig(rule=FedAtt(), client_noise=NormalClientNoise(scale=0.01)),
+    "fedatt, bare": AggregationConfig(rule=FedAtt(), protection=NoClipping()),
+    "fedmed": AggregationConfig(rule=FedMed()),
+    "fedmed, topK": AggregationConfig(rule=FedMed(top_fraction=0.5)),
+    "private_fedatt": AggregationConfig(
+        rule=PrivateFedAtt(), privacy=Gaussian(**NOISE, clip_norm=0.5), **PRIVATE
+    ),
+    "median": AggregationConfig(rule=Median()),
+    "trimmed_mean": AggregationConfig(rule=TrimmedMean()),
     "fedatt, compressed": AggregationConfig(
-        name="fedatt", compression="uniform_quantization", compression_threshold=2
+        rule=FedAtt(), compression=UniformQuantization(threshold=2)
     ),
 }
 
@@ -50,8 +60,9 @@ def two_rounds(name, clients):
     weight_type = fedmed_weight_type(3) if name.startswith("fedmed") else WEIGHT_TYPE
     process = factory.create(VALUE_TYPE, weight_type)
     config = CONFIGS[name]
-    if config.dp != "none":
-        process = noised(process, config.dp, restart_rounds=config.tree_restart_rounds)
+    if config.is_private:
+        restart_rounds = getattr(config.privacy, "restart_rounds", 0)
+        process = noised(process, config.privacy.mechanism, restart_rounds=restart_rounds)
     state, outputs = process.initialize(), []
     for round_num in range(2):
         values = deltas(round_num, clients, 0.5)

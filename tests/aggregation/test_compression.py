@@ -15,10 +15,11 @@ from tff_keyboard.aggregation.compression import (
     decode,
     encode,
     quantize,
-    tff_quantized_sum,
 )
-from tff_keyboard.aggregation.upload_size import UploadSizeFactory, encoded_bytes, raw_bytes
+from tff_keyboard.aggregation.upload_size import encoded_bytes, raw_bytes
 from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
+from tff_keyboard.config.aggregation_config import UniformQuantization
+from tff_keyboard.config.rule_config import FedAtt
 
 VALUE_TYPE = tff.to_type([tff.TensorType(np.float32, [60]), tff.TensorType(np.float32, [3])])
 
@@ -33,7 +34,8 @@ def clients(count=2):
 
 def build(inner=None, bits=4, seed=1):
     inner = inner or tff.aggregators.MeanFactory(no_nan_division=True)
-    factory = CompressedUploadFactory(inner, bits=bits, threshold=10, seed=seed)
+    codec = UniformQuantization(bits=bits, threshold=10)
+    factory = CompressedUploadFactory(inner, codec, seed=seed)
     return factory.create(VALUE_TYPE, WEIGHT_TYPE)
 
 
@@ -127,35 +129,13 @@ def test_a_rerun_repeats_the_bits_and_rounds_differ():
 
 def test_fits_under_fedatt():
     values = clients()
-    plain = FedAttFactory().create(VALUE_TYPE, WEIGHT_TYPE)
+    plain = FedAttFactory(FedAtt()).create(VALUE_TYPE, WEIGHT_TYPE)
     expected = one_round(plain, values, [1.0, 1.0])
-    output = one_round(build(FedAttFactory(), bits=16), values, [1.0, 1.0])
+    output = one_round(build(FedAttFactory(FedAtt()), bits=16), values, [1.0, 1.0])
     np.testing.assert_allclose(output.result[0], expected.result[0], atol=2e-4)
     assert output.measurements["inner"]["clients"] == 2
 
 
-def test_tffs_own_encoding_inside_a_mean():
-    mean = tff.aggregators.MeanFactory(tff_quantized_sum(bits=8, threshold=10))
-    process = UploadSizeFactory(mean, bits=8, threshold=10).create(VALUE_TYPE, WEIGHT_TYPE)
-    values = clients()
-    output = one_round(process, values, [1.0, 3.0])
-    expected = (values[0][0] + 3 * values[1][0]) / 4
-    np.testing.assert_allclose(output.result[0], expected, atol=0.06)
-    assert np.any(output.result[0] != expected)
-    assert output.measurements["uploaded_bytes"] == 2 * (60 + 8 + 12)
-
-
-@pytest.mark.parametrize(
-    "arguments, words",
-    [
-        ({"bits": 0}, r"`bits` must be in 1..16, got 0"),
-        ({"bits": 17}, r"`bits` must be in 1..16, got 17"),
-        ({"threshold": -1}, "`threshold` must be >= 0 elements, got -1"),
-        ({"seed": -1}, "`seed` must be >= 0, got -1"),
-    ],
-)
-def test_wrong_arguments_are_named(arguments, words):
-    with pytest.raises(ValueError, match=words):
-        CompressedUploadFactory(
-            tff.aggregators.MeanFactory(), **({"bits": 8, "threshold": 0, "seed": 0} | arguments)
-        )
+def test_a_negative_seed_is_refused():
+    with pytest.raises(ValueError, match="`seed` must be >= 0, got -1"):
+        build(seed=-1)

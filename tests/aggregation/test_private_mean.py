@@ -315,7 +315,7 @@ def test_secure_or_encoded_sums_fit_inside():
                     expected_clients=10.0,
                 ),
             },
-            "`aggregation.clipped_count_noise`",
+            "`aggregation.privacy.clipped_count_noise`",
         ),
     ],
 )

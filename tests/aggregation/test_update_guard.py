@@ -18,6 +18,7 @@ from tests.aggregation_fakes import (
 )
 from tff_keyboard.aggregation.update_guard import UpdateGuardFactory
 from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
+from tff_keyboard.config.rule_config import FedAtt
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +67,9 @@ def test_negative_weights_are_refused(guarded_mean):
 
 
 def test_refused_clients_are_not_in_the_softmax():
-    process = UpdateGuardFactory(FedAttFactory()).create(VALUE_TYPE, WEIGHT_TYPE)
+    process = UpdateGuardFactory(FedAttFactory(FedAtt())).create(VALUE_TYPE, WEIGHT_TYPE)
     values = deltas(2, 3)
-    bare = FedAttFactory().create(VALUE_TYPE, WEIGHT_TYPE)
+    bare = FedAttFactory(FedAtt()).create(VALUE_TYPE, WEIGHT_TYPE)
     expected = one_round(bare, values[:2], [1.0, 1.0]).result
     values[2][0][0, 0] = np.nan
     output = one_round(process, values, [1.0] * 3)

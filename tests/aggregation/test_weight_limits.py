@@ -14,6 +14,7 @@ from tff_keyboard.aggregation import weight_limits
 from tff_keyboard.aggregation.update_guard import UpdateGuardFactory
 from tff_keyboard.algorithms.fedmed.aggregator import FedMedFactory
 from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type, limit_fedmed_weight
+from tff_keyboard.config.rule_config import FedMed
 
 LIE = 1e6
 HONEST = [200.0] * 9
@@ -112,7 +113,8 @@ def test_a_liar_does_not_decide_fedmeds_averaging_branch():
         "none": None,
         "bounds": limit_fedmed_weight(weight_limits.at_most(400.0), 100),
     }.items():
-        factory = FedMedFactory(top_fraction=0.8, mediation_threshold=1e6, max_clients=10)
+        rule = FedMed(top_fraction=0.8, mediation_threshold=1e6)
+        factory = FedMedFactory(rule, max_clients=10)
         process = UpdateGuardFactory(factory, limit).create(VALUE_TYPE, fedmed_weight_type(3))
         first = one_round(process, values, [*described, fedmed_weight(200, 4.0, 0.1)])
         second = one_round(process, values, [*described, lie], first.state)
@@ -133,7 +135,7 @@ def test_a_liar_does_not_decide_fedmeds_averaging_branch():
         ("client = {max_examples = 0}", None),
         (
             "client = {max_examples = 64}\ndata = {max_length = 20}\n"
-            "fine_tuning = {method = 'rehearsal', general_store = 'x', rehearsal_portion = 0.75}",
+            "fine_tuning = {method = {name = 'rehearsal', portion = 0.75}, general_store = 'x'}",
             64 * 4 * 20,
         ),
     ],

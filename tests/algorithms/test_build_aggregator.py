@@ -16,18 +16,30 @@ from tests.aggregation_fakes import (
     plain,
 )
 from tests.algorithms.test_fedmed import weights as fedmed_weights
-from tff_keyboard.algorithms.build_aggregator import AGGREGATORS, build_aggregator
+from tff_keyboard.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
-from tff_keyboard.config.aggregation_config import NAMES, AggregationConfig
+from tff_keyboard.config.aggregation_config import (
+    AdaptiveClipping,
+    AggregationConfig,
+    FixedClipping,
+    NoClipping,
+    NormalClientNoise,
+    UniformQuantization,
+)
+from tff_keyboard.config.privacy_config import Gaussian, GaussianAdaptive
+from tff_keyboard.config.rule_config import RULES, FedAtt, FedMed
 from tff_keyboard.evaluation import communication
 
-UNPROTECTED = (("zeroing", "off"), ("clipping", "off"))
+UNPROTECTED = (("protection", NoClipping()),)
 NORM_1 = 1.0 / np.sqrt(11)
 
 
 @functools.cache
 def process(name, options=(), clients=10):
-    config = AggregationConfig(name=name, **dict(options))
+    chosen = dict(options)
+    if name == "private_fedatt":
+        chosen |= {"privacy": Gaussian(clip_norm=0.5), "client_weighting": "uniform"}
+    config = AggregationConfig(**({"rule": RULES[name]()} | chosen))
     weight_type = fedmed_weight_type(3) if name == "fedmed" else WEIGHT_TYPE
     factory = build_aggregator(config, clients_per_round=clients, seed=1)
     return factory.create(VALUE_TYPE, weight_type)
@@ -43,11 +55,7 @@ def length(value):
     return np.linalg.norm(np.concatenate([np.ravel(x) for x in value]))
 
 
-def test_config_and_registry_know_the_same_names():
-    assert set(NAMES) == set(AGGREGATORS)
-
-
-@pytest.mark.parametrize("name", AGGREGATORS)
+@pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("poison", [np.nan, pytest.param(np.inf, marks=pytest.mark.slow), 1e30])
 def test_a_few_broken_clients_never_reach_the_model(name, poison):
     values = deltas(0, 10, 0.1)
@@ -59,12 +67,12 @@ def test_a_few_broken_clients_never_reach_the_model(name, poison):
     assert output.measurements["refused_non_finite"] == refused
 
 
-@pytest.mark.parametrize("name", AGGREGATORS)
+@pytest.mark.parametrize("name", RULES)
 def test_nobody_is_not_nan(name):
     assert all(np.all(np.isfinite(x)) for x in one_round(process(name), [], []).result)
 
 
-@pytest.mark.parametrize("name", AGGREGATORS)
+@pytest.mark.parametrize("name", RULES)
 def test_clients_that_agree_are_followed(name):
     value = [np.full_like(x, 0.05) for x in deltas(0, 1)[0]]
     output = one_round(process(name), [value] * 10, weigh(name, 10))
@@ -83,18 +91,12 @@ def test_fedatt_without_protection_is_taken_over_and_with_it_is_not():
 
 
 @pytest.mark.parametrize("name", ["mean", "fedatt", "fedmed", "median", "trimmed_mean"])
-@pytest.mark.parametrize(
-    "compression", [pytest.param("none", marks=pytest.mark.slow), "uniform_quantization"]
-)
-def test_noise_compression_and_protection_compose_under_every_rule(name, compression):
+@pytest.mark.parametrize("compressed", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_noise_compression_and_protection_compose_under_every_rule(name, compressed):
     options = (
-        ("client_noise_scale", 1e-4),
-        ("compression", compression),
-        ("compression_bits", 12),
-        ("compression_threshold", 2),
-        ("zeroing", "on"),
-        ("clipping", "fixed"),
-        ("clip_norm", 100.0),
+        ("client_noise", NormalClientNoise(scale=1e-4)),
+        *((("compression", UniformQuantization(bits=12, threshold=2)),) if compressed else ()),
+        ("protection", FixedClipping(clip_norm=100.0, zeroing=True)),
     )
     values = deltas(1, 4, 0.1)
     output = one_round(process(name, options), values, weigh(name, 4))
@@ -104,19 +106,18 @@ def test_noise_compression_and_protection_compose_under_every_rule(name, compres
     measured = plain(output.measurements)
     sizes = [v for k, v in measured.items() if k.endswith("uploaded_bytes")]
     packed = 6 * 12 // 8 + 8 + 4 * 12 // 8 + 8 + 4
-    assert sizes == [4 * (packed if compression != "none" else 44)]
+    assert sizes == [4 * (packed if compressed else 44)]
 
 
 @pytest.mark.parametrize("bits", [8, 4])
 def test_what_topk_spares_is_counted_as_it_is_sent(bits):
     """Spared uploads were counted whole, so that compressed runs sent less than nothing."""
     options = (
-        ("top_fraction", 0.5),
-        ("compression", "uniform_quantization"),
-        ("compression_bits", bits),
-        ("compression_threshold", 2),
+        ("rule", FedMed(top_fraction=0.5)),
+        ("compression", UniformQuantization(bits=bits, threshold=2)),
     )
-    output = one_round(process("fedmed", options), deltas(0, 10), weigh("fedmed", 10))
+    fedmed = process.__wrapped__("fedmed", options)  # a rule has no hash
+    output = one_round(fedmed, deltas(0, 10), weigh("fedmed", 10))
     measured = plain(output.measurements)
     one = 8 + -(-6 * bits // 8) + 8 + -(-4 * bits // 8) + 4
     sent = next(value for name, value in measured.items() if name.endswith("/uploaded_bytes"))
@@ -130,7 +131,8 @@ def test_what_topk_spares_is_counted_as_it_is_sent(bits):
 def test_a_loose_first_bound_is_gone_in_a_dozen_rounds():
     values = deltas(4, 10, 0.01)
     quantile = np.quantile([length(v) for v in values], 0.8)
-    aggregation, state = process("mean", (("clip_norm", 10 * float(quantile)),)), None
+    loose = AdaptiveClipping(clip_norm=10 * float(quantile))
+    aggregation, state = process("mean", (("protection", loose),)), None
     for _ in range(13):
         output = one_round(aggregation, values, [1.0] * 10, state)
         state = output.state
@@ -138,7 +140,7 @@ def test_a_loose_first_bound_is_gone_in_a_dozen_rounds():
 
 
 def test_a_private_mean_by_config():
-    options = (("dp", "gaussian"), ("client_weighting", "uniform"), ("clip_norm", 0.5))
+    options = (("privacy", Gaussian(clip_norm=0.5)), ("client_weighting", "uniform"))
     values = deltas(2, 10)
     output = one_round(process("mean", options), values, [1.0, 100.0, *[5.0] * 8])
     expected = [
@@ -146,13 +148,6 @@ def test_a_private_mean_by_config():
     ]
     assert_close(output.result, expected)
     assert plain(output.measurements)["inner/inner/dp_query_metrics/clip_norm"] == 0.5
-
-
-def test_tffs_encoding_by_config():
-    options = (("compression", "tff_quantization"), ("compression_threshold", 2), *UNPROTECTED)
-    values = deltas(3, 3)
-    output = one_round(process("mean", options), values, [1.0] * 3)
-    assert_close(output.result, [np.mean([v[i] for v in values], 0) for i in range(3)], atol=0.05)
 
 
 @settings(max_examples=15, deadline=None)
@@ -168,7 +163,7 @@ def test_protected_fedatt_stays_within_the_clip_norm(seed, log_scale, bad):
 
 
 def test_variable_names_reach_the_layers():
-    config = AggregationConfig(name="fedatt", layer_groups={"all": ["table", "bias", "scale"]})
+    config = AggregationConfig(rule=FedAtt(layer_groups={"all": ["table", "bias", "scale"]}))
     factory = build_aggregator(
         config, clients_per_round=2, seed=0, variable_names=["table", "bias", "scale"]
     )
@@ -178,8 +173,8 @@ def test_variable_names_reach_the_layers():
 
 def test_options_that_do_not_fit_the_cohort_are_refused():
     config = AggregationConfig(
-        dp="gaussian_adaptive", client_weighting="uniform", noise_multiplier=2.0
+        privacy=GaussianAdaptive(noise_multiplier=2.0), client_weighting="uniform"
     )
-    with pytest.raises(ValueError, match=r"`aggregation\.clipped_count_noise`"):
+    with pytest.raises(ValueError, match=r"`aggregation\.privacy\.clipped_count_noise`"):
         build_aggregator(config, clients_per_round=10, seed=0)
     build_aggregator(config, clients_per_round=100, seed=0)

@@ -16,7 +16,7 @@ from tff_keyboard.learning.client_inputs import CohortInputs
     [
         ["aggregation.client_weighting=tokens"],
         pytest.param(["aggregation.client_weighting=uniform"], marks=pytest.mark.slow),
-        pytest.param(["aggregation.name=fedmed"], marks=pytest.mark.slow),
+        pytest.param(["aggregation.rule.name=fedmed"], marks=pytest.mark.slow),
     ],
 )
 def test_a_lie_about_the_weight_is_capped_whatever_the_rule(store, overrides):

@@ -21,6 +21,7 @@ from tests.aggregation_fakes import (
     vector,
 )
 from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
+from tff_keyboard.config.rule_config import FedAtt
 
 
 def numpy_norm(value, positions, norm):
@@ -47,10 +48,9 @@ def numpy_fedatt(theta, thetas, epsilon, norm="2", layers=LAYERS, temperature=1.
 
 @functools.cache
 def process(norm="2", temperature=1.0, grouped=False):
-    factory = FedAttFactory(
-        norm=norm, temperature=temperature, layer_groups=GROUPS if grouped else None
-    )
-    return factory.create(VALUE_TYPE, WEIGHT_TYPE)
+    groups = GROUPS if grouped else {}
+    rule = FedAtt(norm=norm, temperature=temperature, layer_groups=groups)
+    return FedAttFactory(rule).create(VALUE_TYPE, WEIGHT_TYPE)
 
 
 @pytest.mark.parametrize("norm", ["1", "2", "inf", "spectral"])
@@ -167,14 +167,14 @@ def test_the_order_of_clients_does_not_matter():
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        ({"norm": "3"}, "`norm` must be one of"),
-        ({"temperature": 0.0}, "`temperature` must be > 0, got 0.0"),
-        ({"temperature": float("nan")}, "`temperature`"),
+        ({"norm": "3"}, "`aggregation.rule.norm` must be one of"),
+        ({"temperature": 0.0}, "`aggregation.rule.temperature` must be > 0, got 0.0"),
+        ({"temperature": float("nan")}, "`aggregation.rule.temperature`"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, words):
     with pytest.raises(ValueError, match=words):
-        FedAttFactory(**arguments)
+        FedAtt(**arguments)
 
 
 @pytest.mark.parametrize(
@@ -188,9 +188,9 @@ def test_wrong_arguments_are_named(arguments, words):
 )
 def test_groups_must_be_a_partition(groups, words):
     with pytest.raises(ValueError, match=words):
-        FedAttFactory(layer_groups=groups).create(VALUE_TYPE, WEIGHT_TYPE)
+        FedAttFactory(FedAtt(layer_groups=groups)).create(VALUE_TYPE, WEIGHT_TYPE)
 
 
 def test_integers_are_refused():
     with pytest.raises(TypeError, match="floating-point"):
-        FedAttFactory().create(np.int32, WEIGHT_TYPE)
+        FedAttFactory(FedAtt()).create(np.int32, WEIGHT_TYPE)

@@ -22,6 +22,7 @@ from tests.aggregation_fakes import (
 )
 from tff_keyboard.algorithms.fedmed.aggregator import FedMedFactory, top_count
 from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
+from tff_keyboard.config.rule_config import FedMed
 
 DELTA_BYTES = 4 * (6 + 4 + 1)
 
@@ -55,13 +56,13 @@ class NumpyFedMed:
 
 @functools.cache
 def process(fraction=1.0, threshold=0.1, step=1.0, max_clients=8, grouped=False):
-    factory = FedMedFactory(
+    rule = FedMed(
         top_fraction=fraction,
         mediation_threshold=threshold,
         adaptive_step=step,
-        max_clients=max_clients,
-        layer_groups=GROUPS if grouped else None,
+        layer_groups=GROUPS if grouped else {},
     )
+    factory = FedMedFactory(rule, max_clients=max_clients)
     return factory.create(VALUE_TYPE, fedmed_weight_type(2 if grouped else 3))
 
 
@@ -221,17 +222,26 @@ def test_top_count_is_not_fooled_by_binary_fractions():
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        ({"top_fraction": 0.0}, r"`top_fraction` must be in \(0, 1\], got 0.0"),
-        ({"mediation_threshold": -1.0}, "`mediation_threshold` must be >= 0 nats, got -1.0"),
-        ({"adaptive_step": 0.0}, "`adaptive_step` must be > 0, got 0.0"),
-        ({"max_clients": 0}, "`max_clients` must be >= 1, got 0"),
+        ({"top_fraction": 0.0}, r"`aggregation.rule.top_fraction` must be in \(0, 1\], got 0.0"),
+        (
+            {"mediation_threshold": -1.0},
+            "mediation_threshold` must be >= 0, got -1.0",
+        ),
+        ({"adaptive_step": 0.0}, "`aggregation.rule.adaptive_step` must be > 0, got 0.0"),
+        ({"local_loss": "before"}, "must be one of 'during_training', 'after_training'"),
+        ({"divergence_normalisation": "square"}, "must be one of 'absolute', 'softmax'"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, words):
     with pytest.raises(ValueError, match=words):
-        FedMedFactory(**({"max_clients": 4} | arguments))
+        FedMed(**arguments)
+
+
+def test_a_cohort_of_nobody_is_refused():
+    with pytest.raises(ValueError, match="`max_clients` must be >= 1, got 0"):
+        FedMedFactory(FedMed(), max_clients=0)
 
 
 def test_a_plain_weight_is_refused():
     with pytest.raises(TypeError, match="build_scored_client_work"):
-        FedMedFactory(max_clients=4).create(VALUE_TYPE, WEIGHT_TYPE)
+        FedMedFactory(FedMed(), max_clients=4).create(VALUE_TYPE, WEIGHT_TYPE)

@@ -13,7 +13,8 @@ from tff_keyboard.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
 from tff_keyboard.algorithms.fedmed import process as fedmed_process
 from tff_keyboard.algorithms.fedmed.aggregator import FedMedFactory
-from tff_keyboard.config.aggregation_config import AggregationConfig
+from tff_keyboard.config.aggregation_config import AggregationConfig, NoClipping
+from tff_keyboard.config.rule_config import FedAtt, FedMed
 from tff_keyboard.learning import attacks
 from tff_keyboard.learning.client_training import build_client_training
 
@@ -176,12 +177,13 @@ def numpy_losses_of_steps(weights, batch_list, rate=0.5):
 @pytest.mark.parametrize("local_loss", ["during_training", "after_training"])
 def test_a_round_is_algorithm_1_on_real_training(local_loss):
     clients = [batches(seed, count) for seed, count in ((1, 1), (2, 2), (3, 3))]
+    rule = FedMed(top_fraction=0.6, adaptive_step=0.8, local_loss=local_loss)
     process = fedmed_process.build_fedmed_process(
         BigramModel,
         client_optimizer=SGD(0.5),
         server_optimizer=SGD(1.0),
-        aggregator=FedMedFactory(top_fraction=0.6, adaptive_step=0.8, max_clients=3),
-        local_loss=local_loss,
+        aggregator=FedMedFactory(rule, max_clients=3),
+        rule=rule,
     )
     state = process.initialize()
     server = [np.asarray(w, np.float64) for w in process.get_model_weights(state).trainable]
@@ -214,17 +216,15 @@ def test_a_round_is_algorithm_1_on_real_training(local_loss):
 def test_the_fedavg_branch_is_fedavg():
     """A huge threshold: after the first round mediation always chooses FedAvg."""
     clients = [dataset(batches(seed, seed)) for seed in (1, 2, 3)]
+    rule = FedMed(mediation_threshold=1e6)
     process = fedmed_process.build_fedmed_process(
         BigramModel,
         client_optimizer=SGD(0.5),
         server_optimizer=SGD(1.0),
         aggregator=build_aggregator(
-            AggregationConfig(
-                name="fedmed", mediation_threshold=1e6, zeroing="off", clipping="off"
-            ),
-            clients_per_round=3,
-            seed=0,
+            AggregationConfig(rule=rule, protection=NoClipping()), clients_per_round=3, seed=0
         ),
+        rule=rule,
     )
     first = process.next(process.initialize(), clients)
     second = process.next(first.state, clients)
@@ -242,7 +242,8 @@ def test_empty_clients_do_not_count():
         BigramModel,
         client_optimizer=SGD(0.5),
         server_optimizer=SGD(1.0),
-        aggregator=FedMedFactory(max_clients=3),
+        aggregator=FedMedFactory(FedMed(), max_clients=3),
+        rule=FedMed(),
     )
     output = process.next(process.initialize(), [dataset(batches(1)), dataset([])])
     assert output.metrics["aggregator"]["clients"] == 1
@@ -292,28 +293,6 @@ def test_losses_of_steps_match_numpy():
     np.testing.assert_allclose(got, [*expected, 0.0], rtol=1e-5)
 
 
-def test_unknown_local_loss_is_refused():
-    with pytest.raises(ValueError, match="`local_loss` must be one of during_training, after"):
-        fedmed_process.build_fedmed_process(
-            BigramModel,
-            client_optimizer=SGD(0.5),
-            server_optimizer=SGD(1.0),
-            aggregator=FedMedFactory(max_clients=3),
-            local_loss="before_training",
-        )
-
-
-def test_unknown_normalisation_is_refused():
-    with pytest.raises(ValueError, match="`divergence_normalisation` must be one of"):
-        fedmed_process.build_fedmed_process(
-            BigramModel,
-            client_optimizer=SGD(0.5),
-            server_optimizer=SGD(1.0),
-            aggregator=FedMedFactory(max_clients=3),
-            divergence_normalisation="square",
-        )
-
-
 def attacked_process(attack, share, aggregator):
     work = tff.learning.templates.build_model_delta_client_work(
         BigramModel, SGD(0.5), tff.learning.ClientWeighting.NUM_EXAMPLES
@@ -348,14 +327,14 @@ def test_attackers_send_what_they_should(attack, factor):
 
 
 def test_nan_clients_are_refused_by_the_guard_and_counted():
-    protected = build_aggregator(AggregationConfig(name="fedatt"), clients_per_round=4, seed=0)
+    protected = build_aggregator(AggregationConfig(rule=FedAtt()), clients_per_round=4, seed=0)
     step, output = step_of(attacked_process("nan", 1.0, protected), [batches(1), batches(2)])
     assert all(np.all(x == 0) for x in step)
     assert output.metrics["aggregator"]["refused_non_finite"] == 2
 
 
 def test_unguarded_fedatt_is_stopped_only_by_the_finalizer():
-    bare = FedAttFactory()
+    bare = FedAttFactory(FedAtt())
     _, output = step_of(attacked_process("nan", 1.0, bare), [batches(1), batches(2)])
     assert output.metrics["finalizer"]["update_non_finite"] == 1
 

@@ -69,13 +69,13 @@ def general_model(folder, tmp_path_factory):
 
 METHODS = {
     "retraining": [],
-    "rehearsal": ["fine_tuning.method=rehearsal", "fine_tuning.rehearsal_portion=0.25"],
-    "lwf": ["fine_tuning.method=lwf", "fine_tuning.true_label_weight=0.5"],
-    "transfer": ["fine_tuning.server=transfer", "fine_tuning.transfer_messages=20"],
+    "rehearsal": ["fine_tuning.method.name=rehearsal", "fine_tuning.method.portion=0.25"],
+    "lwf": ["fine_tuning.method.name=lwf", "fine_tuning.method.true_label_weight=0.5"],
+    "transfer": ["fine_tuning.server.name=transfer", "fine_tuning.server.messages=20"],
     "generated": [
-        "fine_tuning.server=transfer",
-        "fine_tuning.transfer_text=generated",
-        "fine_tuning.transfer_messages=20",
+        "fine_tuning.server.name=transfer",
+        "fine_tuning.server.text=generated",
+        "fine_tuning.server.messages=20",
     ],
 }
 
@@ -102,11 +102,11 @@ def test_compositions_with_the_rules_of_aggregation(folder, general_model, tmp_p
     start = f"model.initial_model={general_model}"
     lwf = METHODS["lwf"]
     for name, overrides in {
-        "fedmed": ["aggregation.name=fedmed"],
-        "fedatt": ["aggregation.name=fedatt"],
+        "fedmed": ["aggregation.rule.name=fedmed"],
+        "fedatt": ["aggregation.rule.name=fedatt"],
         "dp": [
-            "aggregation.dp=gaussian",
-            "aggregation.noise_multiplier=0.1",
+            "aggregation.privacy.mechanism=gaussian",
+            "aggregation.privacy.noise_multiplier=0.1",
             "aggregation.client_weighting=uniform",
         ],
     }.items():
@@ -185,18 +185,18 @@ def test_stores_with_other_vocabularies_are_refused(folder, tmp_path):
 @pytest.mark.parametrize(
     "override",
     [
-        "aggregation.name=fedatt",
-        "aggregation.compression=uniform_quantization",
-        "aggregation.zeroing=on",
-        "aggregation.clipping=adaptive",
-        "train.algorithm=fedsgd",
+        "aggregation.rule.name=fedatt",
+        "aggregation.compression.codec=uniform_quantization",
+        'aggregation.protection={clipping="off", zeroing=true}',
+        "aggregation.protection.clipping=adaptive",
+        "client.algorithm=fedsgd",
     ],
 )
 def test_transfer_refuses_what_it_would_ignore(override):
     with pytest.raises(config_lib.ConfigError, match=r"fine_tuning\.server"):
         config_lib.loads(
             "",
-            ["fine_tuning.server=transfer", "fine_tuning.transfer_text=generated", override],
+            ["fine_tuning.server.name=transfer", "fine_tuning.server.text=generated", override],
         )
 
 

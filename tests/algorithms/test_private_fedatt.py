@@ -31,6 +31,7 @@ from tff_keyboard.algorithms.fedatt.private_fedatt import (
     attention_record,
     record_sensitivity,
 )
+from tff_keyboard.config.rule_config import FedAtt
 
 RECORD_LAYERS = (Layer("first", (0, 2)), Layer("second", (1,)))
 ANY_FLOAT = st.floats(width=32)  # infinities, NaN, denormals
@@ -157,7 +158,7 @@ def test_equals_fedatt_when_nothing_clips():
     values = deltas(2, 7)
     clip_norm, bound = 20.0, 15.0
     private = run(process(clip_norm=clip_norm, bound=bound, floor=1e-30), values)
-    fedatt = FedAttFactory(temperature=clip_norm / bound).create(VALUE_TYPE, WEIGHT_TYPE)
+    fedatt = FedAttFactory(FedAtt(temperature=clip_norm / bound)).create(VALUE_TYPE, WEIGHT_TYPE)
     assert_close(private.result, one_round(fedatt, values, [1.0] * 7).result)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal, build_rehearsal
 from tff_keyboard.config.data_config import DataConfig
+from tff_keyboard.config.fine_tuning_config import LearningWithoutForgetting, RehearsalMethod
 from tff_keyboard.data.store import prepare
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
@@ -92,7 +93,7 @@ def test_clients_train_on_own_and_general_messages(stores):
     users, general = stores
     plain = cohort_inputs(run_config(), users)
     mixed = cohort_inputs(
-        run_config(method="rehearsal", general_store="x", rehearsal_portion=0.5), users, general
+        run_config(method=RehearsalMethod(portion=0.5), general_store="x"), users, general
     )
     for round_num in (1, 2):
         own_data, own = plain.round_input(round_num)
@@ -122,7 +123,9 @@ def test_without_rehearsal_nothing_has_changed(stores):
     """The mixing must not touch the draws of ordinary runs."""
     users, general = stores
     first = cohort_inputs(run_config(), users).round_input(1)
-    second = cohort_inputs(run_config(method="lwf", general_store="x"), users, general)
+    second = cohort_inputs(
+        run_config(method=LearningWithoutForgetting(), general_store="x"), users, general
+    )
     for a, b in zip(first[0], second.round_input(1)[0], strict=True):
         assert _rows(a) == _rows(b)
 
@@ -141,9 +144,9 @@ def test_rejects_what_cannot_be_rehearsed(stores, tmp_path):
     with pytest.raises(ValueError, match="portion"):
         Rehearsal(stores[1], 1.0)
     with pytest.raises(ValueError, match="general_store"):
-        cohort_inputs(run_config(method="rehearsal", general_store="x"), stores[0])
+        cohort_inputs(run_config(method=RehearsalMethod(), general_store="x"), stores[0])
     with pytest.raises(config_lib.ConfigError, match=r"fine_tuning\.general_store"):
-        config_lib.loads('[fine_tuning]\nmethod = "rehearsal"')
+        config_lib.loads('[fine_tuning.method]\nname = "rehearsal"')
 
 
 def test_a_client_left_out_changes_nothing_for_the_others(stores):

@@ -282,10 +282,10 @@ LOCAL_TRAINING = [
 
 def run_config(*overrides):
     settings = [
-        "fine_tuning.server=transfer",
+        "fine_tuning.server.name=transfer",
         "fine_tuning.general_store=general",
-        "fine_tuning.transfer_messages=6",
-        "fine_tuning.transfer_batch_size=4",
+        "fine_tuning.server.messages=6",
+        "fine_tuning.server.batch_size=4",
         "data.max_length=5",
         *LOCAL_TRAINING,
         f"model.units={UNITS}",
@@ -325,14 +325,14 @@ def test_general_text_is_drawn_anew_every_round():
     other_seed = build_transfer_text(run_config("train.seed=9"), store)
     assert rows_of(other_seed(3, model)) != rounds[2]
     assert [len(batch) for batch in text(1, model)] == [4, 2]
-    twice = build_transfer_text(run_config("fine_tuning.transfer_epochs=2"), store)
+    twice = build_transfer_text(run_config("fine_tuning.server.epochs=2"), store)
     assert sorted(rows_of(twice(3, model))) == sorted(2 * rounds[2])
-    all_of_it = build_transfer_text(run_config("fine_tuning.transfer_messages=99"), store)
+    all_of_it = build_transfer_text(run_config("fine_tuning.server.messages=99"), store)
     assert sorted(rows_of(all_of_it(1, model))) == sorted(everything)
 
 
 def test_generated_text_is_the_models_own():
-    config = run_config("fine_tuning.transfer_text=generated", "fine_tuning.transfer_messages=40")
+    config = run_config("fine_tuning.server.text=generated", "fine_tuning.server.messages=40")
     text, model = build_transfer_text(config, None), tiny_model(0)
     rows = rows_of(text(1, model))
     assert len(rows) == 40
@@ -391,8 +391,8 @@ def test_teaches_what_each_client_learned_alone(federated):
         "",
         [
             *(*LOCAL_TRAINING, f"model.units={UNITS}", f"model.embedding_size={DIM}"),
-            *("server.momentum=0.0", "aggregation.client_weighting=uniform"),
-            *("aggregation.zeroing=off", "aggregation.clipping=off"),
+            *("server.optimizer=fedavg", "aggregation.client_weighting=uniform"),
+            "aggregation.protection.clipping=off",
         ],
     )
     averaging = build_process.build_process(alone, tiny_model(0))
@@ -445,7 +445,7 @@ def test_clients_without_text_and_empty_cohorts(federated):
 
 @pytest.mark.filterwarnings("ignore:.*simulation only")
 def test_a_client_that_sends_nan_is_dropped():
-    config = run_config("fine_tuning.transfer_text=generated")
+    config = run_config("fine_tuning.server.text=generated")
 
     def wrap(work):
         return attacks.build_attacked_client_work(work, "nan", share=0.5, seed=2)
@@ -464,8 +464,8 @@ def test_a_client_that_sends_nan_is_dropped():
 
 TINY_RUN = [
     *TINY,
-    "fine_tuning.server=transfer",
-    "fine_tuning.transfer_messages=40",
+    "fine_tuning.server.name=transfer",
+    "fine_tuning.server.messages=40",
 ]
 
 
@@ -474,7 +474,7 @@ TINY_RUN = [
 @pytest.mark.parametrize("text", ["generated", "general"])
 def test_training_resumes_to_the_bit(tmp_path, text):
     store = tmp_path / "store"
-    overrides = [*TINY_RUN, f"data.store={store}", f"fine_tuning.transfer_text={text}"]
+    overrides = [*TINY_RUN, f"data.store={store}", f"fine_tuning.server.text={text}"]
     overrides.append(f"fine_tuning.general_store={store}")
     config = config_lib.load("configs/demo.toml", overrides)
     prepare_store(config.data, store)

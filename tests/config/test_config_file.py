@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tff_keyboard import config
-from tff_keyboard.config.learning_config import ClientConfig, ServerConfig
-from tff_keyboard.config.model_config import ModelConfig
+from tff_keyboard.config.aggregation_config import AggregationConfig, AutoProtection, NoClipping
+from tff_keyboard.config.learning_config import FedAdam, FedAvgClient, FedAvgM
+from tff_keyboard.config.model_config import Cifg, Gru
+from tff_keyboard.config.rule_config import FedAtt, FedMed, Mean
 from tff_keyboard.config.train_config import EvaluationConfig, ExecutionConfig, TrainConfig
 
 POSITIVE = st.floats(1e-6, 1e6, allow_nan=False)
@@ -20,12 +22,21 @@ COUNT = st.integers(1, 10**6)
 
 RUNS = st.builds(
     config.RunConfig,
-    model=st.one_of(
-        st.just(ModelConfig()),
-        st.builds(ModelConfig, name=st.just("gru"), units=COUNT, dropout=FRACTION),
+    model=st.one_of(st.just(Cifg()), st.builds(Gru, units=COUNT, dropout=FRACTION)),
+    client=st.builds(FedAvgClient, learning_rate=POSITIVE, momentum=FRACTION, batch_size=COUNT),
+    server=st.one_of(
+        st.builds(FedAvgM, learning_rate=POSITIVE, momentum=FRACTION, nesterov=st.booleans()),
+        st.builds(FedAdam, epsilon=POSITIVE),
     ),
-    client=st.builds(ClientConfig, learning_rate=POSITIVE, momentum=FRACTION, batch_size=COUNT),
-    server=st.builds(ServerConfig, optimizer=st.sampled_from(["sgd", "adam"]), epsilon=POSITIVE),
+    aggregation=st.builds(
+        AggregationConfig,
+        rule=st.one_of(
+            st.builds(FedAtt, temperature=POSITIVE, layer_groups=st.just({"all": ["0", "1"]})),
+            st.builds(FedMed, top_fraction=st.floats(0.01, 1)),
+            st.just(Mean()),
+        ),
+        protection=st.sampled_from([AutoProtection(), NoClipping(zeroing=True)]),
+    ),
     train=st.builds(TrainConfig, rounds=COUNT, seed=COUNT, dropout_rate=FRACTION),
     evaluation=st.builds(EvaluationConfig, every=COUNT),
     execution=st.builds(ExecutionConfig, threads_per_worker=st.integers(0, 64)),
@@ -42,12 +53,17 @@ def test_empty_file_is_the_defaults():
     assert config.loads("") == config.RunConfig()
 
 
-def test_overrides_apply_in_order_and_by_type():
+def test_overrides_win_by_type_and_the_last_wins():
     run = config.loads(
         "[train]\nrounds = 5\n",
-        ["train.rounds=9", "client.learning_rate=2", "model.name=gru", "server.nesterov=false"],
+        [
+            *("train.rounds=9", "client.learning_rate=2", "model.name=gru"),
+            *("server.nesterov=false", "aggregation.rule.temperature=3", "train.rounds=8"),
+            "aggregation.rule.name=fedatt",
+        ],
     )
-    assert run.train.rounds == 9
+    assert run.train.rounds == 8
+    assert run.aggregation.rule == FedAtt(temperature=3.0)  # whichever comes first
     assert run.client.learning_rate == 2.0
     assert isinstance(run.client.learning_rate, float)
     assert run.model.name == "gru"
@@ -67,8 +83,24 @@ def test_overrides_apply_in_order_and_by_type():
         ("[train\n", [], "not valid TOML"),
         ("", ["train.rounds"], "must read `--set=section.key=value`"),
         ("", ["rounds=3"], "must read `--set=section.key=value`"),
-        ("[model]\nname = 'cifg'\ntied = false", [], "`model.tied` must be true for 'cifg'"),
-        ("[client]\nepochs = 2\n[train]\nalgorithm = 'fedsgd'", [], "FedSGD"),
+        ("[model]\nname = 'cifg'\ntied = false", [], "it belongs to 'gru' or 'lstm2'"),
+        (
+            "[client]\nepochs = 2\nalgorithm = 'fedsgd'",
+            [],
+            "`client.epochs` has no effect with `client.algorithm` = 'fedsgd'",
+        ),
+        (
+            "[aggregation]\nclient_weighting = 'uniform'\n[client]\nalgorithm = 'fedsgd'",
+            [],
+            "the federated gradient is a token mean",
+        ),
+        (
+            "[aggregation.rule]\nname = 'fedmed'\n[client]\nalgorithm = 'fedsgd'",
+            [],
+            "needs local training losses",
+        ),
+        ("", ["train.rounds=3", "train.rounds.x=3"], "`rounds` is not a section"),
+        ("base = 'x.toml'", [], "`base` is relative to a file"),
     ],
 )
 def test_a_mistake_is_one_line_naming_the_way_out(text, overrides, words):
@@ -83,6 +115,57 @@ def test_missing_file_is_named(tmp_path):
         config.load(tmp_path / "nothing.toml")
 
 
+def written(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.toml").write_text(text)
+    return folder
+
+
+def test_a_file_stands_on_its_base(tmp_path):
+    (tmp_path / "inner").mkdir()
+    written(tmp_path, ground="[train]\nrounds = 7\nseed = 3\n[server]\nlearning_rate = 0.5\n")
+    written(tmp_path / "inner", middle='base = "../ground.toml"\n[train]\nrounds = 8\n')
+    written(tmp_path, top='base = "inner/middle.toml"\n[train]\nclients_per_round = 4\n')
+    run = config.load(tmp_path / "top.toml", ["train.seed=5"])
+    train = run.train
+    assert (train.rounds, train.seed, train.clients_per_round) == (8, 5, 4)
+    assert run.server == FedAvgM(learning_rate=0.5)
+    assert config.loads(config.dump(run)) == run
+
+
+def test_another_optimizer_does_not_inherit_the_rate_of_the_bases(tmp_path):
+    written(tmp_path, ground="[server]\nlearning_rate = 0.5\n")
+    written(tmp_path, top='base = "ground.toml"\n[server]\noptimizer = "fedadam"\n')
+    assert config.load(tmp_path / "top.toml").server == FedAdam()
+    assert config.load(tmp_path / "ground.toml", ["server.optimizer=fedadam"]).server == FedAdam()
+
+
+@pytest.mark.parametrize(
+    "files, words",
+    [
+        ({"top": 'base = "gone.toml"'}, "top.toml: there is no file at `base`"),
+        ({"top": 'base = "top.toml"'}, "`base` goes in a circle"),
+        ({"top": 'base = "other.toml"', "other": 'base = "top.toml"'}, "`base` goes in a circle"),
+        ({"top": "base = 3"}, "`base` must name a file, got 3"),
+        ({"top": 'base = "other.toml"', "other": "[train"}, "other.toml: not valid TOML"),
+        (
+            {"top": 'base = "other.toml"', "other": "[train]\nround = 1"},
+            "Unknown key `train.round`",
+        ),
+        (
+            {"top": 'base = "other.toml"', "other": "[aggregation]\ndp = 'gaussian'"},
+            "other.toml: `aggregation.dp`",
+        ),
+    ],
+)
+def test_a_bad_base_is_one_line(tmp_path, files, words):
+    written(tmp_path, **files)
+    with pytest.raises(config.ConfigError) as error:
+        config.load(tmp_path / "top.toml")
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
 def test_sections_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.RunConfig().train.rounds = 3
@@ -92,6 +175,17 @@ def test_sections_are_frozen():
 def test_every_shipped_config_loads(path):
     run = config.load(path)
     assert config.loads(config.dump(run)) == run
+
+
+@pytest.mark.parametrize("path", sorted(pathlib.Path("configs").rglob("*.toml")), ids=str)
+def test_every_shipped_config_says_what_it_is_and_what_was_measured(path):
+    header = [line for line in path.read_text().splitlines() if line.startswith("#")]
+    measured = [line for line in header if line.startswith("# Measured: ")]
+    assert len(measured) == 1, "write '# Measured: not yet.' where nothing was"
+    for line in header:
+        for word in line.split():
+            if word.startswith("--config=configs/") and "RULE" not in word:
+                assert pathlib.Path(word.removeprefix("--config=")).exists(), word
 
 
 def test_reading_a_config_imports_no_tensorflow():

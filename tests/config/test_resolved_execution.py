@@ -1,13 +1,7 @@
-import dataclasses
-
 import pytest
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.config.resolved_execution import (
-    defaults_of_older_runs,
-    packs_as_begun,
-    with_sub_rounds,
-)
+from tff_keyboard.config.resolved_execution import packs_as_begun, with_sub_rounds
 
 
 def resolved(recorded, *overrides):
@@ -47,7 +41,8 @@ def test_what_is_given_stays():
 
 
 def test_older_runs_count_as_one_by_one_and_else_as_defaults():
-    before, now = config_lib.loads(defaults_of_older_runs(), []), config_lib.RunConfig()
-    assert before.execution.clients_per_pack == 1
-    execution = dataclasses.replace(before.execution, clients_per_pack=0)
-    assert dataclasses.replace(before, execution=execution) == now
+    assert config_lib.resumable("") == config_lib.dump(
+        config_lib.loads("", ["execution.clients_per_pack=1"])
+    )
+    begun_with_packs = config_lib.dump(config_lib.RunConfig())
+    assert config_lib.resumable(begun_with_packs) == begun_with_packs

@@ -57,35 +57,38 @@ def test_two_cores_are_done_nearly_as_early_as_possible(sizes):
 
 VOCABULARY, UNITS, DIM, CLIENTS = 15, 6, 4, 5
 SMALL = (
-    *("client.batch_size=3", "client.learning_rate=0.5", f"train.clients_per_round={CLIENTS}"),
+    *("client.batch_size=3", f"train.clients_per_round={CLIENTS}"),
     *(f"model.units={UNITS}", f"model.embedding_size={DIM}", "execution.sub_rounds=2"),
     *("execution.clients_per_pack=3",),
 )
 GAUSSIAN = (
-    *("aggregation.client_weighting=uniform", "aggregation.dp=gaussian"),
-    "aggregation.noise_multiplier=1.0",
+    *("aggregation.client_weighting=uniform", "aggregation.privacy.mechanism=gaussian"),
+    "aggregation.privacy.noise_multiplier=1.0",
 )
 RULES = {
     "mean": (),
-    "fedatt": ("aggregation.name=fedatt",),
+    "fedatt": ("aggregation.rule.name=fedatt",),
     "momentum": ("client.momentum=0.5", "aggregation.client_weighting=examples"),
-    "lwf": ("fine_tuning.method=lwf", "fine_tuning.true_label_weight=0.4"),
-    "fedsgd": ("train.algorithm=fedsgd",),
-    "fedmed": ("aggregation.name=fedmed", "aggregation.top_fraction=0.6"),
-    "fedmed_after": ("aggregation.name=fedmed", "aggregation.local_loss=after_training"),
-    "median": ("aggregation.name=median",),
-    "trimmed_mean": ("aggregation.name=trimmed_mean",),
-    "quantised": ("aggregation.compression=uniform_quantization",),
-    "tff_quantised": ("aggregation.compression=tff_quantization",),
-    "noisy_fedatt": ("aggregation.name=fedatt", "aggregation.client_noise_scale=0.1"),
+    "lwf": ("fine_tuning.method.name=lwf", "fine_tuning.method.true_label_weight=0.4"),
+    "fedsgd": ("client.algorithm=fedsgd",),
+    "fedmed": ("aggregation.rule.name=fedmed", "aggregation.rule.top_fraction=0.6"),
+    "fedmed_after": ("aggregation.rule.name=fedmed", "aggregation.rule.local_loss=after_training"),
+    "median": ("aggregation.rule.name=median",),
+    "trimmed_mean": ("aggregation.rule.name=trimmed_mean",),
+    "quantised": ("aggregation.compression.codec=uniform_quantization",),
+    "noisy_fedatt": (
+        "aggregation.rule.name=fedatt",
+        "aggregation.client_noise.distribution=normal",
+        "aggregation.client_noise.scale=0.1",
+    ),
     "gaussian": GAUSSIAN,
     "adaptive": (
         *GAUSSIAN,
-        "aggregation.dp=gaussian_adaptive",
-        "aggregation.clipped_count_noise=0.5",
+        "aggregation.privacy.mechanism=gaussian_adaptive",
+        "aggregation.privacy.clipped_count_noise=0.5",
     ),
-    "tree": (*GAUSSIAN, "aggregation.dp=tree"),
-    "private_fedatt": (*GAUSSIAN, "aggregation.name=private_fedatt"),
+    "tree": (*GAUSSIAN, "aggregation.privacy.mechanism=tree"),
+    "private_fedatt": (*GAUSSIAN, "aggregation.rule.name=private_fedatt"),
 }
 QUICK = ("mean", "fedatt")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_keyboard.config.learning_config import ClientConfig, ServerConfig
+from tff_keyboard.config.learning_config import FedAdam, FedAvgClient, FedAvgM, FedAvgServer
 from tff_keyboard.learning import optimizers
 from tff_keyboard.learning.nesterov import NesterovSGD
 
@@ -67,14 +67,14 @@ def test_rejects(learning_rate, momentum):
 @pytest.mark.parametrize(
     "config, expected",
     [
-        (ServerConfig(optimizer="sgd", learning_rate=0.5, momentum=0.0), 1 - 0.5 * 2),
-        (ServerConfig(optimizer="sgd", learning_rate=0.5, momentum=0.9), 1 - 0.5 * (2 + 0.9 * 2)),
+        (FedAvgServer(learning_rate=0.5), 1 - 0.5 * 2),
+        (FedAvgM(learning_rate=0.5, momentum=0.9), 1 - 0.5 * (2 + 0.9 * 2)),
         (
-            ServerConfig(optimizer="sgd", learning_rate=0.5, momentum=0.9, nesterov=False),
+            FedAvgM(learning_rate=0.5, momentum=0.9, nesterov=False),
             1 - 0.5 * 2,
         ),
         # Bias-corrected Adam moves by about its learning rate in the first step.
-        (ServerConfig(optimizer="adam", learning_rate=0.5, epsilon=1e-7), 1 - 0.5),
+        (FedAdam(learning_rate=0.5, epsilon=1e-7), 1 - 0.5),
     ],
     ids=["sgd", "nesterov", "heavy-ball", "adam"],
 )
@@ -85,7 +85,7 @@ def test_server_optimizers_by_name(config, expected):
 
 def test_client_optimizer_has_momentum():
     _, result = run(
-        optimizers.build_client_optimizer(ClientConfig(learning_rate=0.1, momentum=0.5)),
+        optimizers.build_client_optimizer(FedAvgClient(learning_rate=0.1, momentum=0.5)),
         np.zeros(1),
         np.ones((2, 1)),
     )

@@ -3,17 +3,18 @@
 import pytest
 
 from tff_keyboard.config.aggregation_config import AggregationConfig
+from tff_keyboard.config.privacy_config import Gaussian, GaussianAdaptive, Tree
 from tff_keyboard.privacy.ledger import read_ledger
 from tff_keyboard.privacy.ledger_hook import LedgerHook, ledger_header
 from tff_keyboard.privacy.statement import guarantee_of
 
-PRIVATE = {"client_weighting": "uniform", "noise_multiplier": 1.0}
+NOISE = {"noise_multiplier": 1.0}
 METRICS = {"aggregator/inner/inner/dp_query_metrics/clip_norm": 0.25, "loss": 3.0}
 
 
 def header(dp="gaussian", rounds=20, **sampler):
-    restarts = {"tree_restart_rounds": 8} if dp == "tree_adaptive" else {}
-    config = AggregationConfig(dp=dp, **PRIVATE, **restarts)
+    privacy = {"gaussian": Gaussian, "gaussian_adaptive": GaussianAdaptive}[dp](**NOISE)
+    config = AggregationConfig(privacy=privacy, client_weighting="uniform")
     return ledger_header(config, rounds=rounds, population=500, clients_per_round=10, **sampler)
 
 
@@ -55,7 +56,8 @@ def test_uniform_sampling_is_claimed_only_where_the_sampler_does_it():
 
 
 def test_a_limit_on_participation_must_be_enforced_by_something():
-    config = AggregationConfig(dp="tree", max_participations=3, **PRIVATE)
+    privacy = Tree(max_participations=3, **NOISE)
+    config = AggregationConfig(privacy=privacy, client_weighting="uniform")
     arguments = {"rounds": 20, "population": 500, "clients_per_round": 10}
     with pytest.raises(ValueError, match=r"Raise `train\.min_separation_rounds` to 7"):
         ledger_header(config, min_separation_rounds=5, **arguments)

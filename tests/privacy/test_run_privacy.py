@@ -15,14 +15,14 @@ WEIGHTS = [np.arange(6, dtype=np.float32).reshape(2, 3)]
 FIXED = "0123456789abcdef" * 2
 PRIVATE = (
     "aggregation.client_weighting=uniform",
-    "aggregation.noise_multiplier=2.0",
+    "aggregation.privacy.noise_multiplier=2.0",
     "train.min_separation_rounds=4",
     "train.rounds=20",
 )
 
 
 def config(mechanism="blt", *overrides):
-    return loads("", [*PRIVATE, f"aggregation.dp={mechanism}", *overrides])
+    return loads("", [*PRIVATE, f"aggregation.privacy.mechanism={mechanism}", *overrides])
 
 
 def opened(path, config, **changes):
@@ -69,8 +69,8 @@ def test_the_nonce_is_in_no_released_file(tmp_path):
 @pytest.mark.parametrize(
     "overrides, changes",
     [
-        (["aggregation.noise_multiplier=3.0"], {}),
-        (["aggregation.clip_norm=0.25"], {}),
+        (["aggregation.privacy.noise_multiplier=3.0"], {}),
+        (["aggregation.privacy.clip_norm=0.25"], {}),
         (["train.left_out_client=3"], {}),
         ([], {"store_sha256": "one person less"}),
         ([], {"initial_weights": [WEIGHTS[0] + 1]}),
@@ -79,7 +79,7 @@ def test_the_nonce_is_in_no_released_file(tmp_path):
 )
 def test_runs_with_one_fixed_nonce_do_not_cancel(tmp_path, overrides, changes):
     """2A - B at z = 1, 2, or A - C with one person less, were exact sums under one seed."""
-    fixed = f"aggregation.fixed_nonce={FIXED}"
+    fixed = f"aggregation.privacy.fixed_nonce={FIXED}"
     one = opened(tmp_path / "a", config("gaussian", fixed))
     other = opened(tmp_path / "b", config("gaussian", fixed, *overrides), **changes)
     noises = [privacy.build_noise(20_000)(0) for privacy in (one, other)]
@@ -88,7 +88,7 @@ def test_runs_with_one_fixed_nonce_do_not_cancel(tmp_path, overrides, changes):
 
 
 def test_a_fixed_nonce_makes_runs_reproducible(tmp_path):
-    fixed = config("tree", f"aggregation.fixed_nonce={FIXED}")
+    fixed = config("tree", f"aggregation.privacy.fixed_nonce={FIXED}")
     one, other = opened(tmp_path / "a", fixed), opened(tmp_path / "b", fixed)
     np.testing.assert_array_equal(one.build_noise(4)(2), other.build_noise(4)(2))
     assert one.header.noise_source == "fixed nonce"
@@ -98,7 +98,7 @@ def test_a_fixed_nonce_makes_runs_reproducible(tmp_path):
 def test_secure_noise_means_a_secret_outside_the_run(tmp_path, monkeypatch):
     monkeypatch.setenv("NOISE_SECRET", "sixteen bytes at least")
     assert not opened(tmp_path / "a", config()).header.secure_noise
-    secret = config("blt", "aggregation.noise_secret=env:NOISE_SECRET")
+    secret = config("blt", "aggregation.privacy.noise_secret=env:NOISE_SECRET")
     privacy = opened(tmp_path / "b", secret)
     assert privacy.header.secure_noise
     released(tmp_path / "b", privacy, 1)
@@ -124,7 +124,7 @@ def test_runs_of_older_versions_are_not_gone_on_with(tmp_path):
 
 
 def test_without_noise_there_is_no_key(tmp_path):
-    privacy = opened(tmp_path, config("gaussian", "aggregation.noise_multiplier=0.0"))
+    privacy = opened(tmp_path, config("gaussian", "aggregation.privacy.noise_multiplier=0.0"))
     assert privacy.key is None
     assert privacy.build_noise is None
     assert privacy.header.key_id == ""

@@ -243,15 +243,17 @@ def test_warns_when_packages_changed(tmp_path, monkeypatch):
 def test_a_key_that_did_not_exist_then_counts_as_its_default(tmp_path):
     files = {"data_card_text": "{}"}
     RunDirectory.create(tmp_path / "run", config_text="[a]\nb = 1\n", **files).close()
-    defaults = "[a]\nb = 5\nnew = 7\n"
     newer = "[a]\nb = 1\nnew = 7\n"
     RunDirectory.create(
-        tmp_path / "run", config_text=newer, defaults_text=defaults, **files
+        tmp_path / "run", config_text=newer, resumable=lambda text: text + "new = 7\n", **files
     ).close()
     assert RunDirectory.open(tmp_path / "run").config_text() == newer
     RunDirectory.create(tmp_path / "other", config_text="[a]\nb = 1\n", **files).close()
     changed = "[a]\nb = 1\nnew = 8\n"
     with pytest.raises(Exception, match=r"`a\.new` was 7, now it is 8"):
         RunDirectory.create(
-            tmp_path / "other", config_text=changed, defaults_text=defaults, **files
+            tmp_path / "other",
+            config_text=changed,
+            resumable=lambda text: text + "new = 7\n",
+            **files,
         )

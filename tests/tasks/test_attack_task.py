@@ -8,16 +8,16 @@ import pytest
 from tasks import attack, cli, run_results
 from tests.fakes import TINY
 from tff_keyboard import config as config_lib
+from tff_keyboard.config.aggregation_config import NoClipping
 from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.learning.attacks import ATTACKS
 
 SETTINGS = [
     *TINY,
-    "server.momentum=0.0",
+    "server.optimizer=fedavg",
     "train.rounds=2",
     "train.clients_per_round=4",
-    "aggregation.zeroing=auto",  # the demo itself is unprotected
-    "aggregation.clipping=auto",
+    "aggregation.protection.clipping=auto",  # the demo itself is unprotected
 ]
 
 
@@ -47,7 +47,7 @@ def test_names_are_those_of_the_library():
 
 @pytest.mark.slow
 def test_every_attack_trains_is_compared_and_written(store, tmp_path, capsys):
-    config = tiny_config(store, "aggregation.name=fedatt")
+    config = tiny_config(store, "aggregation.rule.name=fedatt")
     rows = attack.study({"fedatt": config}, tmp_path, share=0.5)
     assert [row["attack"] for row in rows] == ["clean", *attack.ALL_ATTACKS]
     assert json.loads((tmp_path / "attacks.json").read_text()) == rows
@@ -74,7 +74,12 @@ def test_every_attack_trains_is_compared_and_written(store, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_without_protection_a_boosted_client_carries_fedatt_away(store, tmp_path):
-    config = tiny_config(store, "aggregation.name=fedatt", "aggregation.clip_norm=0.1")
+    config = tiny_config(
+        store,
+        "aggregation.rule.name=fedatt",
+        "aggregation.protection.clipping=adaptive",
+        "aggregation.protection.clip_norm=0.1",
+    )
     rows = attack.study(
         {"fedatt": config}, tmp_path, attacks=["boost"], share=0.5, unprotected=True
     )
@@ -102,13 +107,12 @@ def test_again_is_the_same_and_costs_no_evaluation(store, tmp_path, monkeypatch)
 def test_variants_drop_protection_where_there_is_some():
     configs = {
         "mean": config_lib.loads("", ["train.early_stop_patience=3"]),
-        "median": config_lib.loads("", ["aggregation.name=median"]),
+        "median": config_lib.loads("", ["aggregation.rule.name=median"]),
     }
     found = attack.variants(configs, True)
     assert list(found) == ["mean", "mean_unprotected", "median"]
     assert found["mean"].aggregation == configs["mean"].aggregation
-    assert not found["mean_unprotected"].aggregation.resolved_zeroing
-    assert found["mean_unprotected"].aggregation.resolved_clipping == "off"
+    assert found["mean_unprotected"].aggregation.resolved_protection == NoClipping()
     assert all(config.train.final_model == "last" for config in found.values())
     assert found["mean"].train.early_stop_patience == 0
     assert list(attack.variants(configs, False)) == ["mean", "median"]

@@ -12,7 +12,7 @@ from tasks import train_server as train_server_task
 from tests import fakes
 from tff_keyboard.algorithms.central_training import CentralTraining, PooledInputs
 from tff_keyboard.config import ConfigError
-from tff_keyboard.config.learning_config import ClientConfig
+from tff_keyboard.config.learning_config import FedAvgClient
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.data.vocabulary import PAD
@@ -61,7 +61,7 @@ def test_steps_are_those_of_sgd_with_momentum():
             v.assign(v - 0.3 * velocity[i])
     assert min(norms) < 0.1 < max(norms)  # some gradients were clipped, some not
 
-    sgd = ClientConfig(learning_rate=0.3, momentum=0.9, gradient_clip_norm=0.1)
+    sgd = FedAvgClient(learning_rate=0.3, momentum=0.9, gradient_clip_norm=0.1)
     process = CentralTraining(fresh(), build_client_optimizer(sgd))
     state, nll = process.initialize(), 0.0
     for part in (batches[:2], batches[2:]):  # the velocity goes on from round to round
@@ -77,7 +77,7 @@ def test_steps_are_those_of_sgd_with_momentum():
 
 def test_a_round_that_diverges_changes_nothing():
     model = build_model("cifg", vocabulary_size=11, seed=2, units=5, embedding_size=3)
-    optimizer = build_client_optimizer(ClientConfig(learning_rate=1e30, gradient_clip_norm=0.0))
+    optimizer = build_client_optimizer(FedAvgClient(learning_rate=1e30, gradient_clip_norm=0.0))
     process = CentralTraining(model, optimizer)
     state = process.initialize()
     batch = np.array([[1, 4, 5, 6], [1, 7, 8, 2]], np.int32)

@@ -52,7 +52,7 @@ def test_run_directory_holds_what_later_tasks_need(finished_run):
     assert [row["round"] for row in rows] == [1, 2, 3]
     assert all(row["clients"] == 3 and row["tokens"] > 0 for row in rows)
     assert [("evaluation/recall_at_1_no_eos" in row) for row in rows] == [False, True, True]
-    saved = config_lib.load(finished_run / "config.toml")
+    saved = config_lib.load_of_run(finished_run / "config.toml")
     assert saved.train.rounds == 3
     environment = json.loads((finished_run / "environment.json").read_text())
     assert environment["packages"]["tensorflow-federated"] == "0.87.0"
@@ -111,11 +111,11 @@ def test_a_changed_config_is_refused(store, finished_run):
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["train.algorithm=fedsgd", "server.learning_rate=0.5"],
-        ["server.optimizer=adam", "server.learning_rate=0.01"],
+        ["client.algorithm=fedsgd", "server.learning_rate=0.5"],
+        ["server.optimizer=fedadam", "server.learning_rate=0.01"],
         ["train.over_selection=1.4", "train.dropout_rate=0.2", "train.min_separation_rounds=2"],
         ["aggregation.client_weighting=uniform", "client.epochs=2", "client.momentum=0.5"],
-        ["aggregation.client_weighting=examples", "client.bucket_by_length=true"],
+        ["aggregation.client_weighting=examples"],
         ["model.name=gru"],
         ["model.name=lstm2"],
     ],
@@ -183,10 +183,10 @@ def test_missing_store_is_one_line(tmp_path, capsys):
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["aggregation.name=fedatt"],
-        ["aggregation.name=fedmed", "aggregation.top_fraction=0.8"],
-        ["aggregation.name=median"],
-        ["aggregation.compression=uniform_quantization"],
+        ["aggregation.rule.name=fedatt"],
+        ["aggregation.rule.name=fedmed", "aggregation.rule.top_fraction=0.8"],
+        ["aggregation.rule.name=median"],
+        ["aggregation.compression.codec=uniform_quantization"],
     ],
     ids=["fedatt", "fedmed", "median", "compressed"],
 )
@@ -198,8 +198,8 @@ def test_aggregators_train(store, tmp_path, overrides):
 
 DP = [
     "aggregation.client_weighting=uniform",
-    "aggregation.clip_norm=0.5",
-    "aggregation.noise_multiplier=0.1",
+    "aggregation.privacy.clip_norm=0.5",
+    "aggregation.privacy.noise_multiplier=0.1",
 ]
 
 
@@ -213,7 +213,7 @@ DP = [
     ],
 )
 def test_private_training_resumes_to_the_bit_with_its_ledger(store, tmp_path, mechanism):
-    overrides = [*DP, f"aggregation.dp={mechanism}"]
+    overrides = [*DP, f"aggregation.privacy.mechanism={mechanism}"]
     runs = [tmp_path / "straight", tmp_path / "stopped"]
     train_federated(tiny_config(store, *overrides), runs[0])
     runs[1].mkdir()  # the nonce is drawn once a run: the second is given the first's
@@ -244,7 +244,7 @@ def _stop_after(round_num, config, path):
 
 @pytest.mark.slow
 def test_two_runs_of_one_config_share_no_noise(store, tmp_path):
-    config = tiny_config(store, *DP, "aggregation.dp=gaussian", "train.rounds=1")
+    config = tiny_config(store, *DP, "aggregation.privacy.mechanism=gaussian", "train.rounds=1")
     for name in ("one", "other"):
         train_federated(config, tmp_path / name)
     weights = [digest(tmp_path / name)[1] for name in ("one", "other")]
@@ -253,7 +253,7 @@ def test_two_runs_of_one_config_share_no_noise(store, tmp_path):
 
 def test_no_noise_in_a_checkpoint(store, tmp_path):
     """The tree's sum of noise lay in each: whoever had one had the exact sums."""
-    config = tiny_config(store, *DP, "aggregation.dp=tree", "train.rounds=1")
+    config = tiny_config(store, *DP, "aggregation.privacy.mechanism=tree", "train.rounds=1")
     train_federated(config, tmp_path / "run")
     checkpoint = next((tmp_path / "run" / "checkpoints").iterdir()).read_bytes()
     leaves = json.loads(checkpoint.split(b"\n")[2])["leaves"]
@@ -264,7 +264,7 @@ def test_no_noise_in_a_checkpoint(store, tmp_path):
 @pytest.mark.slow
 def test_a_private_run_without_its_nonce_is_one_line(store, tmp_path, capsys):
     run = tmp_path / "run"
-    overrides = [*DP, "aggregation.dp=gaussian"]
+    overrides = [*DP, "aggregation.privacy.mechanism=gaussian"]
     train_federated(tiny_config(store, *overrides, "train.rounds=1"), run)
     assert stat.S_IMODE((run / "noise_nonce").stat().st_mode) == 0o600
     (run / "noise_nonce").unlink()

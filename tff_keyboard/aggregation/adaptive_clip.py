@@ -61,8 +61,8 @@ def delta_noise_multiplier(noise_multiplier: float, count_stddev: float) -> floa
         raise ValueError(
             f"Adaptive clipping at a noise multiplier of {noise_multiplier:g} needs noise of more "
             f"than {noise_multiplier / 2:g} clients on the count of unclipped clients, got "
-            f"{count_stddev:g}. Raise `aggregation.clipped_count_noise` or "
-            "`train.clients_per_round`, or lower `aggregation.noise_multiplier`."
+            f"{count_stddev:g}. Raise `aggregation.privacy.clipped_count_noise` or "
+            "`train.clients_per_round`, or lower `aggregation.privacy.noise_multiplier`."
         )
     return 1 / math.sqrt(noise_multiplier**-2 - (2 * count_stddev) ** -2)
 

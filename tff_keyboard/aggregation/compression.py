@@ -8,9 +8,6 @@ Each large tensor x is sent as `bits` bits a coordinate and its minimum and maxi
 section 2.2, http://proceedings.mlr.press/v70/suresh17a.html). u is a pure function of (seed, round,
 delta), see `seeded_client_map.py`: a resumed run repeats the bits. The server decodes before it
 aggregates, hence FedAtt's norms, FedMed's topK, clipping and noise all see what really arrived.
-
-TFF's own `EncodedSumFactory`, which encodes inside a sum and so fits under a mean only, is
-`tff_quantized_sum`. Its rounding is not seeded.
 """
 
 from typing import Any, NamedTuple
@@ -22,9 +19,9 @@ from tff_keyboard.aggregation.layers import require_float_tensors
 from tff_keyboard.aggregation.seeded_client_map import SeededClientMapFactory
 from tff_keyboard.aggregation.seeded_noise import fold_in
 from tff_keyboard.aggregation.upload_size import UploadSizeFactory
+from tff_keyboard.config.aggregation_config import UniformQuantization
 
 _PURPOSE = 3
-_MAX_BITS = 16
 
 
 class Encoded(NamedTuple):
@@ -66,8 +63,7 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
 
     Args:
       inner: A weighted factory.
-      bits: Bits a coordinate, 1..16.
-      threshold: Tensors of at most that many elements are sent whole; >= 0.
+      codec: Bits a coordinate, and the size up to which tensors are sent whole.
       seed: Of the run, >= 0.
 
     Raises:
@@ -77,16 +73,13 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
     def __init__(
         self,
         inner: tff.aggregators.WeightedAggregationFactory,
+        codec: UniformQuantization,
         *,
-        bits: int,
-        threshold: int,
         seed: int,
     ):
-        _check(bits, threshold)
-        self._bits = bits
-        self._threshold = threshold
+        self._codec = codec
         mapped = SeededClientMapFactory(inner, self._decoded, seed=seed, purpose=_PURPOSE)
-        self._counted = UploadSizeFactory(mapped, bits=bits, threshold=threshold)
+        self._counted = UploadSizeFactory(mapped, bits=codec.bits, threshold=codec.threshold)
 
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
@@ -98,22 +91,7 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
     def _decoded(self, value: Any, seed: tf.Tensor) -> Any:
         flat = list(tf.nest.flatten(value))
         for i, tensor in enumerate(flat):
-            if tensor.shape.num_elements() > self._threshold:
+            if tensor.shape.num_elements() > self._codec.threshold:
                 uniform = tf.random.stateless_uniform(tensor.shape, fold_in(seed, i), alg="philox")
-                flat[i] = quantize(tensor, self._bits, uniform)
+                flat[i] = quantize(tensor, self._codec.bits, uniform)
         return tf.nest.pack_sequence_as(value, flat)
-
-
-def tff_quantized_sum(*, bits: int, threshold: int) -> tff.aggregators.EncodedSumFactory:
-    """TFF's uniform quantisation inside a sum, for `MeanFactory(value_sum_factory=...)`."""
-    _check(bits, threshold)
-    return tff.aggregators.EncodedSumFactory.quantize_above_threshold(
-        quantization_bits=bits, threshold=threshold
-    )
-
-
-def _check(bits: int, threshold: int) -> None:
-    if not 1 <= bits <= _MAX_BITS:
-        raise ValueError(f"`bits` must be in 1..{_MAX_BITS}, got {bits}.")
-    if threshold < 0:
-        raise ValueError(f"`threshold` must be >= 0 elements, got {threshold}.")

@@ -16,9 +16,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.aggregation.layers import require_float_tensors
-
-MEDIAN = "median"
-TRIMMED_MEAN = "trimmed_mean"
+from tff_keyboard.config.rule_config import Median, TrimmedMean
 
 
 class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
@@ -28,20 +26,11 @@ class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
     `trimmed_clients` (int32; those cut from each coordinate, both sides together).
 
     Args:
-      rule: "median" or "trimmed_mean".
-      trim_fraction: Of the trimmed mean, in [0, 0.5); 0 is the unweighted mean.
-
-    Raises:
-      ValueError: An argument is out of range.
+      rule: A `trim_fraction` of 0 makes the trimmed mean the unweighted mean.
     """
 
-    def __init__(self, rule: str, *, trim_fraction: float = 0.1):
-        if rule not in (MEDIAN, TRIMMED_MEAN):
-            raise ValueError(f"`rule` must be {MEDIAN!r} or {TRIMMED_MEAN!r}, got {rule!r}.")
-        if not 0 <= trim_fraction < 0.5:
-            raise ValueError(f"`trim_fraction` must be in [0, 0.5), got {trim_fraction!r}.")
+    def __init__(self, rule: Median | TrimmedMean):
         self._rule = rule
-        self._trim_fraction = trim_fraction
 
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
@@ -77,11 +66,11 @@ class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
         @tff.tensorflow.computation(stacked_type)
         def finish(stacked):
             clients = tf.shape(tf.nest.flatten(stacked)[0])[0]
-            if self._rule == MEDIAN:
-                cut = tf.maximum((clients - 1) // 2, 0)
-            else:
-                exact = tf.cast(clients, tf.float64) * self._trim_fraction
+            if isinstance(self._rule, TrimmedMean):
+                exact = tf.cast(clients, tf.float64) * self._rule.trim_fraction
                 cut = tf.cast(tf.floor(exact + 1e-9), tf.int32)  # 0.3 * 10 is 2.999...
+            else:
+                cut = tf.maximum((clients - 1) // 2, 0)
             kept = tf.maximum(clients - 2 * cut, 0)
 
             def middle_mean(column):

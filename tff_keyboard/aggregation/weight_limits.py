@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from tff_keyboard.config import RunConfig
+from tff_keyboard.config.fine_tuning_config import RehearsalMethod
 
 # From a weight (finite, >= 0) to what it may count at most, in TensorFlow.
 WeightLimit: TypeAlias = Callable[[Any], Any]
@@ -49,8 +50,9 @@ def public_weight_bound(config: RunConfig) -> float | None:
     messages = config.client.max_examples
     if not messages:
         return None
-    if config.fine_tuning.method == "rehearsal":
-        portion = config.fine_tuning.rehearsal_portion
+    method = config.fine_tuning.method
+    if isinstance(method, RehearsalMethod):
+        portion = method.portion
         messages += round(messages * portion / (1 - portion))
     if config.aggregation.client_weighting == "tokens":
         messages *= config.data.max_length

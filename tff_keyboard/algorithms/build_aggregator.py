@@ -14,12 +14,12 @@ Every factory here is weighted; where privacy demands equal clients the weight i
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregation import compression, robust_mean
+from tff_keyboard.aggregation import compression
 from tff_keyboard.aggregation.adaptive_clip import AdaptiveClip
 from tff_keyboard.aggregation.private_mean import PrivateMeanFactory
 from tff_keyboard.aggregation.robust_mean import RobustMeanFactory
@@ -30,92 +30,89 @@ from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
 from tff_keyboard.algorithms.fedatt.client_noise import ClientNoiseFactory
 from tff_keyboard.algorithms.fedatt.private_fedatt import PrivateFedAttFactory
 from tff_keyboard.algorithms.fedmed.aggregator import FedMedFactory
-from tff_keyboard.config.aggregation_config import AggregationConfig
-from tff_keyboard.privacy import mechanism
+from tff_keyboard.config.aggregation_config import (
+    AdaptiveClipping,
+    AggregationConfig,
+    Compression,
+    FixedClipping,
+    NoClipping,
+    NoCompression,
+    NormalClientNoise,
+    UniformQuantization,
+)
+from tff_keyboard.config.privacy_config import (
+    Gaussian,
+    GaussianAdaptive,
+    MechanismConfig,
+    Privacy,
+    TreeAdaptive,
+)
+from tff_keyboard.config.rule_config import (
+    FedAtt,
+    FedMed,
+    Mean,
+    Median,
+    PrivateFedAtt,
+    TrimmedMean,
+)
 
 Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
 Names: TypeAlias = Sequence[str] | None
 
 
-def _mean(config: AggregationConfig, clients_per_round: int, seed: int, names: Names) -> Factory:
-    if config.dp != "none":
-        adaptive = None
-        if config.uses_adaptive_clip:
-            adaptive = AdaptiveClip(
-                target_quantile=config.target_unclipped_quantile,
-                learning_rate=config.clip_learning_rate,
-                count_stddev=config.clipped_count_noise * clients_per_round,
-                expected_clients=float(clients_per_round),
+def _rule(config: AggregationConfig, clients_per_round: int, names: Names) -> Factory:
+    """The factory of `aggregation.rule`, bare."""
+    rule, privacy = config.rule, config.privacy
+    match rule:
+        case Mean() if config.is_private:
+            private = _private_mean(privacy, clients_per_round)
+            return tff.aggregators.as_weighted_aggregator(private)
+        case Mean():
+            return tff.aggregators.MeanFactory(no_nan_division=True)
+        case FedAtt():
+            return FedAttFactory(rule, variable_names=names)
+        case FedMed():
+            return FedMedFactory(
+                rule,
+                max_clients=clients_per_round,
+                upload_bytes=_upload_bytes(config.compression),
+                variable_names=names,
             )
-        private = PrivateMeanFactory(
-            clip_norm=config.clip_norm,
-            noise_multiplier=config.noise_multiplier,
-            clients_per_round=clients_per_round,
-            independent_noise=config.dp in mechanism.GAUSSIAN,
-            adaptive=adaptive,
-            clip_every=config.tree_restart_rounds or 1,
+        case PrivateFedAtt():
+            assert isinstance(privacy, Gaussian)
+            factory = PrivateFedAttFactory(
+                noise_multiplier=privacy.noise_multiplier,
+                layer_clip_norm=privacy.clip_norm,
+                attention_bound=rule.attention_bound,
+                denominator_floor=rule.denominator_floor,
+                layer_groups=rule.layer_groups,
+                variable_names=names,
+            )
+            return tff.aggregators.as_weighted_aggregator(factory)
+        case Median() | TrimmedMean():
+            return RobustMeanFactory(rule)
+
+
+def _private_mean(privacy: Privacy, clients_per_round: int) -> PrivateMeanFactory:
+    assert isinstance(privacy, MechanismConfig)
+    adaptive, clip_every = None, 1
+    if isinstance(privacy, GaussianAdaptive | TreeAdaptive):
+        adaptive = AdaptiveClip(
+            target_quantile=privacy.target_unclipped_quantile,
+            learning_rate=privacy.clip_learning_rate,
+            count_stddev=privacy.clipped_count_noise * clients_per_round,
+            expected_clients=float(clients_per_round),
         )
-        return tff.aggregators.as_weighted_aggregator(private)
-    value_sum = None
-    if config.compression == "tff_quantization":
-        value_sum = compression.tff_quantized_sum(
-            bits=config.compression_bits, threshold=config.compression_threshold
-        )
-    return tff.aggregators.MeanFactory(value_sum_factory=value_sum, no_nan_division=True)
-
-
-def _fedatt(config: AggregationConfig, clients_per_round: int, seed: int, names: Names) -> Factory:
-    return FedAttFactory(
-        norm=config.norm,
-        temperature=config.temperature,
-        layer_groups=config.layer_groups,
-        variable_names=names,
+    if isinstance(privacy, TreeAdaptive):
+        clip_every = privacy.restart_rounds
+    return PrivateMeanFactory(
+        clip_norm=privacy.clip_norm,
+        noise_multiplier=privacy.noise_multiplier,
+        clients_per_round=clients_per_round,
+        independent_noise=isinstance(privacy, Gaussian | GaussianAdaptive),
+        adaptive=adaptive,
+        clip_every=clip_every,
     )
-
-
-def _fedmed(config: AggregationConfig, clients_per_round: int, seed: int, names: Names) -> Factory:
-    return FedMedFactory(
-        top_fraction=config.top_fraction,
-        mediation_threshold=config.mediation_threshold,
-        adaptive_step=config.adaptive_step,
-        max_clients=clients_per_round,
-        upload_bytes=_upload_bytes(config),
-        layer_groups=config.layer_groups,
-        variable_names=names,
-    )
-
-
-def _private_fedatt(
-    config: AggregationConfig, clients_per_round: int, seed: int, names: Names
-) -> Factory:
-    private = PrivateFedAttFactory(
-        noise_multiplier=config.noise_multiplier,
-        layer_clip_norm=config.layer_clip_norm,
-        attention_bound=config.attention_bound,
-        denominator_scale=config.denominator_scale,
-        denominator_floor=config.denominator_floor,
-        layer_groups=config.layer_groups,
-        variable_names=names,
-    )
-    return tff.aggregators.as_weighted_aggregator(private)
-
-
-def _median(config: AggregationConfig, clients_per_round: int, seed: int, names: Names) -> Factory:
-    return RobustMeanFactory(robust_mean.MEDIAN)
-
-
-def _trimmed(config: AggregationConfig, clients_per_round: int, seed: int, names: Names) -> Factory:
-    return RobustMeanFactory(robust_mean.TRIMMED_MEAN, trim_fraction=config.trim_fraction)
-
-
-AGGREGATORS: Mapping[str, Callable[[AggregationConfig, int, int, Names], Factory]] = {
-    "mean": _mean,
-    "fedatt": _fedatt,
-    "fedmed": _fedmed,
-    "private_fedatt": _private_fedatt,
-    "median": _median,
-    "trimmed_mean": _trimmed,
-}
 
 
 def build_aggregator(
@@ -142,41 +139,43 @@ def build_aggregator(
     Raises:
       ValueError: Options do not fit `clients_per_round`.
     """
-    factory = AGGREGATORS[config.name](config, clients_per_round, seed, variable_names)
-    factory = _clipped(factory, config)
-    if config.resolved_zeroing:
+    factory = _rule(config, clients_per_round, variable_names)
+    protection = config.resolved_protection
+    factory = _clipped(factory, protection)
+    if protection.zeroing:
         factory = tff.aggregators.zeroing_factory(_zeroing_bound(), factory)
-    factory = _compressed(factory, config, seed)
-    if config.client_noise_scale > 0:
-        factory = ClientNoiseFactory(
-            factory,
-            scale=config.client_noise_scale,
-            stddev=config.client_noise_stddev,
-            seed=seed,
-        )
+    if isinstance(config.compression, UniformQuantization):
+        factory = compression.CompressedUploadFactory(factory, config.compression, seed=seed)
+    else:
+        factory = UploadSizeFactory(factory)
+    if isinstance(config.client_noise, NormalClientNoise):
+        factory = ClientNoiseFactory(factory, config.client_noise, seed=seed)
     return UpdateGuardFactory(factory, limit)
 
 
-def _upload_bytes(config: AggregationConfig) -> Callable[[tff.Type], int]:
+def _upload_bytes(compression_config: Compression) -> Callable[[tff.Type], int]:
     """Size of one client's upload, by the type of its delta."""
-    if config.compression == "none":
+    if isinstance(compression_config, NoCompression):
         return raw_bytes
-    return functools.partial(
-        encoded_bytes, bits=config.compression_bits, threshold=config.compression_threshold
-    )
+    codec = compression_config
+    return functools.partial(encoded_bytes, bits=codec.bits, threshold=codec.threshold)
 
 
-def _clipped(factory: Factory, config: AggregationConfig) -> Factory:
-    if config.resolved_clipping == "off":
-        return factory
-    if config.resolved_clipping == "fixed":
-        return tff.aggregators.clipping_factory(config.clip_norm, factory)
-    bound = tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
-        initial_estimate=config.clip_norm,
-        target_quantile=config.clipping_quantile,
-        learning_rate=config.clipping_learning_rate,
-    )
-    return tff.aggregators.clipping_factory(bound, factory)
+def _clipped(
+    factory: Factory, protection: NoClipping | FixedClipping | AdaptiveClipping
+) -> Factory:
+    match protection:
+        case NoClipping():
+            return factory
+        case FixedClipping():
+            return tff.aggregators.clipping_factory(protection.clip_norm, factory)
+        case AdaptiveClipping():
+            bound = tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
+                initial_estimate=protection.clip_norm,
+                target_quantile=protection.quantile,
+                learning_rate=protection.learning_rate,
+            )
+            return tff.aggregators.clipping_factory(bound, factory)
 
 
 def _zeroing_bound():
@@ -188,15 +187,3 @@ def _zeroing_bound():
         multiplier=2.0,
         increment=1.0,
     )
-
-
-def _compressed(factory: Factory, config: AggregationConfig, seed: int) -> Factory:
-    if config.compression == "uniform_quantization":
-        return compression.CompressedUploadFactory(
-            factory,
-            bits=config.compression_bits,
-            threshold=config.compression_threshold,
-            seed=seed,
-        )
-    bits = config.compression_bits if config.compression == "tff_quantization" else None
-    return UploadSizeFactory(factory, bits=bits, threshold=config.compression_threshold)

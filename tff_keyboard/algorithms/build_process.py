@@ -15,6 +15,10 @@ from tff_keyboard.algorithms.fedmed import process as fedmed_process
 from tff_keyboard.algorithms.fedmed.client_weight import limit_fedmed_weight
 from tff_keyboard.algorithms.fine_tuning import lwf, server_transfer
 from tff_keyboard.config import RunConfig
+from tff_keyboard.config.fine_tuning_config import LearningWithoutForgetting, Transfer
+from tff_keyboard.config.learning_config import FedAvgClient
+from tff_keyboard.config.privacy_config import MechanismConfig
+from tff_keyboard.config.rule_config import FedMed
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.learning import optimizers, variable_model
@@ -70,14 +74,15 @@ def build_model_fn(config: RunConfig, vocabulary_size: int, *, evaluation: bool)
 
 
 def build_training_model_fn(config: RunConfig, vocabulary_size: int) -> ModelFn:
-    """The TFF model that clients train, with the loss of `fine_tuning.method`."""
-    if config.fine_tuning.method != "lwf":
+    """The TFF model that clients train, with the loss of `[fine_tuning.method]`."""
+    method = config.fine_tuning.method
+    if not isinstance(method, LearningWithoutForgetting):
         return build_model_fn(config, vocabulary_size, evaluation=False)
     return lwf.build_lwf_model_fn(
         config.model.name,
         vocabulary_size=vocabulary_size,
         options=config.model.options(),
-        true_label_weight=config.fine_tuning.true_label_weight,
+        true_label_weight=method.true_label_weight,
         weight_unit=_weight_unit(config),
     )
 
@@ -100,7 +105,7 @@ def build_weight_limit(config: RunConfig, vocabulary_size: int) -> weight_limits
     else:
         limit = tf.identity
         warnings.warn(UNLIMITED, stacklevel=2)
-    if config.aggregation.name == "fedmed":
+    if isinstance(config.aggregation.rule, FedMed):
         return limit_fedmed_weight(limit, vocabulary_size)
     return limit
 
@@ -113,19 +118,19 @@ def _fedavg(
     wrap: WrapClientWork | None,
     joined: bool,
 ) -> Process:
+    assert isinstance(config.client, FedAvgClient)
     client_optimizer = optimizers.build_client_optimizer(config.client)
     server_optimizer = optimizers.build_server_optimizer(config.server)
     uniform = config.aggregation.client_weighting == "uniform"
-    if config.aggregation.name == "fedmed":
+    rule = config.aggregation.rule
+    if isinstance(rule, FedMed):
         return fedmed_process.build_fedmed_process(
             model_fn,
             client_optimizer=client_optimizer,
             server_optimizer=server_optimizer,
             aggregator=aggregator,
+            rule=rule,
             uniform_weights=uniform,
-            local_loss=config.aggregation.local_loss,
-            divergence_normalisation=config.aggregation.divergence_normalisation,
-            layer_groups=config.aggregation.layer_groups,
             variable_names=names,
             wrap_client_work=wrap,
             joined=joined,
@@ -151,7 +156,7 @@ def _fedsgd(
 ) -> Process:
     del names, joined
     if wrap is not None:
-        raise ValueError("`train.algorithm` = 'fedsgd' has no client work to wrap. Use 'fedavg'.")
+        raise ValueError("`client.algorithm` = 'fedsgd' has no client work to wrap. Use 'fedavg'.")
     return fed_sgd.build_fed_sgd(
         model_fn,
         server_optimizer=optimizers.build_server_optimizer(config.server),
@@ -171,9 +176,9 @@ def build_process(
     build_noise: BuildNoise | None = None,
     joined: bool = False,
 ) -> RoundProcess:
-    """The learning process of `train.algorithm` with the aggregator of `aggregation.name`.
+    """The learning process of `client.algorithm` with the aggregator of `aggregation.rule.name`.
 
-    With `fine_tuning.server` = "transfer" it is a `server_transfer.ServerTransferProcess`.
+    With `fine_tuning.server.name` = "transfer" it is a `server_transfer.ServerTransferProcess`.
 
     Args:
       config: Of the run.
@@ -189,7 +194,7 @@ def build_process(
     Raises:
       ValueError: Options that do not go together, or a private run has no noise.
     """
-    if config.fine_tuning.server == "transfer":
+    if isinstance(config.fine_tuning.server, Transfer):
         return _server_transfer(config, initial_model, wrap_client_work, general_store)
     weights = weights_by_name(initial_model)
     aggregator = build_aggregator(
@@ -200,12 +205,13 @@ def build_process(
         limit=build_weight_limit(config, initial_model.vocabulary_size),
     )
     model_fn = build_training_model_fn(config, initial_model.vocabulary_size)
-    process = ALGORITHMS[config.train.algorithm](
+    process = ALGORITHMS[config.client.algorithm](
         *(config, model_fn, aggregator, list(weights), wrap_client_work),
         joined and wrap_client_work is None,
     )
     process = with_initial_weights(process, list(weights.values()))
-    if not config.aggregation.noise_multiplier:
+    privacy = config.aggregation.privacy
+    if not isinstance(privacy, MechanismConfig) or not privacy.noise_multiplier:
         return process
     if build_noise is None:
         raise ValueError(

@@ -187,7 +187,6 @@ class PooledInputs:
             max_examples=0,
             epochs=1,
             seed=(seed, round_num),
-            bucket_by_length=config.client.bucket_by_length,
         )
         facts = {
             "examples": len(chosen),

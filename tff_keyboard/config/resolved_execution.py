@@ -4,7 +4,7 @@ import dataclasses
 import math
 import tomllib
 
-from tff_keyboard.config.config_file import RunConfig, dump
+from tff_keyboard.config.run_config import RunConfig
 
 ONE_BY_ONE = 1  # `execution.clients_per_pack`: what all runs did before there were packs
 CLIENTS_PER_SUB_ROUND = 40  # one by one; a worker keeps their deltas, 27 MB each
@@ -34,14 +34,6 @@ def with_sub_rounds(config: RunConfig) -> RunConfig:
     if config.execution.clients_per_pack == ONE_BY_ONE:
         parts = math.ceil(config.train.clients_per_round / CLIENTS_PER_SUB_ROUND)
     return _replaced(config, sub_rounds=max(parts, config.execution.workers))
-
-
-def defaults_of_older_runs() -> str:
-    """TOML of what a key counts as that did not exist when a run began: its default.
-
-    But for `execution.clients_per_pack`, whose default is not what was done without it.
-    """
-    return dump(_replaced(RunConfig(), clients_per_pack=ONE_BY_ONE))
 
 
 def _replaced(config: RunConfig, **values: int) -> RunConfig:

@@ -98,7 +98,6 @@ class CohortInputs:
                 max_examples=0 if self._rehearsal else config.client.max_examples,
                 epochs=config.client.epochs,
                 seed=seed,
-                bucket_by_length=config.client.bucket_by_length,
             )
             examples += sum(len(batch) for batch in client)
             sizes.append(sum(int(np.count_nonzero(batch[:, 1:] != PAD)) for batch in client))

@@ -33,7 +33,7 @@ class LedgerHeader:
 
     Attributes:
       mechanism: One of `privacy.mechanism.NAMES`.
-      aggregator: `AggregationConfig.name`.
+      aggregator: `aggregation.rule.name`.
       noise_multiplier: Noise standard deviation / sensitivity of one client.
       clip_norm: L2 bound on one client's delta (the first one where it adapts).
       delta: Of the (epsilon, delta) statement.

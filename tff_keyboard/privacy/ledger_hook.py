@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tff_keyboard.config.aggregation_config import AggregationConfig
+from tff_keyboard.config.privacy_config import MechanismConfig, Tree, TreeAdaptive
 from tff_keyboard.privacy.ledger import LedgerHeader, PrivacyLedger
 from tff_keyboard.privacy.mechanism import Mechanism
 from tff_keyboard.privacy.noise_key import NoiseKey
@@ -29,7 +30,7 @@ def ledger_header(
     """What the statement needs to know of a run, from its config and its sampler.
 
     Args:
-      config: With `dp` other than "none".
+      config: With a mechanism of privacy.
       rounds: Rounds of the run.
       population: People who may be drawn.
       clients_per_round: The report goal.
@@ -42,30 +43,33 @@ def ledger_header(
     Raises:
       ValueError: The config claims a limit on participation that nothing enforces, or no privacy.
     """
-    if config.dp == "none":
-        raise ValueError("`aggregation.dp` = 'none' makes no privacy claim: there is no ledger.")
+    privacy = config.privacy
+    if not isinstance(privacy, MechanismConfig):
+        raise ValueError(
+            "`aggregation.privacy.mechanism` = 'none' makes no privacy claim: there is no ledger."
+        )
     allowed = math.ceil(rounds / min_separation_rounds)
-    claimed = config.max_participations
+    claimed = privacy.max_participations
     enforced = sampler_max_participations and sampler_max_participations <= claimed
     if claimed and claimed < allowed and not enforced:
         raise ValueError(
-            f"`aggregation.max_participations` = {claimed} is not enforced: in {rounds} rounds a "
-            f"minimum separation of {min_separation_rounds} allows {allowed}. Raise "
+            f"`aggregation.privacy.max_participations` = {claimed} is not enforced: in {rounds} "
+            f"rounds a minimum separation of {min_separation_rounds} allows {allowed}. Raise "
             f"`train.min_separation_rounds` to {math.ceil(rounds / claimed)}, or set it to 0."
         )
     if mechanism is None:
-        mechanism = Mechanism(name=config.dp, restart_rounds=config.tree_restart_rounds)
-    clip_norm = config.layer_clip_norm if config.name == "private_fedatt" else config.clip_norm
+        restart_rounds = privacy.restart_rounds if isinstance(privacy, Tree | TreeAdaptive) else 0
+        mechanism = Mechanism(name=privacy.mechanism, restart_rounds=restart_rounds)
     return LedgerHeader(
         mechanism=mechanism.name,
-        aggregator=config.name,
-        noise_multiplier=config.noise_multiplier,
-        clip_norm=clip_norm,
-        delta=config.delta,
+        aggregator=config.rule.name,
+        noise_multiplier=privacy.noise_multiplier,
+        clip_norm=privacy.clip_norm,
+        delta=privacy.delta,
         population=population,
         clients_per_round=clients_per_round,
         selected_per_round=selected_per_round or clients_per_round,
-        sampling=config.sampling,
+        sampling=getattr(privacy, "sampling", "fixed_size"),
         uniform_sampling=min_separation_rounds == 1 and not sampler_max_participations,
         min_separation_rounds=min_separation_rounds,
         max_participations=claimed,

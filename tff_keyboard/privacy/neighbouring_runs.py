@@ -29,7 +29,7 @@ def other_differences(full: pathlib.Path, other: pathlib.Path) -> list[str]:
     paths = [RunDirectory(path).config_path for path in (full, other)]
     if not all(path.is_file() for path in paths):
         return []
-    one, two = (_flat(config_lib.to_dict(config_lib.load(path))) for path in paths)
+    one, two = (_flat(config_lib.to_dict(config_lib.load_of_run(path))) for path in paths)
     return sorted(
         key
         for key in one.keys() | two.keys()

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tff_keyboard.config import RunConfig
+from tff_keyboard.config.learning_config import FedAvgM
+from tff_keyboard.config.privacy_config import Banded, Blt, MechanismConfig, Tree, TreeAdaptive
 from tff_keyboard.privacy import ledger, ledger_hook, statement
 from tff_keyboard.privacy.mechanism import Mechanism, optimal_mechanism
 from tff_keyboard.privacy.noise_key import NoiseKey, NoiseKeyError, open_noise_key, weights_digest
@@ -73,13 +75,14 @@ def open_run_privacy(
         rounds_released = len(rounds)
     mechanism = statement.mechanism_of(recorded) if recorded else _new_mechanism(config)
     key = None
-    if config.aggregation.noise_multiplier:
+    privacy = _privacy_of(config)
+    if privacy.noise_multiplier:
         key = open_noise_key(
             nonce_path,
             _facts(config, mechanism, store_sha256, initial_weights),
             may_draw=rounds_released == 0,
-            secret=config.aggregation.noise_secret,
-            fixed_nonce=config.aggregation.fixed_nonce,
+            secret=privacy.noise_secret,
+            fixed_nonce=privacy.fixed_nonce,
         )
         if recorded and rounds_released and recorded.key_id != key.key_id:
             raise NoiseKeyError(
@@ -100,17 +103,23 @@ def open_run_privacy(
     return RunPrivacy(mechanism=mechanism, key=key, header=header)
 
 
+def _privacy_of(config: RunConfig) -> MechanismConfig:
+    privacy = config.aggregation.privacy
+    assert isinstance(privacy, MechanismConfig)
+    return privacy
+
+
 def _new_mechanism(config: RunConfig) -> Mechanism:
-    aggregation = config.aggregation
+    privacy = _privacy_of(config)
     return optimal_mechanism(
-        aggregation.dp,
+        privacy.mechanism,
         rounds=config.train.rounds,
         min_separation=config.train.min_separation_rounds,
-        max_participations=aggregation.max_participations,
-        restart_rounds=aggregation.tree_restart_rounds,
-        buffers=aggregation.blt_buffers,
-        bands=min(aggregation.noise_bands, config.train.rounds),
-        momentum=config.server.momentum if config.server.optimizer == "sgd" else 0.0,
+        max_participations=privacy.max_participations,
+        restart_rounds=privacy.restart_rounds if isinstance(privacy, Tree | TreeAdaptive) else 0,
+        buffers=privacy.buffers if isinstance(privacy, Blt) else 1,
+        bands=min(privacy.bands, config.train.rounds) if isinstance(privacy, Banded) else 1,
+        momentum=config.server.momentum if isinstance(config.server, FedAvgM) else 0.0,
     )
 
 
@@ -121,13 +130,12 @@ def _facts(
     initial_weights: Sequence[np.ndarray],
 ) -> dict:
     """Whatever two runs with one nonce could differ in: see `noise_key`."""
-    aggregation = config.aggregation
+    privacy = _privacy_of(config)
     return {
         "mechanism": dataclasses.asdict(mechanism),
-        "aggregator": aggregation.name,
-        "clip_norm": aggregation.clip_norm,
-        "layer_clip_norm": aggregation.layer_clip_norm,
-        "noise_multiplier": aggregation.noise_multiplier,
+        "aggregator": config.aggregation.rule.name,
+        "clip_norm": privacy.clip_norm,
+        "noise_multiplier": privacy.noise_multiplier,
         "seed": config.train.seed,
         "left_out_client": config.train.left_out_client,
         "store_sha256": store_sha256,

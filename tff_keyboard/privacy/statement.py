@@ -178,7 +178,7 @@ def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee) -> list[str]
     if header.sampling == "poisson" and mechanism_of(header).is_independent:
         caveats.append(
             "Poisson sampling is an assumption: our cohort sampler draws a fixed number of people. "
-            "For what it does, set `aggregation.sampling` = 'fixed_size'."
+            "For what it does, set `aggregation.privacy.sampling` = 'fixed_size'."
         )
     caveats += _noise_caveats(header)
     caveats.append(

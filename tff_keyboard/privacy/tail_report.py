@@ -117,7 +117,10 @@ def _verdict(result: Mapping[str, Any]) -> str:
 def _formal(result: Mapping[str, Any]) -> str:
     formal = result["formal"]
     if formal is None:
-        return "Formal guarantee: none; the run kept no privacy ledger (`aggregation.dp`)."
+        return (
+            "Formal guarantee: none; the run kept no privacy ledger "
+            "(`aggregation.privacy.mechanism`)."
+        )
     epsilon = "infinite" if formal["epsilon"] is None else f"{formal['epsilon']:.2f}"
     return (
         f"Formal guarantee, of all {formal['rounds']} rounds' models: epsilon {epsilon} at delta "

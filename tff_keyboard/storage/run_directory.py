@@ -27,7 +27,7 @@ import os
 import pathlib
 import tomllib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 from tff_keyboard.storage import directories, environment, files, metrics_rows, names, partial
@@ -93,7 +93,7 @@ class RunDirectory:
         data_card_text: str,
         vocabulary_text: str | None = None,
         may_change: Sequence[str] = (),
-        defaults_text: str = "",
+        resumable: Callable[[str], str] = str,
     ) -> RunDirectory:
         """Creates a run or opens it to go on, and locks it until `close`.
 
@@ -104,8 +104,8 @@ class RunDirectory:
           vocabulary_text: Content of the vocabulary file, if the run keeps one.
           may_change: Dotted config keys that do not change what a round computes, such as
             `train.rounds`; a new value of theirs replaces the old.
-          defaults_text: TOML of a config that sets nothing. A key that did not exist when the run
-            began counts as its default: options are added so that nothing changes without them.
+          resumable: From the config text on disk to what it would be now: a key that did not exist
+            when the run began has its default, and one that was renamed its new name.
 
         Raises:
           RunDirectoryError: Another training holds the run; the config or the data differ from
@@ -120,9 +120,7 @@ class RunDirectory:
         try:
             run._remove_leftovers()
             if run.exists():
-                run._check_same(
-                    config_text, data_card_text, vocabulary_text, may_change, defaults_text
-                )
+                run._check_same(config_text, data_card_text, vocabulary_text, may_change, resumable)
                 run._warn_about_environment()
             else:
                 run._write_text(run.data_card_path, data_card_text)
@@ -268,11 +266,10 @@ class RunDirectory:
         data_card_text: str,
         vocabulary_text: str | None,
         may_change: Sequence[str],
-        defaults_text: str,
+        resumable: Callable[[str], str],
     ) -> None:
-        before = flatten(tomllib.loads(defaults_text))
         try:
-            before |= flatten(tomllib.loads(self.config_text()))
+            before = flatten(tomllib.loads(resumable(self.config_text())))
         except tomllib.TOMLDecodeError as error:
             raise files.damaged(self.config_path, f"it is not TOML ({error})") from None
         now = flatten(tomllib.loads(config_text))

@@ -12,6 +12,7 @@ from typing import Any
 from tff_keyboard.algorithms import build_process
 from tff_keyboard.algorithms.central_training import CentralTraining, PooledInputs
 from tff_keyboard.config import ConfigError, RunConfig
+from tff_keyboard.config.learning_config import FedAvgClient
 from tff_keyboard.config.resolved_execution import packs_as_begun
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
@@ -54,6 +55,11 @@ def train_central(
         not fit.
       ProgramError, TrainingInterrupted: As `train_run`.
     """
+    client = config.client
+    if not isinstance(client, FedAvgClient):
+        raise ConfigError(
+            "`client.algorithm` = 'fedsgd' has no optimizer for train-server. Use 'fedavg'."
+        )
     config = packs_as_begun(config, recorded_config(workdir))
     check_best_metric(config, [*evaluation_sums.RATIOS, *evaluation_sums.PERPLEXITIES])
     store = ClientStore(config.data.store)
@@ -71,7 +77,7 @@ def train_central(
     with open_run(config, workdir, store) as run:
         return train_run(
             *(config, run, store, model),
-            process=CentralTraining(model, optimizers.build_client_optimizer(config.client)),
+            process=CentralTraining(model, optimizers.build_client_optimizer(client)),
             round_input=pooled.round_input,
             evaluate=_validation(config, store),
         )

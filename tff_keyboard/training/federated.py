@@ -97,7 +97,7 @@ def _privacy(
     model: NextWordModel,
     cohorts: client_inputs.CohortInputs,
 ) -> RunPrivacy | None:
-    if config.aggregation.dp == "none":
+    if not config.aggregation.is_private:
         return None
     return open_run_privacy(
         config,

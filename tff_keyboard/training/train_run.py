@@ -12,7 +12,6 @@ from typing import Any
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.config import ConfigError, RunConfig
-from tff_keyboard.config.resolved_execution import defaults_of_older_runs
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
@@ -24,7 +23,7 @@ from tff_keyboard.training.round_lines import RoundLines, closing_lines
 
 # Keys that do not change what a round computes, so a run may be resumed with other values.
 MAY_CHANGE = (
-    "aggregation.noise_secret",  # a place; the ledger knows whether the secret is the same
+    "aggregation.privacy.noise_secret",  # a place; the ledger knows whether the secret is the same
     "train.rounds",
     "train.checkpoint_every",
     "train.keep_checkpoints",
@@ -64,7 +63,7 @@ def open_run(
         data_card_text=json.dumps(store.card, indent=2, sort_keys=True) + "\n",
         vocabulary_text=(store.directory / names.VOCABULARY).read_text(encoding="utf-8"),
         may_change=MAY_CHANGE,
-        defaults_text=defaults_of_older_runs(),
+        resumable=config_lib.resumable,
     )
 
 

@@ -12,16 +12,14 @@ Source: Ji et al. 2019, eqs. 2-4 and Algorithm 3, https://arxiv.org/abs/1812.071
 """
 
 import collections
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.aggregation.layers import layer_norms, require_float_tensors, resolve_layers
 from tff_keyboard.algorithms.fedatt import online_softmax
-
-NORMS = ("1", "2", "inf", "spectral")
+from tff_keyboard.config.rule_config import FedAtt
 
 
 class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
@@ -33,31 +31,21 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
     (its exponential), `maximum_weight` (in (0, 1]) and `maximum_score` (norm / temperature).
 
     Args:
-      norm: "1", "2", "inf", or "spectral" (matrices by their largest singular value, found by
-        power iteration, as in the authors' code).
-      temperature: > 0.
-      layer_groups: See `layers.resolve_layers`.
+      rule: Norm ("spectral" is found by power iteration, as in the authors' code), temperature and
+        layers.
       variable_names: See `layers.resolve_layers`.
 
     Raises:
-      ValueError: An argument is out of range (groups are checked in `create`).
+      ValueError: In `create`: groups are no partition of the variables.
     """
 
     def __init__(
         self,
+        rule: FedAtt,
         *,
-        norm: str = "2",
-        temperature: float = 1.0,
-        layer_groups: Mapping[str, Sequence[int | str]] | None = None,
         variable_names: Sequence[str] | None = None,
     ):
-        if norm not in NORMS:
-            raise ValueError(f"`norm` must be one of {', '.join(NORMS)}; got {norm!r}.")
-        if not (math.isfinite(temperature) and temperature > 0):
-            raise ValueError(f"`temperature` must be > 0, got {temperature!r}.")
-        self._norm = norm
-        self._temperature = temperature
-        self._layer_groups = layer_groups
+        self._rule = rule
         self._variable_names = variable_names
 
     def create(
@@ -65,7 +53,7 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
     ) -> tff.templates.AggregationProcess:
         """See base class; `weight_type` is a number."""
         require_float_tensors(value_type, "FedAtt")
-        layers = resolve_layers(value_type, self._layer_groups, self._variable_names)
+        layers = resolve_layers(value_type, self._rule.layer_groups, self._variable_names)
         specs = tff.types.type_to_tf_tensor_specs(value_type)
 
         @tff.tensorflow.computation
@@ -77,7 +65,7 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
         @tff.tensorflow.computation(accumulator_type, tff.to_type([value_type, weight_type]))
         def accumulate(accumulator, client):
             value, weight = client
-            scores = layer_norms(value, layers, self._norm) / self._temperature
+            scores = layer_norms(value, layers, self._rule.norm) / self._rule.temperature
             one = online_softmax.single(value, scores, tf.cast(weight, tf.float32) > 0)
             return online_softmax.merge(accumulator, one, layers)
 

@@ -11,7 +11,6 @@ have noise of their own, and a resumed run repeats the bits.
 Source: Ji et al. 2019, eq. 6, https://arxiv.org/abs/1812.07108.
 """
 
-import math
 from typing import Any
 
 import tensorflow as tf
@@ -20,6 +19,7 @@ import tensorflow_federated as tff
 from tff_keyboard.aggregation.layers import require_float_tensors
 from tff_keyboard.aggregation.seeded_client_map import SeededClientMapFactory
 from tff_keyboard.aggregation.seeded_noise import seeded_normal
+from tff_keyboard.config.aggregation_config import NormalClientNoise
 
 _PURPOSE = 6
 
@@ -31,8 +31,7 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
 
     Args:
       inner: A weighted factory.
-      scale: beta, >= 0; 0 adds nothing.
-      stddev: sigma, in weight units, > 0.
+      noise: beta and sigma.
       seed: Of the run, >= 0.
 
     Raises:
@@ -42,16 +41,11 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
     def __init__(
         self,
         inner: tff.aggregators.WeightedAggregationFactory,
+        noise: NormalClientNoise,
         *,
-        scale: float,
-        stddev: float,
         seed: int,
     ):
-        if not (math.isfinite(scale) and scale >= 0):
-            raise ValueError(f"`scale` must be >= 0, got {scale!r}.")
-        if not (math.isfinite(stddev) and stddev > 0):
-            raise ValueError(f"`stddev` must be > 0 in weight units, got {stddev!r}.")
-        self._stddev = scale * stddev
+        self._stddev = noise.scale * noise.stddev
         self._mapped = SeededClientMapFactory(inner, self._noisy, seed=seed, purpose=_PURPOSE)
 
     def create(

@@ -25,7 +25,7 @@ for Language Modeling", https://doi.org/10.3390/s20144048.
 
 import collections
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +41,7 @@ from tff_keyboard.aggregation.layers import (
 from tff_keyboard.aggregation.upload_size import raw_bytes
 from tff_keyboard.algorithms.fedmed.accumulator import Accumulator, attention_measurements
 from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
+from tff_keyboard.config.rule_config import FedMed
 
 _CEIL_SLACK = 1e-9  # 0.8 * 10 is 8.000000000000002 in binary for some fractions: still 8
 
@@ -75,47 +76,30 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
     `attention`, per layer the `effective_clients` and `maximum_weight` of the adaptive weights.
 
     Args:
-      top_fraction: In (0, 1]; 1 lets all contribute.
-      mediation_threshold: The paper's epsilon, in nats, >= 0; 0 is adaptive always.
-      adaptive_step: eta > 0, of the adaptive branch only. Keep the server's learning rate at 1,
-        so that the other branch is FedAvg.
+      rule: topK, epsilon, eta and layers. eta is of the adaptive branch only: keep the server's
+        learning rate at 1, so that the other branch is FedAvg.
       max_clients: Clients a round at most; sets the buffer of topK, without which it does not
         matter. With topK more clients make the round fail.
       upload_bytes: Size of one client's upload of a type: `bytes_not_uploaded` counts in it.
-      layer_groups: See `layers.resolve_layers`.
       variable_names: See `layers.resolve_layers`.
 
     Raises:
-      ValueError: An argument is out of range.
+      ValueError: `max_clients` is out of range.
     """
 
     def __init__(
         self,
+        rule: FedMed,
         *,
-        top_fraction: float = 1.0,
-        mediation_threshold: float = 0.01,
-        adaptive_step: float = 1.0,
         max_clients: int,
         upload_bytes: Callable[[tff.Type], int] = raw_bytes,
-        layer_groups: Mapping[str, Sequence[int | str]] | None = None,
         variable_names: Sequence[str] | None = None,
     ):
-        if not 0 < top_fraction <= 1:
-            raise ValueError(f"`top_fraction` must be in (0, 1], got {top_fraction!r}.")
-        if not (math.isfinite(mediation_threshold) and mediation_threshold >= 0):
-            raise ValueError(
-                f"`mediation_threshold` must be >= 0 nats, got {mediation_threshold!r}."
-            )
-        if not (math.isfinite(adaptive_step) and adaptive_step > 0):
-            raise ValueError(f"`adaptive_step` must be > 0, got {adaptive_step!r}.")
         if max_clients < 1:
             raise ValueError(f"`max_clients` must be >= 1, got {max_clients}.")
-        self._fraction = top_fraction
-        self._threshold = mediation_threshold
-        self._step = adaptive_step
+        self._rule = rule
         self._max_clients = max_clients
         self._upload_bytes = upload_bytes
-        self._layer_groups = layer_groups
         self._variable_names = variable_names
 
     def layers_of(self, value_type: tff.Type) -> tuple[Layer, ...]:
@@ -124,7 +108,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         Raises:
           ValueError: A group does not fit the type.
         """
-        return resolve_layers(value_type, self._layer_groups, self._variable_names)
+        return resolve_layers(value_type, self._rule.layer_groups, self._variable_names)
 
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
@@ -139,7 +123,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         layers = self.layers_of(value_type)
         _check_weight_type(weight_type, len(layers))
         specs = tff.types.type_to_tf_tensor_specs(value_type)
-        buffer_size = self._max_clients - top_count(self._fraction, self._max_clients)
+        buffer_size = self._max_clients - top_count(self._rule.top_fraction, self._max_clients)
         accumulator = Accumulator(specs, layers, buffer_size)
         delta_bytes = self._upload_bytes(value_type)
 
@@ -228,7 +212,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
 
     def _top_count(self, clients: tf.Tensor) -> tf.Tensor:
         """`top_count` in TensorFlow."""
-        exact = tf.cast(clients, tf.float64) * self._fraction - _CEIL_SLACK
+        exact = tf.cast(clients, tf.float64) * self._rule.top_fraction - _CEIL_SLACK
         return tf.minimum(clients, tf.maximum(1, tf.cast(tf.math.ceil(exact), tf.int32)))
 
     def _mediate(self, state: Any, loss_total: tf.Tensor, clients: tf.Tensor) -> _Mediation:
@@ -236,10 +220,11 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         mean_loss = tf.cast(mean_loss, tf.float32)
         first = tf.equal(state["round"], 0)
         change = tf.where(first, 0.0, tf.abs(mean_loss - state["previous_loss"]))
-        return _Mediation(mean_loss, change, tf.logical_or(first, change >= self._threshold))
+        adaptive = tf.logical_or(first, change >= self._rule.mediation_threshold)
+        return _Mediation(mean_loss, change, adaptive)
 
     def _result(self, sums: Any, layers: Sequence[Layer], adaptive: tf.Tensor) -> Any:
-        gammas = self._step * tf.math.reciprocal_no_nan(sums["exp_total"])
+        gammas = self._rule.adaptive_step * tf.math.reciprocal_no_nan(sums["exp_total"])
         means = tf.fill([len(layers)], tf.math.reciprocal_no_nan(sums["example_total"]))
         return tf.nest.map_structure(
             lambda a, b: tf.where(adaptive, a, b),

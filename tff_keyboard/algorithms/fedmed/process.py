@@ -4,12 +4,12 @@
 loss and divergences too, so the parts are composed here.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow_federated as tff
 
 from tff_keyboard.algorithms.fedmed.scored_client_work import build_scored_client_work
-from tff_keyboard.config.aggregation_config import LOCAL_LOSSES
+from tff_keyboard.config.rule_config import FedMed
 from tff_keyboard.learning.client_training import build_client_training
 from tff_keyboard.learning.composition import ClientWork, compose_process
 
@@ -20,10 +20,8 @@ def build_fedmed_process(
     client_optimizer: tff.learning.optimizers.Optimizer,
     server_optimizer: tff.learning.optimizers.Optimizer,
     aggregator: tff.aggregators.WeightedAggregationFactory,
+    rule: FedMed,
     uniform_weights: bool = False,
-    local_loss: str = "during_training",
-    divergence_normalisation: str = "absolute",
-    layer_groups: Mapping[str, Sequence[int | str]] | None = None,
     variable_names: Sequence[str] | None = None,
     wrap_client_work: Callable[[ClientWork], ClientWork] | None = None,
     joined: bool = False,
@@ -35,30 +33,23 @@ def build_fedmed_process(
       client_optimizer: Local optimizer.
       server_optimizer: SGD with learning rate 1 makes the FedAvg branch exactly FedAvg; eta is the
         aggregator's own.
-      aggregator: From `build_aggregator` with `aggregation.name` = "fedmed", or around
-        `aggregation.fedmed.FedMedFactory`.
+      aggregator: From `build_aggregator` with that rule, or around `FedMedFactory`.
+      rule: Says which L_k topK and mediation compare ("during_training": the mean over the batches
+        a client trained on, each before its step; "after_training": of the trained model over the
+        same batches, one more pass), and how divergences are taken.
       uniform_weights: Whether n_k is 1 for every client.
-      local_loss: Which L_k topK and mediation compare: "during_training", the mean over the
-        batches a client trained on, each before its step; "after_training", of the trained model
-        over the same batches, one more pass.
-      divergence_normalisation: See `aggregation.js_divergence`.
-      layer_groups: As given to the aggregator.
       variable_names: As given to the aggregator.
       wrap_client_work: Wraps the local training before it is scored (the attack harness does).
       joined: See `algorithms.build_fed_avg`.
 
     Raises:
-      ValueError: `local_loss`, `divergence_normalisation` or a layer group is unknown.
+      ValueError: A layer group does not fit the model.
     """
-    if local_loss not in LOCAL_LOSSES:
-        raise ValueError(
-            f"`local_loss` must be one of {', '.join(LOCAL_LOSSES)}; got {local_loss!r}."
-        )
     training = build_client_training(
         model_fn,
         client_optimizer,
         uniform_weights=uniform_weights,
-        reports_loss=local_loss == "during_training",
+        reports_loss=rule.local_loss == "during_training",
         joined=joined,
     )
     if wrap_client_work is not None:
@@ -66,8 +57,8 @@ def build_fedmed_process(
     work = build_scored_client_work(
         training,
         model_fn,
-        divergence_normalisation=divergence_normalisation,
-        layer_groups=layer_groups,
+        divergence_normalisation=rule.divergence_normalisation,
+        layer_groups=rule.layer_groups,
         variable_names=variable_names,
     )
     return compose_process(

@@ -15,7 +15,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.aggregation.layers import resolve_layers
-from tff_keyboard.algorithms.fedmed.js_divergence import NORMALISATIONS, js_divergences
+from tff_keyboard.algorithms.fedmed.js_divergence import js_divergences
 from tff_keyboard.packs import elements
 
 
@@ -44,13 +44,8 @@ def build_scored_client_work(
       or divergence is not finite gets weight 0.
 
     Raises:
-      ValueError: `divergence_normalisation` or a group is unknown.
+      ValueError: A group does not fit the variables.
     """
-    if divergence_normalisation not in NORMALISATIONS:
-        raise ValueError(
-            f"`divergence_normalisation` must be one of {', '.join(NORMALISATIONS)}; "
-            f"got {divergence_normalisation!r}."
-        )
     state_type, weights_type, data_type = inner.next.type_signature.parameter
     result_type = inner.next.type_signature.result.result
     layers = resolve_layers(result_type.member.update, layer_groups, variable_names)

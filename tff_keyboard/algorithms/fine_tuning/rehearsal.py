@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tff_keyboard.config.fine_tuning_config import FineTuningConfig
+from tff_keyboard.config.fine_tuning_config import FineTuningConfig, RehearsalMethod
 from tff_keyboard.data.store.client_store import ClientStore
 
 _REHEARSE = 1_000_003  # keeps these draws apart from the others of a client's seed
@@ -73,14 +73,14 @@ class Rehearsal:
 def build_rehearsal(
     config: FineTuningConfig, general_store: ClientStore | None
 ) -> Rehearsal | None:
-    """What `CohortInputs` mixes in for `fine_tuning.method` = "rehearsal"; None for the others.
+    """What `CohortInputs` mixes in where `fine_tuning.method` is rehearsal; None for the others.
 
     Raises:
       DataError: The general store has no train messages.
       ValueError: There is no general store.
     """
-    if config.method != "rehearsal":
+    if not isinstance(config.method, RehearsalMethod):
         return None
     if general_store is None:
         raise ValueError("Rehearsal needs the client store of `fine_tuning.general_store`.")
-    return Rehearsal(general_store, config.rehearsal_portion)
+    return Rehearsal(general_store, config.method.portion)

@@ -23,7 +23,9 @@ import tensorflow_federated as tff
 from tff_keyboard.algorithms.fine_tuning.transfer_text import TransferText, build_transfer_text
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.aggregation_config import AggregationConfig
-from tff_keyboard.config.learning_config import ServerConfig
+from tff_keyboard.config.fine_tuning_config import Averaging, Transfer
+from tff_keyboard.config.learning_config import FedAvgServer
+from tff_keyboard.config.rule_config import Mean
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.learning.clipped_optimizer import ClippedOptimizer
@@ -32,8 +34,8 @@ from tff_keyboard.models.distillation_loss import soft_softmax_loss
 from tff_keyboard.program.round_process import RoundProcess
 
 SIMULATION_ONLY = (
-    "`fine_tuning.server` = 'transfer' is a simulation only: the server sees every client's own "
-    "model, which secure aggregation would hide, and nothing bounds what it gives away."
+    "`fine_tuning.server.name` = 'transfer' is a simulation only: the server sees every client's "
+    "own model, which secure aggregation would hide, and nothing bounds what it gives away."
 )
 
 
@@ -208,8 +210,9 @@ def one_client_config(config: RunConfig) -> RunConfig:
     """
     return dataclasses.replace(
         config,
-        server=ServerConfig(optimizer="sgd", learning_rate=1.0, momentum=0.0),
-        aggregation=AggregationConfig(name="mean", client_weighting="tokens"),
+        server=FedAvgServer(learning_rate=1.0),
+        aggregation=AggregationConfig(rule=Mean(), client_weighting="tokens"),
+        fine_tuning=dataclasses.replace(config.fine_tuning, server=Averaging()),
     )
 
 
@@ -219,7 +222,7 @@ def build_server_transfer(
     initial_model: NextWordModel,
     general_store: ClientStore | None,
 ) -> ServerTransferProcess:
-    """The process of `fine_tuning.server` = "transfer"; warns that it is a simulation.
+    """The process of `fine_tuning.server.name` = "transfer"; warns that it is a simulation.
 
     Args:
       process: Of `one_client_config(config)`, aggregating by a mean that is NaN for a client of
@@ -237,13 +240,15 @@ def build_server_transfer(
             f"{len(general_store.vocabulary)} rows, the model {initial_model.vocabulary_size}. "
             "Prepare it with `data.vocabulary_path` set to the model's vocabulary.txt."
         )
+    transfer = config.fine_tuning.server
+    assert isinstance(transfer, Transfer)
     warnings.warn(SIMULATION_ONLY, stacklevel=2)
     return ServerTransferProcess(
         process,
         initial_model,
         build_transfer_text(config, general_store),
-        learning_rate=config.fine_tuning.transfer_learning_rate,
-        clip_norm=config.fine_tuning.transfer_clip_norm,
+        learning_rate=transfer.learning_rate,
+        clip_norm=transfer.clip_norm,
     )
 
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tff_keyboard.config import RunConfig
+from tff_keyboard.config.fine_tuning_config import Transfer
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
@@ -24,24 +25,26 @@ _SERVER = 2**32 - 1
 
 
 def build_transfer_text(config: RunConfig, general_store: ClientStore | None) -> TransferText:
-    """The source that `fine_tuning.transfer_text` names.
+    """The source that `fine_tuning.server.text` names.
 
     Raises:
       ValueError: It is "general" and there is no general store.
       DataError: It is "general" and the store has no messages.
     """
-    if config.fine_tuning.transfer_text == "generated":
-        return generated_text(config)
+    transfer = config.fine_tuning.server
+    assert isinstance(transfer, Transfer)
+    if transfer.text == "generated":
+        return generated_text(config, transfer)
     if general_store is None:
         raise ValueError(
-            "`fine_tuning.transfer_text` = 'general' needs the client store of "
+            "`fine_tuning.server.text` = 'general' needs the client store of "
             "`fine_tuning.general_store`, got None."
         )
-    return general_text(config, general_store)
+    return general_text(config, transfer, general_store)
 
 
-def general_text(config: RunConfig, store: ClientStore) -> TransferText:
-    """`fine_tuning.transfer_messages` messages of the store's train population, anew every round.
+def general_text(config: RunConfig, transfer: Transfer, store: ClientStore) -> TransferText:
+    """`transfer.messages` messages of the store's train population, anew every round.
 
     Drawn without replacement from all of them together, whoever wrote them; all of them where there
     are no more.
@@ -53,12 +56,12 @@ def general_text(config: RunConfig, store: ClientStore) -> TransferText:
 
     def text(round_num: int, model: NextWordModel) -> list[np.ndarray]:
         del model
-        return _batches(config, messages, round_num)
+        return _batches(config, transfer, messages, round_num)
 
     return text
 
 
-def generated_text(config: RunConfig) -> TransferText:
+def generated_text(config: RunConfig, transfer: Transfer) -> TransferText:
     """As many messages, drawn word after word from the model as it is before the round's training.
 
     Each is at most `data.max_length` words long.
@@ -68,23 +71,25 @@ def generated_text(config: RunConfig) -> TransferText:
         seed = np.random.SeedSequence(_seed(config, round_num)).generate_state(1, np.uint64)
         rows = sample_texts(
             model,
-            config.fine_tuning.transfer_messages,
+            transfer.messages,
             config.data.max_length,
             int(seed[0]),
             allow_end=True,
         )
-        return _batches(config, [row[row != PAD] for row in rows], round_num)
+        return _batches(config, transfer, [row[row != PAD] for row in rows], round_num)
 
     return text
 
 
-def _batches(config: RunConfig, messages: list[np.ndarray], round_num: int) -> list[np.ndarray]:
+def _batches(
+    config: RunConfig, transfer: Transfer, messages: list[np.ndarray], round_num: int
+) -> list[np.ndarray]:
     return batches.client_batches(
         messages,
-        batch_size=config.fine_tuning.transfer_batch_size,
+        batch_size=transfer.batch_size,
         max_length=config.data.max_length,
-        max_examples=config.fine_tuning.transfer_messages,
-        epochs=config.fine_tuning.transfer_epochs,
+        max_examples=transfer.messages,
+        epochs=transfer.epochs,
         seed=_seed(config, round_num),
     )
 

@@ -1,0 +1,101 @@
+"""Everything that defines a run, and the rules between its tables."""
+
+import dataclasses
+
+from tff_keyboard.config.aggregation_config import AggregationConfig, AutoProtection
+from tff_keyboard.config.data_config import DataConfig
+from tff_keyboard.config.fine_tuning_config import (
+    FineTuningConfig,
+    LearningWithoutForgetting,
+    Transfer,
+)
+from tff_keyboard.config.learning_config import (
+    ClientConfig,
+    FedAvgClient,
+    FedAvgM,
+    FedSgdClient,
+    ServerConfig,
+)
+from tff_keyboard.config.model_config import Cifg, ModelConfig
+from tff_keyboard.config.rule_config import FedMed
+from tff_keyboard.config.train_config import EvaluationConfig, ExecutionConfig, TrainConfig
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that defines a run.
+
+    Attributes:
+      data: Where text comes from and how it becomes a client store.
+      model: Which next-word model.
+      client: What one client does in a round.
+      server: What the server does with the aggregated delta.
+      aggregation: How client deltas become one server delta.
+      fine_tuning: How a general model is kept from being forgotten; by default, not at all.
+      train: Rounds, cohorts, checkpoints, stopping.
+      evaluation: Federated evaluation during and after training.
+      execution: Workers and threads; never changes results.
+    """
+
+    data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    model: ModelConfig = dataclasses.field(default_factory=Cifg)
+    client: ClientConfig = dataclasses.field(default_factory=FedAvgClient)
+    server: ServerConfig = dataclasses.field(default_factory=FedAvgM)
+    aggregation: AggregationConfig = dataclasses.field(default_factory=AggregationConfig)
+    fine_tuning: FineTuningConfig = dataclasses.field(default_factory=FineTuningConfig)
+    train: TrainConfig = dataclasses.field(default_factory=TrainConfig)
+    evaluation: EvaluationConfig = dataclasses.field(default_factory=EvaluationConfig)
+    execution: ExecutionConfig = dataclasses.field(default_factory=ExecutionConfig)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.client, FedSgdClient):
+            self._check_fed_sgd()
+        if isinstance(self.fine_tuning.server, Transfer):
+            self._check_transfer()
+
+    def _check_fed_sgd(self) -> None:
+        aggregation = self.aggregation
+        if aggregation.client_weighting != "tokens":
+            raise ValueError(
+                f"`aggregation.client_weighting` = {aggregation.client_weighting!r} with "
+                "`client.algorithm` = 'fedsgd': the federated gradient is a token mean. "
+                "Set it to 'tokens'."
+            )
+        if isinstance(aggregation.rule, FedMed):
+            raise ValueError(
+                "`aggregation.rule.name` = 'fedmed' needs local training losses, which "
+                "`client.algorithm` = 'fedsgd' does not have. Use 'fedavg'."
+            )
+        if isinstance(self.fine_tuning.method, LearningWithoutForgetting):
+            raise ValueError(
+                "`fine_tuning.method.name` = 'lwf' changes local training, which "
+                "`client.algorithm` = 'fedsgd' does not have. Use 'fedavg'."
+            )
+
+    def _check_transfer(self) -> None:
+        aggregation = self.aggregation
+        protection, noise = aggregation.protection, aggregation.client_noise
+        for name, found, allowed in (
+            ("client.algorithm", self.client.algorithm, "fedavg"),
+            ("aggregation.rule.name", aggregation.rule.name, "mean"),
+            ("aggregation.privacy.mechanism", aggregation.privacy.mechanism, "none"),
+            ("aggregation.compression.codec", aggregation.compression.codec, "none"),
+            ("aggregation.client_noise.distribution", noise.distribution, "none"),
+            (
+                "aggregation.protection.clipping",
+                protection.clipping,
+                "auto" if isinstance(protection, AutoProtection) else "off",
+            ),
+            ("aggregation.protection.zeroing", getattr(protection, "zeroing", False), False),
+        ):
+            if found != allowed:
+                raise ValueError(
+                    f"`{name}` = {found!r} with `fine_tuning.server.name` = 'transfer': the server "
+                    "learns from individual models instead of aggregating. "
+                    f"Set it to {allowed!r}."
+                )
+        if self.server != FedAvgM():
+            raise ValueError(
+                "`server` has no effect with `fine_tuning.server.name` = 'transfer': the server's "
+                "training is set in [fine_tuning.server]. Remove [server]."
+            )
