@@ -20,26 +20,28 @@ class PatientStream:
         """As a text stream does."""
         try:
             return self._stream.write(text)
-        except BrokenPipeError:
-            self._give_up()
+        except OSError as error:
+            self._give_up(error)
             return len(text)
 
     def flush(self) -> None:
         """As a text stream does."""
         try:
             self._stream.flush()
-        except BrokenPipeError:
-            self._give_up()
+        except OSError as error:
+            self._give_up(error)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
-    def _give_up(self) -> None:
+    def _give_up(self, error: OSError) -> None:
         """Whatever the stream still holds, and all that follows, goes nowhere."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)
         self._stream.flush()
+        if not isinstance(error, BrokenPipeError):
+            raise error
 
 
 @contextlib.contextmanager

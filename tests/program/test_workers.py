@@ -124,6 +124,32 @@ def test_starts_again_after_it_was_killed():
         assert worker.pid != first
 
 
+# Its first thread ends by itself (system call 60 is `exit`), another one lives on: so looks a
+# process of many threads for a while after SIGKILL. It cannot be waited for yet.
+HALF_DEAD = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+ctypes.CDLL(None).syscall(60, 0)
+"""
+
+
+def test_a_server_that_is_ending_is_not_alive():
+    with workers.Worker() as worker:
+        sound, worker._process = (
+            worker._process,
+            subprocess.Popen([sys.executable, "-c", HALF_DEAD]),
+        )
+        try:
+            assert wait_until_gone(worker.pid)
+            assert worker._process.poll() is None
+            assert not worker.is_alive()
+        finally:
+            worker._process.kill()
+            worker._process.wait()
+            worker._process = sound
+        assert worker.is_alive()
+
+
 def fake_binary(tmp_path, body):
     path = tmp_path / "worker_binary"
     path.write_bytes(f"#!/bin/sh\n{body}\nexit\n".encode() + b"\0[::]:\0")

@@ -121,7 +121,9 @@ class Worker:
         return self._process.pid if self._process is not None else 0
 
     def is_alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        """Whether the server runs; false as soon as it ends, which is before it can be reaped."""
+        process = self._process
+        return process is not None and process.poll() is None and not _is_ending(process.pid)
 
     def start(self) -> None:
         """Starts the server, after stopping one that runs; returns when it listens."""
@@ -200,6 +202,15 @@ def _environment(threads: int | None, max_concurrent_clients: int | None) -> dic
         between = max(threads, max_concurrent_clients or os.cpu_count() or 1)
         environment["TF_NUM_INTEROP_THREADS"] = str(between)
     return environment
+
+
+def _is_ending(pid: int) -> bool:
+    """Whether the first thread of a process has ended; others may still be on their way out."""
+    try:
+        facts = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return facts.rpartition(")")[2].split()[0] in ("Z", "X")
 
 
 def _open_log(path: pathlib.Path | None) -> BinaryIO:
