@@ -116,12 +116,13 @@ def write_store(directory, num_clients, messages, seed):
     for n in range(num_clients):
         ids = rng.integers(4, VOCABULARY, [messages, 8]).tolist()
         writer.add_client("train", f"client{n:06}", ids, [""] * messages)
-    writer.close()
+    digest = writer.close()
     files = (names.VOCABULARY, names.CLIENTS)
     card = {
         "format": store_card.CARD_FORMAT,
         "file_bytes": {name: (directory / name).stat().st_size for name in files},
         "vocabulary": {"fingerprint": vocabulary.fingerprint},
+        "store_sha256": digest,
     }
     (directory / names.DATA_CARD).write_text(json.dumps(card))
 

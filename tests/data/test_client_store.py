@@ -7,6 +7,7 @@ import sqlite3
 import pytest
 
 from tff_keyboard.config.data_config import DataConfig
+from tff_keyboard.data.sources.messages import POPULATIONS
 from tff_keyboard.data.store import prepare
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.storage.errors import DataError
@@ -88,6 +89,7 @@ def test_a_store_is_never_written_to(made):
         (lambda path: (path / "data_card.json").unlink(), "is not a client store"),
         (lambda path: (path / "data_card.json").write_text("{"), "is damaged"),
         (lambda path: (path / "data_card.json").write_text("[]"), "is not a data card of format"),
+        (lambda path: (path / "data_card.json").write_text('{"format": 1}'), "lacks 'file_bytes'"),
         (lambda path: (path / "vocabulary.txt").unlink(), "is missing or was changed"),
         (lambda path: (path / "clients.sqlite").unlink(), "is missing or was changed"),
         (
@@ -109,7 +111,7 @@ def test_a_store_is_never_written_to(made):
             "not a whole vocabulary file",
         ),
     ],
-    ids=["no-card", "cut-card", "other-json", "no-words", "no-clients", "cut", "junk", "word"],
+    ids=["no-card", "cut-card", "other-json", "empty-card", "no-words", "no-clients", "cut", "junk", "word"],
 )
 def test_damaged_store_is_refused(store_path, damage, says):
     damage(store_path)
@@ -124,6 +126,65 @@ def test_rows_of_an_unknown_population_are_damage(store_path):
     connection.close()
     with pytest.raises(DataError, match="is damaged"):
         ClientStore(store_path)
+
+
+def delete_messages(connection):
+    connection.execute("DELETE FROM examples WHERE rowid % 3 = 0")
+
+
+def exchange_clients(connection):
+    first, second = connection.execute(
+        "SELECT min(rowid), client_id FROM examples WHERE split_name = 'train' "
+        "GROUP BY client_id ORDER BY 1 LIMIT 2"
+    ).fetchall()
+    for row, client_id in ((first[0], second[1]), (second[0], first[1])):
+        connection.execute("UPDATE examples SET client_id = ? WHERE rowid = ?", (client_id, row))
+
+
+def forget_a_client(connection):
+    connection.execute(
+        "DELETE FROM client_metadata WHERE client_id IN (SELECT client_id FROM examples LIMIT 1)"
+    )
+
+
+@pytest.mark.parametrize("change", [delete_messages, exchange_clients, forget_a_client])
+def test_a_store_that_was_changed_at_equal_size_is_refused(store_path, change):
+    """As it may happen under a run that is resumed: the card and the size of the file stay."""
+    size = (store_path / "clients.sqlite").stat().st_size
+    connection = sqlite3.connect(store_path / "clients.sqlite")
+    with connection:
+        change(connection)
+    connection.close()
+    assert (store_path / "clients.sqlite").stat().st_size == size
+    with pytest.raises(DataError, match=r"clients\.sqlite: was changed since `prepare`"):
+        ClientStore(store_path)
+
+
+def all_words(path):
+    store = ClientStore(path)
+    return {
+        (population, client_id): store.words(population, client_id)
+        for population in POPULATIONS
+        for client_id in store.client_ids(population)
+    }
+
+
+@pytest.mark.parametrize("place", [0, 1, 2000, 4000])
+def test_an_overwritten_page_is_noticed_or_harmless(made, store_path, place):
+    """Damage in a part of a page that nothing uses is none; any other must not go unnoticed."""
+    path = store_path / "clients.sqlite"
+    sound, expected = path.read_bytes(), all_words(made)
+    noticed = 0
+    for page in range(len(sound) // 4096):
+        content = bytearray(sound)
+        content[4096 * page + place : 4096 * page + place + 90] = b"\xa5" * 90
+        path.write_bytes(content)
+        try:
+            assert all_words(store_path) == expected
+        except DataError as error:
+            assert "prepare" in str(error)
+            noticed += 1
+    assert noticed > len(sound) // 4096 / 2
 
 
 def test_missing_directory(tmp_path):

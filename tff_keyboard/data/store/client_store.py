@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import hashlib
 import os
 import pathlib
 import sqlite3
@@ -52,11 +54,18 @@ class ClientStore:
                 "SELECT client_id, split_name, num_examples FROM client_metadata ORDER BY client_id"
             ):
                 self._clients[population][client_id] = count
-        except (sqlite3.Error, KeyError):
+            is_whole = self._is_whole()
+        except (sqlite3.Error, KeyError, TypeError):
             raise errors.DataError(
                 f"{self.directory / names.CLIENTS}: is damaged. "
                 "Run `tff-keyboard prepare` again with --overwrite."
             ) from None
+        if not is_whole:
+            raise errors.DataError(
+                f"{self.directory / names.CLIENTS}: was changed since `prepare`, its content is "
+                f"not what {names.DATA_CARD} records. Restore the store, or run `tff-keyboard "
+                "prepare` again with --overwrite."
+            )
 
     def client_ids(self, population: str) -> list[str]:
         """All clients of a population, sorted.
@@ -113,6 +122,33 @@ class ClientStore:
             .split(" ")
             for example in self._examples(population, client_id)
         ]
+
+    def _is_whole(self) -> bool:
+        """Compares every row with the card's digest, and the index by client with the rows.
+
+        It takes a second for a million messages.
+        """
+        digest = hashlib.sha256()
+        counts: collections.Counter[tuple[str, str]] = collections.Counter()
+        rows = indexed = 0  # sums that do not depend on the order
+        for row, population, client_id, proto in self._connection().execute(
+            "SELECT rowid, split_name, client_id, serialized_example_proto FROM examples "
+            "NOT INDEXED ORDER BY rowid"
+        ):
+            digest.update(store_writer.digested(population, client_id, proto))
+            counts[population, client_id] += 1
+            rows += hash((row, population, client_id))
+        for entry in self._connection().execute(
+            f"SELECT rowid, split_name, client_id FROM examples INDEXED BY {store_writer.INDEX}"
+        ):
+            indexed += hash(entry)
+        recorded = {
+            (population, client_id): count
+            for population, clients in self._clients.items()
+            for client_id, count in clients.items()
+        }
+        is_digest = digest.hexdigest() == self.card["store_sha256"]
+        return is_digest and counts == recorded and rows == indexed
 
     def _population(self, population: str) -> dict[str, int]:
         if population not in self._clients:

@@ -7,7 +7,7 @@ import json
 import pathlib
 from typing import Any
 
-from tff_keyboard.storage import errors, names
+from tff_keyboard.storage import directories, errors, names
 
 CARD_FORMAT = 1
 
@@ -20,6 +20,7 @@ def read_card(directory: pathlib.Path) -> dict[str, Any]:
         missing or has another size.
     """
     way_out = "Run `tff-keyboard prepare` again (--overwrite replaces a store)."
+    directories.restore(directory)
     path = directory / names.DATA_CARD
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
@@ -33,6 +34,9 @@ def read_card(directory: pathlib.Path) -> dict[str, Any]:
         raise errors.DataError(f"{path}: is damaged. {way_out}") from None
     if not isinstance(card, dict) or card.get("format") != CARD_FORMAT:
         raise errors.DataError(f"{path}: is not a data card of format {CARD_FORMAT}. {way_out}")
+    for field, kind in (("file_bytes", dict), ("vocabulary", dict), ("store_sha256", str)):
+        if not isinstance(card.get(field), kind):
+            raise errors.DataError(f"{path}: is damaged, it lacks {field!r}. {way_out}")
     for name, size in card["file_bytes"].items():
         file = directory / name
         if not file.is_file() or file.stat().st_size != size:

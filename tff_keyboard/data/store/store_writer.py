@@ -15,6 +15,8 @@ import tensorflow as tf
 
 from tff_keyboard.storage import names
 
+INDEX = "by_client"
+
 IDS_FEATURE = "ids"
 TOKENS_FEATURE = "tokens"
 
@@ -62,8 +64,7 @@ class StoreWriter:
         """
         protos = [_example(*pair) for pair in zip(ids, tokens, strict=True)]
         for proto in protos:
-            key = f"{population}\0{client_id}\0{len(proto)}\0".encode()
-            self._digest.update(key + proto)
+            self._digest.update(digested(population, client_id, proto))
         self._connection.executemany(
             "INSERT INTO examples VALUES (?, ?, ?)",
             ((population, client_id, proto) for proto in protos),
@@ -74,13 +75,18 @@ class StoreWriter:
 
     def close(self) -> str:
         """Finishes the file; returns the SHA-256 in hex of its content, row by row."""
-        self._connection.execute("CREATE INDEX by_client ON examples (split_name, client_id)")
+        self._connection.execute(f"CREATE INDEX {INDEX} ON examples (split_name, client_id)")
         self._connection.execute(
             "CREATE UNIQUE INDEX metadata_by_client ON client_metadata (split_name, client_id)"
         )
         self._connection.commit()
         self._connection.close()
         return self._digest.hexdigest()
+
+
+def digested(population: str, client_id: str, proto: bytes) -> bytes:
+    """What a row adds to the digest of a store, in the order of the rows."""
+    return f"{population}\0{client_id}\0{len(proto)}\0".encode() + proto
 
 
 def _example(ids: Sequence[int], tokens: str) -> bytes:
