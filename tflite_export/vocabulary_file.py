@@ -1,7 +1,8 @@
 """The vocabulary beside an exported model: sorted, front-coded, deflated.
 
     line 1    the format's name
-    line 2    JSON: "rules", "size", "fingerprint" of the vocabulary it holds
+    line 2    SHA-256, hex, of everything that follows
+    line 3    JSON: "rules", "size", "fingerprint" of the vocabulary it holds
     then      zlib: one byte a word, the characters it shares with the word before (at most 255);
               then the rest of each word, UTF-8, ended by a line feed
 
@@ -9,10 +10,14 @@ Words are in the order of their code points, and so are the rows of an exported 
 the file needs no table from place to id, which alone would cost 15 KB (log2(9996!) bits), and the
 words that continue a prefix are one range of ids. Special ids stay 0 to 3.
 
+Format 1 had no line 2: its fingerprint covers the words, and not every bit of a deflate stream
+changes them. Its files can still be read.
+
 Plain Python and zlib, which every phone has.
 """
 
 import dataclasses
+import hashlib
 import json
 import zlib
 
@@ -24,7 +29,8 @@ from tff_keyboard.data.vocabulary import (
 )
 from tff_keyboard.storage.errors import ExportError
 
-FORMAT = b"tff-keyboard sorted vocabulary 1"
+FORMAT = b"tff-keyboard sorted vocabulary 2"
+_FORMAT_1 = b"tff-keyboard sorted vocabulary 1"
 
 _MOST_SHARED = 255  # one byte
 _MOST_BYTES = 64_000_000  # unpacked; a damaged or hostile file must not fill the memory
@@ -68,11 +74,12 @@ def encode(vocabulary: Vocabulary) -> bytes:
         "fingerprint": vocabulary.fingerprint,
     }
     packed = zlib.compress(bytes(shared_lengths) + "".join(endings).encode(), level=9)
-    return b"\n".join([FORMAT, json.dumps(header, sort_keys=True).encode(), packed])
+    body = json.dumps(header, sort_keys=True).encode() + b"\n" + packed
+    return b"\n".join([FORMAT, hashlib.sha256(body).hexdigest().encode(), body])
 
 
 def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
-    """Unpacks what `encode` packed and checks size, order and fingerprint.
+    """Unpacks what `encode` packed and checks checksum, size, order and fingerprint.
 
     Args:
       data: The content of the file.
@@ -82,9 +89,7 @@ def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
       ExportError: It is another kind of file, cut short or damaged.
     """
     try:
-        format_line, header_line, packed = data.split(b"\n", 2)
-        if format_line != FORMAT:
-            raise ValueError(f"the first line is not {FORMAT.decode()!r}")
+        header_line, packed = _checked_body(data).split(b"\n", 1)
         header = json.loads(header_line)
         size = int(header["size"])
         words = _unpack(packed, size - NUM_SPECIAL)
@@ -96,6 +101,19 @@ def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
             f"{name}: not a whole vocabulary file ({error}). Export the model again."
         ) from None
     return vocabulary
+
+
+def _checked_body(data: bytes) -> bytes:
+    """What follows the format's name and the checksum."""
+    format_line, rest = data.split(b"\n", 1)
+    if format_line == _FORMAT_1:
+        return rest
+    if format_line != FORMAT:
+        raise ValueError(f"the first line is not {FORMAT.decode()!r}")
+    checksum, body = rest.split(b"\n", 1)
+    if hashlib.sha256(body).hexdigest().encode() != checksum:
+        raise ValueError("the checksum differs from the content")
+    return body
 
 
 def _shared_characters(a: str, b: str) -> int:

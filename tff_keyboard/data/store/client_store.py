@@ -126,29 +126,23 @@ class ClientStore:
     def _is_whole(self) -> bool:
         """Compares every row with the card's digest, and the index by client with the rows.
 
-        It takes a second for a million messages.
+        It takes two seconds for a million messages.
         """
+        connection = self._connection()
         digest = hashlib.sha256()
         counts: collections.Counter[tuple[str, str]] = collections.Counter()
-        rows = indexed = 0  # sums that do not depend on the order
-        for row, population, client_id, proto in self._connection().execute(
-            "SELECT rowid, split_name, client_id, serialized_example_proto FROM examples "
-            "NOT INDEXED ORDER BY rowid"
+        for population, client_id, proto in connection.execute(
+            "SELECT split_name, client_id, serialized_example_proto FROM examples ORDER BY rowid"
         ):
             digest.update(store_writer.digested(population, client_id, proto))
             counts[population, client_id] += 1
-            rows += hash((row, population, client_id))
-        for entry in self._connection().execute(
-            f"SELECT rowid, split_name, client_id FROM examples INDEXED BY {store_writer.INDEX}"
-        ):
-            indexed += hash(entry)
         recorded = {
             (population, client_id): count
             for population, clients in self._clients.items()
             for client_id, count in clients.items()
         }
-        is_digest = digest.hexdigest() == self.card["store_sha256"]
-        return is_digest and counts == recorded and rows == indexed
+        is_same = digest.hexdigest() == self.card["store_sha256"] and counts == recorded
+        return is_same and connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
     def _population(self, population: str) -> dict[str, int]:
         if population not in self._clients:

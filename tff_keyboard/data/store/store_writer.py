@@ -15,8 +15,6 @@ import tensorflow as tf
 
 from tff_keyboard.storage import names
 
-INDEX = "by_client"
-
 IDS_FEATURE = "ids"
 TOKENS_FEATURE = "tokens"
 
@@ -75,7 +73,7 @@ class StoreWriter:
 
     def close(self) -> str:
         """Finishes the file; returns the SHA-256 in hex of its content, row by row."""
-        self._connection.execute(f"CREATE INDEX {INDEX} ON examples (split_name, client_id)")
+        self._connection.execute("CREATE INDEX by_client ON examples (split_name, client_id)")
         self._connection.execute(
             "CREATE UNIQUE INDEX metadata_by_client ON client_metadata (split_name, client_id)"
         )
