@@ -26,6 +26,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard import progress, quiet
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.training import preflight
 
 
@@ -81,6 +82,8 @@ def run(options: Options) -> None:
     """Audits the two models, or trains those of --config and audits them."""
     if options.workdir is None:
         full, other = options.models
+        for path in (full, other):
+            read_description(path)  # before TensorFlow is imported
         audit(full, [other], options, options.out)
         return
     config = config_lib.load(options.config, options.set)

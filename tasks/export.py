@@ -11,7 +11,12 @@ import pathlib
 from typing import Annotated, Literal
 
 from tasks.options import Population, Range, TaskOptions, Words
+from tff_keyboard import config as config_lib
+from tff_keyboard import quiet
+from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.storage import names
+from tff_keyboard.storage.errors import ExportError
+from tff_keyboard.storage.model_description import read_description
 
 CALIBRATION_WORDS = 10_000
 SEED = 1  # of which people are read
@@ -64,8 +69,9 @@ class Options(TaskOptions):
 
 def run(options: Options) -> None:
     """Exports and prints what was written."""
-    from tff_keyboard import quiet
-
+    read_description(options.run_dir)  # before TensorFlow is imported
+    if options.parity and not options.text:
+        read_card(_store(options))
     quiet.import_tensorflow()
     from tflite_export import export, inspection, texts
     from tflite_export.errors import ParityFailed
@@ -116,13 +122,10 @@ def _store(options: Options) -> pathlib.Path:
     """The client store named on the command line, or in the config of the run."""
     if options.store is not None:
         return options.store
-    from tff_keyboard import config
-    from tff_keyboard.storage.errors import ExportError
-
     path = options.run_dir / names.CONFIG
     if not path.is_file():
         raise ExportError(
             f"{options.run_dir} names no client store (it has no config.toml). Give --store or "
             "--text for the parity gate, or switch it off with --no-parity."
         )
-    return pathlib.Path(config.load_of_run(path).data.store)
+    return pathlib.Path(config_lib.load_of_run(path).data.store)

@@ -12,6 +12,7 @@ from typing import Annotated
 
 from tasks.options import Range, TaskOptions, Words
 from tff_keyboard import quiet
+from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.storage.errors import UsageError
 
 
@@ -37,6 +38,8 @@ class Options(TaskOptions):
 
 def run(options: Options) -> None:
     """Merges, writes the file and prints how much of each corpus it covers."""
+    for path in options.stores:
+        read_card(path)  # before TensorFlow is imported
     quiet.import_tensorflow()
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.data.store.merged_vocabulary import coverage, merge_vocabularies

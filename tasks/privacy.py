@@ -53,11 +53,15 @@ def run(options: Options) -> None:
     if options.target_epsilon is not None:
         print(plan(options, options.target_epsilon))
         return
-    from tff_keyboard.privacy import ledger, statement
+    from tff_keyboard.privacy import ledger
     from tff_keyboard.storage import names
 
     paths = [run_dir / names.LEDGER for run_dir in options.run_dirs]
+    for path in paths:
+        ledger.read_ledger(path)  # before the accounting is imported, which takes two seconds
     ledger.refuse_shared_noise(paths)
+    from tff_keyboard.privacy import statement
+
     texts = [statement.privacy_statement(path) for path in paths]
     if len(texts) > 1:
         texts = [f"{path}\n\n{text}" for path, text in zip(options.run_dirs, texts, strict=True)]

@@ -23,8 +23,7 @@ from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.registry import build_model
 from tff_keyboard.storage import directories, names
 from tff_keyboard.storage.errors import SavedModelError
-
-FORMAT = "tff-keyboard model 1"
+from tff_keyboard.storage.model_description import FORMAT, read_description
 
 Path = str | os.PathLike[str]
 
@@ -77,12 +76,7 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
     Raises:
       SavedModelError: There is no model, it is damaged, or of another format.
     """
-    directory = pathlib.Path(directory)
-    directories.restore(directory / names.MODEL)
-    if not (directory / names.MODEL_DESCRIPTION).exists():
-        inner = directory / names.MODEL
-        directory = inner if (inner / names.MODEL_DESCRIPTION).exists() else directory
-    description = _read_description(directory)
+    directory, description = read_description(directory)
     for name, digest in description["sha256"].items():
         if _sha256(directory / name) != digest:
             raise SavedModelError(
@@ -129,28 +123,6 @@ def _check_sizes(
                 f"weight in {names.WEIGHTS} is longer than {largest}. The files come from "
                 "different models."
             )
-
-
-def _read_description(directory: pathlib.Path) -> dict[str, Any]:
-    path = directory / names.MODEL_DESCRIPTION
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise SavedModelError(
-            f"{directory}: there is no saved model here ({names.MODEL_DESCRIPTION} is missing). "
-            "Give the run directory of a finished training, or its model/ folder."
-        ) from None
-    except (OSError, ValueError) as error:
-        raise SavedModelError(f"{path}: cannot be read ({type(error).__name__}).") from None
-    fields = {"name": str, "vocabulary_size": int, "options": dict, "sha256": dict}
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise SavedModelError(f"{path}: not of format {FORMAT!r}.")
-    for field, kind in fields.items():
-        if not isinstance(description.get(field), kind):
-            raise SavedModelError(f"{path}: field {field!r} is missing or not a {kind.__name__}.")
-    if set(description["sha256"]) != {names.WEIGHTS, names.VOCABULARY}:
-        raise SavedModelError(f"{path}: `sha256` must name {names.WEIGHTS} and {names.VOCABULARY}.")
-    return description
 
 
 def _read_weights(path: pathlib.Path) -> dict[str, np.ndarray]:

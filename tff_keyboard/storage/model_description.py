@@ -1,0 +1,51 @@
+"""`model.json`, which says what a saved model is; read without TensorFlow."""
+
+import json
+import os
+import pathlib
+from typing import Any
+
+from tff_keyboard.storage import directories, names
+from tff_keyboard.storage.errors import SavedModelError
+
+FORMAT = "tff-keyboard model 1"
+
+
+def read_description(
+    directory: str | os.PathLike[str],
+) -> tuple[pathlib.Path, dict[str, Any]]:
+    """Finds a saved model, and reads what it says of itself; the weights are not looked at.
+
+    Args:
+      directory: A saved model, or a run directory that holds one under `model/`.
+
+    Returns:
+      Its directory and its description.
+
+    Raises:
+      SavedModelError: There is no model, or its description is damaged or of another format.
+    """
+    directory = pathlib.Path(directory)
+    directories.restore(directory / names.MODEL)
+    inner = directory / names.MODEL
+    if not (directory / names.MODEL_DESCRIPTION).exists():
+        directory = inner if (inner / names.MODEL_DESCRIPTION).exists() else directory
+    path = directory / names.MODEL_DESCRIPTION
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SavedModelError(
+            f"{directory}: there is no saved model here ({names.MODEL_DESCRIPTION} is missing). "
+            "Give the run directory of a finished training, or its model/ folder."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise SavedModelError(f"{path}: cannot be read ({type(error).__name__}).") from None
+    fields = {"name": str, "vocabulary_size": int, "options": dict, "sha256": dict}
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise SavedModelError(f"{path}: not of format {FORMAT!r}.")
+    for field, kind in fields.items():
+        if not isinstance(description.get(field), kind):
+            raise SavedModelError(f"{path}: field {field!r} is missing or not a {kind.__name__}.")
+    if set(description["sha256"]) != {names.WEIGHTS, names.VOCABULARY}:
+        raise SavedModelError(f"{path}: `sha256` must name {names.WEIGHTS} and {names.VOCABULARY}.")
+    return directory, description
