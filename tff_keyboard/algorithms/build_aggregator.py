@@ -15,7 +15,7 @@ Every factory here is weighted; where privacy demands equal clients the weight i
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 import tensorflow_federated as tff
 
@@ -91,6 +91,7 @@ def _rule(config: AggregationConfig, clients_per_round: int, names: Names) -> Fa
             return tff.aggregators.as_weighted_aggregator(factory)
         case Median() | TrimmedMean():
             return RobustMeanFactory(rule)
+    assert_never(rule)  # mypy says which rule has no case
 
 
 def _private_mean(privacy: Privacy, clients_per_round: int) -> PrivateMeanFactory:
