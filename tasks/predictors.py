@@ -66,7 +66,7 @@ def open_predictors(words: Sequence[str], store: "ClientStore | None") -> list[N
     if len(set(words)) < len(words):
         raise cli.UsageError("A model is given twice; every difference to itself is zero.")
     specs = {word: _parse_baseline(word, store) for word in words if is_baseline(word)}
-    messages = pooled_messages(store) if specs and store is not None else []
+    messages = store.all_examples("train") if specs and store is not None else []
     opened: list[NamedPredictor] = []
     for word, name in zip(words, names_of(words), strict=True):
         if word in specs:
@@ -152,15 +152,6 @@ def _open_directory(word: str, name: str) -> NamedPredictor:
     parameters = sum(int(variable.shape.num_elements()) for variable in model.trainable_variables)
     details = {"architecture": model.name_in_registry, "parameters": parameters}
     return NamedPredictor(name, "keras", KerasPredictor(model, vocabulary), details, word)
-
-
-def pooled_messages(store: "ClientStore") -> list:
-    """Ids of every message of all train clients: what central training and n-grams see."""
-    return [
-        message
-        for client_id in store.client_ids("train")
-        for message in store.examples("train", client_id)
-    ]
 
 
 def _ngram_details(predictor) -> dict[str, Any]:

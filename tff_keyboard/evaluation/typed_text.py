@@ -46,6 +46,18 @@ class TypedText:
         return sum(len(message) for person in self.messages for message in person)
 
 
+def of_population(store: ClientStore, population: str) -> TypedText:
+    """What all people of a store's population typed.
+
+    Raises:
+      DataError: There is nobody in it.
+    """
+    people = store.client_ids(population)
+    if not people:
+        raise DataError(f"{store.directory} has no clients in the population '{population}'.")
+    return of_clients(store, population, people)
+
+
 def of_clients(store: ClientStore, population: str, people: Sequence[str]) -> TypedText:
     """What these clients of a store's population typed, in this order."""
     messages = tuple(store.words(population, person) for person in people)
