@@ -13,7 +13,7 @@ finds the T of the lowest negative log-likelihood, which is convex in 1/T, by Ne
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class TemperedPredictor:
         self._inner = inner
         self._temperature = temperature
 
-    def suggest(self, context, prefix: str = "", k: int = 3) -> list[Suggestion]:
+    def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """Not offered: a keyboard would have to score the whole vocabulary for it."""
         raise NotImplementedError("A tempered predictor scores texts; it fills no strip.")
 

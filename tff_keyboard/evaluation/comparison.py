@@ -101,7 +101,7 @@ class Comparison:
 
     evaluations: tuple[Evaluation, ...]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.evaluations:
             raise ValueError("A comparison needs a model.")
         pooled_sums(self.evaluations)  # refuses other people

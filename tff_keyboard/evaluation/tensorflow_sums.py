@@ -3,6 +3,8 @@
 `predictor_evaluation.py` counts the same in NumPy, from any model; a test holds the two together.
 """
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, OOV, PAD
@@ -40,7 +42,7 @@ def batch_sums(
     ranked = recall.best_ids(logits, STRIP)
     but_eos = (PAD, BOS, OOV)
 
-    def hits(k, masked, counted=None):
+    def hits(k: int, masked: Sequence[int], counted: tf.Tensor | None = None) -> tf.Tensor:
         return recall.count_hits(ranked, targets, k=k, masked_ids=masked, counted=counted)
 
     count = tf.math.count_nonzero
