@@ -11,7 +11,12 @@ from tests.evaluation.reference import sums_of, sums_per_client
 from tests.metrics.test_recall import python_hits
 from tff_keyboard.evaluation import sums as sums_lib
 from tff_keyboard.evaluation import tensorflow_sums
-from tff_keyboard.evaluation.metric_table import FEDERATED_METRICS, FEDERATED_SUMS, METRICS
+from tff_keyboard.evaluation.metric_table import (
+    FEDERATED_METRICS,
+    FEDERATED_SUMS,
+    METRICS,
+    computable,
+)
 from tff_keyboard.metrics import jackknife
 from tff_keyboard.models import build_model
 
@@ -152,3 +157,18 @@ def test_rows_of_the_table_are_complete():
         assert metric.below
     labels = [metric.label for metric in METRICS.values()]
     assert len(set(labels)) == len(labels)
+
+
+def test_words_named_by_a_cache_are_hits_where_words_typed_count():
+    sums = {"tokens": [12], "eos_tokens": [2], "oov_tokens": [4], "hits_at_3": [3]}
+    value = sums_lib.metric_value
+    assert value(sums, "recall_at_3_no_eos") == 0.3
+    assert "recall_at_3_no_eos" in computable(sums)
+    assert "recall_at_3_oov" not in computable(sums)
+    named = {**sums, "oov_hits_at_3": [1]}
+    assert value(named, "recall_at_3_no_eos") == 0.4
+    assert value(named, "recall_at_3_words") == 0.5  # in-vocabulary words, as before
+    assert value(named, "recall_at_3_oov") == 0.25
+    assert sums_lib.metric_interval(
+        {name: np.array([*values, *values]) for name, values in named.items()}, "recall_at_3_all"
+    ).value == pytest.approx(4 / 12)

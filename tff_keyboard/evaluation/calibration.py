@@ -18,8 +18,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.evaluation.metric_table import HITS_AT_1
 from tff_keyboard.evaluation.positions import text_batches
-from tff_keyboard.evaluation.sums import Sums
+from tff_keyboard.evaluation.sums import Sums, combine
 from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.metrics.predictor import Predictor, Suggestion
 
@@ -54,7 +55,8 @@ def reliability(slices: Mapping[str, Sums]) -> list[Bin]:
     bins = []
     for label, sums in slices.items():
         shown = int(np.sum(sums["impressions"]))
-        claimed, right = (float(np.sum(sums[key])) / shown for key in ("confidence", "hits_at_1"))
+        claimed = float(np.sum(sums["confidence"])) / shown
+        right = float(np.sum(combine(sums, HITS_AT_1))) / shown
         bins.append(Bin(label, shown, claimed, right))
     return bins
 

@@ -66,10 +66,13 @@ class Positions:
       message_words: Words of the whole message.
       reference: Id of the target in the reference vocabulary, whose ids are ordered by frequency.
       targets: Ids of the model's vocabulary.
+      named: Whether an OOV target is a word that the strip can offer by name; where it is, the
+        ranks and `typed` are those of this word.
       lengths: Characters of the target; 0 for EOS and masks.
       masked: Whether it is a mask.
       losses: -log p(target), nats, float64.
-      rank: On the strip, from 0 (special ids masked); meaningless where the target is special.
+      rank: On the strip, from 0 (special ids masked); meaningless where the target is special and
+        not `named`.
       rank_or_eos: On a strip that may suggest EOS.
       rank_of_all: Nothing masked.
       typed: Characters typed until the word is on the strip.
@@ -81,6 +84,7 @@ class Positions:
     message_words: np.ndarray
     reference: np.ndarray
     targets: np.ndarray
+    named: np.ndarray
     lengths: np.ndarray
     masked: np.ndarray
     losses: np.ndarray
@@ -216,6 +220,7 @@ def score(batch: Batch, scores: np.ndarray, index: PrefixIndex) -> Positions:
         message_words=batch.message_words[rows],
         reference=batch.reference[:, 1:][real],
         targets=targets,
+        named=np.zeros(len(targets), bool),
         lengths=lengths,
         masked=batch.masked[:, 1:][real],
         losses=-scores[np.arange(len(targets)), targets].astype(np.float64),

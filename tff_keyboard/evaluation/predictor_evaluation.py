@@ -6,7 +6,8 @@ compare, the parity gate, personalisation and train-server all count through thi
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -45,6 +46,21 @@ class Counts:
     slices: SliceSums
 
 
+@runtime_checkable
+class StreamingPredictor(Predictor, Protocol):
+    """A model that learns from what a person typed before, so that order matters."""
+
+    def stream(
+        self, text: TypedText, *, max_length: int = 0, reference: Vocabulary | None = None
+    ) -> Iterator[Positions]:
+        """Every position of a text, scored before anything behind it is learnt.
+
+        What was learnt from one person is forgotten before the next one and at the end. Arguments
+        as `evaluate`; positions come person by person, in the order typed.
+        """
+        ...
+
+
 class Counter:
     """Adds up the positions of one model.
 
@@ -73,7 +89,11 @@ class Counter:
           batch: Of `text_batches`.
           scores: [n, V] log-probabilities at its `inputs`.
         """
-        self._waiting.append(score(batch, scores, self._index))
+        self.add_positions(score(batch, scores, self._index))
+
+    def add_positions(self, positions: Positions) -> None:
+        """Counts positions that were scored already."""
+        self._waiting.append(positions)
         if sum(map(len, self._waiting)) > _POSITIONS_AT_ONCE:
             self._add_up()
 
@@ -120,7 +140,7 @@ def evaluate(
     """Counts per person.
 
     Args:
-      predictor: Any model.
+      predictor: Any model; one that is a `StreamingPredictor` learns as it goes.
       text: Normalised by the rules of the predictor's vocabulary.
       max_length: Targets of a message, at most, its end included; 0 takes whole messages, up to
         `LONGEST_MESSAGE` targets.
@@ -134,6 +154,13 @@ def evaluate(
     total = sum(min(len(message) + 1, most) for person in text.messages for message in person)
     counter = Counter(predictor.vocabulary, len(text.people))
     done = 0
+    if isinstance(predictor, StreamingPredictor):
+        for positions in predictor.stream(text, max_length=max_length, reference=reference):
+            counter.add_positions(positions)
+            done += len(positions)
+            if progress is not None:
+                progress(done, total)
+        return counter.counts()
     for batch in text_batches(
         text, predictor.vocabulary, max_length=max_length, reference=reference
     ):
@@ -154,7 +181,8 @@ def _columns(positions: Positions) -> dict[str, np.ndarray]:
     """What each position adds to each sum of `HOST_SUMS`: name -> [n]."""
     is_word, is_eos, is_oov = positions.is_word, positions.is_eos, positions.is_oov
     is_first = positions.place == 0
-    on_strip = is_word & (positions.rank < STRIP)
+    offered = is_word | positions.named
+    on_strip = offered & (positions.rank < STRIP)
     word_or_eos = is_word | is_eos
     is_best = positions.rank_of_all == 0
     everywhere = np.ones(len(positions))
@@ -167,7 +195,7 @@ def _columns(positions: Positions) -> dict[str, np.ndarray]:
         "nll_eos": np.where(is_eos, positions.losses, 0.0),
         "nll_oov": np.where(is_oov, positions.losses, 0.0),
         "hits_at_1": is_word & (positions.rank < 1),
-        "hits_at_3": on_strip,
+        "hits_at_3": is_word & on_strip,
         "hits_at_1_eos_allowed": word_or_eos & (positions.rank_or_eos < 1),
         "hits_at_3_eos_allowed": word_or_eos & (positions.rank_or_eos < STRIP),
         "argmax_hits_words": is_best & is_word,
@@ -178,10 +206,12 @@ def _columns(positions: Positions) -> dict[str, np.ndarray]:
         "typed_free": positions.typed,
         "typed_counted": keystrokes_with_selection(positions.typed, positions.lengths),
         "masked_words": positions.masked,
-        "reciprocal_ranks": reciprocal_ranks(positions.rank, is_word, STRIP),
+        "reciprocal_ranks": reciprocal_ranks(positions.rank, offered, STRIP),
         "impressions": everywhere,
         "impression_matches": on_strip,
         "zero_state_impressions": is_first,
         "zero_state_matches": on_strip & is_first,
         "confidence": positions.confidence,
+        "oov_hits_at_1": positions.named & (positions.rank < 1),
+        "oov_hits_at_3": positions.named & on_strip,
     }

@@ -22,7 +22,7 @@ from tff_keyboard.evaluation.positions import Positions
 SLICE_SUMS = (
     *("tokens", "eos_tokens", "oov_tokens", "nll", "nll_eos", "nll_oov", "hits_at_1", "hits_at_3"),
     *("characters", "oov_characters", "typed_free", "impressions", "impression_matches"),
-    "confidence",
+    *("oov_hits_at_1", "oov_hits_at_3", "confidence"),
 )
 
 CONFIDENCE_BINS = 15  # of equal width, as Guo et al. 2017

@@ -10,16 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from tff_keyboard.evaluation.metric_table import FEDERATED_METRICS, METRICS, Metric, Signs
+from tff_keyboard.evaluation.metric_table import (
+    FEDERATED_METRICS,
+    METRICS,
+    OPTIONAL_SUMS,
+    Metric,
+    Signs,
+)
 from tff_keyboard.metrics.jackknife import Interval, difference_interval, ratio_interval
 
 Sums = Mapping[str, np.ndarray]  # name -> [people]
 
 
 def combine(sums: Mapping[str, Any], signs: Signs) -> np.ndarray:
-    """A signed sum of named sums, in float64; per person where the inputs are."""
-    terms = [sign * np.asarray(sums[name], np.float64) for name, sign in signs.items()]
-    return np.sum(terms, axis=0)
+    """A signed sum of named sums, in float64; per person where the inputs are.
+
+    Those of `OPTIONAL_SUMS` are zero where they are not there.
+    """
+    shape = np.shape(next(iter(sums.values())))
+    terms = [
+        sign * np.asarray(sums[name], np.float64)
+        for name, sign in signs.items()
+        if name in sums or name not in OPTIONAL_SUMS
+    ]
+    return np.sum(terms, axis=0) if terms else np.zeros(shape)
 
 
 def parts(sums: Mapping[str, Any], metric: Metric) -> tuple[np.ndarray, np.ndarray]:
@@ -30,7 +44,8 @@ def parts(sums: Mapping[str, Any], metric: Metric) -> tuple[np.ndarray, np.ndarr
 def metric_value(sums: Mapping[str, Any], name: str) -> float:
     """A metric over all people; nan where its denominator is 0."""
     metric = METRICS[name]
-    totals = {key: np.sum(np.asarray(sums[key], np.float64)) for key in metric.sums}
+    names = {*metric.above, *metric.below}
+    totals = {key: np.sum(np.asarray(sums[key], np.float64)) for key in names if key in sums}
     above, below = (float(part) for part in parts(totals, metric))
     ratio = above / below if below else math.nan
     return _exp(ratio) if metric.is_perplexity else ratio
