@@ -5,7 +5,8 @@ tff-keyboard compare runs/sms build/keyboard.tflite --text=phrases2.txt
 
 A model is a run directory, a .tflite file, a directory with an n-gram, or a baseline trained here
 on the pooled text of the store's train clients: `ngram` (order 5), `ngram:3`, `ngram:1.25M` (pruned
-to so many n-grams), `ngram:1.44MB` (a file of so many bytes), `unigram`. Every
+to so many n-grams), `ngram:1.44MB` (a file of so many bytes), `unigram`. `hybrid:RUN` is a run or
+a .tflite file with an n-gram file of 500 kB and a cache that learns each person's words. Every
 number has a 95 % jackknife interval over people, and every later model its paired difference to
 the first one: better, worse, or not distinguishable. docs/evaluation.md says what is counted.
 Writes comparison.json and comparison.csv to --out.
@@ -77,7 +78,7 @@ def run(options: Options) -> "Comparison":
     from tff_keyboard.evaluation.comparison import Comparison
     from tff_keyboard.report import comparison_text
 
-    needs_store = options.text is None or any(map(predictors.is_baseline, options.models))
+    needs_store = options.text is None or any(map(predictors.is_trained_here, options.models))
     store = ClientStore(store_path) if store_path and needs_store else None
     opened = predictors.open_predictors(options.models, store)
     rules = opened[0].predictor.vocabulary.rules
@@ -159,8 +160,9 @@ def _by_frequency(
 def _first_config(models: Sequence[str]) -> config_lib.RunConfig | None:
     """The config of the first model that is a run directory."""
     for model in models:
-        path = pathlib.Path(model) / names.CONFIG
-        if not predictors.is_baseline(model) and path.is_file():
+        folder = predictors.path_of(model)
+        path = folder / names.CONFIG if folder is not None else None
+        if path is not None and path.is_file():
             return config_lib.loads_of_run(path.read_text(encoding="utf-8"), origin=str(path))
     return None
 

@@ -77,6 +77,24 @@ def test_whole_messages_leave_nothing_out(place, tmp_path, capsys):
         assert part in shown
 
 
+def test_a_hybrid_learns_while_it_is_compared(place, tmp_path):
+    run = str(place / "run")
+    comparison = compare([f"hybrid:6kB:{run}", run, "ngram:6kB"], out=tmp_path)
+    hybrid, network, ngram = comparison.evaluations
+    assert hybrid.model.kind == "hybrid"
+    assert hybrid.model.name == "hybrid:run"
+    assert hybrid.model.details["ngram_bytes"] <= 6000
+    assert "'validation'" in hybrid.model.details["weights_fitted_on"]
+    assert len(hybrid.model.details["weights"]) == 12
+    for metric in ("perplexity", "recall_at_3_no_eos"):
+        values = [e.metrics[metric].value for e in (hybrid, network, ngram)]
+        assert values[0] < min(values[1:]) if metric == "perplexity" else values[0] > values[1]
+    assert hybrid.sums["oov_hits_at_3"].sum() > 0
+    assert ngram.sums["oov_hits_at_3"].sum() == 0
+    for name in ("tokens", "oov_tokens", "characters", "examples"):
+        np.testing.assert_array_equal(hybrid.sums[name], network.sums[name])
+
+
 def test_compares_ngrams_of_every_size(place, tmp_path):
     models = ["ngram", "ngram:1k", "ngram:6kB"]
     result = compare(models, store=place / "store", out=tmp_path)
@@ -134,6 +152,10 @@ def test_compares_on_a_text_file(place, tmp_path):
         (["ngram:0.1kB", "--store={place}/store"], cli.USAGE),
         (["ngram:1M", "nowhere.ngram", "--store={place}/store"], cli.BAD_INPUT),
         (["nowhere", "--store={place}/store"], cli.USAGE),
+        (["hybrid:nowhere", "--store={place}/store"], cli.USAGE),
+        (["hybrid:1.x.MB:{place}/run", "--store={place}/store"], cli.USAGE),
+        (["hybrid:{place}/saved_ngram", "--store={place}/store"], cli.USAGE),
+        (["hybrid:0.1kB:{place}/run", "--store={place}/store"], cli.USAGE),
         (["ngram", "ngram", "--store={place}/store"], cli.USAGE),
         (["ngram", "--text={place}/none.txt"], cli.USAGE),
         (["{place}/saved_ngram", "--text={place}/none.txt"], cli.BAD_INPUT),

@@ -13,7 +13,7 @@ NumPy only, so that a phone runtime can use it with an exported network.
 
 import bisect
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tff_keyboard.evaluation.typed_text import TypedText
 
 
+@runtime_checkable
 class Network(Predictor, Protocol):
     """A predictor that also gives the whole distribution behind one context."""
 

@@ -105,6 +105,17 @@ class MixtureWeights:
         return cls(table)
 
 
+def _equal() -> np.ndarray:
+    table = np.full([BUCKETS, len(COMPONENTS)], 1 / 3)
+    for bucket in filter(is_empty_bucket, range(BUCKETS)):
+        table[bucket] = 1 / 2
+        table[bucket, CACHE] = 0
+    return table
+
+
+EQUAL = MixtureWeights(_equal())  # before anything is fitted
+
+
 def fit(
     probabilities: np.ndarray, buckets: np.ndarray, *, steps: int = 200, tolerance: float = 1e-7
 ) -> tuple[MixtureWeights, list[float]]:
