@@ -157,12 +157,14 @@ def _hybrid(
     word: str, model: NamedPredictor, spec: "NGramSpec", messages: list, store: "ClientStore"
 ) -> NamedPredictor:
     """A network with an n-gram and a cache, weights fitted on validation people."""
+    from tff_keyboard.baselines.ngram_predictor import NGramPredictor
     from tff_keyboard.evaluation import typed_text
     from tff_keyboard.hybrid import mixture, streaming
     from tff_keyboard.hybrid.hybrid_predictor import HybridPredictor, Network
     from tff_keyboard.progress import Progress
 
     ngram = _train_baseline(word, model.name, spec, messages, store.vocabulary)
+    assert isinstance(ngram.predictor, NGramPredictor)
     if not isinstance(model.predictor, Network) or model.kind == "ngram":
         raise cli.UsageError(f"'{word}': a hybrid takes a run directory or a .tflite file.")
     try:
