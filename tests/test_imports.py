@@ -24,7 +24,7 @@ LIBRARY = {
     "models": set(),
     "metrics": {"models", "data"},
     "privacy": {"models", "storage"},
-    "evaluation": {"data", "metrics", "models", "storage"},
+    "evaluation": {"data", "metrics"},
     "aggregation": set(),
     "learning": {"models", "metrics", "evaluation", "aggregation", "data", "packs"},
     "algorithms": {
@@ -41,7 +41,7 @@ LIBRARY = {
     },
     "packs": set(),
 }
-LEAVES = {"storage", "config", "progress", "quiet", "text_table"}
+LEAVES = {"storage", "config", "progress", "quiet"}
 
 NO_TFF = [
     "storage",

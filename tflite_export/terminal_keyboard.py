@@ -51,8 +51,7 @@ def run(
             session.send()
         elif key.isprintable():
             session.press(key)
-    if session.text:
-        session.send()
+    session.send()
     write(f"\n{session.summary()}\n")
     return session
 

@@ -92,11 +92,3 @@ def test_two_workers_equal_one(clients):
             measured = plain(one.measurements)
             for key, value in plain(two.measurements).items():
                 np.testing.assert_allclose(value, measured[key], rtol=1e-5, atol=1e-6, err_msg=key)
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_every_rule_is_a_single_aggregation(name):
-    """What TFF needs to spread a round over workers: found at compile time, without workers."""
-    factory = build_aggregator(CONFIGS[name], clients_per_round=10, seed=3)
-    weight_type = fedmed_weight_type(3) if name.startswith("fedmed") else WEIGHT_TYPE
-    tff.backends.native.compile_to_mergeable_comp_form(factory.create(VALUE_TYPE, weight_type).next)

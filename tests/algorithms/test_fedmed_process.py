@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from scipy.spatial import distance
 
-from tff_keyboard.algorithms.build_aggregator import build_aggregator
+from tff_keyboard.algorithms.build_aggregator import build_aggregator, protect
 from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
 from tff_keyboard.algorithms.fedmed import process as fedmed_process
 from tff_keyboard.algorithms.fedmed.aggregator import FedMedFactory
@@ -178,12 +178,11 @@ def numpy_losses_of_steps(weights, batch_list, rate=0.5):
 def test_a_round_is_algorithm_1_on_real_training(local_loss):
     clients = [batches(seed, count) for seed, count in ((1, 1), (2, 2), (3, 3))]
     rule = FedMed(top_fraction=0.6, adaptive_step=0.8, local_loss=local_loss)
-    process = fedmed_process.build_fedmed_process(
+    process = fedmed_process.build_fedmed(
         BigramModel,
+        FedMedFactory(rule, max_clients=3),
         client_optimizer=SGD(0.5),
         server_optimizer=SGD(1.0),
-        aggregator=FedMedFactory(rule, max_clients=3),
-        rule=rule,
     )
     state = process.initialize()
     server = [np.asarray(w, np.float64) for w in process.get_model_weights(state).trainable]
@@ -216,15 +215,13 @@ def test_a_round_is_algorithm_1_on_real_training(local_loss):
 def test_the_fedavg_branch_is_fedavg():
     """A huge threshold: after the first round mediation always chooses FedAvg."""
     clients = [dataset(batches(seed, seed)) for seed in (1, 2, 3)]
-    rule = FedMed(mediation_threshold=1e6)
-    process = fedmed_process.build_fedmed_process(
+    config = AggregationConfig(rule=FedMed(mediation_threshold=1e6), protection=NoClipping())
+    process = fedmed_process.build_fedmed(
         BigramModel,
+        FedMedFactory(config.rule, max_clients=3),
         client_optimizer=SGD(0.5),
         server_optimizer=SGD(1.0),
-        aggregator=build_aggregator(
-            AggregationConfig(rule=rule, protection=NoClipping()), clients_per_round=3, seed=0
-        ),
-        rule=rule,
+        protect=functools.partial(protect, config=config, seed=0),
     )
     first = process.next(process.initialize(), clients)
     second = process.next(first.state, clients)
@@ -238,12 +235,11 @@ def test_the_fedavg_branch_is_fedavg():
 
 
 def test_empty_clients_do_not_count():
-    process = fedmed_process.build_fedmed_process(
+    process = fedmed_process.build_fedmed(
         BigramModel,
+        FedMedFactory(FedMed(), max_clients=3),
         client_optimizer=SGD(0.5),
         server_optimizer=SGD(1.0),
-        aggregator=FedMedFactory(FedMed(), max_clients=3),
-        rule=FedMed(),
     )
     output = process.next(process.initialize(), [dataset(batches(1)), dataset([])])
     assert output.metrics["aggregator"]["clients"] == 1

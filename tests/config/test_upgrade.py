@@ -61,7 +61,10 @@ def test_a_whole_config_of_then():
     "keys, rule",
     [
         ({"name": "fedatt", "temperature": 2.0, "norm": "1"}, FedAtt(temperature=2.0, norm="1")),
-        ({"name": "fedmed", "top_fraction": 0.5}, FedMed(top_fraction=0.5)),
+        (
+            {"name": "fedmed", "top_fraction": 0.5},
+            FedMed(top_fraction=0.5, mediation_threshold=0.01, local_loss="during_training"),
+        ),
         ({"name": "trimmed_mean", "trim_fraction": 0.2}, TrimmedMean(trim_fraction=0.2)),
         (
             {"name": "private_fedatt", "dp": "gaussian", "layer_clip_norm": 0.3, **DP},

@@ -60,9 +60,11 @@ Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
 Names: TypeAlias = Sequence[str] | None
 
 
-def _rule(config: AggregationConfig, clients_per_round: int, names: Names) -> Factory:
-    """The factory of `aggregation.rule`, bare."""
-    rule, privacy = config.rule, config.privacy
+def build_rule(
+    config: AggregationConfig, *, clients_per_round: int, variable_names: Names = None
+) -> Factory:
+    """The factory of `aggregation.rule`, bare; see `build_aggregator`."""
+    rule, privacy, names = config.rule, config.privacy, variable_names
     match rule:
         case Mean() if config.is_private:
             private = _private_mean(privacy, clients_per_round)
@@ -140,7 +142,14 @@ def build_aggregator(
     Raises:
       ValueError: Options do not fit `clients_per_round`.
     """
-    factory = _rule(config, clients_per_round, variable_names)
+    rule = build_rule(config, clients_per_round=clients_per_round, variable_names=variable_names)
+    return protect(rule, config, seed=seed, limit=limit)
+
+
+def protect(
+    factory: Factory, config: AggregationConfig, *, seed: int, limit: WeightLimit | None = None
+) -> Factory:
+    """All that stands before a rule, around it; see `build_aggregator`."""
     protection = config.resolved_protection
     factory = _clipped(factory, protection)
     if protection.zeroing:
@@ -179,8 +188,9 @@ def _clipped(
             return tff.aggregators.clipping_factory(bound, factory)
 
 
-def _zeroing_bound():
-    # TFF's default: within a round or two at twice the 98 % quantile, plus one.
+def _zeroing_bound() -> tff.templates.EstimationProcess:
+    # As `_default_zeroing` of TFF's learning/model_update_aggregator.py: within a round or
+    # two at twice the 98 % quantile, plus one.
     return tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
         initial_estimate=10.0,
         target_quantile=0.98,

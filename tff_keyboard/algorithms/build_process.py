@@ -1,8 +1,9 @@
 """From a config to the learning process it describes: every name is looked up here."""
 
+import functools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -10,9 +11,10 @@ import tensorflow_federated as tff
 from tff_keyboard.aggregation import weight_limits
 from tff_keyboard.aggregation.host_noise import NoisedProcess, NoiseOfRound
 from tff_keyboard.algorithms import fed_avg, fed_sgd
-from tff_keyboard.algorithms.build_aggregator import build_aggregator
-from tff_keyboard.algorithms.fedmed import process as fedmed_process
+from tff_keyboard.algorithms.build_aggregator import build_rule, protect
+from tff_keyboard.algorithms.fedmed.aggregator import FedMedFactory
 from tff_keyboard.algorithms.fedmed.client_weight import limit_fedmed_weight
+from tff_keyboard.algorithms.fedmed.process import build_fedmed
 from tff_keyboard.algorithms.fine_tuning import lwf, server_transfer
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.fine_tuning_config import LearningWithoutForgetting, Transfer
@@ -110,61 +112,54 @@ def build_weight_limit(config: RunConfig, vocabulary_size: int) -> weight_limits
     return limit
 
 
-def _fedavg(
-    config: RunConfig,
-    model_fn: ModelFn,
-    aggregator: Factory,
-    names: Sequence[str],
-    wrap: WrapClientWork | None,
-    joined: bool,
-) -> Process:
+class _Parts(NamedTuple):
+    """What an algorithm is built of.
+
+    Attributes:
+      rule: The factory of the rule, bare.
+      protect: Puts around it what deltas meet before.
+      wrap: Changes what clients do; None: nothing.
+      joined: See `build_process`.
+    """
+
+    model_fn: ModelFn
+    rule: Factory
+    protect: Callable[[Factory], Factory]
+    wrap: WrapClientWork | None = None
+    joined: bool = False
+
+
+def _fedavg(config: RunConfig, parts: _Parts) -> Process:
     assert isinstance(config.client, FedAvgClient)
-    client_optimizer = optimizers.build_client_optimizer(config.client)
-    server_optimizer = optimizers.build_server_optimizer(config.server)
-    uniform = config.aggregation.client_weighting == "uniform"
-    rule = config.aggregation.rule
-    if isinstance(rule, FedMed):
-        return fedmed_process.build_fedmed_process(
-            model_fn,
-            client_optimizer=client_optimizer,
-            server_optimizer=server_optimizer,
-            aggregator=aggregator,
-            rule=rule,
-            uniform_weights=uniform,
-            variable_names=names,
-            wrap_client_work=wrap,
-            joined=joined,
-        )
-    return fed_avg.build_fed_avg(
-        model_fn,
-        client_optimizer=client_optimizer,
-        server_optimizer=server_optimizer,
-        aggregator=aggregator,
-        uniform_weights=uniform,
-        wrap_client_work=wrap,
-        joined=joined,
+    build: Callable[..., Process]
+    if isinstance(parts.rule, FedMedFactory):
+        build = functools.partial(build_fedmed, factory=parts.rule, protect=parts.protect)
+    else:
+        build = functools.partial(fed_avg.build_fed_avg, aggregator=parts.protect(parts.rule))
+    return build(
+        parts.model_fn,
+        client_optimizer=optimizers.build_client_optimizer(config.client),
+        server_optimizer=optimizers.build_server_optimizer(config.server),
+        uniform_weights=config.aggregation.client_weighting == "uniform",
+        wrap_client_work=parts.wrap,
+        joined=parts.joined,
     )
 
 
-def _fedsgd(
-    config: RunConfig,
-    model_fn: ModelFn,
-    aggregator: Factory,
-    names: Sequence[str],
-    wrap: WrapClientWork | None,
-    joined: bool,
-) -> Process:
-    del names, joined
-    if wrap is not None:
+def _fedsgd(config: RunConfig, parts: _Parts) -> Process:
+    if parts.wrap is not None:
         raise ValueError("`client.algorithm` = 'fedsgd' has no client work to wrap. Use 'fedavg'.")
     return fed_sgd.build_fed_sgd(
-        model_fn,
+        parts.model_fn,
         server_optimizer=optimizers.build_server_optimizer(config.server),
-        aggregator=aggregator,
+        aggregator=parts.protect(parts.rule),
     )
 
 
-ALGORITHMS: Mapping[str, Callable[..., Process]] = {"fedavg": _fedavg, "fedsgd": _fedsgd}
+ALGORITHMS: Mapping[str, Callable[[RunConfig, _Parts], Process]] = {
+    "fedavg": _fedavg,
+    "fedsgd": _fedsgd,
+}
 
 
 def build_process(
@@ -197,18 +192,24 @@ def build_process(
     if isinstance(config.fine_tuning.server, Transfer):
         return _server_transfer(config, initial_model, wrap_client_work, general_store)
     weights = weights_by_name(initial_model)
-    aggregator = build_aggregator(
-        config.aggregation,
-        clients_per_round=config.train.clients_per_round,
-        seed=config.train.seed,
-        variable_names=list(weights),
-        limit=build_weight_limit(config, initial_model.vocabulary_size),
-    )
-    model_fn = build_training_model_fn(config, initial_model.vocabulary_size)
-    process = ALGORITHMS[config.client.algorithm](
-        *(config, model_fn, aggregator, list(weights), wrap_client_work),
+    vocabulary_size = initial_model.vocabulary_size
+    parts = _Parts(
+        build_training_model_fn(config, vocabulary_size),
+        build_rule(
+            config.aggregation,
+            clients_per_round=config.train.clients_per_round,
+            variable_names=list(weights),
+        ),
+        functools.partial(
+            protect,
+            config=config.aggregation,
+            seed=config.train.seed,
+            limit=build_weight_limit(config, vocabulary_size),
+        ),
+        wrap_client_work,
         joined and wrap_client_work is None,
     )
+    process = ALGORITHMS[config.client.algorithm](config, parts)
     process = with_initial_weights(process, list(weights.values()))
     privacy = config.aggregation.privacy
     if not isinstance(privacy, MechanismConfig) or not privacy.noise_multiplier:
@@ -231,8 +232,8 @@ def _server_transfer(
     one_client = server_transfer.one_client_config(config)
     model_fn = build_training_model_fn(one_client, initial_model.vocabulary_size)
     # Of one client, NaN where its weight is 0: so a useless model is told from a useful one.
-    mean = tff.aggregators.MeanFactory()
-    process = _fedavg(one_client, model_fn, mean, list(weights), wrap, joined=False)
+    parts = _Parts(model_fn, tff.aggregators.MeanFactory(), lambda mean: mean, wrap)
+    process = _fedavg(one_client, parts)
     return server_transfer.build_server_transfer(
         with_initial_weights(process, list(weights.values())), config, initial_model, general_store
     )

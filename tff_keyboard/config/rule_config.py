@@ -75,11 +75,11 @@ class FedMed(_Rule):
     Attributes:
       top_fraction: beta in (0, 1]: the share of clients, lowest loss first, that contribute.
       mediation_threshold: epsilon, in nats of mean local loss, >= 0: the adaptive rule is used
-        while the loss moves at least that much between rounds; 0 is always.
+        while the loss moves at least that much between rounds; 0 is always. The paper's is 0.1.
       adaptive_step: eta, > 0; scales the adaptive rule only.
-      local_loss: The loss by which clients and rounds are compared: "during_training", the mean
-        over the batches a client trained on; "after_training", of the trained model on the same
-        messages, a third more work for the client.
+      local_loss: The loss by which clients and rounds are compared. "after_training", the paper's:
+        of the trained model on the same messages, a third more work for the client.
+        "during_training": the mean over the batches a client trained on, at no cost.
       divergence_normalisation: How signed weights become a distribution before the Jensen-Shannon
         divergence: "absolute" or "softmax".
       layer_groups: As of FedAtt.
@@ -90,9 +90,9 @@ class FedMed(_Rule):
 
     name: Literal["fedmed"] = "fedmed"
     top_fraction: float = 1.0
-    mediation_threshold: float = 0.01
+    mediation_threshold: float = 0.1
     adaptive_step: float = 1.0
-    local_loss: Literal["during_training", "after_training"] = "during_training"
+    local_loss: Literal["during_training", "after_training"] = "after_training"
     divergence_normalisation: Literal["absolute", "softmax"] = "absolute"
     layer_groups: LayerGroups = dataclasses.field(default_factory=dict)
 

@@ -84,9 +84,7 @@ def train_federated(
             *(config, run, store, model),
             process=delivery.process,
             round_input=lambda round_num: cohorts.round_input(round_num, delivery.deliver),
-            evaluate=validation.Validation(
-                config, store, general_store, validation.federated(evaluator, config)
-            ),
+            evaluate=validation.Validation(config, store, general_store, evaluator),
             hooks=[LedgerHook(run.privacy_ledger, privacy.header)] if privacy else [],
             pop_aggregation_seconds=context.pop_aggregation_seconds,
         )

@@ -83,6 +83,9 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
       upload_bytes: Size of one client's upload of a type: `bytes_not_uploaded` counts in it.
       variable_names: See `layers.resolve_layers`.
 
+    Attributes:
+      rule: As given.
+
     Raises:
       ValueError: `max_clients` is out of range.
     """
@@ -97,7 +100,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
     ):
         if max_clients < 1:
             raise ValueError(f"`max_clients` must be >= 1, got {max_clients}.")
-        self._rule = rule
+        self.rule = rule
         self._max_clients = max_clients
         self._upload_bytes = upload_bytes
         self._variable_names = variable_names
@@ -108,7 +111,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         Raises:
           ValueError: A group does not fit the type.
         """
-        return resolve_layers(value_type, self._rule.layer_groups, self._variable_names)
+        return resolve_layers(value_type, self.rule.layer_groups, self._variable_names)
 
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
@@ -123,7 +126,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         layers = self.layers_of(value_type)
         _check_weight_type(weight_type, len(layers))
         specs = tff.types.type_to_tf_tensor_specs(value_type)
-        buffer_size = self._max_clients - top_count(self._rule.top_fraction, self._max_clients)
+        buffer_size = self._max_clients - top_count(self.rule.top_fraction, self._max_clients)
         accumulator = Accumulator(specs, layers, buffer_size)
         delta_bytes = self._upload_bytes(value_type)
 
@@ -212,7 +215,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
 
     def _top_count(self, clients: tf.Tensor) -> tf.Tensor:
         """`top_count` in TensorFlow."""
-        exact = tf.cast(clients, tf.float64) * self._rule.top_fraction - _CEIL_SLACK
+        exact = tf.cast(clients, tf.float64) * self.rule.top_fraction - _CEIL_SLACK
         return tf.minimum(clients, tf.maximum(1, tf.cast(tf.math.ceil(exact), tf.int32)))
 
     def _mediate(self, state: Any, loss_total: tf.Tensor, clients: tf.Tensor) -> _Mediation:
@@ -220,11 +223,11 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         mean_loss = tf.cast(mean_loss, tf.float32)
         first = tf.equal(state["round"], 0)
         change = tf.where(first, 0.0, tf.abs(mean_loss - state["previous_loss"]))
-        adaptive = tf.logical_or(first, change >= self._rule.mediation_threshold)
+        adaptive = tf.logical_or(first, change >= self.rule.mediation_threshold)
         return _Mediation(mean_loss, change, adaptive)
 
     def _result(self, sums: Any, layers: Sequence[Layer], adaptive: tf.Tensor) -> Any:
-        gammas = self._rule.adaptive_step * tf.math.reciprocal_no_nan(sums["exp_total"])
+        gammas = self.rule.adaptive_step * tf.math.reciprocal_no_nan(sums["exp_total"])
         means = tf.fill([len(layers)], tf.math.reciprocal_no_nan(sums["example_total"]))
         return tf.nest.map_structure(
             lambda a, b: tf.where(adaptive, a, b),

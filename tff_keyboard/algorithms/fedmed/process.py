@@ -1,28 +1,31 @@
-"""FedMed as a learning process: scored client work, its aggregator, a server step.
+"""FedMed as a learning process: clients that tell loss and divergences, and a server that asks.
 
 `tff.learning.algorithms.build_weighted_fed_avg` fixes a client's weight to one number; FedMed needs
-loss and divergences too, so the parts are composed here.
+loss and divergences too, so the parts are composed here. What is a layer is said once, to the
+factory.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import TypeAlias
 
 import tensorflow_federated as tff
 
+from tff_keyboard.algorithms.fedmed.aggregator import FedMedFactory
 from tff_keyboard.algorithms.fedmed.scored_client_work import build_scored_client_work
-from tff_keyboard.config.rule_config import FedMed
 from tff_keyboard.learning.client_training import build_client_training
-from tff_keyboard.learning.composition import ClientWork, compose_process
+from tff_keyboard.learning.composition import ClientWork, ModelFn, compose_process
+
+Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
 
 
-def build_fedmed_process(
-    model_fn: Callable[[], tff.learning.models.VariableModel],
+def build_fedmed(
+    model_fn: ModelFn,
+    factory: FedMedFactory,
     *,
     client_optimizer: tff.learning.optimizers.Optimizer,
     server_optimizer: tff.learning.optimizers.Optimizer,
-    aggregator: tff.aggregators.WeightedAggregationFactory,
-    rule: FedMed,
+    protect: Callable[[Factory], Factory] | None = None,
     uniform_weights: bool = False,
-    variable_names: Sequence[str] | None = None,
     wrap_client_work: Callable[[ClientWork], ClientWork] | None = None,
     joined: bool = False,
 ) -> tff.learning.templates.LearningProcess:
@@ -30,17 +33,16 @@ def build_fedmed_process(
 
     Args:
       model_fn: Builds the model; what it reports as `num_examples` is n_k of the FedAvg branch.
+      factory: Its rule says which L_k topK and mediation compare ("after_training": of the trained
+        model over the batches it was trained on, one more pass; "during_training": the mean over
+        these batches, each before its step), and how divergences are taken.
       client_optimizer: Local optimizer.
       server_optimizer: SGD with learning rate 1 makes the FedAvg branch exactly FedAvg; eta is the
-        aggregator's own.
-      aggregator: From `build_aggregator` with that rule, or around `FedMedFactory`.
-      rule: Says which L_k topK and mediation compare ("during_training": the mean over the batches
-        a client trained on, each before its step; "after_training": of the trained model over the
-        same batches, one more pass), and how divergences are taken.
+        factory's own.
+      protect: Puts around the factory what deltas meet before it; None: nothing.
       uniform_weights: Whether n_k is 1 for every client.
-      variable_names: As given to the aggregator.
       wrap_client_work: Wraps the local training before it is scored (the attack harness does).
-      joined: See `algorithms.build_fed_avg`.
+      joined: See `fed_avg.build_fed_avg`.
 
     Raises:
       ValueError: A layer group does not fit the model.
@@ -49,7 +51,7 @@ def build_fedmed_process(
         model_fn,
         client_optimizer,
         uniform_weights=uniform_weights,
-        reports_loss=rule.local_loss == "during_training",
+        reports_loss=factory.rule.local_loss == "during_training",
         joined=joined,
     )
     if wrap_client_work is not None:
@@ -57,10 +59,12 @@ def build_fedmed_process(
     work = build_scored_client_work(
         training,
         model_fn,
-        divergence_normalisation=rule.divergence_normalisation,
-        layer_groups=rule.layer_groups,
-        variable_names=variable_names,
+        layers_of=factory.layers_of,
+        divergence_normalisation=factory.rule.divergence_normalisation,
     )
     return compose_process(
-        model_fn, client_work=work, server_optimizer=server_optimizer, aggregator=aggregator
+        model_fn,
+        client_work=work,
+        server_optimizer=server_optimizer,
+        aggregator=factory if protect is None else protect(factory),
     )

@@ -1,20 +1,21 @@
 """Client work that also tells what FedMed weighs clients by: local loss and JS per layer.
 
 Wraps any client work that returns a model delta and a number of examples. After the wrapped
-training the client compares its weights with the server's. Its loss is what the training told
-(`client_training.py`); where that tells none, the client runs its trained model once
-over its own data, forwards only, which costs about a third of the training.
+training the client compares its weights with the server's. Its loss is "computed at the tail of
+local training" (section 3.4): the client runs its trained model once over its own data, forwards
+only, which costs about a third of the training. A training that tells its own mean loss
+(`client_training.py`) spares that pass; it is the loss of the models on the way, not of the last.
 
 Source: Wu, Liang & Wang 2020, Algorithm 1, lines of the worker, https://doi.org/10.3390/s20144048.
 """
 
 import collections
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregation.layers import resolve_layers
+from tff_keyboard.aggregation.layers import Layer, resolve_layers
 from tff_keyboard.algorithms.fedmed.js_divergence import js_divergences
 from tff_keyboard.packs import elements
 
@@ -23,11 +24,10 @@ def build_scored_client_work(
     inner: tff.learning.templates.ClientWorkProcess,
     model_fn: Callable[[], tff.learning.models.VariableModel],
     *,
+    layers_of: Callable[[tff.Type], tuple[Layer, ...]] = resolve_layers,
     divergence_normalisation: str = "absolute",
-    layer_groups: Mapping[str, Sequence[int | str]] | None = None,
-    variable_names: Sequence[str] | None = None,
 ) -> tff.learning.templates.ClientWorkProcess:
-    """`inner` with `aggregation.fedmed.fedmed_weight_type` as its clients' weight.
+    """`inner` with `fedmed_weight_type` as its clients' weight.
 
     Args:
       inner: Returns model deltas (server minus client) and as weight either a float number of
@@ -35,9 +35,8 @@ def build_scored_client_work(
       model_fn: As `inner` uses it. Run again only where `inner` tells no loss, which is then the
         mean of `forward_pass` losses of the trained model over batches, weighted by their
         `num_examples` (tokens or messages, as the model counts).
-      divergence_normalisation: See `aggregation.js_divergence`.
-      layer_groups: See `aggregation.layers.resolve_layers`; as the aggregator's.
-      variable_names: See there.
+      layers_of: The layers of a delta of a type: `FedMedFactory.layers_of` of the aggregator.
+      divergence_normalisation: See `js_divergence.py`.
 
     Returns:
       Client work with the state, measurements and hyperparameters of `inner`. A client whose loss
@@ -48,7 +47,7 @@ def build_scored_client_work(
     """
     state_type, weights_type, data_type = inner.next.type_signature.parameter
     result_type = inner.next.type_signature.result.result
-    layers = resolve_layers(result_type.member.update, layer_groups, variable_names)
+    layers = layers_of(result_type.member.update)
 
     def trained_weights(server_weights, client_result):
         return tf.nest.map_structure(tf.subtract, server_weights.trainable, client_result.update)
