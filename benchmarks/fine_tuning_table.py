@@ -54,11 +54,12 @@ def typed_texts(config: config_lib.RunConfig, general_messages: int) -> dict[str
 def judge(path: pathlib.Path, texts: Mapping[str, Any], max_length: int) -> dict[str, Any]:
     """Population -> sums per person, kept beside the weights they belong to."""
     from tff_keyboard.evaluation import predictor_evaluation
+    from tff_keyboard.evaluation.run_evaluation import weights_digest
     from tff_keyboard.metrics.keras_predictor import KerasPredictor
     from tff_keyboard.models.saved_model import load_model
 
     words = "_".join(str(text.num_words) for text in texts.values())
-    kept = path / f"fine_tuning_{run_results.weights_digest(path)}_{words}.json"
+    kept = path / f"fine_tuning_{weights_digest(path)}_{words}.json"
     if kept.exists():
         loaded = json.loads(kept.read_text(encoding="utf-8"))
     else:
@@ -67,7 +68,7 @@ def judge(path: pathlib.Path, texts: Mapping[str, Any], max_length: int) -> dict
         for name, text in texts.items():
             sums = predictor_evaluation.evaluate(
                 KerasPredictor(model, vocabulary), text, max_length=max_length
-            )
+            ).sums
             loaded[name] = {metric: values.tolist() for metric, values in sums.items()}
         files.write_atomically(kept, [json.dumps(loaded).encode()])
     return {
@@ -80,17 +81,14 @@ def summarise(
     judged: Mapping[str, Mapping[str, Any]], facts: Mapping[str, Any], general: str, control: str
 ) -> list[dict[str, Any]]:
     """A row for each model: metrics, differences to the general model and to the control."""
-    from tff_keyboard.evaluation import comparison
+    from tff_keyboard.evaluation.sums import metric_difference, metric_interval
 
     rows = []
     for name, sums in judged.items():
         row: dict[str, Any] = {"config": name, **facts.get(name, {}), "metrics": {}}
         for people in POPULATIONS:
             row["metrics"][people] = {
-                metric: run_results.interval_values(
-                    comparison.metric_interval(sums[people], metric)
-                )
-                for metric in METRICS
+                metric: metric_interval(sums[people], metric).to_json() for metric in METRICS
             }
         perplexities = [row["metrics"][people]["perplexity"]["value"] for people in POPULATIONS]
         row["average_perplexity"] = sum(perplexities) / 2
@@ -98,11 +96,9 @@ def summarise(
             if other != name and other in judged:
                 row[key] = {
                     people: {
-                        metric: run_results.interval_values(
-                            comparison.metric_difference(
-                                sums[people], judged[other][people], metric
-                            )
-                        )
+                        metric: metric_difference(
+                            sums[people], judged[other][people], metric
+                        ).to_json()
                         for metric in METRICS
                     }
                     for people in POPULATIONS
@@ -136,14 +132,17 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _interval(values: Mapping[str, float], form: str, factor: float) -> str:
-    value, low, high = (form.format(factor * values[key]) for key in ("value", "low", "high"))
+    value, low, high = (
+        "-" if values[key] is None else form.format(factor * values[key])
+        for key in ("value", "low", "high")
+    )
     return f"{value} [{low}, {high}]"
 
 
 def describe_run(run: pathlib.Path) -> dict[str, Any]:
     """What it sent and how long it trained."""
     rows = run_results.training_rows(run)
-    account = communication.account(rows, parameters=run_results.num_parameters(run))
+    account = communication.account(rows, parameters=communication.num_parameters(run))
     return {
         "rounds": account.rounds,
         "tokens": run_results.total(rows, "tokens"),

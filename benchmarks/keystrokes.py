@@ -124,12 +124,10 @@ def main():
     flags = parser.parse_args()
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    from tasks.compare import suggestion_milliseconds
-    from tasks.predictors import pooled_messages
     from tff_keyboard.baselines.ngram_predictor import NGramPredictor
     from tff_keyboard.data.store.client_store import ClientStore
-    from tff_keyboard.evaluation import predictor_evaluation
-    from tff_keyboard.evaluation.typed_text import TypedText
+    from tff_keyboard.evaluation import predictor_evaluation, typed_text
+    from tff_keyboard.evaluation.suggestion_time import suggestion_milliseconds
     from tff_keyboard.metrics.keras_predictor import KerasPredictor
     from tff_keyboard.metrics.predictor import Predictor
     from tff_keyboard.models import build_model
@@ -137,10 +135,9 @@ def main():
 
     if flags.store:
         store = ClientStore(flags.store)
-        vocabulary, people = store.vocabulary, store.client_ids(flags.population)
-        messages = tuple(store.words(flags.population, person) for person in people)
-        text = TypedText(flags.population, tuple(people), messages)
-        train = pooled_messages(store)
+        vocabulary = store.vocabulary
+        text = typed_text.of_population(store, flags.population)
+        train = store.all_examples("train")
     else:
         vocabulary, text = made_up_text(flags.words, flags.seed)
         train = [

@@ -32,6 +32,10 @@ from typing import Any
 
 from tasks import run_results
 from tff_keyboard import config as config_lib
+from tff_keyboard.evaluation import run_evaluation
+from tff_keyboard.evaluation.comparison import pooled_difference
+from tff_keyboard.evaluation.result import Evaluation, pooled_sums
+from tff_keyboard.evaluation.sums import metric_interval
 from tff_keyboard.privacy import ledger, statement
 from tff_keyboard.storage import files, names
 
@@ -39,7 +43,7 @@ POPULATIONS = ("validation", "held_out")
 METRICS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "perplexity")
 RECALL = "recall_at_1_no_eos"
 
-Evaluations = dict[str, Any]  # population -> what tasks.evaluate returned
+Evaluations = dict[str, Evaluation]  # by population
 
 
 def run_configs(
@@ -54,7 +58,7 @@ def is_finished(run: pathlib.Path, config: config_lib.RunConfig) -> bool:
     try:
         before = config_lib.to_dict(config_lib.load_of_run(run / names.CONFIG))
         done = [row["round"] for row in run_results.training_rows(run)]
-        run_results.weights_digest(run)
+        run_evaluation.weights_digest(run)
     except (config_lib.ConfigError, OSError, ValueError):
         return False
     wanted = config_lib.to_dict(config)
@@ -165,27 +169,23 @@ def summarise(
 
 
 def _metrics(evaluations: Sequence[Evaluations]) -> dict[str, Any]:
+    pooled = {
+        people: pooled_sums([results[people] for results in evaluations]) for people in POPULATIONS
+    }
     return {
-        people: {
-            metric: run_results.interval_values(
-                run_results.pooled_interval([results[people] for results in evaluations], metric)
-            )
-            for metric in METRICS
-        }
-        for people in POPULATIONS
+        people: {metric: metric_interval(sums, metric).to_json() for metric in METRICS}
+        for people, sums in pooled.items()
     }
 
 
 def _differences(runs, name: str, control: str, seeds: Sequence[int]) -> dict[str, Any]:
     return {
         people: {
-            metric: run_results.interval_values(
-                run_results.metric_difference(
-                    [runs[name][seed][people] for seed in seeds],
-                    [runs[control][seed][people] for seed in seeds],
-                    metric,
-                )
-            )
+            metric: pooled_difference(
+                [runs[name][seed][people] for seed in seeds],
+                [runs[control][seed][people] for seed in seeds],
+                metric,
+            ).to_json()
             for metric in METRICS
         }
         for people in POPULATIONS
@@ -215,7 +215,9 @@ def markdown(rows: Sequence[Mapping[str, Any]], control: str) -> str:
 
 
 def _interval(values: Mapping[str, float], form: str) -> str:
-    value, low, high = (form.format(values[key]) for key in ("value", "low", "high"))
+    value, low, high = (
+        "-" if values[key] is None else form.format(values[key]) for key in ("value", "low", "high")
+    )
     return f"{value} [{low}, {high}]"
 
 
@@ -340,7 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             failed.append(run.name)
             continue
         runs[path.stem][seed] = {
-            people: run_results.evaluation(run, people) for people in POPULATIONS
+            people: run_evaluation.kept_evaluation(run, people) for people in POPULATIONS
         }
         facts.setdefault(path.stem, describe_run(run))
         rows = summarise(runs, facts, flags.control)

@@ -17,11 +17,10 @@ an attack that came later, and so would stopping at it.
 import dataclasses
 import functools
 import json
-import math
 import pathlib
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tasks import run_results
 from tasks.options import Range, TaskOptions
@@ -31,6 +30,9 @@ from tff_keyboard.config.aggregation_config import NoClipping
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.training import preflight
+
+if TYPE_CHECKING:
+    from tff_keyboard.evaluation.result import Evaluation
 
 AttackName = Literal["nan", "boost", "sign_flip", "weight_lie", "shuffled_labels", "drop_out"]
 ALL_ATTACKS: tuple[AttackName, ...] = typing.get_args(AttackName)
@@ -113,12 +115,15 @@ def study(
             seed = config.train.seed
             _mark(workdir / rule / attack, {"attack": attack, "share": share, "seed": seed})
     rows: list[dict[str, Any]] = []
+    quiet.import_tensorflow_federated()
+    from tff_keyboard.evaluation.run_evaluation import kept_evaluation
+
     for rule, config in rules.items():
-        clean: dict[str, Any] = {}
+        clean: dict[str, Evaluation] = {}
         for attack in (CLEAN, *dict.fromkeys(attacks)):
             print(f"== {rule}, {attack}", flush=True)
             path = _train(config, workdir / rule / attack, attack, share)
-            results = {people: run_results.evaluation(path, people) for people in POPULATIONS}
+            results = {people: kept_evaluation(path, people) for people in POPULATIONS}
             clean = clean or results
             rows.append(_row(rule, attack, config, share, path, results, clean))
             files.write_atomically(workdir / RESULTS, [json.dumps(rows, indent=1).encode()])
@@ -211,20 +216,24 @@ def _row(rule, attack, config, share, path, results, clean) -> dict[str, Any]:
 
 
 def _values(
-    results: Mapping[str, Any], metric: str, clean: Mapping[str, Any] | None = None
-) -> dict[str, dict[str, float]]:
+    results: "Mapping[str, Evaluation]",
+    metric: str,
+    clean: "Mapping[str, Evaluation] | None" = None,
+) -> dict[str, dict[str, float | None]]:
     """Population -> the metric, or its paired difference to (a perplexity: ratio to) `clean`."""
+    from tff_keyboard.evaluation.sums import metric_difference
+
     return {
-        people: run_results.interval_values(
-            run_results.metric_interval(result, metric)
+        people: (
+            result.metrics[metric]
             if clean is None
-            else run_results.metric_difference([result], [clean[people]], metric)
-        )
+            else metric_difference(result.sums, clean[people].sums, metric)
+        ).to_json()
         for people, result in results.items()
     }
 
 
-def verdict(difference: Mapping[str, float], tolerance: float = TOLERANCE) -> str:
+def verdict(difference: Mapping[str, float | None], tolerance: float = TOLERANCE) -> str:
     """Whether an attacked run stays within `tolerance` of the clean one.
 
     "holds": the whole interval does. "fails": none of it. "open": the interval has both.
@@ -236,11 +245,12 @@ def verdict(difference: Mapping[str, float], tolerance: float = TOLERANCE) -> st
     >>> verdict({"value": -0.008, "low": -0.02, "high": 0.004})
     'open'
     """
-    if math.isnan(difference["low"]):
+    low, high = difference["low"], difference["high"]
+    if low is None or high is None:
         return "open"
-    if difference["low"] >= -tolerance:
+    if low >= -tolerance:
         return "holds"
-    return "fails" if difference["high"] <= -tolerance else "open"
+    return "fails" if high <= -tolerance else "open"
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -254,10 +264,11 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     for row in rows:
         line = f"{row['rule']:{width}}  {row['attack']:15}"
         for people in POPULATIONS:
-            line += f"  {100 * row['recall'][people]['value']:14.2f} %  {_points(row, people):29}"
-        line += f"  {row['perplexity']['held_out']['value']:19.1f}"
+            recall = _number(row["recall"][people]["value"], ".2f", 100)
+            line += f"  {recall:>14} %  {_points(row, people):29}"
+        line += f"  {_number(row['perplexity']['held_out']['value'], '.1f'):>19}"
         if "perplexity_factor" in row:
-            line += f", {row['perplexity_factor']['held_out']['value']:.2f}"
+            line += f", {_number(row['perplexity_factor']['held_out']['value'], '.2f')}"
         lines.append(line)
     return "\n".join(
         [
@@ -272,5 +283,12 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 def _points(row: Mapping[str, Any], people: str) -> str:
     if "difference" not in row:
         return ""
-    low, value, high = (100 * row["difference"][people][key] for key in ("low", "value", "high"))
-    return f"{value:+.2f} [{low:+.2f}, {high:+.2f}] {row['verdict'][people]}"
+    value, low, high = (
+        _number(row["difference"][people][key], "+.2f", 100) for key in ("value", "low", "high")
+    )
+    return f"{value} [{low}, {high}] {row['verdict'][people]}"
+
+
+def _number(value: float | None, form: str, factor: float = 1.0) -> str:
+    """A number that may not exist or be infinite, which JSON does not have."""
+    return "-" if value is None else format(factor * value, form)

@@ -6,105 +6,77 @@ tff-keyboard communication RUN_DIR [RUN_DIR ...] [--out=FILE.json]
 import dataclasses
 import json
 import pathlib
-import sys
-from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
-from absl import flags
-
-from tasks import cli, run_results
+from tasks.options import TaskOptions, Words
 from tff_keyboard import quiet
-from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.text_table import aligned
 
-FLAGS = flags.FlagValues()  # of this task alone
-_OUT = flags.DEFINE_string("out", None, "JSON file, too.", flag_values=FLAGS)
+if TYPE_CHECKING:
+    from tff_keyboard.evaluation.communication import Communication
 
 _HEADER = (
-    "run",
-    "rounds",
-    "parameters",
-    "model MB",
-    "rehearsal MB",
-    "uploads/round",
-    "upload MB",
-    "down GB",
-    "up GB",
-    "total GB",
+    *("run", "rounds", "parameters", "model MB", "rehearsal MB", "uploads/round", "upload MB"),
+    *("down GB", "up GB", "total GB"),
 )
 
 
-def run(paths: Sequence[pathlib.Path], out: pathlib.Path | None = None) -> list[dict]:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
+
+    run_dirs: Annotated[tuple[pathlib.Path, ...], Words("at least one run directory", least=1)]
+    out: Annotated[pathlib.Path | None, "JSON file, too; sizes in bytes."] = None
+
+
+def run(options: Options) -> None:
     """Prints the table, one row a run.
-
-    Args:
-      paths: Run directories of `train`.
-      out: JSON file to write.
-
-    Returns:
-      The rows as plain values, sizes in bytes.
 
     Raises:
       RunDirectoryError: A path is no run directory, has no rounds, or was not trained federatedly.
     """
     quiet.import_tensorflow_federated()
-    from tff_keyboard.evaluation import communication
     from tff_keyboard.storage import files
-    from tff_keyboard.storage.errors import RunDirectoryError
 
-    rows, table = [], [_HEADER]
-    for path in paths:
-        directory = RunDirectory.open(path)
-        try:
-            account = communication.account(
-                directory.rows(), parameters=_parameters(directory.path)
-            )
-        except ValueError as error:
-            raise RunDirectoryError(f"{path}: {error}") from None
-        rows.append(
-            {"run": str(path), **dataclasses.asdict(account), "total_bytes": account.total_bytes}
-        )
-        table.append(
-            (
-                path.name,
-                f"{account.rounds}",
-                f"{account.parameters:,}",
-                f"{account.model_bytes / 1e6:.2f}",
-                f"{account.rehearsal_bytes / 1e6:.3f}",
-                f"{account.uploads_per_round:.1f}",
-                f"{account.upload_bytes / 1e6:.2f}",
-                f"{account.bytes_down / 1e9:.3f}",
-                f"{account.bytes_up / 1e9:.3f}",
-                f"{account.total_bytes / 1e9:.3f}",
-            )
-        )
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for line in table:
-        cells = [line[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-        print("  ".join(cells))
+    accounts = {path: _account(path) for path in options.run_dirs}
+    print(aligned([_HEADER, *(_row(path, account) for path, account in accounts.items())]))
     print("MB = 10^6, GB = 10^9 bytes; rehearsal and upload are of one client in one round.")
-    if out:
-        files.write_atomically(out, [json.dumps(rows, indent=1).encode(), b"\n"])
-    return rows
+    if options.out:
+        rows = [
+            {"run": str(path), **dataclasses.asdict(account), "total_bytes": account.total_bytes}
+            for path, account in accounts.items()
+        ]
+        files.write_atomically(options.out, [json.dumps(rows, indent=1).encode(), b"\n"])
 
 
-def _parameters(run_path: pathlib.Path) -> int:
+def _account(path: pathlib.Path) -> "Communication":
+    from tff_keyboard.evaluation import communication
     from tff_keyboard.storage.errors import RunDirectoryError
+    from tff_keyboard.storage.run_directory import RunDirectory
 
+    directory = RunDirectory.open(path)
     try:
-        return run_results.num_parameters(run_path)
+        parameters = communication.num_parameters(directory.path)
     except (OSError, ValueError):
         raise RunDirectoryError(
-            f"{RunDirectory(run_path).model} holds no weights: the run is not finished. "
-            "Run its `train` again."
+            f"{directory.model} holds no weights: the run is not finished. Run its `train` again."
         ) from None
+    try:
+        return communication.account(directory.rows(), parameters=parameters)
+    except ValueError as error:
+        raise RunDirectoryError(f"{path}: {error}") from None
 
 
-def main(argv: Sequence[str]) -> None:
-    """Parses the flags."""
-    if not argv:
-        raise cli.UsageError("Give one run directory at least.")
-    run([pathlib.Path(path) for path in argv], pathlib.Path(_OUT.value) if _OUT.value else None)
-
-
-if __name__ == "__main__":
-    sys.exit(cli.launch(sys.modules[__name__], sys.argv[1:]))
+def _row(path: pathlib.Path, account: "Communication") -> tuple[str, ...]:
+    return (
+        path.name,
+        f"{account.rounds}",
+        f"{account.parameters:,}",
+        f"{account.model_bytes / 1e6:.2f}",
+        f"{account.rehearsal_bytes / 1e6:.3f}",
+        f"{account.uploads_per_round:.1f}",
+        f"{account.upload_bytes / 1e6:.2f}",
+        f"{account.bytes_down / 1e9:.3f}",
+        f"{account.bytes_up / 1e9:.3f}",
+        f"{account.total_bytes / 1e9:.3f}",
+    )

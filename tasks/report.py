@@ -9,8 +9,8 @@ the end of a line asks for the next word): never for text of the corpus.
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 from tasks import predictors
 from tasks.options import TaskOptions, Words
@@ -62,34 +62,25 @@ def run(options: Options) -> None:
 
 
 def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]):
-    import json
-
-    from tff_keyboard.evaluation import comparison as comparisons
+    from tff_keyboard.evaluation.comparison import Comparison
+    from tff_keyboard.evaluation.result import read_json
     from tff_keyboard.report import page, run_records
-    from tff_keyboard.storage.errors import DataError
 
-    path = directory / "comparison.json"
-    try:
-        comparison = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        comparison = {}
-    if comparison.get("format") != comparisons.FORMAT:
-        raise DataError(f"{path}: is no comparison of this version. Run `compare` again.")
-    sources = [pathlib.Path(model["details"]["source"]) for model in comparison["models"]]
-    runs = [run_records.read_run(source) for source in sources if _is_run(source)]
-    names = [model["name"] for model in comparison["models"]]
+    comparison = read_json(directory / "comparison.json", Comparison.from_json, "compare")
+    sources = [model.model.source for model in comparison.evaluations]
+    runs = [run_records.read_run(pathlib.Path(s)) for s in sources if _is_run(pathlib.Path(s))]
+    names = comparison.names
     return page.Report(
         title=f"{names[0]}, next to {', '.join(names[1:])}" if names[1:] else names[0],
         comparison=comparison,
         runs=runs,
-        examples=_strips(
-            [str(source) for source in sources], names, comparison["text"]["store_path"], beginnings
-        ),
+        examples=_strips(sources, names, comparison.text.store_path, beginnings),
         privacy=_privacy(runs),
     )
 
 
 def _of_run(directory: pathlib.Path, beginnings: Sequence[str]):
+    from tff_keyboard.evaluation.comparison import Comparison
     from tff_keyboard.report import page, run_records
 
     record = run_records.read_run(directory)
@@ -98,42 +89,11 @@ def _of_run(directory: pathlib.Path, beginnings: Sequence[str]):
     has_model = RunDirectory(directory).model.is_dir()
     return page.Report(
         title=f"Run {record.name}",
-        comparison=_as_comparison(record.name, evaluations[population]) if population else None,
+        comparison=Comparison((evaluations[population],)) if population else None,
         runs=[record],
         examples=_strips([str(directory)], [record.name], None, beginnings) if has_model else (),
         privacy=_privacy([record]),
     )
-
-
-def _as_comparison(name: str, evaluation: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of the task `evaluate` in the form of a comparison of one model."""
-    import math
-
-    def plain(value: float | None) -> float | None:
-        return None if value is None or math.isnan(value) else value
-
-    sums = evaluation["sums"]
-    words = sum(sums["tokens"]) - sum(sums["eos_tokens"])
-    return {
-        "text": {
-            "name": evaluation["population"],
-            "people": evaluation["num_clients"],
-            "words": int(words),
-            "pseudo_users": False,
-            "max_length": 0,
-        },
-        "models": [
-            {
-                "name": name,
-                "sums": sums,
-                "metrics": {
-                    metric: {key: plain(value) for key, value in interval.items()}
-                    for metric, interval in evaluation["metrics"].items()
-                },
-            }
-        ],
-        "differences": [],
-    }
 
 
 def _strips(

@@ -7,9 +7,9 @@ With --like it takes the config of a federated run and its budget: as many token
 trained on. It writes a run directory like `train` does, so evaluate, compare, report and export
 take it, and `model.initial_model` of a later run can start from it. Section [client] describes the
 SGD (learning rate, momentum, clipping, batch size); a round is `train.clients_per_round` x
-`client.max_examples` messages; [server], [aggregation], [fine_tuning] and `client.epochs` are not
-used. Killed and started again with the same command, it goes on from the last checkpoint, to the
-bit.
+`client.max_examples` messages; [server], [aggregation] and `client.epochs` are not used, nor is
+[fine_tuning] but for the general store that validation reads. Killed and started again with the
+same command, it goes on from the last checkpoint, to the bit.
 """
 
 import dataclasses

@@ -47,7 +47,7 @@ def ngram(order, vocabulary=VOCABULARY, compact=False):
 
 def random_weights(seed=0):
     table = np.random.default_rng(seed).dirichlet([2, 1, 4], size=BUCKETS)
-    table[:: len(mixture.CACHE_EDGES) + 1, CACHE] = 0
+    table[:: mixture.FAMILIARITIES, CACHE] = 0
     return MixtureWeights(table / table.sum(axis=1, keepdims=True))
 
 
@@ -71,14 +71,15 @@ def by_definition(predictor, context):
         np.array([[BOS, *predictor.ngram.vocabulary.encode(context)]])
     )[0, -1]
     order = max([m + 1 for m, node in enumerate(nodes) if node >= 0], default=0)
-    weights = predictor.weights.table[mixture.bucket_of(order, cache.total)]
+    row = cache.pairs.get(context[-1] if context else EDGE, {})
+    pairs = sum(row.values()) / UNIT
+    known = 0 if not cache.words else 1 if pairs == 0 else 2 if pairs <= 3 else 3
+    weights = predictor.weights.table[4 * [0, 0, 1, 2, 2][order] + known]
     for part, weight in zip((predictor.network, predictor.ngram), weights, strict=False):
         ids = np.array([[BOS, *part.vocabulary.encode(context)]])
         for word, score in zip(part.vocabulary.words, part.log_probabilities(ids)[-1], strict=True):
             p[word] += weight * math.exp(score)
     total = sum(cache.words.values())
-    row = cache.pairs.get(context[-1] if context else EDGE, {})
-    pairs = sum(row.values()) / UNIT
     for word, count in cache.words.items():
         name = word if word != EDGE else "<eos>"
         own = (row.get(word, 0) / UNIT + count / total) / (pairs + 1)

@@ -24,7 +24,7 @@ LIBRARY = {
     "models": set(),
     "metrics": {"models", "data"},
     "privacy": {"models", "storage"},
-    "evaluation": {"data", "metrics"},
+    "evaluation": {"data", "metrics", "models", "storage"},
     "aggregation": set(),
     "learning": {"models", "metrics", "evaluation", "aggregation", "data", "packs"},
     "algorithms": {
@@ -41,7 +41,7 @@ LIBRARY = {
     },
     "packs": set(),
 }
-LEAVES = {"storage", "config", "progress", "quiet"}
+LEAVES = {"storage", "config", "progress", "quiet", "text_table"}
 
 NO_TFF = [
     "storage",

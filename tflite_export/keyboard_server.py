@@ -2,13 +2,15 @@
 
     GET  /                the page; its style and script beside it
     GET  /api/models      what is known of each model
-    POST /api/suggest     {"text": ...} -> one strip a model
+    POST /api/suggest     {"text": ..., "after": ...} -> one strip a model, for the text before and
+                          after the cursor
 
 Listens on the loopback interface only. A page of another origin cannot use it: foreign Host
 headers are refused (DNS rebinding), and so are requests that are not JSON (a form of another page
 can send those without asking). What is typed stays in memory and is never logged.
 """
 
+import dataclasses
 import http
 import json
 import logging
@@ -53,8 +55,11 @@ class KeyboardApplication:
         self._urls = routing.Map(
             [
                 routing.Rule("/", endpoint="index.html", methods=["GET"]),
-                routing.Rule("/keyboard.css", endpoint="keyboard.css", methods=["GET"]),
-                routing.Rule("/keyboard.js", endpoint="keyboard.js", methods=["GET"]),
+                *(
+                    routing.Rule(f"/{path.name}", endpoint=path.name, methods=["GET"])
+                    for path in PAGE.iterdir()
+                    if path.suffix in (".css", ".js")
+                ),
                 routing.Rule("/api/models", endpoint="models", methods=["GET"]),
                 routing.Rule("/api/suggest", endpoint="suggest", methods=["POST"]),
             ]
@@ -82,31 +87,21 @@ class KeyboardApplication:
         if endpoint == "models":
             return _json({"models": [_facts(*item) for item in self._predictors.items()]})
         if endpoint == "suggest":
-            return _json({"models": self._strips(_text_of(request))})
+            return _json({"models": self._strips(*_text_of(request))})
         path = PAGE / endpoint
         return wrappers.Response(path.read_bytes(), content_type=_CONTENT_TYPES[path.suffix])
 
-    def _strips(self, text: str) -> list[dict[str, Any]]:
+    def _strips(self, text: str, after: str) -> list[dict[str, Any]]:
         strips = []
         with self._lock:
             for predictor in self._predictors.values():
                 try:
-                    strip = typing_session.slotted_strip(predictor, text)
+                    strip = typing_session.slotted_strip(predictor, text, after)
                 except ExportError as error:
                     raise exceptions.InternalServerError(str(error)) from None
                 strips.append(
                     {
-                        "slots": [
-                            None
-                            if slot is None
-                            else {
-                                "word": slot.word,
-                                "probability": slot.probability,
-                                "replaces": slot.replaces,
-                                "inserts": slot.inserts,
-                            }
-                            for slot in strip.slots
-                        ],
+                        "slots": [slot and dataclasses.asdict(slot) for slot in strip.slots],
                         "latency_ms": 1000 * strip.latency_seconds,
                     }
                 )
@@ -156,17 +151,19 @@ def _facts(name: str, predictor: KeyboardPredictor) -> dict[str, Any]:
     }
 
 
-def _text_of(request: wrappers.Request) -> str:
+def _text_of(request: wrappers.Request) -> tuple[str, str]:
+    """The text before and after the cursor."""
     if request.mimetype != "application/json":
         raise exceptions.UnsupportedMediaType("Send JSON.")
     try:
         body = json.loads(request.get_data(as_text=False))
     except (ValueError, RecursionError):
         raise exceptions.BadRequest("The body is not JSON.") from None
-    text = body.get("text") if isinstance(body, dict) else None
-    if not isinstance(text, str):
-        raise exceptions.BadRequest('The body must be {"text": "..."}.')
-    return text
+    if isinstance(body, dict):
+        text, after = body.get("text"), body.get("after", "")
+        if isinstance(text, str) and isinstance(after, str):
+            return text, after
+    raise exceptions.BadRequest('The body must be {"text": "...", "after": "..."}.')
 
 
 def _json(content: Any, status: int = http.HTTPStatus.OK) -> wrappers.Response:

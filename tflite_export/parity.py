@@ -14,24 +14,25 @@ words on both sides, so the interval is that of the difference, far narrower tha
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, PAD, Vocabulary, is_mask
-from tff_keyboard.metrics.jackknife import Interval, ratio_interval
-from tff_keyboard.metrics.keystrokes import characters_typed
+from tff_keyboard.data.vocabulary import PAD, Vocabulary
+from tff_keyboard.evaluation.metric_table import STRIP
+from tff_keyboard.evaluation.positions import text_batches
+from tff_keyboard.evaluation.predictor_evaluation import Counter
+from tff_keyboard.evaluation.sums import Sums, metric_difference, metric_value
+from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.metrics.predictor import mask_special
-from tff_keyboard.metrics.prefix_index import PrefixIndex
-from tff_keyboard.metrics.target_ranks import target_ranks
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.errors import ParityFailed
 from tflite_export.runtime import KeyboardPredictor
 
-STRIP = 3
 MAX_MESSAGE_WORDS = 50  # longer ones are cut; the rest would repeat what their start shows
+MAX_TARGETS = MAX_MESSAGE_WORDS + 1  # with the end of a message
 
 # Person -> messages -> normalised words.
 Texts = Mapping[str, Sequence[Sequence[str]]]
@@ -168,84 +169,51 @@ def compare(
     Raises:
       ExportError: There is no word in `texts`.
     """
-    scorer = _Scorer(vocabulary)
+    text = TypedText(
+        "parity", tuple(texts), tuple([list(m) for m in p if m] for p in texts.values())
+    )
+    if not text.num_words:
+        raise ExportError("There is no word to compare the models on. Give more text with --text.")
     keras_logits = tf.function(model, input_signature=[tf.TensorSpec([None, None], tf.int32)])
-    keras_sums, file_sums = [], []
+    keras_counter, file_counter = (Counter(vocabulary, len(text.people)) for _ in range(2))
     agreement = np.zeros(2)
     positions = 0
     squared_error, max_error = 0.0, 0.0
-    for messages in texts.values():
-        keras_person, file_person = np.zeros(len(_SUMS)), np.zeros(len(_SUMS))
-        for words, inputs, targets in _messages(vocabulary, messages):
-            keras = keras_logits(inputs[np.newaxis]).numpy()[0]
-            file = predictor.logits(inputs)
-            keras_person += scorer.sums(keras, targets, words)
-            file_person += scorer.sums(file, targets, words)
-            agreement += _agreements(keras, file)
-            positions += len(targets)
-            error = np.abs(keras - file)
-            # maximum() passes NaN on; max() of Python would drop it.
-            max_error = float(np.maximum(max_error, error.max()))
-            squared_error += float(np.square(error).mean(axis=1, dtype=np.float64).sum())
-        keras_sums.append(keras_person)
-        file_sums.append(file_person)
-    before, after = np.array(keras_sums), np.array(file_sums)  # [people, sums]
-    if not len(before) or not before[:, _SUMS.index("words")].sum():
-        raise ExportError("There is no word to compare the models on. Give more text with --text.")
+    for batch in text_batches(text, vocabulary, max_length=MAX_TARGETS):
+        keras = keras_logits(batch.inputs).numpy()[batch.real]
+        file = np.concatenate([predictor.logits(row[row != PAD]) for row in batch.inputs])
+        keras_counter.add(batch, _log_softmax(keras))
+        file_counter.add(batch, _log_softmax(file))
+        agreement += _agreements(keras, file)
+        positions += len(keras)
+        error = np.abs(keras - file)
+        # maximum() passes NaN on; max() of Python would drop it.
+        max_error = float(np.maximum(max_error, error.max()))
+        squared_error += float(np.square(error).mean(axis=1, dtype=np.float64).sum())
+    before, after = keras_counter.counts().sums, file_counter.counts().sums
     return ParityReport(
-        people=len(before),
-        words=int(before[:, _SUMS.index("words")].sum()),
+        people=len(text.people),
+        words=int((before["tokens"] - before["eos_tokens"]).sum()),
         positions=positions,
         same_best=float(agreement[0] / positions),
         same_three=float(agreement[1] / positions),
-        differences={
-            name: _difference(before, after, numerator, denominator)
-            for name, (numerator, denominator) in _RATIOS.items()
-        },
+        differences={name: _difference(before, after, metric) for name, metric in COMPARED.items()},
         max_logit_error=max_error,
         rms_logit_error=math.sqrt(squared_error / positions),
     )
 
 
-# Sums of a person, and the ratios of such sums.
-_SUMS = ("words", "hits_at_1", "hits_at_3", "characters", "saved")
-_RATIOS = {
-    "recall_at_1": ("hits_at_1", "words"),
-    "recall_at_3": ("hits_at_3", "words"),
-    "kss": ("saved", "characters"),
+# Name in the report -> metric.
+COMPARED = {
+    "recall_at_1": "recall_at_1_no_eos",
+    "recall_at_3": "recall_at_3_no_eos",
+    "kss": "kss",
 }
 
 
-class _Scorer:
-    """Counts of one message under one model's scores."""
-
-    def __init__(self, vocabulary: Vocabulary):
-        self._index = PrefixIndex(vocabulary)
-
-    def sums(self, scores: np.ndarray, targets: np.ndarray, words: Sequence[str]) -> np.ndarray:
-        """[len(_SUMS)]; `scores` [time, V], `targets` [time] = word ids and EOS."""
-        known = np.flatnonzero(targets >= NUM_SPECIAL)
-        ranks = target_ranks(scores[known], targets[known]).words
-        typed = characters_typed(
-            scores[known], targets[known], self._index, k=STRIP, word_ranks=ranks
-        )
-        saved = (self._index.word_lengths[targets[known]] - typed).sum()
-        characters = sum(len(word) for word in words if not is_mask(word))
-        return np.array(
-            [len(words), (ranks < 1).sum(), (ranks < STRIP).sum(), characters, saved], np.float64
-        )
-
-
-def _messages(
-    vocabulary: Vocabulary, messages: Sequence[Sequence[str]]
-) -> Iterator[tuple[list[str], np.ndarray, np.ndarray]]:
-    """`(words, inputs [time], targets [time])` of each message that has a word."""
-    for message in messages:
-        words = list(message[:MAX_MESSAGE_WORDS])
-        if words:
-            ids = np.array([BOS, *vocabulary.encode(words), EOS], np.int32)
-            assert PAD not in ids
-            yield words, ids[:-1], ids[1:]
+def _log_softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
 
 
 def _agreements(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -257,22 +225,10 @@ def _agreements(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.array([same_best, (best_a == best_b).all(axis=1).sum()], np.float64)
 
 
-def _difference(
-    before: np.ndarray, after: np.ndarray, numerator: str, denominator: str
-) -> Difference:
-    """Ratio of sums over people, after minus before, with the jackknife over people."""
-    above, below = _SUMS.index(numerator), _SUMS.index(denominator)
-    weights = before[:, below]
-    total = weights.sum()
-    keras, file = before[:, above].sum() / total, after[:, above].sum() / total
+def _difference(before: Sums, after: Sums, metric: str) -> Difference:
+    interval = metric_difference(after, before, metric)
     return Difference(
-        keras=float(keras),
-        file=float(file),
-        # Words are the same on both sides, so the difference is itself a ratio.
-        half_width=half_width(ratio_interval(after[:, above] - before[:, above], weights)),
+        keras=metric_value(before, metric),
+        file=metric_value(after, metric),
+        half_width=(interval.high - interval.low) / 2,
     )
-
-
-def half_width(interval: Interval) -> float:
-    """Half the width of an interval; nan with one person."""
-    return (interval.high - interval.low) / 2

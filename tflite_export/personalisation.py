@@ -10,14 +10,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tff_keyboard.data.vocabulary import EOS, NUM_SPECIAL
-from tff_keyboard.metrics.jackknife import Interval, ratio_interval
+from tff_keyboard.data.vocabulary import EOS
+from tff_keyboard.evaluation import predictor_evaluation
+from tff_keyboard.evaluation.sums import metric_difference, metric_value
+from tff_keyboard.evaluation.typed_text import TypedText
+from tff_keyboard.metrics.jackknife import Interval
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import signatures
 from tflite_export.runtime import KeyboardPredictor
 
 MAX_TARGETS = 20  # of one step, as `data.max_length` of training
-STRIP = 3
+
+_RECALL = {1: "recall_at_1_no_eos", 3: "recall_at_3_no_eos"}
 
 Messages = Sequence[Sequence[str]]
 
@@ -110,31 +114,19 @@ def personalise(
             f"There are {len(train)} messages to train on and {len(later)} later ones; one of each "
             "is needed. Choose a person who typed more."
         )
-    before = _hits(predictor, later)
+    # Each later message counts as a person: the intervals are over messages.
+    text = TypedText("later", tuple(map(str, range(len(later)))), tuple([list(m)] for m in later))
+    before = predictor_evaluation.evaluate(predictor, text).sums
     losses = [
         float(np.mean([train_message(predictor, words, learning_rate) for words in train]))
         for _ in range(epochs)
     ]
-    after = _hits(predictor, later)
-    words = np.array([len(message) for message in later], np.float64)
+    after = predictor_evaluation.evaluate(predictor, text).sums
     return PersonalisationReport(
         train_messages=len(train),
         train_losses=losses,
-        words=int(words.sum()),
-        before={k: float(before[k].sum() / words.sum()) for k in before},
-        after={k: float(after[k].sum() / words.sum()) for k in after},
-        differences={k: ratio_interval(after[k] - before[k], words) for k in before},
+        words=text.num_words,
+        before={k: metric_value(before, metric) for k, metric in _RECALL.items()},
+        after={k: metric_value(after, metric) for k, metric in _RECALL.items()},
+        differences={k: metric_difference(after, before, m) for k, m in _RECALL.items()},
     )
-
-
-def _hits(predictor: KeyboardPredictor, messages: Messages) -> dict[int, np.ndarray]:
-    """Words of each message that were the first of the strip, and on it: [messages] each."""
-    firsts, on_strip = np.zeros(len(messages)), np.zeros(len(messages))
-    for row, message in enumerate(messages):
-        for place, word in enumerate(message):
-            if predictor.vocabulary.id_of(word) < NUM_SPECIAL:
-                continue  # OOV: typed, never suggested
-            strip = [suggested for suggested, _ in predictor.suggest(message[:place], "", STRIP)]
-            firsts[row] += strip[0] == word
-            on_strip[row] += word in strip
-    return {1: firsts, STRIP: on_strip}

@@ -51,7 +51,8 @@ def run(
             session.send()
         elif key.isprintable():
             session.press(key)
-    session.send()
+    if session.text:
+        session.send()
     write(f"\n{session.summary()}\n")
     return session
 

@@ -17,6 +17,8 @@ SLOT_RANKS = (1, 0, 2)
 _CHARACTERS_PER_NORMALISED = 3
 _MORE_CHARACTERS = 8
 
+_LONGEST_REST = 40  # characters of a word behind the cursor
+
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
@@ -27,15 +29,18 @@ class Slot:
       probability: Of the word after the context, before the prefix narrowed the choice.
       replaces: Characters before the cursor that a tap takes away.
       inserts: What a tap types in their place: the word and a space.
+      replaces_after: Characters behind the cursor that go too: the rest of the word, and a space
+        that stands there already.
     """
 
     word: str
     probability: float
     replaces: int
     inserts: str
+    replaces_after: int = 0
 
     def applied_to(self, text: str) -> str:
-        """The text after a tap."""
+        """The text before the cursor after a tap."""
         return text[: len(text) - self.replaces] + self.inserts
 
 
@@ -47,16 +52,26 @@ class SlottedStrip:
     latency_seconds: float
 
 
-def slotted_strip(predictor: KeyboardPredictor, text: str) -> SlottedStrip:
-    """Suggestions for the text before the cursor, each in its place."""
+def slotted_strip(predictor: KeyboardPredictor, text: str, after: str = "") -> SlottedStrip:
+    """Suggestions for the text before the cursor, each in its place.
+
+    Args:
+      predictor: The model.
+      text: Before the cursor.
+      after: Behind the cursor; where that goes on with the word, a tap replaces the whole word.
+    """
     strip = predictor.strip_for(text, SLOTS)
+    if not strip.suggestions:
+        return SlottedStrip((None,) * SLOTS, strip.latency_seconds)
     fragment = typed_fragment(predictor, text, strip.prefix)
+    replaces_after = _rest_of_word(predictor, fragment, after)
     ranked = [
         Slot(
             word=(cased := in_case_of(fragment, word)),
             probability=probability,
             replaces=len(fragment),
             inserts=cased + " ",
+            replaces_after=replaces_after,
         )
         for word, probability in strip.suggestions
     ]
@@ -76,6 +91,18 @@ def typed_fragment(predictor: KeyboardPredictor, text: str, prefix: str) -> str:
     return ""
 
 
+def _rest_of_word(predictor: KeyboardPredictor, fragment: str, after: str) -> int:
+    """How many characters behind the cursor belong to the word in front of it, and its space."""
+    rest = 0
+    if fragment:
+        for length, character in enumerate(after[:_LONGEST_REST], start=1):
+            if character.isspace() or predictor.context_and_prefix(fragment + after[:length])[0]:
+                break
+            if character.isalnum():  # a full stop is in the word only if letters follow
+                rest = length
+    return rest + (after[rest : rest + 1] == " ")
+
+
 def in_case_of(fragment: str, word: str) -> str:
     """The word in the case of its typed start.
 
@@ -93,38 +120,55 @@ def in_case_of(fragment: str, word: str) -> str:
 
 @dataclasses.dataclass
 class TypingSession:
-    """Text being typed and what it cost: every key and every tap on the strip is one keystroke.
+    """Text being typed and what it cost: every key, tap and deletion is one keystroke, Enter too.
 
     >>> session = TypingSession()
     >>> session.press("h")
     >>> session.accept(Slot("hello", 0.5, 1, "hello "))
     >>> session.text, session.keystrokes, session.saved
     ('hello ', 2, 4)
+    >>> session.backspace()
+    >>> session.text
+    'h'
     """
 
     text: str = ""
     keystrokes: int = 0
     characters_sent: int = 0
     messages: list[str] = dataclasses.field(default_factory=list)
+    _undo: tuple[str, str] | None = None  # the text after a suggestion, and before it
 
     def press(self, character: str) -> None:
         self.text += character
         self.keystrokes += 1
 
     def backspace(self) -> None:
-        self.text = self.text[:-1]
+        """Deletes a character; right after a suggestion, takes that back."""
+        if self._undo is not None and self._undo[0] == self.text:
+            self.text = self._undo[1]
+        else:
+            self.text = self.text[:-1]
+        self._undo = None
         self.keystrokes += 1
 
     def accept(self, slot: Slot) -> None:
-        self.text = slot.applied_to(self.text)
+        before = self.text
+        self.text = slot.applied_to(before)
+        self._undo = (self.text, before)
         self.keystrokes += 1
 
     def send(self) -> None:
-        """Ends the message; the next one begins with no context."""
-        if self.text.strip():
-            self.messages.append(self.text.strip())
-        self.characters_sent += len(self.text)
+        """Ends the message with Enter; the next one begins with no context.
+
+        The space behind the last word reaches nobody, so it counts as no character.
+        """
+        self.keystrokes += 1
+        message = self.text.strip()
+        if message:
+            self.messages.append(message)
+        self.characters_sent += len(message)
         self.text = ""
+        self._undo = None
 
     @property
     def characters(self) -> int:
@@ -136,9 +180,13 @@ class TypingSession:
         """Keystrokes fewer than characters; negative after much deleting."""
         return self.characters - self.keystrokes
 
+    @property
+    def kss_with_spaces(self) -> float:
+        """(characters - keystrokes) / characters; 0 where nothing is typed."""
+        return self.saved / self.characters if self.characters else 0.0
+
     def summary(self) -> str:
-        share = self.saved / self.characters if self.characters else 0.0
         return (
             f"{self.keystrokes} keystrokes for {self.characters} characters: "
-            f"{self.saved} saved ({share:.0%})"
+            f"{self.saved} saved (kss_with_spaces {self.kss_with_spaces:.0%})"
         )

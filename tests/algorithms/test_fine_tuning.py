@@ -13,8 +13,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.store import prepare
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.evaluation import predictor_evaluation
-from tff_keyboard.evaluation.typed_text import TypedText
+from tff_keyboard.evaluation import predictor_evaluation, typed_text
 from tff_keyboard.learning import validation
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.models.saved_model import load_model
@@ -47,7 +46,8 @@ def folder(tmp_path_factory):
     for name, config in sources.items():
         prepare.prepare(config, out / f"own_{name}")
     merged = out / "merged.txt"
-    merge_task.run([str(out / "own_users"), str(out / "own_general")], merged, 120, None)
+    own = (out / "own_users", out / "own_general")
+    merge_task.run(merge_task.Options(stores=own, out=merged, size=120))
     for name, config in sources.items():
         prepare.prepare(dataclasses.replace(config, vocabulary_path=str(merged)), out / name)
     return out
@@ -119,22 +119,24 @@ def test_evaluate_prints_both_populations(folder, tmp_path, capsys):
     run = tmp_path / "run"
     train_federated(config(folder), run)
     capsys.readouterr()
-    result = evaluate_task.run(run, "held_out")
+    result = evaluate_task.run(evaluate_task.Options(run_dir=run))
     shown = capsys.readouterr().out
     assert "The general corpus" in shown
-    assert "keystroke savings" in shown
-    assert result == json.loads((run / "evaluation_held_out.json").read_text())
+    assert "keystrokes saved" in shown
+    content = json.loads((run / "evaluation_held_out.json").read_text())
+    assert content == result.to_json()
     general = ClientStore(folder / "general")
-    assert result["general"]["num_clients"] == len(general.client_ids("held_out"))
-    # Keystrokes are those that the evaluation of predictors gives on the same text.
+    assert len(result.general.text.people) == len(general.client_ids("held_out"))
+    assert result.general.text.store == general.card_hash
+    # Its metrics are those that the evaluation of predictors gives on the same text.
     model, vocabulary = load_model(run)
-    people = general.client_ids("held_out")
-    text = TypedText("held_out", tuple(people), tuple(general.words("held_out", p) for p in people))
-    sums = predictor_evaluation.evaluate(KerasPredictor(model, vocabulary), text, max_length=20)
+    text = typed_text.of_population(general, "held_out")
+    sums = predictor_evaluation.evaluate(
+        KerasPredictor(model, vocabulary), text, max_length=20
+    ).sums
     kss = 1 - sums["typed_free"].sum() / sums["characters"].sum()
-    assert result["general"]["metrics"]["kss"]["value"] == pytest.approx(kss)
-    quick = evaluate_task.run(run, "held_out", keystrokes=False, out=tmp_path / "quick.json")
-    assert "kss" not in quick["metrics"]
+    assert result.general.metrics["kss"].value == pytest.approx(kss)
+    assert result.metrics["kss"].value != pytest.approx(kss)
 
 
 def test_user_weight_is_the_trade_off(folder):
@@ -142,8 +144,12 @@ def test_user_weight_is_the_trade_off(folder):
     store, general = ClientStore(folder / "users"), ClientStore(folder / "general")
     sums = iter([1.0, 3.0])  # nats a token of users, then of the general corpus
 
-    def evaluator(weights, datasets):
-        del weights, datasets
+    def evaluate_on(store):
+        del store
+        return evaluate
+
+    def evaluate(weights):
+        del weights
         nats = next(sums)
         names = ("examples", "tokens", "eos_tokens", "oov_tokens", "nll", "nll_eos", "nll_oov")
         hits = ("hits_at_1", "hits_at_3", "hits_at_1_eos_allowed", "hits_at_3_eos_allowed")
@@ -151,7 +157,7 @@ def test_user_weight_is_the_trade_off(folder):
         row = dict.fromkeys([*names, *hits, *argmax], np.array([0.0]))
         return row | {"tokens": np.array([10]), "nll": np.array([10 * nats])}
 
-    metrics = validation.Validation(settings, store, general, evaluator)(1, None)
+    metrics = validation.Validation(settings, store, general, evaluate_on)(1, None)
     assert metrics["trade_off/perplexity"] == pytest.approx(0.2 * np.exp(1) + 0.8 * np.exp(3))
     assert set(metrics) == set(validation.metric_names(settings))
 
@@ -203,7 +209,7 @@ def test_transfer_refuses_what_it_would_ignore(override):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["one"], "two client stores"),
+        (["one", "--out=x"], "two client stores"),
         (["a", "b"], "--out"),
         (["a", "b", "--out=x", "--size=3"], "--size"),
         (["a", "b", "--out=x", "--shares=1"], "--shares"),

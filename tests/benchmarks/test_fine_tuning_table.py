@@ -10,7 +10,7 @@ from benchmarks import fine_tuning_table
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.store import prepare
-from tff_keyboard.evaluation.predictor_evaluation import PREDICTOR_RATIOS
+from tff_keyboard.evaluation.metric_table import HOST_SUMS
 from tff_keyboard.training.federated import train_federated
 
 DATA = DataConfig(
@@ -24,8 +24,7 @@ DATA = DataConfig(
 
 def sums(people, seed, nats):
     rng = np.random.default_rng(seed)
-    names = {name for pair in PREDICTOR_RATIOS.values() for signs in pair for name in signs}
-    values = {name: rng.integers(1, 5, people) for name in names}
+    values = {name: rng.integers(1, 5, people) for name in HOST_SUMS}
     values |= {"tokens": np.full(people, 100), "nll": np.full(people, 100 * nats)}
     values["characters"] = np.full(people, 50)
     values["typed_free"] = rng.integers(10, 40, people)

@@ -13,7 +13,7 @@ from tff_keyboard.data.vocabulary import (
     NormalisationRules,
     Vocabulary,
 )
-from tff_keyboard.metrics.impressions import impression_counts, reciprocal_ranks
+from tff_keyboard.metrics.impressions import reciprocal_ranks
 from tff_keyboard.metrics.keystrokes import characters_typed, keystrokes_with_selection
 from tff_keyboard.metrics.predictor import best_with_prefix, best_words, suggestions
 from tff_keyboard.metrics.prefix_index import PrefixIndex
@@ -216,20 +216,6 @@ def test_suggestions_hold_probabilities_and_no_special_word():
     assert suggestions(log_probabilities, index, "x", 3) == []
     with pytest.raises(ValueError, match="`k` must be >= 1"):
         suggestions(log_probabilities, index, "", 0)
-
-
-def test_impressions_count_the_strip_behind_the_last_word():
-    # Person 0 typed "a b" (first word matched) and "c"; person 1 typed "d", matched.
-    matched = np.array([True, False, False, False, False, True, False])
-    is_first = np.array([True, False, False, True, False, True, False])
-    owner = np.array([0, 0, 0, 0, 0, 1, 1])
-    sums = impression_counts(matched, is_first, owner, 3)
-    assert {name: values.tolist() for name, values in sums.items()} == {
-        "impressions": [5, 2, 0],
-        "impression_matches": [1, 1, 0],
-        "zero_state_impressions": [2, 1, 0],
-        "zero_state_matches": [1, 1, 0],
-    }
 
 
 def test_reciprocal_ranks_end_with_the_strip():

@@ -5,11 +5,13 @@ import pathlib
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks import table
 from tests.fakes import TINY
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.prepare import prepare as prepare_store
+from tff_keyboard.evaluation.result import Evaluation, ModelFacts, TextFacts
 
 CONFIGS = pathlib.Path("configs/aggregation")
 RULES = [
@@ -73,13 +75,12 @@ def test_wikitext2_text_is_that_of_its_own_config():
 
 
 def evaluation(population, hits, nll):
-    names = ["examples", "eos_tokens", "oov_tokens", "nll_eos", "nll_oov", "hits_at_3"]
-    people = [
-        {"client": f"person {i}", **dict.fromkeys(names, 0.0), "tokens": 10.0 * (i + 1)}
-        | {"hits_at_1": float(h), "nll": float(n)}
-        for i, (h, n) in enumerate(zip(hits, nll, strict=True))
-    ]
-    return {"store": "s", "population": population, "clients": people}
+    tokens = 10 * np.arange(1, len(hits) + 1)
+    zero = np.zeros(len(hits))
+    sums = {"tokens": tokens, "eos_tokens": zero, "hits_at_1": hits, "hits_at_3": zero, "nll": nll}
+    people = tuple(f"person {i}" for i in range(len(hits)))
+    text = TextFacts(name=population, people=people, words=int(tokens.sum()), store="s")
+    return Evaluation(model=ModelFacts(name="m"), text=text, sums=sums)
 
 
 def evaluations(hits, nll):
@@ -116,7 +117,9 @@ def test_means_over_seeds_and_paired_differences():
     assert difference["value"] == pytest.approx(recalls[1].mean() - recalls[0].mean())
     gain = (HITS[1] - HITS[0]).sum(axis=0).astype(float)  # both seeds of a person go together
     without = (gain.sum() - gain) / (2 * (WORDS.sum() - WORDS))
-    reach = 2.776 * np.sqrt(4 / 5 * np.sum((without - without.mean()) ** 2))  # t, 4 degrees
+    effective = WORDS.sum() ** 2 / np.square(WORDS).sum()
+    quantile = stats.t.ppf(0.975, effective - 1)
+    reach = quantile * np.sqrt(4 / 5 * np.sum((without - without.mean()) ** 2))
     assert difference["high"] - difference["value"] == pytest.approx(reach, rel=1e-3)
     for seed in (0, 1):
         value = other["differences_of_seeds"][str(seed)]["held_out"][table.RECALL]["value"]

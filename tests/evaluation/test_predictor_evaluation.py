@@ -16,7 +16,10 @@ from tff_keyboard.data.vocabulary import (
     Vocabulary,
     is_mask,
 )
-from tff_keyboard.evaluation import evaluation_sums, predictor_evaluation, typed_text
+from tff_keyboard.evaluation import positions, predictor_evaluation, tensorflow_sums, typed_text
+from tff_keyboard.evaluation.metric_table import HOST_SUMS, METRICS
+from tff_keyboard.evaluation.slices import SLICE_SUMS
+from tff_keyboard.evaluation.sums import metric_value
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.metrics.predictor import Predictor
 from tff_keyboard.models import build_model
@@ -82,6 +85,7 @@ def simulate(predictor, person, max_length):
             sums[f"argmax_hits_{kind}"] += ranking[0] == target
             sums["reciprocal_ranks"] += 1 / (1 + strip.index(word)) if hit else 0
             sums["impressions"] += 1
+            sums["confidence"] += predictor.suggest(context, "", 1)[0][1]
             sums["impression_matches"] += hit
             sums["zero_state_impressions"] += place == 0
             sums["zero_state_matches"] += place == 0 and hit
@@ -96,6 +100,7 @@ def simulate(predictor, person, max_length):
             ]:
                 typed += 1
             sums["characters"] += len(word)
+            sums["oov_characters"] += len(word) if target == OOV else 0
             sums["typed_free"] += typed
             sums["typed_counted"] += min(typed + 1, len(word))
     return sums
@@ -104,37 +109,39 @@ def simulate(predictor, person, max_length):
 @pytest.mark.parametrize("make", [ngram, cifg])
 @pytest.mark.parametrize("max_length", [0, 4])
 def test_matches_the_simulated_person(make, max_length, monkeypatch):
-    monkeypatch.setattr(predictor_evaluation, "_SCORES_AT_ONCE", 30 * len(VOCABULARY))  # batches
+    monkeypatch.setattr(positions, "_SCORES_AT_ONCE", 30 * len(VOCABULARY))  # batches
+    monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 50)  # added up in parts
     predictor, text = make(), typed_by(5, seed=2)
-    found = predictor_evaluation.evaluate(predictor, text, max_length=max_length)
+    found = predictor_evaluation.evaluate(predictor, text, max_length=max_length).sums
     for row, person in enumerate(text.messages):
         expected = simulate(predictor, person, max_length)
         for name, values in found.items():
             assert values[row] == pytest.approx(expected[name], rel=1e-5), name
-    assert set(found) >= set(evaluation_sums.SUM_DTYPES)
+    assert list(found) == list(HOST_SUMS)
+    assert all(found[name].dtype == kind for name, kind in HOST_SUMS.items())
 
 
 def test_agrees_with_the_sums_of_federated_evaluation():
     import tensorflow as tf
 
     predictor, text = cifg(), typed_by(1, seed=3)
-    found = predictor_evaluation.evaluate(predictor, text)
+    found = predictor_evaluation.evaluate(predictor, text).sums
     totals = collections.Counter()
     for message in text.messages[0]:
         ids = np.array([[1, *VOCABULARY.encode(message)]], np.int32)
         targets = np.array([*VOCABULARY.encode(message), EOS], np.int32)
         logits = predictor.log_probabilities(ids)
         losses = -logits[np.arange(len(targets)), targets]
-        sums = evaluation_sums.batch_sums(tf.constant(logits), losses, targets, 1)
+        sums = tensorflow_sums.batch_sums(tf.constant(logits), losses, targets, 1)
         totals.update({name: value.numpy() for name, value in sums.items()})
     for name, value in totals.items():
         assert found[name][0] == pytest.approx(value, rel=1e-5), name
 
 
 def test_a_message_like_a_book_is_cut(monkeypatch):
-    monkeypatch.setattr(predictor_evaluation, "LONGEST_MESSAGE", 7)
+    monkeypatch.setattr(positions, "LONGEST_MESSAGE", 7)
     text = typed_text.TypedText("long", ("p",), ([["i"] * 50, ["am"]],))
-    sums = predictor_evaluation.evaluate(ngram(), text)
+    sums = predictor_evaluation.evaluate(ngram(), text).sums
     assert sums["tokens"].tolist() == [7 + 2]
     with pytest.raises(ValueError, match="`max_length`"):
         predictor_evaluation.evaluate(ngram(), text, max_length=-1)
@@ -153,8 +160,8 @@ def test_a_model_may_have_another_vocabulary():
     text = typed_by(4, seed=5)
     ids = [np.array(small.encode(m)) for person in text.messages for m in person]
     predictor = NGramPredictor.train(ids, small)
-    found = predictor_evaluation.evaluate(predictor, text)
-    full = predictor_evaluation.evaluate(ngram(), text)
+    found = predictor_evaluation.evaluate(predictor, text).sums
+    full = predictor_evaluation.evaluate(ngram(), text).sums
     np.testing.assert_array_equal(found["characters"], full["characters"])
     assert found["oov_tokens"].sum() > full["oov_tokens"].sum()
 
@@ -228,13 +235,101 @@ def test_a_cut_gzip_is_one_clear_error(tmp_path):
 
 
 def test_ratios_hold_their_meaning():
-    sums = predictor_evaluation.evaluate(ngram(), typed_by(6, seed=7))
-    totals = {name: values.sum() for name, values in sums.items()}
-    for name, (numerator, denominator) in predictor_evaluation.PREDICTOR_RATIOS.items():
-        ratio = evaluation_sums.combine(totals, numerator) / evaluation_sums.combine(
-            totals, denominator
-        )
-        assert math.isfinite(ratio)
-        if not name.startswith("nats"):
-            assert 0 <= ratio <= 1, name
-    assert totals["typed_counted"] > totals["typed_free"]
+    sums = predictor_evaluation.evaluate(ngram(), typed_by(6, seed=7)).sums
+    for name, metric in METRICS.items():
+        value = metric_value(sums, name)
+        assert math.isfinite(value)
+        if metric.kind in {"percent", "ratio"}:
+            assert 0 <= value <= 1, name
+    assert sums["typed_counted"].sum() > sums["typed_free"].sum()
+
+
+def test_keystrokes_with_spaces_are_those_of_a_page_that_types_them():
+    """A person with a space behind every word: a tap is one keystroke, space included."""
+    predictor, text = ngram(), typed_by(4, seed=8)
+    keys = typed = 0
+    for message in (message for person in text.messages for message in person):
+        for place, word in enumerate(message):
+            if is_mask(word):
+                continue
+            length = next(
+                (
+                    length
+                    for length in range(len(word))
+                    if word in [w for w, _ in predictor.suggest(message[:place], word[:length], 3)]
+                ),
+                len(word),
+            )
+            keys += length + 1  # the tap, or the space
+            typed += len(word) + 1
+    sums = predictor_evaluation.evaluate(predictor, text).sums
+    assert metric_value(sums, "kss_with_spaces") == pytest.approx(1 - keys / typed)
+
+
+def position_slices(message, place, reference):
+    """The slices of a position (but for confidence), spelled out."""
+    word = message[place] if place < len(message) else None
+    slices = {
+        "place": next(
+            label
+            for least, label in (
+                (20, "21st and later"), (10, "11th to 20th"), (5, "6th to 10th"),
+                (1, "2nd to 5th"), (0, "first word"),
+            )
+            if place >= least
+        ),
+        "length": next(
+            label
+            for least, label in (
+                (21, "21 and more"), (11, "11 to 20"), (6, "6 to 10"), (3, "3 to 5"),
+                (1, "1 or 2 words"),
+            )
+            if len(message) >= least
+        ),
+    }  # fmt: skip
+    if word is not None:
+        rank = reference.index(word) if word in reference else None
+        slices["frequency"] = (
+            "out of vocabulary" if rank is None
+            else "100 most frequent" if rank < 100
+            else "to rank 1,000"
+        )  # fmt: skip
+    return slices
+
+
+def test_slices_are_the_same_counts_of_parts_of_the_text():
+    words = [f"w{i}" for i in range(130)]
+    vocabulary = Vocabulary((*SPECIAL_WORDS, *words), NormalisationRules())
+    rng = np.random.default_rng(0)
+    messages = tuple(
+        [rng.choice([*words, "zzz"], rng.integers(1, 25)).tolist() for _ in range(4)]
+        for _ in range(3)
+    )
+    text = typed_text.TypedText("t", ("a", "b", "c"), messages)
+    predictor = NGramPredictor.train([np.arange(4, 134)], vocabulary, order=2)
+    reference = [*reversed(words)]  # another order of frequency than the predictor's ids
+    counts = predictor_evaluation.evaluate(
+        predictor, text, reference=Vocabulary((*SPECIAL_WORDS, *reference), NormalisationRules())
+    )
+    expected = {family: collections.Counter() for family in ("place", "length", "frequency")}
+    for owner, person in enumerate(messages):
+        for message in person:
+            for place in range(len(message) + 1):
+                for family, label in position_slices(message, place, reference).items():
+                    expected[family][label, owner] += 1
+    for family, positions_of in expected.items():
+        found = {
+            (label, owner): count
+            for label, sums in counts.slices[family].items()
+            for owner, count in enumerate(sums["tokens"])
+            if count
+        }
+        assert found == positions_of, family
+    for family in ("place", "length", "confidence"):  # parts of all positions
+        for name in SLICE_SUMS:
+            parts = sum(sums[name] for sums in counts.slices[family].values())
+            np.testing.assert_allclose(parts, counts.sums[name], err_msg=f"{family} {name}")
+    for label, sums in counts.slices["confidence"].items():
+        least, most = (float(word) for word in label.split(" to "))
+        mean = sums["confidence"].sum() / sums["impressions"].sum()
+        assert least - 0.01 <= mean <= most + 0.01

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tff_keyboard.hybrid import mixture
-from tff_keyboard.hybrid.mixture import BUCKETS, CACHE, MixtureWeights, bucket_of, fit
+from tff_keyboard.hybrid.mixture import BUCKETS, CACHE, MixtureWeights, bucket_of, familiarity, fit
 
 
 def sample(seed, count, best):
@@ -86,14 +86,11 @@ def test_a_component_that_is_always_right_gets_all():
 
 
 def test_buckets():
-    found = {
-        bucket_of(order, total)
-        for order in range(5)
-        for total in (0.0, 0.001, 50.0, 50.1, 500.0, 501.0)
-    }
-    assert found == set(range(BUCKETS))
-    assert bucket_of(0, 0.0) == bucket_of(1, 0.0) == 0
-    np.testing.assert_array_equal(bucket_of(np.array([0, 1, 2, 3, 4]), 60.0), [2, 2, 6, 10, 10])
+    known = [familiarity(0, 0), *(familiarity(9.0, seen) for seen in (0.0, 0.1, 3.0, 3.1))]
+    assert known == [0, 1, 2, 2, 3]
+    found = [bucket_of(order, k) for order in range(6) for k in range(4)]
+    assert found == [0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 8, 9, 10, 11, 8, 9, 10, 11]
+    assert [b for b in range(BUCKETS) if mixture.is_empty_bucket(b)] == [0, 4, 8]
     orders = mixture.matched_orders(np.array([[-1, -1], [5, -1], [-1, 3], [2, 2]]))
     np.testing.assert_array_equal(orders, [0, 1, 2, 2])
     assert mixture.matched_orders(np.empty([4, 0], int)).tolist() == [0, 0, 0, 0]

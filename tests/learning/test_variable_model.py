@@ -1,4 +1,4 @@
-"""The TFF model inside real learning processes, against plain SGD and the in-process evaluator."""
+"""The TFF model inside real learning processes, against plain SGD and sums in this process."""
 
 import contextlib
 
@@ -8,8 +8,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests import model_truth
+from tests.evaluation.reference import sums_of
 from tff_keyboard.data import batches as batches_module
-from tff_keyboard.evaluation.evaluate_model import Evaluator
 from tff_keyboard.learning import variable_model
 from tff_keyboard.learning.variable_model import build_model_fn
 from tff_keyboard.models import build_model
@@ -110,13 +110,13 @@ def test_fed_avg_matches_sgd_by_hand(name):
 
 
 @pytest.mark.parametrize("name", ["cifg", "lstm2"])
-def test_fed_eval_matches_the_in_process_evaluator(name):
+def test_fed_eval_matches_sums_in_this_process(name):
     clients = [client(0), client(1)]
     process = tff.learning.algorithms.build_fed_eval(model_fn(name, evaluation=True))
     output = process.next(process.initialize(), [dataset(batches) for batches in clients])
     found = output.metrics["client_work"]["eval"]["current_round_metrics"]
     model = build_model(name, vocabulary_size=VOCABULARY, seed=3, **OPTIONS[name])
-    expected = Evaluator(model.score).sums([b for batches in clients for b in batches])
+    expected = sums_of(model, [b for batches in clients for b in batches])
     assert list(found) == list(expected)
     for key, value in expected.items():
         np.testing.assert_allclose(found[key], value, rtol=1e-6, err_msg=key)

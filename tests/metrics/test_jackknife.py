@@ -8,19 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tff_keyboard.metrics.jackknife import difference_interval, ratio_interval
+from tff_keyboard.metrics.jackknife import (
+    difference_interval,
+    effective_number,
+    ratio_interval,
+)
 
 COUNTS = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=3, max_size=12)
 
 
-def python_jackknife(statistic, clients, level=0.95):
-    """(value, low, high) of `statistic(list of clients)`."""
+def python_jackknife(statistic, clients, weights, level=0.95):
+    """(value, low, high) of `statistic(list of clients)`, with Kish's degrees of freedom."""
     value = statistic(clients)
     n = len(clients)
     without = [statistic(clients[:k] + clients[k + 1 :]) for k in range(n)]
     mean = sum(without) / n
     error = math.sqrt((n - 1) / n * sum((x - mean) ** 2 for x in without))
-    reach = stats.t(n - 1).interval(level)[1] * error
+    effective = sum(weights) ** 2 / sum(w**2 for w in weights)
+    reach = stats.t(max(effective - 1, 1)).interval(level)[1] * error
     return value, value - reach, value + reach
 
 
@@ -33,7 +38,10 @@ def ratio(clients):
 def test_ratio_matches_python(clients, level):
     interval = ratio_interval(*np.array(clients).T, level=level)
     np.testing.assert_allclose(
-        interval[:3], python_jackknife(ratio, clients, level), rtol=1e-9, atol=1e-9
+        interval[:3],
+        python_jackknife(ratio, clients, [b for _, b in clients], level),
+        rtol=1e-9,
+        atol=1e-9,
     )
     assert interval.clients == len(clients)
 
@@ -47,7 +55,8 @@ def test_difference_matches_python(first, random):
         return ratio([p[0] for p in pairs]) - ratio([p[1] for p in pairs])
 
     interval = difference_interval(*np.array(first).T, *np.array(second).T)
-    expected = python_jackknife(difference, list(zip(first, second, strict=True)))
+    weights = [b for _, b in first]
+    expected = python_jackknife(difference, list(zip(first, second, strict=True)), weights)
     np.testing.assert_allclose(interval[:3], expected, rtol=1e-9, atol=1e-9)
 
 
@@ -71,6 +80,46 @@ def test_coverage():
         interval = ratio_interval(rng.binomial(words, rng.beta(4, 16, 30)), words)
         inside += interval.low <= 0.2 <= interval.high
     assert 0.90 < inside / 400 < 0.98  # standard deviation of the share is 0.011
+
+
+# Words typed by the 51 held-out people of the SMS corpus: three of them typed two thirds.
+# fmt: off
+SMS_WORDS = np.array([
+    30591, 21799, 15530, 8735, 8097, 4202, 2740, 2486, 2094, 1652, 957, 728, 530, 509, 309,
+    265, 218, 195, 182, 181, 161, 109, 82, 81, 72, 70, 69, 67, 58, 57, 53, 52, 50, 44, 38, 32,
+    32, 31, 28, 27, 26, 26, 21, 21, 17, 5, 4, 4, 4, 3, 1
+])
+# fmt: on
+
+
+@pytest.mark.parametrize(
+    ("sizes", "plain_least", "plain_most"),
+    [(SMS_WORDS, 0.0, 0.91), (np.full(51, 2000), 0.93, 0.97)],
+    ids=["sms", "equal"],
+)
+def test_coverage_where_few_people_typed_most(sizes, plain_least, plain_most):
+    """People's own rates differ by 5 points; K - 1 degrees of freedom promise too much on SMS."""
+    rng = np.random.default_rng(0)
+    trials, truth = 2000, 0.17
+    covered = covered_by_plain = 0
+    plain = stats.t(len(sizes) - 1).ppf(0.975)
+    for _ in range(trials):
+        rates = np.clip(truth + 0.05 * rng.standard_normal(len(sizes)), 0, 1)
+        found = ratio_interval(rng.binomial(sizes, rates), sizes)
+        covered += found.low <= truth <= found.high
+        covered_by_plain += abs(found.value - truth) <= plain * found.standard_error
+    assert 0.935 < covered / trials < 0.975  # standard deviation of the share is 0.005
+    assert plain_least < covered_by_plain / trials < plain_most
+
+
+def test_effective_number_of_people():
+    assert ratio_interval(np.ones(4), np.full(4, 7.0)).effective_clients == pytest.approx(4)
+    assert ratio_interval(np.ones(51), SMS_WORDS).effective_clients == pytest.approx(5.8, abs=0.05)
+    # One person typed almost everything: one degree of freedom, and no less.
+    lonely = ratio_interval(np.array([500.0, 1.0]), np.array([1000.0, 1.0]))
+    reach = stats.t(1).ppf(0.975) * lonely.standard_error
+    assert lonely.high == pytest.approx(lonely.value + reach)
+    assert effective_number(np.zeros(3)) != effective_number(np.zeros(3))  # nan
 
 
 def test_clients_without_words_do_not_count():

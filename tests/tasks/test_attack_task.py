@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tasks import attack, cli, run_results
+from tasks import attack, cli
 from tests.fakes import TINY
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.aggregation_config import NoClipping
@@ -95,7 +95,10 @@ def test_without_protection_a_boosted_client_carries_fedatt_away(store, tmp_path
 def test_again_is_the_same_and_costs_no_evaluation(store, tmp_path, monkeypatch):
     config = tiny_config(store)
     first = attack.study({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5)
-    monkeypatch.setattr("tasks.evaluate.run", lambda *args, **kwargs: pytest.fail("evaluated"))
+    monkeypatch.setattr(
+        "tff_keyboard.evaluation.run_evaluation.evaluate_run",
+        lambda *args, **kwargs: pytest.fail("evaluated"),
+    )
     assert attack.study({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5) == first
     with pytest.raises(cli.UsageError, match=r"share"):
         attack.study({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.25)
@@ -126,41 +129,11 @@ def test_variants_drop_protection_where_there_is_some():
         ((-0.011, 0.0, 0.011), "open"),
         ((-0.030, -0.02, -0.009), "open"),
         ((-0.030, -0.02, -0.011), "fails"),
-        ((float("nan"), 0.0, float("nan")), "open"),
+        ((None, 0.0, None), "open"),
     ],
 )
 def test_verdict(interval, expected):
     assert attack.verdict(dict(zip(("low", "value", "high"), interval, strict=True))) == expected
-
-
-def person(name, hits, words, nll=1.0):
-    names = ["examples", "eos_tokens", "oov_tokens", "nll_eos", "nll_oov", "hits_at_3"]
-    return {"client": name, **dict.fromkeys(names, 0.0)} | {
-        "tokens": words,
-        "hits_at_1": hits,
-        "nll": nll,
-    }
-
-
-def result(*people):
-    return {"store": "s", "population": "held_out", "clients": list(people)}
-
-
-def test_differences_are_paired_and_pool_seeds():
-    first = [result(person("a", 3, 10), person("b", 1, 5), person("c", 2, 4))]
-    first.append(result(person("a", 4, 10), person("b", 2, 5), person("c", 2, 4)))
-    control = [result(person("a", 2, 10), person("b", 1, 5), person("c", 1, 4))] * 2
-    interval = run_results.metric_difference(first, control, "recall_at_1_no_eos")
-    gain, words = np.array([3.0, 1.0, 2.0]), np.array([20.0, 10.0, 8.0])  # over both seeds
-    assert interval.value == pytest.approx(gain.sum() / words.sum())
-    without = (gain.sum() - gain) / (words.sum() - words)
-    error = np.sqrt(2 / 3 * np.sum((without - without.mean()) ** 2))
-    assert interval.standard_error == pytest.approx(error)
-    pooled = run_results.pooled_interval(first, "recall_at_1_no_eos")
-    assert pooled.value == pytest.approx(14 / 38)
-    other = [result(person("x", 3, 10), person("b", 1, 5), person("c", 2, 4))] * 2
-    with pytest.raises(ValueError, match="same people"):
-        run_results.metric_difference(first, other, "recall_at_1_no_eos")
 
 
 @pytest.mark.parametrize(

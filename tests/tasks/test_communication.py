@@ -58,14 +58,10 @@ def run(tmp_path):
 
 def test_task_prints_and_writes(run, tmp_path, capsys):
     out = tmp_path / "out.json"
-    (row,) = communication_task.run(
-        [
-            run,
-        ],
-        out,
-    )
+    communication_task.run(communication_task.Options(run_dirs=(run,), out=out))
+    (row,) = json.loads(out.read_text())
     assert row["parameters"] == 10
-    assert json.loads(out.read_text()) == [row]
+    assert row["total_bytes"] == row["bytes_down"] + row["bytes_up"]
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].split()[:2] == ["run", "rounds"]
     assert printed[1].split()[:3] == ["run", "1", "10"]

@@ -1,147 +1,18 @@
-"""Comparisons: intervals and verdicts against NumPy, and the task end to end."""
+"""The task compare, end to end."""
 
-import csv
 import dataclasses
-import io
 import json
-import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from tasks import cli, predictors
 from tasks import compare as compare_task
 from tests.fakes import ledger_header, save_untrained_run, tiny_config
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.evaluation import comparison
-from tff_keyboard.evaluation.predictor_evaluation import PREDICTOR_RATIOS
-from tff_keyboard.metrics.jackknife import Interval
 from tff_keyboard.privacy.ledger import PrivacyLedger
-from tff_keyboard.report import comparison_text
 from tff_keyboard.storage.errors import RunDirectoryError
-
-PEOPLE = 8
-
-
-def random_sums(seed):
-    """Sums that obey what real ones do: hits <= words <= tokens."""
-    rng = np.random.default_rng(seed)
-    names = {name for pair in PREDICTOR_RATIOS.values() for signs in pair for name in signs}
-    sums = {name: rng.integers(1, 20, PEOPLE).astype(float) for name in sorted(names)}
-    sums["tokens"] += 200
-    sums["characters"] += 500
-    sums["impressions"] += 100
-    sums["zero_state_impressions"] += 20
-    sums["nll"] += 900
-    return sums
-
-
-def model_result(name, seed, fingerprint="a"):
-    return comparison.ModelResult(
-        name=name,
-        kind="ngram",
-        vocabulary_rows=10,
-        vocabulary_fingerprint=fingerprint,
-        sums=random_sums(seed),
-        seconds=1.0,
-        suggestion_milliseconds={"p50": 0.1, "p95": 0.2},
-    )
-
-
-def numpy_difference(first, second, numerator, denominator):
-    """Paired jackknife over people of a difference of ratios of two names."""
-
-    def ratio(sums, kept):
-        return sums[numerator][kept].sum() / sums[denominator][kept].sum()
-
-    everyone = np.ones(PEOPLE, bool)
-    without = []
-    for person in range(PEOPLE):
-        kept = everyone.copy()
-        kept[person] = False
-        without.append(ratio(first, kept) - ratio(second, kept))
-    error = math.sqrt((PEOPLE - 1) / PEOPLE * np.sum((without - np.mean(without)) ** 2))
-    value = ratio(first, everyone) - ratio(second, everyone)
-    reach = stats.t.ppf(0.975, PEOPLE - 1) * error
-    return value, value - reach, value + reach
-
-
-def test_difference_is_the_paired_jackknife():
-    first, second = random_sums(1), random_sums(2)
-    found = comparison.metric_difference(first, second, "recall_at_1_all")
-    np.testing.assert_allclose(found[:3], numpy_difference(first, second, "hits_at_1", "tokens"))
-    found = comparison.metric_difference(first, second, "perplexity")
-    expected = np.exp(numpy_difference(first, second, "nll", "tokens"))
-    np.testing.assert_allclose(found[:3], expected)
-
-
-def test_a_model_does_not_differ_from_itself():
-    sums = random_sums(3)
-    difference = comparison.metric_difference(sums, sums, "kss")
-    assert difference[:3] == (0, 0, 0)
-    assert comparison.verdict(difference, better="higher") == "not distinguishable"
-
-
-@pytest.mark.parametrize(
-    "low, high, better, neutral, expected",
-    [
-        (0.1, 0.3, "higher", 0, "better"),
-        (-0.3, -0.1, "higher", 0, "worse"),
-        (-0.1, 0.3, "higher", 0, "not distinguishable"),
-        (0.0, 0.3, "higher", 0, "not distinguishable"),
-        (0.8, 0.9, "lower", 1, "better"),
-        (1.1, 1.2, "lower", 1, "worse"),
-        (0.9, 1.1, "lower", 1, "not distinguishable"),
-        (math.nan, math.nan, "higher", 0, ""),
-        (0.1, 0.3, "", 0, ""),
-    ],
-)
-def test_verdicts(low, high, better, neutral, expected):
-    interval = Interval((low + high) / 2, low, high, 0.1, PEOPLE)
-    assert comparison.verdict(interval, better=better, neutral=neutral) == expected
-
-
-def compared(fingerprint="a"):
-    text = {"name": "x", "people": PEOPLE, "words": 9, "pseudo_users": False, "max_length": 0}
-    models = [model_result("one", 1), model_result("two", 2, fingerprint)]
-    return comparison.compare(models, [f"p{i}" for i in range(PEOPLE)], text)
-
-
-def test_csv_and_table_say_what_the_json_says():
-    result = compared()
-    rows = list(csv.DictReader(io.StringIO(comparison_text.to_csv(result))))
-    by_key = {(row["model"], row["metric"]): row for row in rows}
-    kss = by_key["two", "kss"]
-    assert float(kss["value"]) == result["models"][1]["metrics"]["kss"]["value"]
-    assert float(kss["difference"]) == result["differences"][0]["metrics"]["kss"]["value"]
-    assert by_key["one", "kss"]["verdict"] == ""
-    table = comparison_text.table(result)
-    value = result["models"][0]["metrics"]["recall_at_1_no_eos"]["value"]
-    assert f"{100 * value:.2f} [" in table
-    for row in result["differences"][0]["metrics"].values():
-        assert row["verdict"] in table
-    assert "p0" not in json.dumps(result)  # people are digests
-
-
-def test_perplexities_of_other_vocabularies_are_not_compared():
-    metrics = compared("b")["differences"][0]["metrics"]
-    assert "perplexity" not in metrics
-    assert metrics["kss"]["verdict"]
-    assert "other words" in comparison_text.table(compared("b"))
-
-
-def test_one_person_gives_no_interval():
-    one = dataclasses.replace(
-        model_result("one", 1), sums={k: v[:1] for k, v in random_sums(1).items()}
-    )
-    text = {"name": "x", "people": 1, "words": 9, "pseudo_users": True, "max_length": 0}
-    result = comparison.compare([one, dataclasses.replace(one, name="b")], ["p"], text)
-    assert result["models"][0]["metrics"]["kss"]["low"] is None
-    assert result["differences"][0]["metrics"]["kss"]["verdict"] == ""
-    assert "NaN" not in json.dumps(result)
-    comparison_text.table(result)
 
 
 @pytest.fixture(scope="module")
@@ -154,10 +25,15 @@ def place(store, tmp_path_factory):
     )
     save_untrained_run(folder / "run", config)
     store = ClientStore(folder / "store")
-    NGramPredictor.train(predictors.pooled_messages(store), store.vocabulary, order=3).save(
+    NGramPredictor.train(store.all_examples("train"), store.vocabulary, order=3).save(
         folder / "saved_ngram"
     )
     return folder
+
+
+def compare(models, **options):
+    """Runs the task on these models."""
+    return compare_task.run(compare_task.Options(models=tuple(models), **options))
 
 
 def test_compares_models_of_all_kinds(place, tmp_path, capsys):
@@ -165,10 +41,10 @@ def test_compares_models_of_all_kinds(place, tmp_path, capsys):
     arguments = [*models, f"--out={tmp_path / 'out'}"]
     assert cli.launch(compare_task, arguments) == cli.OK
     result = json.loads((tmp_path / "out" / "comparison.json").read_text())
-    assert [model["name"] for model in result["models"]] == [
+    assert [model["model"]["name"] for model in result["models"]] == [
         "run", "ngram:3", "unigram", "saved_ngram",
     ]  # fmt: skip
-    by_name = {model["name"]: model["metrics"] for model in result["models"]}
+    by_name = {model["model"]["name"]: model["metrics"] for model in result["models"]}
     assert by_name["ngram:3"] == by_name["saved_ngram"]
     for better, worse in (("ngram:3", "unigram"), ("unigram", "run")):
         for name in ("recall_at_3_no_eos", "kss"):
@@ -177,21 +53,56 @@ def test_compares_models_of_all_kinds(place, tmp_path, capsys):
     assert verdicts["ngram:3"] == "better"
     assert result["text"]["max_length"] == 6  # of the run's config
     store = ClientStore(place / "store")
-    assert result["text"]["people"] == len(store.client_ids("held_out"))
+    assert len(result["text"]["people"]) == len(store.client_ids("held_out"))
+    typed = sum(len(m) for p in store.client_ids("held_out") for m in store.words("held_out", p))
+    assert result["text"]["words"] + result["text"]["words_left_out"] == typed
+    assert result["text"]["words_left_out"] > 0
     assert not [p for p in (tmp_path / "out").iterdir() if p.name.startswith(".")]
     shown = capsys.readouterr().out
     assert "keystrokes saved" in shown
     assert "better" in shown
+    left_out = f"{result['text']['words_left_out']:,} more"
+    assert left_out in shown
+    assert "--max-length=0 reads them" in shown
+
+
+def test_whole_messages_leave_nothing_out(place, tmp_path, capsys):
+    models = [str(place / "run"), "unigram", "--max_length=0", "--slices", f"--out={tmp_path}"]
+    assert cli.launch(compare_task, models) == cli.OK
+    text = json.loads((tmp_path / "comparison.json").read_text())["text"]
+    assert (text["words_left_out"], text["max_length"]) == (0, 0)
+    shown = capsys.readouterr().out
+    assert "left out" not in shown
+    for part in ("slice by slice", "first word", "out of vocabulary", "expected calibration error"):
+        assert part in shown
+
+
+def test_a_hybrid_learns_while_it_is_compared(place, tmp_path):
+    run = str(place / "run")
+    comparison = compare([f"hybrid:6kB:{run}", run, "ngram:6kB"], out=tmp_path)
+    hybrid, network, ngram = comparison.evaluations
+    assert hybrid.model.kind == "hybrid"
+    assert hybrid.model.name == "hybrid:run"
+    assert hybrid.model.details["ngram_bytes"] <= 6000
+    assert "'validation'" in hybrid.model.details["weights_fitted_on"]
+    assert len(hybrid.model.details["weights"]) == 12
+    for metric in ("perplexity", "recall_at_3_no_eos"):
+        values = [e.metrics[metric].value for e in (hybrid, network, ngram)]
+        assert values[0] < min(values[1:]) if metric == "perplexity" else values[0] > values[1]
+    assert hybrid.sums["oov_hits_at_3"].sum() > 0
+    assert ngram.sums["oov_hits_at_3"].sum() == 0
+    for name in ("tokens", "oov_tokens", "characters", "examples"):
+        np.testing.assert_array_equal(hybrid.sums[name], network.sums[name])
 
 
 def test_compares_ngrams_of_every_size(place, tmp_path):
     models = ["ngram", "ngram:1k", "ngram:6kB"]
-    result = compare_task.run(models, store_path=str(place / "store"), out=tmp_path)
-    whole, pruned, file = (model["details"] for model in result["models"])
+    result = compare(models, store=place / "store", out=tmp_path)
+    whole, pruned, file = (model.model.details for model in result.evaluations)
     assert sum(pruned["ngrams"]) == 1000 < sum(whole["ngrams"])
     assert file["bytes"] <= 6000
     assert "bytes" not in pruned
-    perplexities = [model["metrics"]["perplexity"]["value"] for model in result["models"]]
+    perplexities = [model.metrics["perplexity"].value for model in result.evaluations]
     assert perplexities[0] != perplexities[1] != perplexities[2]
 
 
@@ -201,29 +112,35 @@ def test_an_exported_file_is_compared_word_by_word(place, tmp_path):
     arguments = [str(place / "run"), f"--out={tmp_path / 'kb.tflite'}", "--quantize=none"]
     assert cli.launch(export_task, arguments) == cli.OK
     models = [str(place / "run"), str(tmp_path / "kb.tflite")]
-    result = compare_task.run(models, out=tmp_path)
+    result = compare(models, out=tmp_path)
     # The file sorts its rows; in the ids of the run its ties and its perplexity are comparable.
     for name in ("recall_at_3_no_eos", "kss", "perplexity"):
-        keras, exported = (model["metrics"][name]["value"] for model in result["models"])
+        keras, exported = (model.metrics[name].value for model in result.evaluations)
         assert exported == pytest.approx(keras, rel=1e-4)
-        assert name in result["differences"][0]["metrics"]
-    assert result["models"][1]["kind"] == "tflite"
+        assert name in result.differences[0]
+    assert result.evaluations[1].model.kind == "tflite"
+    # Slices by frequency follow the run's order of words, not the file's, which is by letters.
+    first, second = (model.slices["frequency"] for model in result.evaluations)
+    assert {k: v["tokens"].tolist() for k, v in first.items()} == {
+        k: v["tokens"].tolist() for k, v in second.items()
+    }
 
 
 def test_compares_on_a_text_file(place, tmp_path):
     text = tmp_path / "phrases.txt"
     text.write_text("".join(f"see you at {n} tomorrow\nok thanks\n" for n in ("one", "two", "six")))
-    result = compare_task.run(
+    result = compare(
         [str(place / "saved_ngram"), "unigram"],
-        text_path=str(text),
-        store_path=str(place / "store"),
+        text=text,
+        store=place / "store",
         blocks=3,
         out=tmp_path / "out",
     )
-    assert result["text"] == {
-        "name": "phrases.txt", "people": 3, "words": 21, "pseudo_users": True, "max_length": 0,
-        "store": ClientStore(place / "store").card_hash, "store_path": str(place / "store"),
-    }  # fmt: skip
+    assert (result.text.name, len(result.text.people)) == ("phrases.txt", 3)
+    assert (result.text.words, result.text.words_left_out, result.text.max_length) == (21, 0, 0)
+    assert result.text.pseudo_users
+    assert result.text.store == ClientStore(place / "store").card_hash
+    assert result.text.store_path == str(place / "store")
 
 
 @pytest.mark.parametrize(
@@ -235,6 +152,10 @@ def test_compares_on_a_text_file(place, tmp_path):
         (["ngram:0.1kB", "--store={place}/store"], cli.USAGE),
         (["ngram:1M", "nowhere.ngram", "--store={place}/store"], cli.BAD_INPUT),
         (["nowhere", "--store={place}/store"], cli.USAGE),
+        (["hybrid:nowhere", "--store={place}/store"], cli.USAGE),
+        (["hybrid:1.x.MB:{place}/run", "--store={place}/store"], cli.USAGE),
+        (["hybrid:{place}/saved_ngram", "--store={place}/store"], cli.USAGE),
+        (["hybrid:0.1kB:{place}/run", "--store={place}/store"], cli.USAGE),
         (["ngram", "ngram", "--store={place}/store"], cli.USAGE),
         (["ngram", "--text={place}/none.txt"], cli.USAGE),
         (["{place}/saved_ngram", "--text={place}/none.txt"], cli.BAD_INPUT),
@@ -296,5 +217,5 @@ def test_two_runs_with_one_noise_key_are_not_compared(tmp_path):
         header = dataclasses.replace(ledger_header(), key_id="ab")
         PrivacyLedger(run / "privacy_ledger.jsonl", header)
     with pytest.raises(RunDirectoryError, match="have one noise key"):
-        compare_task.run([str(run) for run in runs], out=tmp_path / "out")
+        compare([str(run) for run in runs], out=tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -1,40 +1,15 @@
 """The keyboard page in headless Chromium, served by the task itself; and the task's errors."""
 
-import pathlib
-import re
-import shutil
-import signal
+import functools
 import subprocess
-import sys
-import time
 
 import pytest
 
-from tests import export_fakes
+from tests import export_fakes, keyboard_browser
+from tests.keyboard_browser import ROOT, play
+from tflite_export import typing_session
 from tflite_export.export import ExportOptions, export
 from tflite_export.runtime import KeyboardPredictor
-
-ROOT = pathlib.Path(__file__).parents[2]
-CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-# Without these, Chromium of a machine without a network keeps trying to reach its servers.
-FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    "--window-size=1100,980",
-)
-SECONDS = 30  # to wait for anything, on a busy machine
-
-needs_browser = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not (CHROMIUM and CHROMEDRIVER),
-        reason="chromium and chromedriver are not installed (Debian: chromium chromium-driver)",
-    ),
-]
-
-
-def play(*arguments):
-    return [sys.executable, "-m", "tasks", "play", *map(str, arguments)]
 
 
 @pytest.fixture(scope="module")
@@ -49,84 +24,30 @@ def models(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(models):
-    """The task in a process of its own, ended as a person does: Ctrl-C."""
-    with subprocess.Popen(
-        play(*models, "--port=0"), cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as server:
-        line = server.stdout.readline()
-        yield re.search(r"http://127\.0\.0\.1:\d+/", line).group()
-        server.send_signal(signal.SIGINT)
-        assert server.wait(SECONDS) == 0
+    with keyboard_browser.served(*models) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    with keyboard_browser.browser(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 @pytest.fixture
-def page(address, tmp_path):
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(CHROMEDRIVER)
-    with webdriver.Chrome(options=options, service=service) as driver:
-        driver.get(address)
-        page = Page(driver)
-        page.settle()
-        yield page
-        assert [entry["message"] for entry in driver.get_log("browser")] == []
+def page(driver, address):
+    yield keyboard_browser.Page(driver, address)
+    assert [entry["message"] for entry in driver.get_log("browser")] == []
 
 
-class Page:
-    """The page as a person uses it."""
-
-    def __init__(self, driver):
-        self.driver = driver
-
-    def settle(self):
-        """Waits until what is shown belongs to the last key."""
-        deadline = time.monotonic() + SECONDS
-        while time.monotonic() < deadline:
-            if self.driver.execute_script(
-                "return document.body.dataset.shown === String(latestRequest)"
-            ):
-                return
-            time.sleep(0.02)
-        raise AssertionError("the strip was not updated")
-
-    def find(self, selector):
-        return self.driver.find_element("css selector", selector)
-
-    def type(self, *keys):
-        self.find("#text").send_keys(*keys)
-        self.settle()
-
-    def press_on_screen(self, *names):
-        for name in names:
-            self.find(f'#keys [data-key="{name}"]').click()
-        self.settle()
-
-    def strip(self):
-        return [b.text for b in self.driver.find_elements("css selector", "#strip button")]
-
-    def tap(self, place):
-        self.driver.find_elements("css selector", "#strip button")[place].click()
-        self.settle()
-
-    @property
-    def text(self):
-        return self.find("#text").get_property("value")
-
-    def counts(self):
-        """(characters, keystrokes, saved)"""
-        return tuple(int(self.find(f"#{i}").text) for i in ("characters", "keystrokes", "saved"))
+@functools.cache
+def predictor(path):
+    return KeyboardPredictor(path)
 
 
 def expected_strip(path, text):
-    predictor = KeyboardPredictor(path)
-    ranked = [word for word, _ in predictor.strip_for(text).suggestions]
-    ranked += [""] * (3 - len(ranked))
-    return [ranked[1], ranked[0], ranked[2]]
+    slots = typing_session.slotted_strip(predictor(path), text).slots
+    return [slot.word if slot else "" for slot in slots]
 
 
 @pytest.fixture(scope="module")
@@ -135,47 +56,77 @@ def phone(models):
 
 
 class TestPage:
-    pytestmark = needs_browser
+    pytestmark = keyboard_browser.NEEDS_BROWSER
 
     def test_strip_follows_every_key(self, page, phone):
         assert page.strip() == expected_strip(phone, "")
-        for end in range(1, len("see you la") + 1):
-            text = "see you la"[:end]
+        for end in range(1, len("See you la") + 1):
+            text = "See you la"[:end]
             page.type(text[-1])
             assert page.strip() == expected_strip(phone, text)
 
     def test_a_sentence_with_picked_suggestions(self, page, phone):
         """Types a start, takes the word, and so on: text, strip and counter at each step."""
-        page.type("see you lat")
+        page.write("See you lat")
         left, middle, right = page.strip()
         page.tap(1)
-        assert page.text == f"see you {middle} "
+        assert page.text == f"See you {middle} "
         assert page.counts() == (len(page.text), 12, len(page.text) - 12)
         assert page.strip() == expected_strip(phone, page.text)
         third = page.strip()[2]
         page.tap(2)
-        assert page.text == f"see you {middle} {third} "
+        assert page.text == f"See you {middle} {third} "
         assert page.counts()[1] == 13
         page.type(".")  # takes the place of the space the suggestion brought
-        assert page.text == f"see you {middle} {third}. "
+        assert page.text == f"See you {middle} {third}. "
         page.type("\n")
         assert page.text == ""
-        messages = page.driver.find_elements("css selector", "#messages li")
-        assert [message.text for message in messages] == [f"see you {middle} {third}."]
-        characters, keystrokes, saved = page.counts()
-        assert (keystrokes, saved) == (14, characters - 14)
+        message = f"See you {middle} {third}."
+        assert [sent.text for sent in page.find_all("#messages li")] == [message]
+        # Enter cost a key, and the space behind the message is no character.
+        assert page.counts() == (len(message), 15, len(message) - 15)
+        assert page.find("#share").text == f"{round(100 * (1 - 15 / len(message)))}%"
         assert page.strip() == expected_strip(phone, "")
         assert left != right
 
     def test_keys_on_the_screen(self, page, phone):
-        page.press_on_screen("shift", "s", "e", "e", "space", "y")
-        assert page.text == "See y"
+        page.press_on_screen("s", "e", "e", "space", "y")
+        assert page.text == "See y"  # a sentence starts with a capital
         assert page.strip() == expected_strip(phone, "See y")
         page.press_on_screen("backspace", "symbols", "7", "letters", "t")
         assert page.text == "See 7t"
         assert page.counts() == (6, 8, -2)  # shift and layers are not counted, deleting is
         page.press_on_screen("backspace", "backspace", "send")
         assert page.find("#messages li").text == "See"
+
+    def test_shift_once_locked_and_off(self, page):
+        page.press_on_screen("shift", "a", "shift", "b", "c")
+        assert page.text == "aBc"  # the first tap took the capital of the start away
+        page.press_on_screen("shift", "shift", "d", "e", "shift", "f")
+        assert page.text == "aBcDEf"
+
+    def test_a_capital_that_was_deleted_stays_away(self, page):
+        page.write("s")
+        assert page.text == "S"
+        page.type("\b")
+        page.write("see")
+        assert page.text == "see"
+
+    @pytest.mark.parametrize(
+        ("keys", "text"),
+        [
+            ("ok. see", "Ok. See"),
+            ("ok.see", "Ok.see"),
+            ("ok... see", "Ok... see"),
+            ("see  you", "See. You"),
+            ("see, you", "See, you"),
+            ("7  ", "7. "),
+            ("   ", "   "),
+        ],
+    )
+    def test_sentence_starts_and_two_spaces(self, page, keys, text):
+        page.write(keys)
+        assert page.text == text
 
     def test_physical_shortcuts_take_suggestions(self, page):
         from selenium.webdriver.common.keys import Keys
@@ -188,28 +139,107 @@ class TestPage:
             assert page.text == f"{before}{word} "
 
     def test_two_models_side_by_side(self, page, models):
-        page.type("are you ")
-        cards = page.driver.find_elements("css selector", ".model")
-        assert [card.get_attribute("aria-checked") for card in cards] == ["true", "false"]
-        for card, path in zip(cards, models, strict=True):
-            cells = card.find_elements("css selector", ".model-strip span")
-            shown = [cell.text.splitlines()[0] for cell in cells]
-            assert shown == expected_strip(path, "are you ")
-        assert expected_strip(models[0], "are you ") != expected_strip(models[1], "are you ")
-        cards[1].click()
-        assert page.strip() == expected_strip(models[1], "are you ")
+        page.write("Are you ")
+        radios = page.find_all(".model input")
+        assert [radio.is_selected() for radio in radios] == [True, False]
+        for card, path in zip(page.find_all(".model"), models, strict=True):
+            cells = card.find_elements("css selector", ".model-strip li")
+            assert [cell.text.split()[0] for cell in cells] == expected_strip(path, "Are you ")
+        assert expected_strip(models[0], "Are you ") != expected_strip(models[1], "Are you ")
+        page.find_all(".model label")[1].click()
+        assert page.strip() == expected_strip(models[1], "Are you ")
+        assert page.focused() == "text"
         page.tap(1)
-        assert page.text == f"are you {expected_strip(models[1], 'are you ')[1]} "
+        assert page.text == f"Are you {expected_strip(models[1], 'Are you ')[1]} "
 
-    def test_suggestions_are_for_the_text_before_the_cursor(self, page, phone):
+    def test_a_suggestion_replaces_the_whole_word_around_the_cursor(self, page, phone):
         from selenium.webdriver.common.keys import Keys
 
-        page.type("see you lat")
-        page.type(*[Keys.ARROW_LEFT] * 8)  # see| you lat
-        assert page.strip() == expected_strip(phone, "see")
+        page.write("See you latning. Ok")
+        page.type(*[Keys.ARROW_LEFT] * len("ning. Ok"))  # lat|ning
+        assert page.strip() == expected_strip(phone, "See you lat")
         word = page.strip()[1]
         page.tap(1)
-        assert page.text == f"{word}  you lat"
+        assert page.text == f"See you {word} . Ok"
+        page.type(Keys.BACKSPACE)
+        assert page.text == "See you latning. Ok"
+        page.type("e")  # the cursor is where it was
+        assert page.text == "See you latening. Ok"
+
+    def test_a_suggestion_takes_the_space_behind_the_word(self, page):
+        from selenium.webdriver.common.keys import Keys
+
+        page.write("See you lat")
+        page.type(*[Keys.ARROW_LEFT] * 8)  # See| you lat
+        word = page.strip()[1]
+        page.tap(1)
+        assert page.text == f"{word} you lat"
+
+    def test_backspace_restores_what_a_suggestion_replaced(self, page):
+        page.write("See you lat")
+        page.tap(1)
+        page.type("\b")
+        assert page.text == "See you lat"
+        assert page.counts() == (11, 13, -2)
+        page.press_on_screen("backspace")
+        assert page.text == "See you la"
+
+    def test_undo_takes_a_suggestion_back(self, page):
+        from selenium.webdriver.common.keys import Keys
+
+        page.write("See you lat")
+        page.tap(1)
+        page.type(Keys.CONTROL, "z")
+        assert page.text == "See you lat"
+
+    @pytest.mark.parametrize(
+        ("before", "key", "expected"), [("Hel", "p", "Help"), ("See ", "y", "See y")]
+    )
+    def test_a_tap_before_the_answer_to_the_last_key_breaks_nothing(
+        self, page, before, key, expected
+    ):
+        page.write(before)
+        words = page.strip()
+        page.driver.execute_script(
+            f"document.querySelector('#keys [data-key=\"{key}\"]').click();"
+            "document.querySelectorAll('#strip button')[1].click();"
+        )
+        page.settle()
+        # The word if it still fits what is typed, otherwise nothing.
+        assert page.text in (expected, f"{words[1]} ", f"See {words[1]} ")
+
+    def test_a_tap_behind_a_sent_message_is_for_the_new_one(self, page, phone):
+        page.write("See you")
+        tapped = page.strip()[1]
+        page.driver.execute_script(
+            "document.querySelector('#keys [data-key=send]').click();"
+            "document.querySelectorAll('#strip button')[1].click();"
+        )
+        page.settle()
+        still_offered = tapped in expected_strip(phone, "")
+        assert page.text == (f"{tapped} " if still_offered else "")
+
+    def test_backspace_repeats_while_it_is_held(self, page):
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        page.write("See you")
+        key = page.find('#keys [data-key="backspace"]')
+        ActionChains(page.driver).click_and_hold(key).pause(1.2).release().perform()
+        page.settle()
+        left = page.text
+        assert len(left) <= len("See you") - 3
+        page.press_on_screen("backspace")  # and a tap deletes one again
+        assert len(page.text) == max(0, len(left) - 1)
+
+    def test_shift_and_layers_keep_the_focus(self, page):
+        from selenium.webdriver.common.action_chains import ActionChains
+        from selenium.webdriver.common.keys import Keys
+
+        for key, focused in (("shift", "shift"), ("symbols", "letters")):
+            button = page.find(f'#keys [data-key="{key}"]')
+            page.driver.execute_script("arguments[0].focus()", button)
+            ActionChains(page.driver).send_keys(Keys.ENTER).perform()
+            assert page.focused() == focused
 
     def test_a_paste_saves_nothing(self, page):
         page.driver.execute_script(
@@ -222,15 +252,111 @@ class TestPage:
         assert page.counts() == (0, 0, 0)
         assert page.text == ""
 
-    def test_every_control_has_a_name_and_can_be_reached(self, page):
-        page.type("see you la")
-        page.driver.set_window_size(1100, 980)
-        for control in page.driver.find_elements("css selector", "button, textarea"):
+    def test_replay_types_a_text_and_shows_what_it_saves(self, page):
+        target = "See you later, ok. Are you coming home?"
+        page.driver.execute_script(
+            "document.getElementById('replay-text').value = arguments[0]", target
+        )
+        page.find("#replay").click()
+        page.wait("document.body.dataset.replay === 'done'", "the replay did not end")
+        page.settle()
+        [message] = page.find_all("#messages li")
+        assert message.text.casefold() == target.casefold()
+        characters, keystrokes, saved = page.counts()
+        assert characters == len(target)
+        assert saved == characters - keystrokes
+        assert keystrokes <= len(target) + 1  # Enter, and never more than by hand
+
+    def test_every_control_has_a_name(self, page):
+        page.write("See you la")
+        for control in page.find_all("button, textarea, input"):
             assert control.accessible_name.strip()
         assert page.find("#strip button.best").accessible_name.endswith("middle, best suggestion")
-        page.driver.set_window_size(400, 900)  # a phone's width: nothing sticks out
-        width = page.driver.execute_script("return document.documentElement.scrollWidth")
-        assert width <= page.driver.execute_script("return window.innerWidth")
+
+    def test_the_strip_is_announced_when_typing_pauses(self, page, phone):
+        page.write("See you la")
+        left, best, right = expected_strip(phone, "See you la")
+        words = ", ".join(word for word in (best, left, right) if word)
+        page.wait(
+            f"document.getElementById('announcer').textContent === 'Suggestions: {words}'",
+            "the strip was not announced",
+        )
+
+
+SCREENS = [(360, 640, True), (412, 915, True), (1280, 800, False)]
+
+
+class TestScreens:
+    pytestmark = keyboard_browser.NEEDS_BROWSER
+
+    @pytest.fixture(
+        params=[(*screen, scheme) for screen in SCREENS for scheme in ("light", "dark")]
+    )
+    def screen(self, request, driver, address):
+        width, height, is_phone, scheme = request.param
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": is_phone})
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+        yield keyboard_browser.Page(driver, address), is_phone, scheme
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    def test_fits_and_is_accessible(self, screen):
+        page, is_phone, scheme = screen
+        page.write("see you la")
+        page.tap(1)
+        page.type("\n")
+        page.write("are y")
+        found = page.driver.execute_script(
+            """
+            const box = (node) => node.getBoundingClientRect();
+            const keys = [...document.querySelectorAll(".key")].map(box);
+            return {
+              narrowest: Math.min(...keys.map((key) => key.width)),
+              bottom: Math.max(...keys.map((key) => key.bottom)),
+              top: box(document.querySelector(".phone")).top,
+              border: getComputedStyle(document.querySelector(".phone")).borderTopWidth,
+              inputMode: document.getElementById("text").inputMode,
+              sideways: document.documentElement.scrollWidth - innerWidth,
+              height: innerHeight,
+              page: getComputedStyle(document.body).backgroundColor,
+            };
+            """
+        )
+        assert found["narrowest"] >= 30
+        assert found["bottom"] <= found["height"]
+        assert found["sideways"] <= 0
+        assert (found["border"] == "0px") == is_phone
+        assert (found["top"] == 0) == is_phone
+        assert found["inputMode"] == ("none" if is_phone else "")
+        brightness = [int(part) for part in found["page"][4:-1].split(",")]
+        assert (max(brightness) < 64) == (scheme == "dark")
+        assert violations(page) == []
+
+
+def violations(page):
+    page.driver.execute_script(keyboard_browser.axe_script())
+    return page.driver.execute_async_script(
+        """
+        const done = arguments[0];
+        axe.run().then((result) => done(result.violations.map(
+          (violation) => [violation.id, ...violation.nodes.map((node) => node.target.join(" "))])));
+        """
+    )
+
+
+class TestChecker:
+    pytestmark = keyboard_browser.NEEDS_BROWSER
+
+    def test_finds_a_button_without_a_name_and_faint_text(self, page):
+        page.driver.execute_script(
+            "document.querySelector('.send').removeAttribute('aria-label');"
+            "document.querySelector('h1').style.color = '#dddddd';"
+        )
+        assert {found[0] for found in violations(page)} == {"button-name", "color-contrast"}
 
 
 def test_terminal_reads_keys_from_a_pipe(phone):
@@ -246,8 +372,8 @@ def test_terminal_reads_keys_from_a_pipe(phone):
     assert done.returncode == 0
     word = expected_strip(phone, "see you lat")[1]
     assert f"> see you {word} " in done.stdout
-    characters = len(f"see you {word} ")
-    assert f"12 keystrokes for {characters} characters" in done.stdout
+    characters = len(f"see you {word}")
+    assert f"13 keystrokes for {characters} characters" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import html.parser
 import json
+import math
 import pathlib
 import re
 import shutil
@@ -10,16 +11,19 @@ import subprocess
 import numpy as np
 import pytest
 
-from tasks import cli, predictors
+from tasks import cli
 from tasks import compare as compare_task
+from tasks import evaluate as evaluate_task
 from tasks import report as report_task
 from tests.fakes import ledger_header, save_untrained_run, tiny_config
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.metrics.jackknife import Interval
 from tff_keyboard.privacy.ledger import PrivacyLedger
 from tff_keyboard.report import charts, example_strips, run_records
 from tff_keyboard.storage.errors import RunDirectoryError
 
+VERSION_1 = pathlib.Path(__file__).parent.parent / "evaluation" / "version_1"
 VOID = {"meta", "br", "link", "img", "input"}
 
 
@@ -97,12 +101,14 @@ def place(store, tmp_path_factory):
         write_metrics(run, seed, federated=name == "federated")
     write_ledger(folder / "federated")
     # A name that a page must escape.
-    NGramPredictor.train(predictors.pooled_messages(store), store.vocabulary, order=3).save(
+    NGramPredictor.train(store.all_examples("train"), store.vocabulary, order=3).save(
         folder / "n&<gram>"
     )
     models = [str(folder / name) for name in ("federated", "server", "n&<gram>")]
     compare_task.run(
-        [*models, "unigram"], store_path=str(folder / "store"), out=folder / "comparison"
+        compare_task.Options(
+            models=(*models, "unigram"), store=folder / "store", out=folder / "comparison"
+        )
     )
     return folder
 
@@ -121,14 +127,16 @@ def written(place):
 def test_a_comparison_has_all_sections(place, written):
     page = Page(written.read_text(encoding="utf-8"))
     assert page.headings == [
-        "Results", "Recall", "Keystrokes saved", "From person to person", "Learning curves",
+        "Results", "Recall", "Keystrokes saved", "From person to person",
+        "Where it is better or worse", "Every person counts once",
+        "Does it know what it knows?", "Learning curves",
         "What the strip shows", "Privacy of federated", "Run federated", "Run server",
     ]  # fmt: skip
     comparison = json.loads((place / "comparison" / "comparison.json").read_text())
     for model in comparison["models"]:
         value = model["metrics"]["kss"]["value"]
         assert f"{100 * value:.2f}" in page.text
-        assert model["name"] in page.text
+        assert model["model"]["name"] in page.text
     verdicts = {row["verdict"] for d in comparison["differences"] for row in d["metrics"].values()}
     assert {"better", "worse"} & verdicts
     for verdict in verdicts - {""}:
@@ -178,26 +186,28 @@ def test_a_run_alone(place, tmp_path):
 def test_a_run_with_the_results_of_evaluate(place, tmp_path):
     run = tmp_path / "evaluated"
     shutil.copytree(place / "server", run)
-    comparison = json.loads((place / "comparison" / "comparison.json").read_text())
-    model = comparison["models"][1]
-    people = range(len(comparison["people"]))
-    clients = [
-        {"client": str(i), **{name: values[i] for name, values in model["sums"].items()}}
-        for i in people
-    ]
-    names = ("recall_at_1_no_eos", "recall_at_3_no_eos", "perplexity")
-    result = {
-        "population": "held_out",
-        "num_clients": len(clients),
-        "metrics": {name: model["metrics"][name] for name in names},
-        "clients": clients,
-    }
-    (run / "evaluation_held_out.json").write_text(json.dumps(result))
+    evaluation = evaluate_task.run(evaluate_task.Options(run_dir=run))
     page = Page(report(run, strips=False).read_text())
     assert page.headings == [
-        "Results", "Recall", "From person to person", "Learning curves", "Run evaluated",
+        "Results", "Recall", "Keystrokes saved", "From person to person",
+        "Where it is better or worse", "Every person counts once",
+        "Does it know what it knows?", "Learning curves", "Run evaluated",
     ]  # fmt: skip
-    assert f"{model['metrics']['perplexity']['value']:.1f}" in page.text
+    assert f"{evaluation.metrics['perplexity'].value:.1f}" in page.text
+    left_out = evaluation.text.words_left_out
+    assert (f"{left_out:,} more" in page.text) == (left_out > 0)
+
+
+def test_a_run_that_an_earlier_version_evaluated(place, tmp_path):
+    run = tmp_path / "old"
+    shutil.copytree(place / "server", run)
+    shutil.copy(VERSION_1 / "evaluation_held_out.json", run)
+    page = Page(report(run, strips=False).read_text())
+    assert page.headings == [
+        "Results", "Recall", "Keystrokes saved", "From person to person",
+        "Every person counts once", "Learning curves", "Run old",
+    ]  # fmt: skip
+    assert "47.36" in page.text
 
 
 def test_strips_of_a_given_file(place, tmp_path):
@@ -262,7 +272,9 @@ def test_a_damaged_line_of_metrics_is_named(place, tmp_path):
 
 
 def test_charts_take_missing_values():
-    bars = charts.interval_bars(["recall"], ["a"], [[{"value": 0.5, "low": None, "high": None}]])
+    bars = charts.interval_bars(
+        ["recall"], ["a"], [[Interval(0.5, math.nan, math.nan, math.nan, 1)]]
+    )
     assert bars.startswith("<svg")
     people = charts.per_person(["a"], [np.array([np.nan, 0.2])], np.array([0.0, 5.0]), "recall")
     assert people.startswith("<svg")

@@ -17,7 +17,10 @@ from tasks import evaluate as evaluate_task
 from tasks import train as train_task
 from tests.fakes import TINY, tiny_config
 from tff_keyboard import config as config_lib
+from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.store.prepare import prepare as prepare_store
+from tff_keyboard.evaluation.metric_table import FEDERATED_METRICS
+from tff_keyboard.evaluation.result import person_digest
 from tff_keyboard.privacy.ledger import refuse_shared_noise
 from tff_keyboard.privacy.noise_key import NoiseKeyError
 from tff_keyboard.storage.errors import RunDirectoryError
@@ -128,22 +131,42 @@ def test_options_train(store, tmp_path, overrides):
 
 
 def test_evaluate_reports_people_never_trained_on(finished_run, capsys):
-    result = evaluate_task.run(finished_run, "held_out")
-    assert result["num_clients"] == len(result["clients"]) > 1
-    metric = result["metrics"]["recall_at_3_no_eos"]
-    assert metric["low"] <= metric["value"] <= metric["high"]
-    hits = sum(row["hits_at_3"] for row in result["clients"])
-    words = sum(row["tokens"] - row["eos_tokens"] for row in result["clients"])
-    assert metric["value"] == pytest.approx(hits / words)
-    assert json.loads((finished_run / "evaluation_held_out.json").read_text()) == result
-    assert "top-3 recall" in capsys.readouterr().out
+    result = evaluate(finished_run, slices=True)
+    store = ClientStore(result.text.store_path)
+    people = store.client_ids("held_out")
+    assert list(result.text.people) == [person_digest(person) for person in people]
+    typed = sum(len(message) for person in people for message in store.words("held_out", person))
+    assert result.text.words + result.text.words_left_out == typed
+    metric = result.metrics["recall_at_3_no_eos"]
+    assert metric.low <= metric.value <= metric.high
+    assert metric.value == pytest.approx(result.sums["hits_at_3"].sum() / result.text.words)
+    content = json.loads((finished_run / "evaluation_held_out.json").read_text())
+    assert content == result.to_json()
+    shown = capsys.readouterr().out
+    for part in ("top-3 recall", "worst tenth", "first word", "heavy", "calibration error"):
+        assert part in shown.replace("who typed half of it", "heavy")
+
+
+def test_evaluate_agrees_with_the_validation_of_training(finished_run, tmp_path):
+    """The one counts in this process, the other through TFF on the clients."""
+    rows = [json.loads(line) for line in (finished_run / "metrics.jsonl").open()]
+    rows = [row for row in rows if "evaluation/perplexity" in row]
+    best = max(rows, key=lambda row: row["evaluation/recall_at_1_no_eos"])
+    found = evaluate(finished_run, clients="validation", out=tmp_path / "validation.json")
+    for name in FEDERATED_METRICS:
+        assert found.metrics[name].value == pytest.approx(best[f"evaluation/{name}"], rel=1e-5)
+
+
+def evaluate(run, **options):
+    """Runs the task on a run directory."""
+    return evaluate_task.run(evaluate_task.Options(run_dir=run, **options))
 
 
 def test_evaluate_refuses_a_store_with_another_vocabulary(finished_run, tmp_path):
     other = tmp_path / "other"
     prepare_store(tiny_config(other, "data.seed=9").data, other)
     with pytest.raises(Exception, match="another vocabulary"):
-        evaluate_task.run(finished_run, "held_out", store_path=str(other))
+        evaluate(finished_run, store=other)
 
 
 def test_kill_9_and_again_is_bit_identical(store, finished_run, tmp_path):

@@ -88,13 +88,45 @@ def test_counters_count_keys_taps_and_deletions(predictor):
     assert session.text == f"see you {slot.word} "
     assert session.keystrokes == 10
     assert session.saved == len(session.text) - 10
+    session.backspace()  # takes the suggestion back
+    assert (session.text, session.keystrokes) == ("see you l", 11)
     session.backspace()
-    assert (session.characters, session.keystrokes) == (len(f"see you {slot.word}"), 11)
+    assert (session.text, session.keystrokes) == ("see you ", 12)
+    session.press("l")
+    session.accept(slot)
     session.send()
-    assert session.messages == [f"see you {slot.word}"]
-    assert (session.text, session.characters) == ("", len(f"see you {slot.word}"))
+    message = f"see you {slot.word}"
+    assert session.messages == [message]
+    # Enter is a key, and the space behind the message is no character.
+    assert (session.text, session.characters, session.keystrokes) == ("", len(message), 15)
+    assert session.kss_with_spaces == pytest.approx(1 - 15 / len(message))
     session.send()
     assert len(session.messages) == 1  # nothing to send
+
+
+@pytest.mark.parametrize(
+    ("after", "taken"),
+    [
+        ("", 0),
+        (" ok", 1),
+        ("ning ok", 5),
+        ("ning.", 4),
+        ("'s, ok", 2),
+        (". Ok", 0),
+        ("-", 0),
+        ("ning\nok", 4),
+        ("x" * 100, 40),
+    ],
+)
+def test_a_tap_inside_a_word_replaces_all_of_it(predictor, after, taken):
+    slot = slotted_strip(predictor, "see you la", after).slots[1]
+    assert slot.replaces == 2
+    assert slot.replaces_after == taken
+
+
+def test_between_words_only_a_space_behind_the_cursor_goes(predictor):
+    assert slotted_strip(predictor, "see ", "you").slots[1].replaces_after == 0
+    assert slotted_strip(predictor, "see ", " you").slots[1].replaces_after == 1
 
 
 # --- terminal
@@ -111,7 +143,7 @@ def test_terminal_types_accepts_and_sends(predictor):
     best = predictor.suggest(["see", "you"], "l", 3)
     session, shown = typed(predictor, "see you l\t\nare\x7f\x04ignored")
     assert session.messages == [f"see you {best[0][0]}", "ar"]
-    assert session.keystrokes == len("see you l") + 1 + len("are") + 1
+    assert session.keystrokes == len("see you l") + 1 + 1 + len("are") + 1 + 1  # Enter twice
     assert best[1][0] in shown
     assert f"{session.saved} saved" in shown
 
@@ -157,13 +189,15 @@ def test_server_names_its_models(client, predictor):
     }
 
 
-@pytest.mark.parametrize("page", ["/", "/keyboard.css", "/keyboard.js"])
+@pytest.mark.parametrize(
+    "page", ["/", *(f"/{path.name}" for path in keyboard_server.PAGE.glob("*.[cj]s*"))]
+)
 def test_pages_load_nothing_from_elsewhere(client, page):
     answer = client.get(page)
     assert answer.status_code == 200
     assert "http:" not in answer.text.replace("http://www.w3.org/2000/svg", "")
     assert "https:" not in answer.text
-    assert "//" not in answer.text or page == "/keyboard.js"  # comments
+    assert "//" not in answer.text or page.endswith(".js")  # comments
     assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
@@ -174,6 +208,7 @@ def test_pages_load_nothing_from_elsewhere(client, page):
         ({"json": {"text": 5}}, 400),
         ({"json": ["text"]}, 400),
         ({"json": {}}, 400),
+        ({"json": {"text": "a", "after": 5}}, 400),
         ({"data": b"{", "content_type": "application/json"}, 400),
         ({"data": b"\xff\xfe", "content_type": "application/json"}, 400),
         ({"data": b"[" * 100_000, "content_type": "application/json"}, 400),

@@ -30,7 +30,7 @@ class TrainConfig(Table):
       checkpoint_every: Rounds between checkpoints.
       keep_checkpoints: Newest checkpoints kept, beside the best one.
       best_metric: Validation metric that chooses the best model and decides on stopping early: a
-        name of `metrics.evaluation_sums.RATIOS` or `PERPLEXITIES`, or another that
+        name of `evaluation.metric_table.FEDERATED_METRICS`, or another that
         `learning/validation.py` lists, such as "trade_off/perplexity" of a fine-tuning run.
       best_mode: "max" or "min".
       final_model: Which model the run leaves in `model/`: "best" on validation, or "last".

@@ -9,8 +9,13 @@ The columns are those of Popov et al. 2018, Table 4, https://arxiv.org/abs/1712.
 
 import dataclasses
 import math
+import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+import numpy as np
+
+from tff_keyboard.storage.run_directory import RunDirectory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +82,16 @@ def account(
         bytes_down=sum(row["bytes_down"] for row in rows),
         bytes_up=uploaded,
     )
+
+
+def num_parameters(run_path: pathlib.Path) -> int:
+    """Of the model that a run has left.
+
+    Raises:
+      OSError: There is none.
+    """
+    with np.load(RunDirectory(run_path).weights) as arrays:
+        return sum(int(arrays[name].size) for name in arrays.files)
 
 
 def _uploaded(row: Mapping[str, Any]) -> int:

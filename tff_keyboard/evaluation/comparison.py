@@ -1,4 +1,4 @@
-"""Compares models on the same people: intervals, paired differences, verdicts.
+"""Compares models on the same people: paired differences, verdicts, shares of people better off.
 
 Every interval is a 95 % jackknife over people (`metrics/jackknife.py`). A difference leaves the
 same person out of both models, so that what makes a person easy or hard to predict cancels. The
@@ -15,62 +15,47 @@ easier task.
 """
 
 import dataclasses
-import hashlib
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tff_keyboard.evaluation.evaluation_sums import PERPLEXITIES, combine
-from tff_keyboard.evaluation.metric_labels import HEADLINES
-from tff_keyboard.evaluation.predictor_evaluation import PREDICTOR_RATIOS
-from tff_keyboard.metrics.jackknife import Interval, difference_interval, ratio_interval
+from tff_keyboard.evaluation.metric_table import METRICS, Metric, computable
+from tff_keyboard.evaluation.people import share_better
+from tff_keyboard.evaluation.result import (
+    Evaluation,
+    ModelFacts,
+    TextFacts,
+    arrays,
+    pooled_sums,
+)
+from tff_keyboard.evaluation.sums import Sums, metric_difference
+from tff_keyboard.metrics.jackknife import Interval
 
-FORMAT = "tff-keyboard comparison 1"
-
-Sums = Mapping[str, np.ndarray]
+FORMAT = "tff-keyboard comparison 2"
+_FIRST_FORMAT = "tff-keyboard comparison 1"
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelResult:
-    """One model on one text.
+class Difference:
+    """Of one metric, a model to the first one.
 
     Attributes:
-      name: What to call it.
-      kind: "keras", "ngram" or "tflite".
-      vocabulary_rows: V.
-      vocabulary_fingerprint: Of its words and rules.
-      sums: Name -> [people] from `predictor_evaluation.evaluate`.
-      seconds: What the evaluation took.
-      suggestion_milliseconds: "p50" and "p95" of one call of `suggest`.
-      details: Anything else worth keeping: order of an n-gram, bytes of a file.
+      interval: Paired difference; of a perplexity the factor.
+      verdict: "better", "worse", "not distinguishable", or "" where there is nothing to say.
+      better_off: Share of people for whom the model is better than the first.
     """
 
-    name: str
-    kind: str
-    vocabulary_rows: int
-    vocabulary_fingerprint: str
-    sums: Sums
-    seconds: float
-    suggestion_milliseconds: Mapping[str, float]
-    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    interval: Interval
+    verdict: str
+    better_off: Interval
 
-
-def metric_interval(sums: Sums, name: str) -> Interval:
-    """A ratio or perplexity over people, with its interval."""
-    ratio = PERPLEXITIES.get(name, name)
-    numerator, denominator = (combine(sums, signs) for signs in PREDICTOR_RATIOS[ratio])
-    interval = ratio_interval(numerator, denominator)
-    return _exponential(interval) if name in PERPLEXITIES else interval
-
-
-def metric_difference(first: Sums, second: Sums, name: str) -> Interval:
-    """Paired `first - second`; for a perplexity the ratio `first / second`."""
-    ratio = PERPLEXITIES.get(name, name)
-    parts = [combine(sums, signs) for sums in (first, second) for signs in PREDICTOR_RATIOS[ratio]]
-    interval = difference_interval(*parts)
-    return _exponential(interval) if name in PERPLEXITIES else interval
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        share = self.better_off.to_json()["value"]
+        return {**self.interval.to_json(), "verdict": self.verdict, "people_better_off": share}
 
 
 def verdict(difference: Interval, *, better: str, neutral: float = 0.0) -> str:
@@ -93,72 +78,150 @@ def verdict(difference: Interval, *, better: str, neutral: float = 0.0) -> str:
     return "better" if (difference.low > neutral) == (better == "higher") else "worse"
 
 
-def compare(
-    models: Sequence[ModelResult], people: Sequence[str], text: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The comparison as plain values, ready for JSON.
+def difference(first: Sums, second: Sums, metric: Metric) -> Difference:
+    """Of the first model to the second, on the same people."""
+    interval = metric_difference(first, second, metric.name)
+    return Difference(
+        interval,
+        verdict(interval, better=metric.better, neutral=metric.neutral),
+        share_better(first, second, metric.name),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Models on one text; differences are to the first.
+
+    Attributes:
+      evaluations: One a model, of the same text.
+
+    Raises:
+      ValueError: There is none, or their texts differ.
+    """
+
+    evaluations: tuple[Evaluation, ...]
+
+    def __post_init__(self) -> None:
+        if not self.evaluations:
+            raise ValueError("A comparison needs a model.")
+        pooled_sums(self.evaluations)  # refuses other people
+
+    @property
+    def first(self) -> Evaluation:
+        return self.evaluations[0]
+
+    @property
+    def text(self) -> TextFacts:
+        return self.first.text
+
+    @property
+    def names(self) -> list[str]:
+        """Of the models."""
+        return [evaluation.model.name for evaluation in self.evaluations]
+
+    @functools.cached_property
+    def differences(self) -> list[dict[str, Difference]]:
+        """For each later model: metric -> difference, of the metrics that can be compared."""
+        return [
+            {
+                name: difference(model.sums, self.first.sums, METRICS[name])
+                for name in self.comparable(model)
+            }
+            for model in self.evaluations[1:]
+        ]
+
+    def comparable(self, model: Evaluation) -> list[str]:
+        """Headline metrics that say something about this model next to the first."""
+        both = set(computable(model.sums)) & set(computable(self.first.sums))
+        same_words = model.model.vocabulary_fingerprint == self.first.model.vocabulary_fingerprint
+        return [
+            name
+            for name, metric in METRICS.items()
+            if name in both
+            and metric.headline
+            and metric.better
+            and (same_words or not metric.is_perplexity)
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; `from_json` makes an equal comparison of them."""
+        return {
+            "format": FORMAT,
+            "text": self.text.to_json(),
+            "models": [evaluation.body_to_json() for evaluation in self.evaluations],
+            "differences": [
+                {
+                    "model": evaluation.model.name,
+                    "to": self.first.model.name,
+                    "metrics": {name: found.to_json() for name, found in metrics.items()},
+                }
+                for evaluation, metrics in zip(self.evaluations[1:], self.differences, strict=True)
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Comparison":
+        """From `to_json`, of this version or the first.
+
+        Raises:
+          KeyError, TypeError, ValueError: It is neither.
+        """
+        if content["format"] == _FIRST_FORMAT:
+            return _from_first_version(content)
+        if content["format"] != FORMAT:
+            raise ValueError("another version")
+        text = TextFacts.from_json(content["text"])
+        return cls(tuple(Evaluation.body_from_json(m, text) for m in content["models"]))
+
+
+def pooled_difference(
+    evaluations: Sequence[Evaluation], controls: Sequence[Evaluation], name: str
+) -> Interval:
+    """Paired difference of two methods over people, each the sum over its seeds.
 
     Args:
-      models: The first is what the others are compared with; all on the same people.
-      people: Ids in the order of the sums; written as digests.
-      text: What was typed: name, words, and so on.
+      evaluations: Of one method, one a seed.
+      controls: Of the other method, as many.
+      name: Of a metric; a perplexity gives the factor.
 
-    Returns:
-      `models` with `metrics` (name -> value, low, high) and per-person `sums`, and `differences`
-      of each later model to the first (name -> value, low, high, verdict).
+    Raises:
+      ValueError: The evaluations are not of the same people, or not as many.
     """
-    first = models[0]
-    names = [*PREDICTOR_RATIOS, *PERPLEXITIES]
-    return {
-        "format": FORMAT,
-        "text": dict(text),
-        "people": [hashlib.sha256(person.encode()).hexdigest()[:16] for person in people],
-        "models": [
-            {
-                "name": model.name,
-                "kind": model.kind,
-                "vocabulary_rows": model.vocabulary_rows,
-                "vocabulary_fingerprint": model.vocabulary_fingerprint,
-                "seconds": model.seconds,
-                "suggestion_milliseconds": dict(model.suggestion_milliseconds),
-                "details": dict(model.details),
-                "metrics": {name: _plain(metric_interval(model.sums, name)) for name in names},
-                "sums": {name: values.tolist() for name, values in model.sums.items()},
-            }
-            for model in models
-        ],
-        "differences": [
-            {"model": model.name, "to": first.name, "metrics": _differences(model, first)}
-            for model in models[1:]
-        ],
-    }
+    pooled_sums([*evaluations, *controls])
+    if len(evaluations) != len(controls):
+        raise ValueError("A paired difference needs as many evaluations of both methods.")
+    return metric_difference(pooled_sums(evaluations), pooled_sums(controls), name)
 
 
-def _differences(model: ModelResult, first: ModelResult) -> dict[str, Any]:
-    same_words = model.vocabulary_fingerprint == first.vocabulary_fingerprint
-    rows = {}
-    for metric in HEADLINES:
-        if metric.name in PERPLEXITIES and not same_words:
-            continue
-        difference = metric_difference(model.sums, first.sums, metric.name)
-        neutral = 1.0 if metric.name in PERPLEXITIES else 0.0
-        rows[metric.name] = {
-            **_plain(difference),
-            "verdict": verdict(difference, better=metric.better, neutral=neutral),
-        }
-    return rows
-
-
-def _exponential(interval: Interval) -> Interval:
-    """exp of an interval; the standard error by the delta method."""
-    with np.errstate(over="ignore"):
-        value, low, high = (float(np.exp(x)) for x in interval[:3])
-    return Interval(value, low, high, value * interval.standard_error, interval.clients)
-
-
-def _plain(interval: Interval) -> dict[str, float | None]:
-    """JSON has no NaN."""
-    return {
-        name: None if math.isnan(value) else value
-        for name, value in zip(("value", "low", "high"), interval[:3], strict=True)
-    }
+def _from_first_version(content: Mapping[str, Any]) -> Comparison:
+    facts = content["text"]
+    people = tuple(content["people"])
+    evaluations = []
+    for model in content["models"]:
+        details = dict(model["details"])
+        sums = arrays(model["sums"], len(people))
+        evaluations.append(
+            Evaluation(
+                model=ModelFacts(
+                    name=model["name"],
+                    kind=model["kind"],
+                    source=str(details.pop("source", "")),
+                    vocabulary_rows=model["vocabulary_rows"],
+                    vocabulary_fingerprint=model["vocabulary_fingerprint"],
+                    details=details,
+                ),
+                text=TextFacts(
+                    name=facts["name"],
+                    people=people,
+                    words=int(np.sum(sums["tokens"] - sums["eos_tokens"])),
+                    max_length=facts["max_length"],
+                    pseudo_users=facts["pseudo_users"],
+                    store=facts.get("store"),
+                    store_path=facts.get("store_path"),
+                ),
+                sums=sums,
+                seconds=model["seconds"],
+                suggestion_milliseconds=model["suggestion_milliseconds"],
+            )
+        )
+    return Comparison(tuple(evaluations))

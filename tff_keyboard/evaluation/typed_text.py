@@ -46,10 +46,29 @@ class TypedText:
         return sum(len(message) for person in self.messages for message in person)
 
 
+def of_population(store: ClientStore, population: str) -> TypedText:
+    """What all people of a store's population typed.
+
+    Raises:
+      DataError: There is nobody in it.
+    """
+    people = store.client_ids(population)
+    if not people:
+        raise DataError(f"{store.directory} has no clients in the population '{population}'.")
+    return of_clients(store, population, people)
+
+
 def of_clients(store: ClientStore, population: str, people: Sequence[str]) -> TypedText:
     """What these clients of a store's population typed, in this order."""
     messages = tuple(store.words(population, person) for person in people)
     return TypedText(population, tuple(people), messages)
+
+
+def first_people(text: TypedText, *, max_words: int) -> TypedText:
+    """As many people from the start as type about `max_words` words together, one at least."""
+    words = itertools.accumulate(sum(map(len, person)) for person in text.messages)
+    count = 1 + sum(total < max_words for total in words)
+    return dataclasses.replace(text, people=text.people[:count], messages=text.messages[:count])
 
 
 def from_text_file(path: str | os.PathLike[str], tokenize: Tokenize, *, blocks: int) -> TypedText:

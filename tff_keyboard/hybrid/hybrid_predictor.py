@@ -12,8 +12,8 @@ NumPy only, so that a phone runtime can use it with an exported network.
 """
 
 import bisect
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -25,7 +25,12 @@ from tff_keyboard.hybrid.word_cache import EDGE, KAPPA, UNIT, WordCache
 from tff_keyboard.metrics.predictor import Predictor, Suggestion, best_with_prefix, context_ids
 from tff_keyboard.metrics.prefix_index import PrefixIndex
 
+if TYPE_CHECKING:
+    from tff_keyboard.evaluation.positions import Positions
+    from tff_keyboard.evaluation.typed_text import TypedText
 
+
+@runtime_checkable
 class Network(Predictor, Protocol):
     """A predictor that also gives the whole distribution behind one context."""
 
@@ -60,6 +65,16 @@ class CacheTable:
             return EOS
         return self._extra_ids.get(word, self._vocabulary.id_of(word))
 
+    def familiarity(self, previous: str | None) -> int:
+        """What is known of the word before: `mixture.familiarity`."""
+        return mixture.familiarity(self.total, self._followed(previous))
+
+    def _followed(self, previous: str | None) -> float:
+        """Occurrences of a word with something behind it; `EDGE` is the start of a message."""
+        if previous is None:
+            return 0.0
+        return sum(self._cache.pairs.get(previous, {}).values()) / UNIT
+
     def add_to(self, scores: np.ndarray, previous: str | None, weight: float) -> None:
         """Adds `weight` times the distribution behind a word.
 
@@ -69,13 +84,13 @@ class CacheTable:
           weight: Lambda of the cache.
         """
         row = self._cache.pairs.get(previous, {}) if previous is not None else {}
-        seen = sum(row.values()) / UNIT
+        followed = self._followed(previous)
         # Ids are of different words, so += reaches each once.
-        scores[self._ids] += (weight * KAPPA / (seen + KAPPA)) * self._shares
+        scores[self._ids] += (weight * KAPPA / (followed + KAPPA)) * self._shares
         if row:
             ids = [self.id_of(word) for word in row]
             shares = np.array(list(row.values()), np.float64) / UNIT
-            scores[ids] += (weight / (seen + KAPPA)) * shares
+            scores[ids] += (weight / (followed + KAPPA)) * shares
 
 
 class HybridPredictor:
@@ -138,7 +153,8 @@ class HybridPredictor:
         if self._last is not None and self._last[:2] == (words, changes):
             return self._last[2]
         nodes = self._ngram_nodes(words)
-        weights = self._weights(mixture.matched_orders(nodes))
+        previous = words[-1] if words else EDGE
+        weights = self._weights(int(mixture.matched_orders(nodes)), previous)
         scores = np.zeros(len(self.vocabulary) + len(self.table.extras), np.float32)
         table_part = scores[: len(self.vocabulary)]
         np.multiply(self.network.next_word(words), np.float32(weights[0]), out=table_part)
@@ -147,7 +163,7 @@ class HybridPredictor:
             ngram if self._to_ngram is None else ngram[self._to_ngram]
         )
         if weights[2] > 0:
-            self.table.add_to(scores, words[-1] if words else EDGE, float(weights[2]))
+            self.table.add_to(scores, previous, float(weights[2]))
         self._last = (words, changes, scores)
         return scores
 
@@ -159,12 +175,12 @@ class HybridPredictor:
         result = np.empty([len(flat), size], np.float32)
         scores = np.empty(size + len(self.table.extras), np.float32)
         for row, word_id in enumerate(flat):
-            weights = self._weights(orders[row])
+            previous = self._previous(word_id)
+            weights = self._weights(int(orders[row]), previous)
             scores[:] = 0
             scores[:size] = weights[0] * network[row] + weights[1] * ngram[row]
-            previous = EDGE if word_id == BOS else self.vocabulary.words[word_id]
             if weights[2] > 0:
-                self.table.add_to(scores, None if word_id == OOV else previous, float(weights[2]))
+                self.table.add_to(scores, previous, float(weights[2]))
             result[row] = scores[:size]
             result[row, OOV] += scores[size:].sum(dtype=np.float64)
         with np.errstate(divide="ignore"):
@@ -189,6 +205,14 @@ class HybridPredictor:
             ngram = ngram[:, self._to_ngram]
         return network, ngram, mixture.matched_orders(nodes)
 
+    def stream(
+        self, text: "TypedText", *, max_length: int = 0, reference: Vocabulary | None = None
+    ) -> "Iterator[Positions]":
+        """See `StreamingPredictor.stream`; the cache is empty before and after."""
+        from tff_keyboard.hybrid import streaming  # a phone needs no evaluation
+
+        return streaming.positions(self, text, max_length=max_length, reference=reference)
+
     @property
     def table(self) -> CacheTable:
         """The cache as it is now."""
@@ -197,8 +221,16 @@ class HybridPredictor:
             self._table_changes = self.cache.changes
         return self._table
 
-    def _weights(self, matched_order: int | np.ndarray) -> np.ndarray:
-        return self.weights.table[mixture.bucket_of(matched_order, self.table.total)]
+    def _weights(self, matched_order: int, previous: str | None) -> np.ndarray:
+        return self.weights.table[
+            mixture.bucket_of(matched_order, self.table.familiarity(previous))
+        ]
+
+    def _previous(self, word_id: int) -> str | None:
+        """The word of an id, as the cache knows it; which word OOV was is lost."""
+        if word_id == BOS:
+            return EDGE
+        return None if word_id == OOV else self.vocabulary.words[word_id]
 
     def _ngram_nodes(self, words: list[str]) -> np.ndarray:
         model = self.ngram.model

@@ -3,10 +3,14 @@
     p(w | h) = sum_i lambda_i(b(h)) p_i(w | h)
 
 with one set of weights, positive and summing to one, for each bucket b: how many words of the
-context the n-gram knows (0-1, 2, 3 and more) times how much the cache holds (nothing, up to 50, up
-to 500 words, more). 12 buckets of 3 weights; the cache has none where it is empty, so 21 numbers
-are free. Fitted by expectation maximisation on people whose text trained nothing: the likelihood is
-concave in the weights, so its steps never lower it and end at the one maximum.
+context the n-gram knows (0-1, 2, 3 and more) times what the cache knows of the word before (the
+cache is empty; nothing that follows the word; up to 3 occurrences; more). 12 buckets of 3 weights;
+an empty cache has none, so 21 numbers are free. Fitted by expectation maximisation on people whose
+text trained nothing: the likelihood is concave in the weights, so its steps never lower it and end
+at the one maximum.
+
+On `ubuntu_irc`, buckets by the word before gave 2 % less perplexity than buckets by the number of
+words in the cache, and 4 % less than one set of weights.
 
 Source: Jelinek and Mercer 1980, "Interpolated estimation of Markov source parameters from sparse
 data".
@@ -21,32 +25,40 @@ import numpy as np
 COMPONENTS = ("network", "ngram", "cache")
 CACHE = COMPONENTS.index("cache")
 ORDER_GROUPS = 3
-CACHE_EDGES = (0.0, 50.0, 500.0)  # words: a cache of `total` > edge is one bucket further
-BUCKETS = ORDER_GROUPS * (len(CACHE_EDGES) + 1)
+FAMILIARITIES = 4
+FEW = 3.0  # occurrences of a word with something behind it
+BUCKETS = ORDER_GROUPS * FAMILIARITIES
 
 # Occurrences of the weights of all text, mixed into each bucket: a bucket few positions fall into
 # stays near them, and no weight becomes 0 where the cache may know the word.
 PRIOR = 20.0
 
 
-def bucket_of(matched_order: int | np.ndarray, cache_total: float) -> Any:
-    """The bucket of a position.
+def familiarity(cache_total: float, followed: float) -> int:
+    """What the cache knows of the word before, in [0, FAMILIARITIES).
 
     Args:
-      matched_order: Words of the longest context the n-gram knows, int or [n]; >= 0.
-      cache_total: `WordCache.total`.
-
-    Returns:
-      As `matched_order`, in [0, BUCKETS).
+      cache_total: `WordCache.total`, occurrences of all words.
+      followed: Occurrences of the word before with something behind it.
     """
-    group = np.clip(np.asarray(matched_order) - 1, 0, ORDER_GROUPS - 1)
-    size = sum(cache_total > edge for edge in CACHE_EDGES)
-    return group * (len(CACHE_EDGES) + 1) + size
+    if cache_total <= 0:
+        return 0
+    return 1 + (followed > 0) + (followed > FEW)
+
+
+def bucket_of(matched_order: int, known: int) -> int:
+    """The bucket of a position, in [0, BUCKETS).
+
+    Args:
+      matched_order: Words of the longest context the n-gram knows; >= 0.
+      known: From `familiarity`.
+    """
+    return min(max(matched_order - 1, 0), ORDER_GROUPS - 1) * FAMILIARITIES + known
 
 
 def is_empty_bucket(bucket: int) -> bool:
     """Whether the cache is empty there."""
-    return bucket % (len(CACHE_EDGES) + 1) == 0
+    return bucket % FAMILIARITIES == 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +103,17 @@ class MixtureWeights:
         if table.ndim == 2 and np.all(table.sum(axis=1) > 0.5):
             table = table / table.sum(axis=1, keepdims=True)
         return cls(table)
+
+
+def _equal() -> np.ndarray:
+    table = np.full([BUCKETS, len(COMPONENTS)], 1 / 3)
+    for bucket in filter(is_empty_bucket, range(BUCKETS)):
+        table[bucket] = 1 / 2
+        table[bucket, CACHE] = 0
+    return table
+
+
+EQUAL = MixtureWeights(_equal())  # before anything is fitted
 
 
 def fit(

@@ -35,14 +35,16 @@ class WordCache:
     """Counts of one person's words and pairs.
 
     Args:
-      half_life: Words after which an occurrence counts half; >= 1.
+      half_life: Words after which an occurrence counts half; >= 1. People come back to what they
+        speak of now: 100 was best on `ubuntu_irc`, where most write a hundred words or less, and
+        2,000 cost 2 % of perplexity. 300 with this `floor` keeps a word for 1,700.
       floor: Occurrences below which a count is dropped; in (0, 1).
 
     Raises:
       ValueError: An argument is out of range.
     """
 
-    def __init__(self, half_life: int = 2000, floor: float = 0.125):
+    def __init__(self, half_life: int = 300, floor: float = 0.02):
         if half_life < 1 or not 0 < floor < 1:
             raise ValueError(
                 f"`half_life` must be >= 1 word and `floor` in (0, 1), got {half_life} and {floor}."

@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 
 from tff_keyboard.config import RunConfig
+from tff_keyboard.data.batches import choose_examples
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.evaluation import evaluation_sums, predictor_evaluation
+from tff_keyboard.evaluation import predictor_evaluation
+from tff_keyboard.evaluation.metric_table import FEDERATED_METRICS, KEYSTROKE_METRICS
+from tff_keyboard.evaluation.sums import federated_metrics, metric_value
 from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.learning.client_inputs import evaluation_clients, evaluation_datasets
 from tff_keyboard.learning.federated_evaluation import FederatedEvaluator
@@ -24,12 +27,13 @@ from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.models import build_model
 from tff_keyboard.storage.errors import DataError
 
-KEYSTROKE_METRICS = ("kss", "kss_selection_counted")
+# `ModelWeights` -> sums, each an array over the clients of one store.
+Evaluate = Callable[[Any], Mapping[str, np.ndarray]]
 
 
 def metric_names(config: RunConfig) -> list[str]:
     """What a validation of this run reports, and so what `train.best_metric` may be."""
-    names = [*evaluation_sums.RATIOS, *evaluation_sums.PERPLEXITIES]
+    names = list(FEDERATED_METRICS)
     if config.evaluation.keystroke_words:
         names += KEYSTROKE_METRICS
     if config.fine_tuning.general_store:
@@ -54,6 +58,42 @@ def open_general_store(config: RunConfig, store: ClientStore) -> ClientStore | N
     return general
 
 
+def federated(
+    evaluator: FederatedEvaluator, config: RunConfig
+) -> Callable[[ClientStore], Evaluate]:
+    """Evaluation of validation clients through TFF: `Validation`'s `evaluate_on`."""
+
+    def evaluate_on(store: ClientStore) -> Evaluate:
+        datasets = evaluation_datasets(
+            store, "validation", config.evaluation, max_length=config.data.max_length
+        )
+        return lambda weights: evaluator(weights, datasets)
+
+    return evaluate_on
+
+
+def in_this_process(config: RunConfig) -> Callable[[ClientStore], Evaluate]:
+    """Evaluation of the same messages by `predictor_evaluation`: `Validation`'s `evaluate_on`."""
+
+    def evaluate_on(store: ClientStore) -> Evaluate:
+        predictor = _predictor(config, store)
+        people = evaluation_clients(store, "validation", config.evaluation)
+        typed = [store.words("validation", person) for person in people]
+        most = config.evaluation.max_examples
+        chosen = [[own[i] for i in choose_examples(len(own), most, (0,))] for own in typed]
+        text = TypedText("validation", tuple(people), tuple(chosen))
+
+        def evaluate(weights: Any) -> Mapping[str, np.ndarray]:
+            weights.assign_weights_to(predictor.model)
+            return predictor_evaluation.evaluate(
+                predictor, text, max_length=config.data.max_length
+            ).sums
+
+        return evaluate
+
+    return evaluate_on
+
+
 class Validation:
     """`(round number, weights) -> metrics` on the same clients every time.
 
@@ -61,7 +101,8 @@ class Validation:
       config: Of the run.
       store: The users' text.
       general_store: The general text, or None.
-      evaluator: `(weights, datasets) -> sums per client`.
+      evaluate_on: Prepares the evaluation of a store's validation clients: `federated` or
+        `in_this_process`.
     """
 
     def __init__(
@@ -69,46 +110,31 @@ class Validation:
         config: RunConfig,
         store: ClientStore,
         general_store: ClientStore | None,
-        evaluator: FederatedEvaluator | Callable[[Any, Any], Mapping[str, np.ndarray]],
+        evaluate_on: Callable[[ClientStore], Evaluate],
     ):
         self._user_weight = config.fine_tuning.user_weight
         self._max_length = config.data.max_length
-        self._evaluator = evaluator
         stores = {"": store} if general_store is None else {"": store, "general/": general_store}
-        self._datasets = {
-            prefix: evaluation_datasets(
-                part, "validation", config.evaluation, max_length=config.data.max_length
-            )
-            for prefix, part in stores.items()
-        }
+        self._evaluations = {prefix: evaluate_on(part) for prefix, part in stores.items()}
         self._texts: dict[str, TypedText] = {}
         if config.evaluation.keystroke_words:
             self._texts = {prefix: _text(part, config) for prefix, part in stores.items()}
-            self._model = build_model(
-                config.model.name,
-                vocabulary_size=len(store.vocabulary),
-                seed=config.train.seed,
-                **config.model.options(),
-            )
-            self._predictor = KerasPredictor(self._model, store.vocabulary)
+            self._predictor = _predictor(config, store)
 
     def __call__(self, round_num: int, weights: Any) -> dict[str, float]:
         """Metrics of `weights`, a `ModelWeights`."""
         del round_num  # the same clients every time, so that rounds can be compared
         parts = {
-            prefix: evaluation_sums.finalize(self._evaluator(weights, datasets))
-            for prefix, datasets in self._datasets.items()
+            prefix: federated_metrics(evaluate(weights))
+            for prefix, evaluate in self._evaluations.items()
         }
         if self._texts:
-            weights.assign_weights_to(self._model)
+            weights.assign_weights_to(self._predictor.model)
         for prefix, text in self._texts.items():
-            sums = predictor_evaluation.evaluate(self._predictor, text, max_length=self._max_length)
-            for name in KEYSTROKE_METRICS:
-                above, below = predictor_evaluation.PREDICTOR_RATIOS[name]
-                totals = {key: np.sum(values) for key, values in sums.items()}
-                parts[prefix][name] = float(
-                    evaluation_sums.combine(totals, above) / evaluation_sums.combine(totals, below)
-                )
+            sums = predictor_evaluation.evaluate(
+                self._predictor, text, max_length=self._max_length
+            ).sums
+            parts[prefix] |= {name: metric_value(sums, name) for name in KEYSTROKE_METRICS}
         metrics = {
             f"{prefix}{name}": value for prefix, m in parts.items() for name, value in m.items()
         }
@@ -119,6 +145,17 @@ class Validation:
                     self._user_weight * user + (1 - self._user_weight) * general
                 )
         return metrics
+
+
+def _predictor(config: RunConfig, store: ClientStore) -> KerasPredictor:
+    """A model of its own, whose weights are assigned before each evaluation."""
+    model = build_model(
+        config.model.name,
+        vocabulary_size=len(store.vocabulary),
+        seed=config.train.seed,
+        **config.model.options(),
+    )
+    return KerasPredictor(model, store.vocabulary)
 
 
 def _text(store: ClientStore, config: RunConfig) -> TypedText:

@@ -1,7 +1,7 @@
 """A `NextWordModel` as TFF's learning processes want it: loss, sums, fresh variables.
 
 The loss touches positions with a real target only. Metrics are plain sums (float64 nats, int64
-counts): TFF adds the clients' sums up; `evaluation/evaluation_sums.py` makes the ratios on the
+counts): TFF adds the clients' sums up; `evaluation/sums.py` makes the ratios on the
 host. Finalizers therefore return the sums as they are.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.evaluation import evaluation_sums
+from tff_keyboard.evaluation import tensorflow_sums
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.softmax_loss import softmax_loss
 
@@ -59,7 +59,7 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
       model: Freshly built; no other process may share its variables.
       weight_unit: What `num_examples` counts, and so what TFF weighs a client by: real targets
         ("tokens") or messages ("examples").
-      evaluation: Whether the sums are the full set of `evaluation_sums.SUM_DTYPES` rather than the
+      evaluation: Whether the sums are the full set of `tensorflow_sums.SUM_DTYPES` rather than the
         cheap ones of `TRAINING_SUM_DTYPES`.
     """
 
@@ -69,7 +69,7 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
         self._model = model
         self._weight_unit = weight_unit
         self._evaluation = evaluation
-        dtypes = evaluation_sums.SUM_DTYPES if evaluation else TRAINING_SUM_DTYPES
+        dtypes = tensorflow_sums.SUM_DTYPES if evaluation else TRAINING_SUM_DTYPES
         self._sums = collections.OrderedDict(
             (name, tf.Variable(tf.zeros([], dtype), trainable=False, name=name))
             for name, dtype in dtypes.items()
@@ -100,8 +100,8 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
         num_examples = tf.shape(ids, out_type=tf.int64)[0]
         if self._evaluation:
             logits, targets = self._model.score(ids, targets)
-            losses = evaluation_sums.losses_of(logits, targets)
-            sums = evaluation_sums.batch_sums(logits, losses, targets, num_examples)
+            losses = tensorflow_sums.losses_of(logits, targets)
+            sums = tensorflow_sums.batch_sums(logits, losses, targets, num_examples)
         else:
             step = self._training_step(ids, targets, training)
             losses = step.losses

@@ -7,8 +7,6 @@ one before each word and one behind the last, which nothing matches because the 
 first one of a message is the zero state (an opened keyboard). Opened keyboards nobody types on,
 which lower the live figure further, leave no trace in text.
 
-Sums per person; the ratios:
-
     prediction_impression_recall = impression_matches / impressions
     zero_state_recall            = zero_state_matches / zero_state_impressions
     mrr_at_3                     = reciprocal_ranks / words typed
@@ -17,32 +15,6 @@ where a reciprocal rank is 1 / place on the strip, and 0 for a word that is not 
 """
 
 import numpy as np
-
-
-def impression_counts(
-    matched: np.ndarray, is_first: np.ndarray, owner: np.ndarray, num_owners: int
-) -> dict[str, np.ndarray]:
-    """Impressions and matches per person.
-
-    Args:
-      matched: [n] bool, whether the strip at this position held its target. False for EOS and OOV.
-      is_first: [n] bool, whether the position is the first of its message.
-      owner: [n] int, whose position it is, in [0, num_owners).
-      num_owners: People.
-
-    Returns:
-      Name -> [num_owners] int64.
-    """
-
-    def count(chosen: np.ndarray) -> np.ndarray:
-        return np.bincount(owner[chosen], minlength=num_owners)
-
-    return {
-        "impressions": np.bincount(owner, minlength=num_owners),
-        "impression_matches": count(matched),
-        "zero_state_impressions": count(is_first),
-        "zero_state_matches": count(is_first & matched),
-    }
 
 
 def reciprocal_ranks(ranks: np.ndarray, is_word: np.ndarray, k: int) -> np.ndarray:

@@ -5,14 +5,22 @@ person are not independent, so the unit that is left out is a person:
 
     R_(k) = (A - a_k) / (B - b_k),    mean = average of R_(k)
     s.e.^2 = (K - 1) / K * sum_k (R_(k) - mean)^2
-    interval = R -+ t * s.e.,  t the 97.5 % quantile of Student's t with K - 1 degrees of freedom
+    interval = R -+ t * s.e.,  t the 97.5 % quantile of Student's t with n - 1 degrees of freedom
+    n = (sum_k b_k)^2 / sum_k b_k^2,  the effective number of people
 
-t rather than the normal quantile because evaluations with ten people are common here and the normal
-interval is then too narrow (1.96 instead of 2.26). A person with b_k = 0 carries no information
-about the ratio and is left out of K. The interval of the difference of two models on the same
-people leaves the same person out of both ratios, so what the two share cancels.
+Few people type much of a corpus: of the SMS corpus's 51 held-out people three typed two thirds of
+the words. The error is then estimated from what amounts to n = 5.8 people, and t with K - 1 = 50
+degrees of freedom would cover the truth in 88.5 % of the cases where it promises 95 %; with n - 1
+it does (tests/metrics/test_jackknife.py simulates both). n is Kish's effective sample size, and
+equals K where all type the same. Below n = 2 there is one degree of freedom.
 
-Source: Efron & Tibshirani 1993, chapter 11; ratio estimators: Cochran 1977, section 6.17.
+A person with b_k = 0 carries no information about the ratio and is left out of K. The interval of
+the difference of two models on the same people leaves the same person out of both ratios, so what
+the two share cancels.
+
+Sources: Efron & Tibshirani 1993, chapter 11; ratio estimators: Cochran 1977, section 6.17;
+effective sample size: Kish 1965, section 11.7; degrees of freedom of an estimated variance:
+Satterthwaite 1946, Biometrics Bulletin 2.
 """
 
 import math
@@ -32,6 +40,7 @@ class Interval(NamedTuple):
       high: Upper end.
       standard_error: Of `value`.
       clients: How many counted.
+      effective_clients: n above; nan where nobody counted.
     """
 
     value: float
@@ -39,6 +48,26 @@ class Interval(NamedTuple):
     high: float
     standard_error: float
     clients: int
+    effective_clients: float = math.nan
+
+    def to_json(self) -> dict[str, float | None]:
+        """`value`, `low` and `high`; JSON has no NaN, so None stands for it.
+
+        >>> Interval(0.5, math.nan, math.nan, math.nan, 1).to_json()
+        {'value': 0.5, 'low': None, 'high': None}
+        """
+        ends = {"value": self.value, "low": self.low, "high": self.high}
+        return {name: end if math.isfinite(end) else None for name, end in ends.items()}
+
+
+def effective_number(weights: np.ndarray) -> float:
+    """Kish's effective number of `weights` >= 0: how many equal ones would say as much.
+
+    >>> effective_number(np.array([5.0, 5.0, 5.0])), effective_number(np.array([9.0, 0.0]))
+    (3.0, 1.0)
+    """
+    squares = float(np.sum(np.square(weights, dtype=np.float64)))
+    return float(np.sum(weights, dtype=np.float64)) ** 2 / squares if squares else math.nan
 
 
 def ratio_interval(
@@ -58,7 +87,7 @@ def ratio_interval(
     numerators, denominators = _checked(numerators, denominators)
     counted = denominators > 0
     value, without = _leave_one_out(numerators[counted], denominators[counted])
-    return _interval(value, without, level)
+    return _interval(value, without, denominators[counted], level)
 
 
 def difference_interval(
@@ -92,7 +121,8 @@ def difference_interval(
     counted = (first[1] > 0) | (second[1] > 0)
     first_value, first_without = _leave_one_out(first[0][counted], first[1][counted])
     second_value, second_without = _leave_one_out(second[0][counted], second[1][counted])
-    return _interval(first_value - second_value, first_without - second_without, level)
+    weights = first[1][counted] + second[1][counted]
+    return _interval(first_value - second_value, first_without - second_without, weights, level)
 
 
 def _checked(numerators: ArrayLike, denominators: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -119,13 +149,18 @@ def _leave_one_out(
         return above / below, (above - numerators) / (below - denominators)
 
 
-def _interval(value: np.floating, without: np.ndarray, level: float) -> Interval:
+def _interval(
+    value: np.floating, without: np.ndarray, weights: np.ndarray, level: float
+) -> Interval:
     if not 0 < level < 1:
         raise ValueError(f"`level` must be in (0, 1), got {level}.")
     clients = without.size
+    effective = effective_number(weights)
     if clients < 2:
-        return Interval(float(value), math.nan, math.nan, math.nan, clients)
+        return Interval(float(value), math.nan, math.nan, math.nan, clients, effective)
     spread = np.sum((without - without.mean()) ** 2)
     error = math.sqrt((clients - 1) / clients * spread)
-    reach = stats.t.ppf((1 + level) / 2, clients - 1) * error
-    return Interval(float(value), float(value - reach), float(value + reach), error, clients)
+    reach = stats.t.ppf((1 + level) / 2, max(effective - 1, 1.0)) * error
+    return Interval(
+        float(value), float(value - reach), float(value + reach), error, clients, effective
+    )

@@ -2,8 +2,8 @@
 
 A phone never offers PAD, BOS, EOS or OOV, so Hard et al. 2018 leave them out of the suggestions:
 a hit@k is a target among the k best words **after special ids are masked**. What the hits are
-divided by is a separate choice; `evaluation_sums.py` spells the denominators out. TFF's Stack
-Overflow task masks nothing: its accuracy is the share of targets that are the plain argmax.
+divided by is a separate choice; `evaluation/metric_table.py` spells the denominators out. TFF's
+Stack Overflow task masks nothing: its accuracy is the share of targets that are the plain argmax.
 
 Both, and suggestions that may include EOS, come from one sorted list of the best
 `k + NUM_SPECIAL` ids. Ties go to the lower id (the more frequent word), as in `tf.math.top_k` and

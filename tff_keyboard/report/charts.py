@@ -16,6 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from tff_keyboard.evaluation.calibration import Bin
+from tff_keyboard.metrics.jackknife import Interval
 from tff_keyboard.report.run_records import RunRecord
 from tff_keyboard.storage import metrics_rows
 
@@ -52,14 +54,14 @@ def colour(index: int) -> str:
 
 
 def interval_bars(
-    groups: Sequence[str], models: Sequence[str], values: Sequence[Sequence[Mapping[str, Any]]]
+    groups: Sequence[str], models: Sequence[str], values: Sequence[Sequence[Interval]]
 ) -> str:
     """Bars side by side with 95 % intervals, in percent.
 
     Args:
       groups: What is measured, one group of bars each.
       models: One bar per group each.
-      values: [groups][models] of {value, low, high}, shares in [0, 1] or None.
+      values: [groups][models], shares in [0, 1] or nan.
     """
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "bars"}):
         figure = Figure(figsize=(9.2, 3.3), layout="constrained")
@@ -67,9 +69,9 @@ def interval_bars(
         width = min(0.8 / len(models), 0.28)
         for place, model in enumerate(models):
             centres = np.arange(len(groups)) + (place - (len(models) - 1) / 2) * width
-            heights = [100 * _number(group[place]["value"]) for group in values]
-            lows = [100 * _number(group[place]["low"]) for group in values]
-            highs = [100 * _number(group[place]["high"]) for group in values]
+            heights = [100 * group[place].value for group in values]
+            lows = [100 * group[place].low for group in values]
+            highs = [100 * group[place].high for group in values]
             axes.bar(centres, heights, width * 0.9, color=colour(place), label=model)
             reach = np.array([np.subtract(heights, lows), np.subtract(highs, heights)])
             axes.errorbar(
@@ -165,6 +167,33 @@ def per_person(
         return _svg(figure)
 
 
+def reliability(models: Sequence[str], curves: Sequence[Sequence[Bin]]) -> str:
+    """What first suggestions claim against how often they are right; honest ones on the diagonal.
+
+    Args:
+      models: One curve each.
+      curves: Per model its bins; the area of a dot is how many strips it stands for.
+    """
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "reliability"}):
+        figure = Figure(figsize=(5.2, 4.2), layout="constrained")
+        axes = figure.subplots()
+        axes.plot([0, 100], [0, 100], color=_FAINT, linewidth=1, linestyle=":")
+        for index, (model, bins) in enumerate(zip(models, curves, strict=True)):
+            claimed = [100 * point.claimed for point in bins]
+            right = [100 * point.right for point in bins]
+            total = sum(point.positions for point in bins)
+            axes.plot(claimed, right, color=colour(index), linewidth=1.5, label=model)
+            areas = [6 + 400 * point.positions / total for point in bins]
+            axes.scatter(claimed, right, s=areas, color=colour(index), alpha=0.5, linewidths=0)
+        axes.set_xlabel("probability of the first suggestion, %")
+        axes.set_ylabel("was the next word, %")
+        axes.set_xlim(0, 100)
+        axes.set_ylim(0, 100)
+        if len(models) > 1:
+            axes.legend(loc="upper left")
+        return _svg(figure)
+
+
 def epsilon_curve(rounds: Sequence[int], epsilons: Sequence[float], delta: float) -> str:
     """Privacy spent over rounds."""
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "epsilon"}):
@@ -255,10 +284,6 @@ def _training_loss(run: RunRecord) -> tuple[list[int], list[float]]:
 def _uploaded(run: RunRecord) -> tuple[list[int], list[float]]:
     totals = run.running_total("bytes_up")
     return list(totals), [total / 1e9 for total in totals.values()]
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
 
 
 def _svg(figure: Figure) -> str:

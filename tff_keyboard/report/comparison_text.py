@@ -1,106 +1,159 @@
-"""A comparison as aligned text and as CSV."""
+"""Results as text: what `evaluate` and `compare` print, and a comparison as CSV."""
 
 import csv
 import io
-from collections.abc import Callable, Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
 
-from tff_keyboard.evaluation.metric_labels import HEADLINES, MetricLabel
+from tff_keyboard.evaluation.comparison import Comparison, Difference
+from tff_keyboard.evaluation.metric_table import HEADLINES, Metric
+from tff_keyboard.evaluation.people import spread
+from tff_keyboard.evaluation.result import Evaluation, TextFacts
+from tff_keyboard.metrics.jackknife import Interval
+from tff_keyboard.text_table import aligned
 
 CSV_COLUMNS = (
     *("model", "metric", "value", "low", "high"),
-    *("difference", "difference_low", "difference_high", "verdict"),
+    *("difference", "difference_low", "difference_high", "verdict", "people_better_off"),
 )
 
 
-def describe_text(text: Mapping[str, Any]) -> str:
-    """One line: what the models were evaluated on and what the intervals speak about."""
-    if text["pseudo_users"]:
-        people = f"{text['people']} blocks of lines of {text['name']} as pseudo-users"
+def describe_text(evaluation: Evaluation) -> str:
+    """What was evaluated on, what was left out of it, and what the intervals speak about."""
+    text = evaluation.text
+    if text.pseudo_users:
+        people = f"{len(text.people)} blocks of lines of {text.name} as pseudo-users"
         over = "those blocks"
     else:
-        people, over = f"{text['people']} people of '{text['name']}'", "people"
-    cut = f", messages cut at {text['max_length']} targets" if text["max_length"] else ""
+        people, over = f"{len(text.people)} people of '{text.name}'", "people"
+    effective = evaluation.effective_people
     return (
-        f"{people}, {text['words']:,} words typed{cut}; 95 % jackknife intervals over {over}. "
-        "Percent unless noted."
+        f"{people} (as many as {effective:.1f} who type alike), {text.words:,} words typed"
+        f"{_left_out(text)}. 95 % jackknife intervals over {over}; percent unless noted."
     )
 
 
-def table(comparison: Mapping[str, Any]) -> str:
-    """Values of all models, then differences to the first with verdicts."""
-    models = comparison["models"]
-    rows = [["", *(model["name"] for model in models)]]
+def _left_out(text: TextFacts) -> str:
+    if text.words_left_out is None:
+        return f", messages cut at {text.max_length} targets" if text.max_length else ""
+    if not text.words_left_out:
+        return ""
+    share = text.words_left_out / (text.words + text.words_left_out)
+    return (
+        f"; {text.words_left_out:,} more ({share:.1%}) behind the first {text.max_length} targets "
+        "of a message are left out (--max-length=0 reads them)"
+    )
+
+
+def evaluation_table(evaluation: Evaluation) -> str:
+    """The headline metrics: over all words, over people, and for the worst-served tenth."""
+    rows = [["", "", "all words", "mean of people", "worst tenth"]]
     for metric in HEADLINES:
-        cells = [_cell(metric, model["metrics"][metric.name]) for model in models]
-        rows.append([metric.label, *cells])
-    times = [model["suggestion_milliseconds"] for model in models]
-    rows.append(
-        ["ms a suggestion, p50 / p95", *(f"{t['p50']:.2f} / {t['p95']:.2f}" for t in times)]
-    )
-    parts = [describe_text(comparison["text"]), "", _aligned(rows)]
-
-    if comparison["differences"]:
-        rows = [["", *(row["model"] for row in comparison["differences"])]]
-        for metric in HEADLINES:
-            if not metric.better:
-                continue
-            found = [row["metrics"].get(metric.name) for row in comparison["differences"]]
-            ratio = metric.kind == "perplexity"
-            cells = [
-                _difference_cell(metric, row, ratio) if row else "other words" for row in found
+        if metric.name not in evaluation.metrics:
+            continue
+        people = spread(evaluation.sums, metric.name)
+        rows.append(
+            [
+                metric.label,
+                metric.name,
+                shown(evaluation.metrics[metric.name], metric.format),
+                metric.format(people.mean.value),
+                metric.format(people.worst_tenth) if metric.better else "",
             ]
-            rows.append([metric.label + (", ratio" if ratio else ""), *cells])
-        parts += ["", f"Difference to {models[0]['name']}, on the same people:", "", _aligned(rows)]
+        )
+    return f"{describe_text(evaluation)}\n\n{aligned(rows, left=2)}"
+
+
+def comparison_table(comparison: Comparison) -> str:
+    """Values of all models, then differences to the first with verdicts."""
+    models = comparison.evaluations
+    rows = [["", *comparison.names]]
+    for metric in HEADLINES:
+        if any(metric.name in model.metrics for model in models):
+            rows.append([metric.label, *(_cell(model, metric) for model in models)])
+    times = [model.suggestion_milliseconds for model in models]
+    rows.append(
+        [
+            "ms a suggestion, p50 / p95",
+            *(f"{time['p50']:.2f} / {time['p95']:.2f}" if time else "-" for time in times),
+        ]
+    )
+    parts = [describe_text(comparison.first), "", aligned(rows)]
+    if comparison.differences:
+        parts += [
+            "",
+            f"Difference to {comparison.first.model.name}, on the same people, and the share of "
+            "people better off:",
+            "",
+            aligned(_difference_rows(comparison)),
+        ]
     return "\n".join(parts)
 
 
-def to_csv(comparison: Mapping[str, Any]) -> str:
-    """A row per model and metric: value and interval, difference to the first model and verdict."""
-    differences = {row["model"]: row["metrics"] for row in comparison["differences"]}
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    for model in comparison["models"]:
-        for name, interval in model["metrics"].items():
-            difference = differences.get(model["name"], {}).get(name, {})
-            writer.writerow(
-                [model["name"], name, *(interval[key] for key in ("value", "low", "high"))]
-                + [difference.get(key, "") for key in ("value", "low", "high", "verdict")]
-            )
-    return file.getvalue()
+def _difference_rows(comparison: Comparison) -> list[list[str]]:
+    rows = [["", *comparison.names[1:]]]
+    for metric in HEADLINES:
+        if metric.better:
+            cells = [
+                difference_cell(metric, found[metric.name]) if metric.name in found
+                else "other words" if metric.is_perplexity else "-"
+                for found in comparison.differences
+            ]  # fmt: skip
+            rows.append([metric.label + (", factor" if metric.is_perplexity else ""), *cells])
+    return rows
 
 
-def _cell(metric: MetricLabel, interval: Mapping[str, float | None]) -> str:
-    return _shown(interval, metric.format)
+def difference_cell(metric: Metric, found: Difference) -> str:
+    """A difference with its interval, verdict and share of people."""
+    cell = f"{shown(found.interval, signed(metric))} {found.verdict}".rstrip()
+    share = found.better_off.value
+    return cell if math.isnan(share) else f"{cell} ({share:.0%})"
 
 
-def _difference_cell(metric: MetricLabel, row: Mapping[str, Any], ratio: bool) -> str:
-    def signed(value: float) -> str:
-        if ratio:
+def signed(metric: Metric) -> Callable[[float], str]:
+    """Formats differences of a metric: with a sign, or as a factor."""
+
+    def form(value: float) -> str:
+        if metric.is_perplexity:
             return f"{value:.3f}"
         text = metric.format(value)
         return text if text.startswith("-") else f"+{text}"
 
-    return f"{_shown(row, signed)} {row['verdict']}".rstrip()
+    return form
 
 
-def _shown(interval: Mapping[str, Any], form: Callable[[float], str]) -> str:
-    if interval["value"] is None:
+def shown(interval: Interval, form: Callable[[float], str]) -> str:
+    """`value [low, high]`, as far as they are known."""
+    if math.isnan(interval.value):
         return "-"
-    if interval["low"] is None:
-        return form(interval["value"])
-    return f"{form(interval['value'])} [{form(interval['low'])}, {form(interval['high'])}]"
+    if math.isnan(interval.low):
+        return form(interval.value)
+    return f"{form(interval.value)} [{form(interval.low)}, {form(interval.high)}]"
 
 
-def _aligned(rows: list[list[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(
-            [
-                row[0].ljust(widths[0]),
-                *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
-            ]
-        ).rstrip()
-        for row in rows
-    )
+def to_csv(comparison: Comparison) -> str:
+    """A row per model and metric: value and interval, difference to the first model and verdict."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for model, differences in zip(
+        comparison.evaluations, [{}, *comparison.differences], strict=True
+    ):
+        for name, interval in model.metrics.items():
+            found = differences[name].to_json() if name in differences else {}
+            keys = ("value", "low", "high", "verdict", "people_better_off")
+            writer.writerow(
+                [model.model.name, name, *interval.to_json().values()]
+                + [found.get(key, "") for key in keys]
+            )
+    return file.getvalue()
+
+
+def _cell(model: Evaluation, metric: Metric) -> str:
+    interval = model.metrics.get(metric.name)
+    return shown(interval, metric.format) if interval else "-"
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Paragraphs of a task's output; empty ones are left out."""
+    return "\n\n".join(part for part in parts if part)

@@ -7,23 +7,23 @@ everything else, so that the file can be mailed, archived or opened on a phone.
 import dataclasses
 import html
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from tff_keyboard.evaluation.evaluation_sums import combine
-from tff_keyboard.evaluation.metric_labels import HEADLINES, MetricLabel
-from tff_keyboard.evaluation.predictor_evaluation import PREDICTOR_RATIOS
-from tff_keyboard.report import charts
-from tff_keyboard.report.comparison_text import describe_text
+from tff_keyboard.evaluation.comparison import Comparison, Difference
+from tff_keyboard.evaluation.metric_table import HEADLINES, METRICS, Metric
+from tff_keyboard.evaluation.people import values_of_people, words_typed
+from tff_keyboard.evaluation.result import Evaluation
+from tff_keyboard.metrics.jackknife import Interval
+from tff_keyboard.report import charts, slice_page
+from tff_keyboard.report.comparison_text import describe_text, signed
 from tff_keyboard.report.example_strips import Example
 from tff_keyboard.report.run_records import RunRecord
 
 _CARDS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity")
 _RECALL_BARS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "prediction_impression_recall")
-_KEYSTROKE_BARS = ("kss", "kss_selection_counted")
-_LABELS = {metric.name: metric for metric in HEADLINES}
+_KEYSTROKE_BARS = ("kss", "kss_selection_counted", "kss_with_spaces")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,15 +47,14 @@ class Report:
 
     Attributes:
       title: Of the page.
-      comparison: As `comparison.compare` returns; `models` may lack keystrokes when it was made
-        from the task evaluate.
+      comparison: Results, of one model or several; None where a run was not evaluated yet.
       runs: Run directories, for curves, configs and data cards.
       examples: Strips.
       privacy: One per run with a ledger.
     """
 
     title: str
-    comparison: Mapping[str, Any] | None
+    comparison: Comparison | None
     runs: Sequence[RunRecord]
     examples: Sequence[Example] = ()
     privacy: Sequence[Privacy] = ()
@@ -70,6 +69,7 @@ def render(report: Report) -> str:
             _table(report.comparison),
             _bars(report.comparison),
             _people(report.comparison),
+            *(_section(*part) for part in slice_page.sections(report.comparison)),
         ]
     if any(run.rows for run in report.runs):
         curves = charts.learning_curves([run for run in report.runs if run.rows])
@@ -98,40 +98,43 @@ _CURVES_NOTE = (
 def _header(report: Report) -> str:
     about = ""
     if report.comparison:
-        about = f"<p>{_text(describe_text(report.comparison['text']))}</p>"
+        about = f"<p>{_text(describe_text(report.comparison.first))}</p>"
     return f"<header><h1>{_text(report.title)}</h1>{about}</header>"
 
 
-def _cards(comparison: Mapping[str, Any]) -> str:
-    model = comparison["models"][0]
+def _cards(comparison: Comparison) -> str:
+    model = comparison.first
     cards = []
     for name in _CARDS:
-        interval = model["metrics"].get(name)
-        if not interval or interval["value"] is None:
+        interval = model.metrics.get(name)
+        if interval is None or math.isnan(interval.value):
             continue
-        metric = _LABELS[name]
+        metric = METRICS[name]
         unit = "<small>%</small>" if metric.kind == "percent" else ""
         cards.append(
             f'<div class="card"><span class="name">{_text(metric.label)}</span>'
-            f'<span class="figure">{metric.format(interval["value"])}{unit}</span>'
+            f'<span class="figure">{metric.format(interval.value)}{unit}</span>'
             f'<span class="range">{_range(metric, interval)}</span></div>'
         )
-    name = f'<p class="of"><i style="background:{charts.colour(0)}"></i>{_text(model["name"])}</p>'
-    return f'{name}<section class="cards">{"".join(cards)}</section>'
+    name = _text(model.model.name)
+    swatch = f'<i style="background:{charts.colour(0)}"></i>'
+    return f'<p class="of">{swatch}{name}</p><section class="cards">{"".join(cards)}</section>'
 
 
-def _table(comparison: Mapping[str, Any]) -> str:
-    models = comparison["models"]
-    differences = {row["model"]: row["metrics"] for row in comparison["differences"]}
+def _table(comparison: Comparison) -> str:
+    models = comparison.evaluations
     head = "".join(
-        f'<th scope="col"><i style="background:{charts.colour(i)}"></i>{_text(model["name"])}</th>'
-        for i, model in enumerate(models)
+        f'<th scope="col"><i style="background:{charts.colour(i)}"></i>{_text(name)}</th>'
+        for i, name in enumerate(comparison.names)
     )
     rows = []
     for metric in HEADLINES:
-        if not any(metric.name in model["metrics"] for model in models):
+        if not any(metric.name in model.metrics for model in models):
             continue
-        cells = [_table_cell(metric, model, differences.get(model["name"])) for model in models]
+        cells = [
+            _table_cell(metric, model, found.get(metric.name))
+            for model, found in zip(models, [{}, *comparison.differences], strict=True)
+        ]
         rows.append(
             f'<tr><th scope="row">{_text(metric.label)}<small>{_text(metric.meaning)}</small></th>'
             f"{''.join(cells)}</tr>"
@@ -139,8 +142,9 @@ def _table(comparison: Mapping[str, Any]) -> str:
     note = "Percent unless it is a perplexity or MRR; in brackets the 95 % interval."
     if len(models) > 1:
         note += (
-            f" Better and worse compare with {models[0]['name']} on the same people: the interval "
-            "of the paired difference lies on one side of zero."
+            f" Better and worse compare with {comparison.names[0]} on the same people: the "
+            "interval of the paired difference lies on one side of zero. Behind it the share of "
+            "people for whom the model is better."
         )
     return _section(
         "Results",
@@ -150,45 +154,41 @@ def _table(comparison: Mapping[str, Any]) -> str:
     )
 
 
-def _table_cell(metric: MetricLabel, model: Mapping[str, Any], difference: Any) -> str:
-    interval = model["metrics"].get(metric.name)
-    if not interval or interval["value"] is None:
+def _table_cell(metric: Metric, model: Evaluation, found: Difference | None) -> str:
+    interval = model.metrics.get(metric.name)
+    if interval is None or math.isnan(interval.value):
         return "<td>–</td>"
-    cell = f"<b>{metric.format(interval['value'])}</b><small>{_range(metric, interval)}</small>"
-    row = (difference or {}).get(metric.name)
-    if row and row["verdict"]:
-        kind = {"better": "better", "worse": "worse"}.get(row["verdict"], "even")
-        ratio = metric.kind == "perplexity"
-        amount = f"×{row['value']:.3f}" if ratio else _signed(metric, row["value"])
-        cell += f'<span class="verdict {kind}">{amount} {_text(row["verdict"])}</span>'
+    cell = f"<b>{metric.format(interval.value)}</b><small>{_range(metric, interval)}</small>"
+    if found is not None and found.verdict:
+        kind = {"better": "better", "worse": "worse"}.get(found.verdict, "even")
+        amount = signed(metric)(found.interval.value).replace("-", "−")
+        amount = f"×{amount}" if metric.is_perplexity else amount
+        share = found.better_off.value
+        people = "" if math.isnan(share) else f", {share:.0%} of people"
+        cell += f'<span class="verdict {kind}">{amount} {_text(found.verdict)}{people}</span>'
     return f"<td>{cell}</td>"
 
 
-def _bars(comparison: Mapping[str, Any]) -> str:
-    models = comparison["models"]
+def _bars(comparison: Comparison) -> str:
+    models = comparison.evaluations
     parts = []
     for title, names in (("Recall", _RECALL_BARS), ("Keystrokes saved", _KEYSTROKE_BARS)):
-        known = [n for n in names if all(n in model["metrics"] for model in models)]
+        known = [n for n in names if all(n in model.metrics for model in models)]
         if known:
-            values = [[model["metrics"][name] for model in models] for name in known]
-            labels = [_LABELS[name].label for name in known]
-            chart = charts.interval_bars(labels, [model["name"] for model in models], values)
+            values = [[model.metrics[name] for model in models] for name in known]
+            labels = [METRICS[name].label for name in known]
+            chart = charts.interval_bars(labels, comparison.names, values)
             parts.append(_section(title, _figure(chart)))
     return "".join(parts)
 
 
-def _people(comparison: Mapping[str, Any]) -> str:
-    name = "kss" if "typed_free" in comparison["models"][0]["sums"] else "recall_at_3_no_eos"
-    shares, words = [], np.zeros(0)
-    for model in comparison["models"]:
-        sums = {key: np.asarray(values, np.float64) for key, values in model["sums"].items()}
-        above, below = (combine(sums, signs) for signs in PREDICTOR_RATIOS[name])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            shares.append(np.where(below > 0, above / below, np.nan))
-        words = sums["tokens"] - sums["eos_tokens"]
-    names = [model["name"] for model in comparison["models"]]
-    chart = charts.per_person(names, shares, words, _LABELS[name].label)
-    who = "block of lines" if comparison["text"]["pseudo_users"] else "person"
+def _people(comparison: Comparison) -> str:
+    everywhere = all("kss" in model.metrics for model in comparison.evaluations)
+    name = "kss" if everywhere else "recall_at_3_no_eos"
+    shares = [values_of_people(model.sums, name) for model in comparison.evaluations]
+    words = words_typed(comparison.first.sums)
+    chart = charts.per_person(comparison.names, shares, words, METRICS[name].label)
+    who = "block of lines" if comparison.text.pseudo_users else "person"
     return _section(
         "From person to person",
         _figure(chart),
@@ -269,15 +269,10 @@ def _figure(svg: str) -> str:
     return f"<figure>{svg}</figure>"
 
 
-def _range(metric: MetricLabel, interval: Mapping[str, Any]) -> str:
-    if interval["low"] is None:
+def _range(metric: Metric, interval: Interval) -> str:
+    if math.isnan(interval.low):
         return ""
-    return f"[{metric.format(interval['low'])}, {metric.format(interval['high'])}]"
-
-
-def _signed(metric: MetricLabel, value: float) -> str:
-    text = metric.format(value)
-    return text.replace("-", "−") if text.startswith("-") else f"+{text}"
+    return f"[{metric.format(interval.low)}, {metric.format(interval.high)}]"
 
 
 def _text(value: str) -> str:
@@ -315,6 +310,8 @@ th, td { text-align: right; padding: 8px 10px; border-bottom: 1px solid var(--li
 tbody tr:last-child > * { border-bottom: 0; }
 thead th { font-weight: 600; }
 tbody th { text-align: left; font-weight: 600; white-space: normal; min-width: 210px; }
+.slices thead th { white-space: normal; max-width: 130px; vertical-align: bottom; }
+.slices tbody th[scope="row"] { font-weight: 400; padding-left: 22px; }
 th small { display: block; font-weight: 400; color: var(--faint); font-size: 12px;
   line-height: 1.35; }
 td small { display: block; color: var(--faint); }

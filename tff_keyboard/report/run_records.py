@@ -5,8 +5,10 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from tff_keyboard.evaluation.evaluation_sums import SUM_DTYPES
-from tff_keyboard.storage import files, metrics_rows
+from tff_keyboard.data.sources.messages import POPULATIONS
+from tff_keyboard.evaluation.result import Evaluation
+from tff_keyboard.evaluation.run_evaluation import read_evaluation
+from tff_keyboard.storage import metrics_rows
 from tff_keyboard.storage.run_directory import RunDirectory
 
 
@@ -59,15 +61,12 @@ def read_run(path: pathlib.Path) -> RunRecord:
     )
 
 
-def read_evaluations(path: pathlib.Path) -> dict[str, dict[str, Any]]:
-    """Population -> result of the task `evaluate`, of every evaluation in a run directory.
+def read_evaluations(path: pathlib.Path) -> dict[str, Evaluation]:
+    """Population -> what the task `evaluate` left in a run directory.
 
-    `sums` is added to each: name -> list over people, as in a comparison.
+    Raises:
+      DataError: A file is damaged.
     """
-    found = {}
-    for file in RunDirectory(path).evaluation_paths():
-        result = files.read_json(file)
-        rows = result.get("clients", [])
-        result["sums"] = {name: [row[name] for row in rows] for name in SUM_DTYPES}
-        found[result["population"]] = result
-    return found
+    run = RunDirectory(path)
+    paths = {name: run.evaluation_path(name) for name in POPULATIONS}
+    return {name: read_evaluation(file) for name, file in paths.items() if file.is_file()}

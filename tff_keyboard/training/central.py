@@ -1,12 +1,11 @@
 """Central training of a run, on the pooled text of all train clients: the twin to beat.
 
-A round is `train.clients_per_round` x `client.max_examples` messages; [server], [aggregation],
-[fine_tuning] and `client.epochs` are not used.
+A round is `train.clients_per_round` x `client.max_examples` messages; [server], [aggregation] and
+`client.epochs` are not used, nor is [fine_tuning] but for the general store that validation reads.
 """
 
 import dataclasses
 import pathlib
-from collections.abc import Callable
 from typing import Any
 
 from tff_keyboard.algorithms import build_process
@@ -14,13 +13,8 @@ from tff_keyboard.algorithms.central_training import CentralTraining, PooledInpu
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.learning_config import FedAvgClient
 from tff_keyboard.config.resolved_execution import packs_as_begun
-from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.evaluation import evaluation_sums
-from tff_keyboard.evaluation.evaluate_model import Evaluator
-from tff_keyboard.learning import optimizers
-from tff_keyboard.learning.client_inputs import evaluation_clients
-from tff_keyboard.models import build_model
+from tff_keyboard.learning import optimizers, validation
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.train_run import (
     check_best_metric,
@@ -28,8 +22,6 @@ from tff_keyboard.training.train_run import (
     recorded_config,
     train_run,
 )
-
-EVALUATION_BATCH = 256  # messages; sums do not depend on it
 
 
 def train_central(
@@ -61,8 +53,9 @@ def train_central(
             "`client.algorithm` = 'fedsgd' has no optimizer for train-server. Use 'fedavg'."
         )
     config = packs_as_begun(config, recorded_config(workdir))
-    check_best_metric(config, [*evaluation_sums.RATIOS, *evaluation_sums.PERPLEXITIES])
+    check_best_metric(config, validation.metric_names(config))
     store = ClientStore(config.data.store)
+    general_store = validation.open_general_store(config, store)
     try:
         pooled = PooledInputs(config, store)
     except ValueError as error:
@@ -79,7 +72,9 @@ def train_central(
             *(config, run, store, model),
             process=CentralTraining(model, optimizers.build_client_optimizer(client)),
             round_input=pooled.round_input,
-            evaluate=_validation(config, store),
+            evaluate=validation.Validation(
+                config, store, general_store, validation.in_this_process(config)
+            ),
         )
 
 
@@ -91,30 +86,3 @@ def tokens_trained(run_path: pathlib.Path) -> int:
     """
     rows = RunDirectory.open(run_path).rows()
     return sum(int(row["tokens"]) for row in rows)
-
-
-def _validation(config: RunConfig, store: ClientStore) -> Callable[[int, Any], dict[str, float]]:
-    """`(round, weights) -> metrics` on the validation clients, in this process."""
-    model = build_model(
-        config.model.name,
-        vocabulary_size=len(store.vocabulary),
-        seed=config.train.seed,
-        **config.model.options(),
-    )
-    evaluator = Evaluator(model.score)
-    clients = [
-        batches.evaluation_batches(
-            store.examples("validation", client_id),
-            batch_size=EVALUATION_BATCH,
-            max_length=config.data.max_length,
-            max_examples=config.evaluation.max_examples,
-        )
-        for client_id in evaluation_clients(store, "validation", config.evaluation)
-    ]
-
-    def evaluate(round_num: int, weights: Any) -> dict[str, float]:
-        del round_num
-        weights.assign_weights_to(model)
-        return evaluation_sums.finalize(evaluator.sums_per_client(clients))
-
-    return evaluate

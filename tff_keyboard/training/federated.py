@@ -84,7 +84,9 @@ def train_federated(
             *(config, run, store, model),
             process=delivery.process,
             round_input=lambda round_num: cohorts.round_input(round_num, delivery.deliver),
-            evaluate=validation.Validation(config, store, general_store, evaluator),
+            evaluate=validation.Validation(
+                config, store, general_store, validation.federated(evaluator, config)
+            ),
             hooks=[LedgerHook(run.privacy_ledger, privacy.header)] if privacy else [],
             pop_aggregation_seconds=context.pop_aggregation_seconds,
         )

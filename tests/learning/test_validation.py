@@ -1,0 +1,68 @@
+"""Both evaluations of validation clients, against sums in this process over the same batches."""
+
+import contextlib
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tests.evaluation.reference import sums_per_client
+from tests.fakes import tiny_config
+from tff_keyboard.algorithms import build_process
+from tff_keyboard.data import batches
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.learning import client_inputs, validation
+from tff_keyboard.learning.federated_evaluation import FederatedEvaluator
+from tff_keyboard.program import execution
+
+
+@pytest.fixture(name="setting", scope="module")
+def _setting(store):
+    config = tiny_config(store, "evaluation.max_examples=3", "evaluation.clients=4")
+    client_store = ClientStore(store)
+    model = build_process.build_initial_model(config, client_store.vocabulary)
+    model.embedding.assign(3 * model.embedding)  # sharper than an untrained model
+    clients = [
+        batches.evaluation_batches(
+            client_store.examples("validation", person),
+            batch_size=2,
+            max_length=config.data.max_length,
+            max_examples=3,
+        )
+        for person in client_inputs.evaluation_clients(
+            client_store, "validation", config.evaluation
+        )
+    ]
+    return SimpleNamespace(
+        config=config, store=client_store, model=model, expected=sums_per_client(model, clients)
+    )
+
+
+def check(found, expected):
+    assert set(expected) <= set(found)
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-5, err_msg=name)
+
+
+def test_in_this_process(setting):
+    weights = tff.learning.models.ModelWeights.from_model(setting.model)
+    evaluate = validation.in_this_process(setting.config)(setting.store)
+    check(evaluate(weights), setting.expected)
+
+
+def test_federated(setting):
+    weights = tff.learning.models.ModelWeights.from_model(setting.model)
+    weights = tff.learning.models.ModelWeights(
+        [v.numpy() for v in weights.trainable], [v.numpy() for v in weights.non_trainable]
+    )
+    with contextlib.closing(execution.WorkerPool(1, threads=1)) as pool:
+        tff.framework.set_default_context(execution.WorkerContext(pool))
+        evaluator = FederatedEvaluator(
+            build_process.build_model_fn(
+                setting.config, len(setting.store.vocabulary), evaluation=True
+            )
+        )
+        evaluate = validation.federated(evaluator, setting.config)(setting.store)
+        check(evaluate(weights), setting.expected)
+    tff.framework.set_default_context(tff.backends.native.create_sync_local_cpp_execution_context())

@@ -1,0 +1,178 @@
+"""Evaluates a model on a text, or a finished run on people it never trained on.
+
+`evaluate_named` is what every task calls. `evaluate_run` opens a run directory and its client
+store, and the general corpus of a fine-tuning run; `kept_evaluation` does it once for each set of
+weights.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import time
+
+import numpy as np
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.evaluation import predictor_evaluation, typed_text
+from tff_keyboard.evaluation.result import (
+    Evaluation,
+    ModelFacts,
+    TextFacts,
+    person_digest,
+    read_json,
+)
+from tff_keyboard.evaluation.typed_text import TypedText
+from tff_keyboard.metrics.keras_predictor import KerasPredictor
+from tff_keyboard.metrics.predictor import Predictor
+from tff_keyboard.models.saved_model import load_model
+from tff_keyboard.progress import Progress
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import DataError
+from tff_keyboard.storage.run_directory import RunDirectory
+
+_DIGEST_LETTERS = 12
+
+
+def evaluate_named(
+    predictor: Predictor,
+    model: ModelFacts,
+    text: TypedText,
+    *,
+    max_length: int = 0,
+    store: ClientStore | None = None,
+    reference: Vocabulary | None = None,
+) -> Evaluation:
+    """One model on one text; shows a line of progress.
+
+    Args:
+      predictor: The model.
+      model: What to call it; its vocabulary is filled in here.
+      text: What people typed.
+      max_length: As in `predictor_evaluation.evaluate`.
+      store: Where the text is from.
+      reference: As in `predictor_evaluation.evaluate`.
+    """
+    start = time.perf_counter()
+    with Progress(f"evaluate {model.name}", total=text.num_words, unit="words") as line:
+        counts = predictor_evaluation.evaluate(
+            predictor,
+            text,
+            max_length=max_length,
+            reference=reference,
+            progress=lambda done, total: line.update(text.num_words * done / total),
+        )
+    words = int(np.sum(counts.sums["tokens"] - counts.sums["eos_tokens"]))
+    return Evaluation(
+        model=dataclasses.replace(
+            model,
+            vocabulary_rows=len(predictor.vocabulary),
+            vocabulary_fingerprint=predictor.vocabulary.fingerprint,
+        ),
+        text=TextFacts(
+            name=text.name,
+            people=tuple(map(person_digest, text.people)),
+            words=words,
+            words_left_out=text.num_words - words,
+            max_length=max_length,
+            pseudo_users=text.pseudo_users,
+            store=store.card_hash if store else None,
+            store_path=str(store.directory) if store else None,
+        ),
+        sums=counts.sums,
+        slices=counts.slices,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def evaluate_run(
+    path: str | os.PathLike[str],
+    population: str,
+    *,
+    store_path: str | os.PathLike[str] | None = None,
+    max_length: int | None = None,
+) -> Evaluation:
+    """A finished run on all people of a population.
+
+    Args:
+      path: Run directory.
+      population: Of the store.
+      store_path: Client store; that of the run's config if None. With one, a fine-tuning run is
+        not evaluated on its general corpus.
+      max_length: Targets of a message at most, 0 for whole messages; `data.max_length` of the
+        run, what it was trained on, if None.
+
+    Raises:
+      RunDirectoryError: `path` is no run directory.
+      DataError: The store has another vocabulary, or nobody in the population.
+      SavedModelError: The run has no model yet, or a damaged one.
+    """
+    run = RunDirectory.open(path)
+    config = config_lib.loads_of_run(run.config_text(), origin=str(path))
+    model, vocabulary = load_model(run.path)
+    predictor = KerasPredictor(model, vocabulary)
+    paths = [store_path or config.data.store]
+    if store_path is None and config.fine_tuning.general_store:
+        paths.append(config.fine_tuning.general_store)
+    evaluations = []
+    for store in map(ClientStore, paths):
+        if store.vocabulary != vocabulary:
+            raise DataError(
+                f"{store.directory} was prepared with another vocabulary than {path} was trained "
+                f"with. Prepare it with --set=data.vocabulary_path={run.vocabulary_path}."
+            )
+        text = typed_text.of_population(store, population)
+        evaluations.append(
+            evaluate_named(
+                predictor,
+                ModelFacts(name=run.path.name, source=str(path)),
+                text,
+                max_length=config.data.max_length if max_length is None else max_length,
+                store=store,
+            )
+        )
+    general = evaluations[1] if len(evaluations) > 1 else None
+    return dataclasses.replace(evaluations[0], general=general)
+
+
+def write_evaluation(path: pathlib.Path, evaluation: Evaluation) -> None:
+    """Writes the file, whole or not at all."""
+    content = json.dumps(evaluation.to_json(), indent=1, allow_nan=False)
+    files.write_atomically(path, [content.encode()])
+
+
+def read_evaluation(path: pathlib.Path) -> Evaluation:
+    """Reads what `write_evaluation`, or an older version, wrote.
+
+    Raises:
+      DataError: It is no such file.
+    """
+    return read_json(path, Evaluation.from_json, "evaluate")
+
+
+def kept_evaluation(path: pathlib.Path, population: str) -> Evaluation:
+    """`evaluate_run`, kept in the run directory under the digest of its weights."""
+    kept = RunDirectory(path).evaluation_path(population, weights_digest(path))
+    if kept.exists():
+        return read_evaluation(kept)
+    evaluation = evaluate_run(path, population)
+    write_evaluation(kept, evaluation)
+    return evaluation
+
+
+def weights_digest(path: pathlib.Path) -> str:
+    """Of the names and values in `model/weights.npz`; the archive itself has dates.
+
+    Raises:
+      OSError: The run has no weights yet.
+    """
+    checksum = hashlib.sha256()
+    with np.load(RunDirectory(path).weights) as arrays:
+        for name in sorted(arrays.files):
+            array = np.ascontiguousarray(arrays[name])
+            checksum.update(f"{name}{array.dtype.str}{array.shape}".encode())
+            checksum.update(array.tobytes())
+    return checksum.hexdigest()[:_DIGEST_LETTERS]

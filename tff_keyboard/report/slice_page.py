@@ -1,0 +1,137 @@
+"""Slices, people and calibration of a comparison, as sections of the page."""
+
+import html
+import math
+
+from tff_keyboard.evaluation.calibration import expected_calibration_error, reliability
+from tff_keyboard.evaluation.comparison import Comparison
+from tff_keyboard.evaluation.metric_table import METRICS, Metric
+from tff_keyboard.evaluation.people import DECILES, group_interval, spread, typists, words_typed
+from tff_keyboard.evaluation.result import Evaluation
+from tff_keyboard.evaluation.slices import FAMILIES
+from tff_keyboard.metrics.jackknife import Interval
+from tff_keyboard.report import charts
+from tff_keyboard.report.slice_text import shown_families, slice_intervals, who_is_shown
+
+Section = tuple[str, str, str]  # title, HTML, note
+Row = tuple[str, list[str] | None]  # label, cells; None makes it a heading
+
+_SHOWN = ("recall_at_3_no_eos", "kss")  # of each model
+_PEOPLE = ("recall_at_3_no_eos", "kss")
+
+
+def sections(comparison: Comparison) -> list[Section]:
+    """What the page shows beside the totals; sections without figures are left out."""
+    found = [_slices(comparison), _people(comparison), _calibration(comparison)]
+    return [section for section in found if section is not None]
+
+
+def _slices(comparison: Comparison) -> Section | None:
+    models = [model for model in comparison.evaluations if model.slices]
+    if not models:
+        return None
+    head = ["words", *(f"{METRICS[n].label}, {m.model.name}" for m in models for n in _SHOWN)]
+    first = models[0]
+    total = float(words_typed(first.sums).sum())
+    rows: list[Row] = []
+    for family in shown_families(first):
+        rows.append((FAMILIES[family].title, None))
+        for label, sums in first.slices[family].items():
+            share = float(words_typed(sums).sum()) / total
+            rows.append((label, [f"{share:.1%}", *_slice_cells(models, family, label)]))
+    rows.append(("typists", None))
+    for group, label in (("heavy", "who typed half of the words"), ("light", "all others")):
+        members = typists(first.sums)[group]
+        cells = [
+            _cell(METRICS[n], group_interval(m.sums, n, members)) for m in models for n in _SHOWN
+        ]
+        share = float(words_typed(first.sums)[members].sum()) / total
+        rows.append((f"{int(members.sum())} {label}", [f"{share:.1%}", *cells]))
+    return (
+        "Where it is better or worse",
+        _table(head, rows),
+        "Percent, with 95 % intervals over people. A word out of the vocabulary is never "
+        "suggested; all its characters are typed.",
+    )
+
+
+def _slice_cells(models: list[Evaluation], family: str, label: str) -> list[str]:
+    cells = []
+    for model in models:
+        sums = model.slices[family].get(label)
+        intervals = slice_intervals(sums) if sums is not None else {}
+        cells += [_cell(METRICS[n], intervals[n]) if n in intervals else "–" for n in _SHOWN]
+    return cells
+
+
+def _people(comparison: Comparison) -> Section:
+    head = ["mean of people", "worst tenth", *(f"{share:.0%}" for share in DECILES)]
+    rows: list[Row] = []
+    for name in _PEOPLE:
+        metric = METRICS[name]
+        known = [model for model in comparison.evaluations if name in model.metrics]
+        if known:
+            rows.append((metric.label, None))
+        for model in known:
+            found = spread(model.sums, name)
+            cells = [
+                _cell(metric, found.mean),
+                metric.format(found.worst_tenth),
+                *map(metric.format, found.deciles),
+            ]
+            rows.append((_text(model.model.name), cells))
+    return (
+        "Every person counts once",
+        _table(head, rows),
+        f"{who_is_shown(comparison.first)}: mean, mean of the tenth that is served worst, and the "
+        "values below which 10 %, 20 % ... of the people are.",
+    )
+
+
+def _calibration(comparison: Comparison) -> Section | None:
+    curves = {
+        model.model.name: reliability(model.slices["confidence"])
+        for model in comparison.evaluations
+        if model.slices.get("confidence")
+    }
+    if not curves:
+        return None
+    errors = ", ".join(
+        f"{name} {100 * expected_calibration_error(bins):.2f}" for name, bins in curves.items()
+    )
+    return (
+        "Does it know what it knows?",
+        f"<figure>{charts.reliability(list(curves), list(curves.values()))}</figure>",
+        f"Expected calibration error in points: {errors}. Every strip of next words counts; on "
+        "the dotted line a suggestion is right as often as it claims.",
+    )
+
+
+def _cell(metric: Metric, interval: Interval) -> str:
+    if math.isnan(interval.value):
+        return "–"
+    if math.isnan(interval.low):
+        return metric.format(interval.value)
+    low, high = metric.format(interval.low), metric.format(interval.high)
+    return f"{metric.format(interval.value)}<small>[{low}, {high}]</small>"
+
+
+def _table(head: list[str], rows: list[Row]) -> str:
+    """A table with rows of cells and, where there are none, a heading over the rows below."""
+    lines = [
+        f'<tr><th scope="rowgroup" colspan="{len(head) + 1}">{label}</th></tr>'
+        if cells is None
+        else f'<tr><th scope="row">{label}</th>'
+        + "".join(f"<td>{cell}</td>" for cell in cells)
+        + "</tr>"
+        for label, cells in rows
+    ]
+    columns = "".join(f'<th scope="col">{_text(name)}</th>' for name in head)
+    return (
+        f'<div class="scroll"><table class="slices"><thead><tr><td></td>{columns}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def _text(value: str) -> str:
+    return html.escape(value, quote=True)

@@ -1,0 +1,35 @@
+// What typing cost: `kss_with_spaces`, by the definition of `typing_session.py`.
+
+import { element, textarea } from "./field.js";
+
+const LEAST_SHOWN = -99; // after select-all and one letter the share means nothing
+
+let keystrokes = 0;
+let charactersSent = 0;
+
+export function countKeys(number = 1) {
+  keystrokes += number;
+}
+
+/** A message was sent: the space behind it reached nobody, so it saved nothing. */
+export function countSent(message) {
+  charactersSent += [...message.trim()].length;
+}
+
+export function resetCounts() {
+  keystrokes = 0;
+  charactersSent = 0;
+}
+
+export function showCounts() {
+  const characters = charactersSent + [...textarea.value].length;
+  const saved = characters - keystrokes;
+  const share = characters ? Math.round((100 * saved) / characters) : 0;
+  const shown = share < LEAST_SHOWN ? `< ${LEAST_SHOWN}%` : `${share}%`;
+  element("saved").textContent = saved;
+  element("share").textContent = shown;
+  element("bar-share").textContent = shown;
+  element("meter").style.width = `${Math.max(0, Math.min(100, share))}%`;
+  element("characters").textContent = characters;
+  element("keystrokes").textContent = keystrokes;
+}

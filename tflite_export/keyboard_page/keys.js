@@ -1,0 +1,146 @@
+// The keys on the screen. Built once and relabelled, so that the focus stays where it is.
+
+import { element, isSentenceStart, make, textarea } from "./field.js";
+import { backspace, send, typeCharacter } from "./typing.js";
+
+const LETTERS = ["qwertyuiop", "asdfghjkl", "zxcvbnm"];
+const SYMBOLS = ["1234567890", "@#$&-+()/", "*\"':;!?"];
+const FLASH_MS = 110;
+const DOUBLE_TAP_MS = 500;
+const HELD_MS = 400;
+const REPEAT_MS = 70;
+const KEY_NAMES = { " ": "space", Backspace: "backspace", Enter: "send", ",": "comma", ".": "full stop" };
+
+let symbols = false;
+let shift = "auto"; // "auto", "off", "once" or "locked"
+let shiftTapped = -Infinity;
+let capitalIsOurs = false; // the last letter became a capital by itself
+const characterKeys = []; // [button, row, column]
+let shiftKey;
+let layerKey;
+
+const isUpper = () =>
+  shift === "once" || shift === "locked" || (shift === "auto" && isSentenceStart());
+
+/** A letter in the case of the shift key; for letters of physical keys too. */
+export function typeLetter(letter) {
+  capitalIsOurs = shift === "auto" && isSentenceStart();
+  const shown = isUpper() ? letter.toUpperCase() : letter;
+  if (shift !== "locked") shift = "auto";
+  return typeCharacter(shown);
+}
+
+export const startsSentence = () => shift === "auto" && isSentenceStart();
+
+/** Whoever deletes a capital that came by itself wants a small letter. */
+export function deleteBackwards() {
+  const unwanted = capitalIsOurs;
+  capitalIsOurs = false;
+  const done = backspace();
+  if (unwanted && isSentenceStart()) shift = "off";
+  return done;
+}
+
+function pressShift(event) {
+  const isDouble = event.timeStamp - shiftTapped < DOUBLE_TAP_MS;
+  shiftTapped = event.timeStamp;
+  if (shift === "once" && isDouble) shift = "locked";
+  else if (isUpper()) shift = "off";
+  else shift = "once";
+  showKeys();
+}
+
+export function showKeys() {
+  const rows = symbols ? SYMBOLS : LETTERS;
+  const upper = isUpper();
+  for (const [button, row, column] of characterKeys) {
+    const character = [...rows[row]][column];
+    const shown = upper && !symbols ? character.toUpperCase() : character;
+    if (button.textContent !== shown) label(button, shown, shown);
+  }
+  shiftKey.setAttribute("aria-pressed", String(upper && !symbols));
+  shiftKey.textContent = shift === "locked" ? "\u21ea" : "\u21e7";
+  shiftKey.disabled = symbols;
+  label(layerKey, symbols ? "abc" : "?123", symbols ? "Letters" : "Symbols");
+}
+
+export function buildKeys() {
+  const characters = (row) =>
+    [...LETTERS[row]].map((_, column) => {
+      const button = key("", "", () =>
+        symbols ? typeCharacter(SYMBOLS[row][column]) : typeLetter(LETTERS[row][column]));
+      characterKeys.push([button, row, column]);
+      return button;
+    });
+  shiftKey = key("\u21e7", "Shift", pressShift, "special");
+  layerKey = key("", "", () => {
+    symbols = !symbols;
+    showKeys();
+  }, "special");
+  const erase = key("\u232b", "Backspace", deleteBackwards, "special");
+  repeatWhileHeld(erase, deleteBackwards);
+  element("keys").append(
+    make("div", { className: "row" }, ...characters(0)),
+    make("div", { className: "row indented" }, ...characters(1)),
+    make("div", { className: "row" }, shiftKey, ...characters(2), erase),
+    make("div", { className: "row" },
+      layerKey,
+      key(",", "Comma", () => typeCharacter(",")),
+      key("space", "Space", () => typeCharacter(" "), "space"),
+      key(".", "Full stop", () => typeCharacter(".")),
+      key("\u23ce", "Send", send, "special")),
+  );
+  showKeys();
+}
+
+function key(shown, name, press, kind = "") {
+  const button = make("button", { type: "button", className: `key ${kind}`.trim() });
+  label(button, shown, name);
+  // A press must not take the cursor out of the text; a physical key on the button may.
+  button.addEventListener("mousedown", (event) => event.preventDefault());
+  button.addEventListener("click", async (event) => {
+    if (button.dataset.held) {
+      delete button.dataset.held; // the repetition has done it already
+      return;
+    }
+    const done = press(event);
+    if (document.activeElement === document.body) textarea.focus({ preventScroll: true });
+    showKeys();
+    await done;
+  });
+  return button;
+}
+
+function label(button, shown, name) {
+  button.textContent = shown;
+  button.ariaLabel = name;
+  button.dataset.key = name.toLowerCase();
+}
+
+function repeatWhileHeld(button, press) {
+  let timer = 0;
+  const repeat = () => {
+    button.dataset.held = "yes";
+    press();
+    showKeys();
+    timer = setTimeout(repeat, REPEAT_MS);
+  };
+  button.addEventListener("pointerdown", () => {
+    delete button.dataset.held;
+    timer = setTimeout(repeat, HELD_MS);
+  });
+  for (const end of ["pointerup", "pointercancel", "pointerleave"]) {
+    button.addEventListener(end, () => clearTimeout(timer));
+  }
+  button.addEventListener("contextmenu", (event) => event.preventDefault()); // of a long press
+}
+
+/** Shows on the screen which physical key was pressed. */
+export function flash(pressed) {
+  const name = KEY_NAMES[pressed] ?? pressed.toLowerCase();
+  for (const button of element("keys").querySelectorAll(".key")) {
+    if (button.dataset.key !== name) continue;
+    button.classList.add("pressed");
+    setTimeout(() => button.classList.remove("pressed"), FLASH_MS);
+  }
+}

@@ -1,0 +1,70 @@
+// "Type this for me": an attentive typist who takes a suggestion as soon as it is the right word.
+
+import { beforeCursor, element, textarea } from "./field.js";
+import { freshStrip } from "./suggestions.js";
+import { accept, backspace, restart, send, typeCharacter } from "./typing.js";
+
+const PAUSE_MS = 90;
+const BEHIND_A_WORD = /^($|[\s.,!?;:)])/u;
+const STEPS_PER_CHARACTER = 4; // more means that the keyboard will not let this text be typed
+
+let running = false;
+
+const plain = (text) => text.replaceAll("\u2019", "'").toLowerCase();
+
+/** Whether typing on from `text` can still give `target`; a space that came by itself may go. */
+const leadsTo = (target, text) =>
+  plain(`${target} `).startsWith(plain(text)) || plain(target).startsWith(plain(text.trimEnd()));
+
+function rightSlot(target, text) {
+  return (freshStrip()?.slots ?? []).findIndex((slot) => {
+    if (!slot) return false;
+    const kept = [...text].slice(0, [...text].length - slot.replaces).join("");
+    const result = kept + slot.inserts.trimEnd();
+    return result.length > text.length && plain(target).startsWith(plain(result)) &&
+      BEHIND_A_WORD.test(target.slice(result.length));
+  });
+}
+
+async function step(target) {
+  const text = beforeCursor();
+  if (!leadsTo(target, text)) return backspace();
+  const place = rightSlot(target, text);
+  if (place >= 0) return accept(place);
+  const reached = plain(`${target} `).startsWith(plain(text)) ? text : text.trimEnd();
+  return typeCharacter(target[reached.length]);
+}
+
+async function replay(target) {
+  await restart();
+  const pause = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : PAUSE_MS;
+  const most = STEPS_PER_CHARACTER * target.length;
+  for (let steps = 0; running && steps < most; steps++) {
+    if (plain(textarea.value.trimEnd()) === plain(target)) {
+      await send();
+      return;
+    }
+    await step(target);
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+}
+
+export function buildReplay(onStep) {
+  const button = element("replay");
+  button.addEventListener("click", async () => {
+    if (running) {
+      running = false;
+      return;
+    }
+    const target = element("replay-text").value.trim().replace(/\s+/gu, " ");
+    running = true;
+    window.scrollTo(0, 0); // on a phone the keyboard is above
+    button.textContent = "Stop";
+    document.body.dataset.replay = "running"; // tests wait for this
+    await replay(target);
+    running = false;
+    button.textContent = "Type this for me";
+    document.body.dataset.replay = "done";
+    onStep();
+  });
+}
