@@ -46,7 +46,7 @@ class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
         def zero():
             return tf.nest.map_structure(lambda s: tf.zeros([0, *s.shape], s.dtype), specs)
 
-        def append(a, b):
+        def append(a, b):  # quadratic in clients, for cohorts of a simulation
             return tf.nest.map_structure(lambda x, y: tf.concat([x, y], 0), a, b)
 
         @tff.tensorflow.computation(stacked_type, tff.to_type([value_type, weight_type]))
@@ -61,10 +61,6 @@ class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
 
         @tff.tensorflow.computation(stacked_type)
         def report(stacked):
-            return stacked
-
-        @tff.tensorflow.computation(stacked_type)
-        def finish(stacked):
             clients = tf.shape(tf.nest.flatten(stacked)[0])[0]
             if isinstance(self._rule, TrimmedMean):
                 exact = tf.cast(clients, tf.float64) * self._rule.trim_fraction
@@ -92,8 +88,9 @@ class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
         )
         def next_fn(state, value, weight):
             clients = tff.federated_zip((value, weight))
-            stacked = tff.federated_aggregate(clients, zero(), accumulate, merge, report)
-            result, measurements = tff.federated_map(finish, stacked)
+            result, measurements = tff.federated_aggregate(
+                clients, zero(), accumulate, merge, report
+            )
             return tff.templates.MeasuredProcessOutput(state, result, measurements)
 
         return tff.templates.AggregationProcess(init_fn, next_fn)

@@ -83,7 +83,7 @@ class DataConfig:
     synthetic_typists: int = 200
     synthetic_messages: int = 60
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         require_one_of("data.source", self.source, SOURCES)
         paths = (self.input,) if isinstance(self.input, str) else self.input
         require(all(paths), "data.input", "must not hold an empty path", self.input)
