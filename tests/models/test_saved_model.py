@@ -1,8 +1,11 @@
 """Saved models: the round trip, and every way a directory can be wrong."""
 
 import errno
+import gc
 import json
 import os
+import resource
+import sys
 
 import numpy as np
 import pytest
@@ -84,6 +87,22 @@ def test_a_full_disk_while_the_files_are_written_leaves_the_old_model(directory,
     np.testing.assert_array_equal(
         load_model(directory)[0].embedding.numpy(), build().embedding.numpy()
     )
+    assert [path.name for path in directory.parent.iterdir()] == ["model"]
+
+
+def test_a_file_that_cannot_be_written_whole_is_one_error(directory, monkeypatch):
+    """The kernel refuses to write more, as a full disk does; no archive complains a second time."""
+    complaints = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            save_model(directory, build(seed=2), VOCABULARY)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    gc.collect()
+    assert not complaints
     assert [path.name for path in directory.parent.iterdir()] == ["model"]
 
 
