@@ -19,11 +19,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tasks import predictors
-from tasks.options import Population, Range, TaskOptions, UsageError, Words
+from tasks.options import Population, Range, TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.privacy.ledger import refuse_shared_noise
 from tff_keyboard.storage import files, names
+from tff_keyboard.storage.errors import UsageError
 
 if TYPE_CHECKING:
     from tff_keyboard.data.store.client_store import ClientStore
