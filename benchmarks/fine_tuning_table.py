@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks import table as table_lib
-from tasks import run_results
 from tff_keyboard import config as config_lib
 from tff_keyboard.evaluation import communication
-from tff_keyboard.storage import files
+from tff_keyboard.storage import files, metrics_rows
+from tff_keyboard.storage.run_directory import RunDirectory
 
 METRICS = ("perplexity", "kss", "recall_at_1_no_eos", "recall_at_3_no_eos")
 POPULATIONS = ("general", "user")
@@ -141,11 +141,11 @@ def _interval(values: Mapping[str, float], form: str, factor: float) -> str:
 
 def describe_run(run: pathlib.Path) -> dict[str, Any]:
     """What it sent and how long it trained."""
-    rows = run_results.training_rows(run)
+    rows = RunDirectory(run).rows()
     account = communication.account(rows, parameters=communication.num_parameters(run))
     return {
         "rounds": account.rounds,
-        "tokens": run_results.total(rows, "tokens"),
+        "tokens": metrics_rows.total(rows, "tokens"),
         "rehearsal_bytes": account.rehearsal_bytes,
         "uploads_per_round": account.uploads_per_round,
         "total_bytes": account.total_bytes,

@@ -30,14 +30,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks import run_results
 from tff_keyboard import config as config_lib
 from tff_keyboard.evaluation import run_evaluation
 from tff_keyboard.evaluation.comparison import pooled_difference
 from tff_keyboard.evaluation.result import Evaluation, pooled_sums
 from tff_keyboard.evaluation.sums import metric_interval
 from tff_keyboard.privacy import ledger, statement
-from tff_keyboard.storage import files, names
+from tff_keyboard.storage import files, metrics_rows, names
+from tff_keyboard.storage.run_directory import RunDirectory
 
 POPULATIONS = ("validation", "held_out")
 METRICS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "perplexity")
@@ -57,7 +57,7 @@ def is_finished(run: pathlib.Path, config: config_lib.RunConfig) -> bool:
     """Whether `run` holds all rounds and the model of this very config."""
     try:
         before = config_lib.to_dict(config_lib.load_of_run(run / names.CONFIG))
-        done = [row["round"] for row in run_results.training_rows(run)]
+        done = [row["round"] for row in RunDirectory(run).rows()]
         run_evaluation.weights_digest(run)
     except (config_lib.ConfigError, OSError, ValueError):
         return False
@@ -96,15 +96,15 @@ def train_unless_finished(
 
 def describe_run(run: pathlib.Path) -> dict[str, Any]:
     """What a run sent and, if it claims privacy, spent."""
-    rows = run_results.training_rows(run)
-    sent = run_results.total(rows, "uploaded_bytes")
-    kept = run_results.total(rows, "bytes_not_uploaded")
+    rows = RunDirectory(run).rows()
+    sent = metrics_rows.total(rows, "uploaded_bytes")
+    kept = metrics_rows.total(rows, "bytes_not_uploaded")
     facts: dict[str, Any] = {
         "rounds": len(rows),
         "clients_per_round": rows[-1]["clients"],
-        "tokens": run_results.total(rows, "tokens"),
+        "tokens": metrics_rows.total(rows, "tokens"),
         "upload_bytes_per_round": (sent - kept) / len(rows),
-        "rejected_rounds": int(run_results.total(rows, "rejected")),
+        "rejected_rounds": int(metrics_rows.total(rows, "rejected")),
     }
     effective = [
         value

@@ -51,10 +51,6 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
       The exit code. Known errors are printed as one line; unknown ones raise.
     """
     name = task.__name__.rpartition(".")[2].replace("_", "-")
-    if hasattr(task, "FLAGS"):  # evaluate, compare, communication: not converted yet
-        from tasks import absl_launch
-
-        task = absl_launch.AbslTask(task)  # type: ignore[assignment, arg-type]
     try:
         if "--help" in arguments or "-h" in arguments:
             print(task.Options.help(name, task.__doc__ or ""))
@@ -72,18 +68,3 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
     except OSError as error:
         fail(f"{error.strerror or error}: {error.filename or ''}")
         return MACHINE
-
-
-def one_argument(words: Sequence[str], what: str) -> str:
-    """The single word that is not a flag, or a `UsageError`."""
-    if len(words) != 1:
-        raise UsageError(f"Give {what}, one; got {len(words)} arguments. See --help.")
-    return words[0]
-
-
-def only_flags(words: Sequence[str]) -> None:
-    """Refuses words that are not flags, for the tasks that have absl flags yet."""
-    if words:
-        raise UsageError(
-            f"Unexpected argument {words[0]!r}. This task takes flags only; see --help."
-        )

@@ -10,7 +10,11 @@ from tests.fakes import TINY
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.aggregation_config import NoClipping
 from tff_keyboard.data.store.prepare import prepare as prepare_store
+from tff_keyboard.evaluation.attack_report import POPULATIONS, table, verdict
+from tff_keyboard.learning.attack_names import ATTACK_NAMES
 from tff_keyboard.learning.attacks import ATTACKS
+from tff_keyboard.training import attack_study
+from tff_keyboard.training.attack_study import study_attacks
 
 SETTINGS = [
     *TINY,
@@ -42,14 +46,14 @@ def distance(first, second):
 
 
 def test_names_are_those_of_the_library():
-    assert sorted(attack.ALL_ATTACKS) == sorted(ATTACKS)
+    assert sorted(ATTACK_NAMES) == sorted(ATTACKS)
 
 
 @pytest.mark.slow
-def test_every_attack_trains_is_compared_and_written(store, tmp_path, capsys):
+def test_every_attack_trains_is_compared_and_written(store, tmp_path):
     config = tiny_config(store, "aggregation.rule.name=fedatt")
-    rows = attack.study({"fedatt": config}, tmp_path, share=0.5)
-    assert [row["attack"] for row in rows] == ["clean", *attack.ALL_ATTACKS]
+    rows = study_attacks({"fedatt": config}, tmp_path, share=0.5)
+    assert [row["attack"] for row in rows] == ["clean", *ATTACK_NAMES]
     assert json.loads((tmp_path / "attacks.json").read_text()) == rows
     assert all(row["rounds"] == 2 and row["rejected_rounds"] == 0 for row in rows)
     by_attack = {row["attack"]: row for row in rows}
@@ -58,18 +62,18 @@ def test_every_attack_trains_is_compared_and_written(store, tmp_path, capsys):
     assert refused.pop("nan") in range(1, 8)
     assert set(refused.values()) == {0}
     clean = weights(tmp_path / "fedatt" / "clean")
-    for name in attack.ALL_ATTACKS:
+    for name in ATTACK_NAMES:
         attacked = weights(tmp_path / "fedatt" / name)
         assert all(np.isfinite(value).all() for value in attacked.values()), name
         assert distance(clean, attacked) > 1e-6, name
-        for people in attack.POPULATIONS:
+        for people in POPULATIONS:
             difference = by_attack[name]["difference"][people]
             recalls = [row["recall"][people]["value"] for row in (by_attack[name], rows[0])]
             assert difference["value"] == pytest.approx(recalls[0] - recalls[1])
             both = [row["perplexity"][people]["value"] for row in (by_attack[name], rows[0])]
             factor = by_attack[name]["perplexity_factor"][people]["value"]
             assert factor == pytest.approx(both[0] / both[1])
-    assert "to clean" in capsys.readouterr().out
+    assert "to clean" in table(rows)
 
 
 @pytest.mark.slow
@@ -80,7 +84,7 @@ def test_without_protection_a_boosted_client_carries_fedatt_away(store, tmp_path
         "aggregation.protection.clipping=adaptive",
         "aggregation.protection.clip_norm=0.1",
     )
-    rows = attack.study(
+    rows = study_attacks(
         {"fedatt": config}, tmp_path, attacks=["boost"], share=0.5, unprotected=True
     )
     assert [row["rule"] for row in rows] == [*["fedatt"] * 2, *["fedatt_unprotected"] * 2]
@@ -94,17 +98,17 @@ def test_without_protection_a_boosted_client_carries_fedatt_away(store, tmp_path
 
 def test_again_is_the_same_and_costs_no_evaluation(store, tmp_path, monkeypatch):
     config = tiny_config(store)
-    first = attack.study({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5)
+    first = study_attacks({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5)
     monkeypatch.setattr(
         "tff_keyboard.evaluation.run_evaluation.evaluate_run",
         lambda *args, **kwargs: pytest.fail("evaluated"),
     )
-    assert attack.study({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5) == first
+    assert study_attacks({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5) == first
     with pytest.raises(cli.UsageError, match=r"share"):
-        attack.study({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.25)
-    (tmp_path / "mean" / "sign_flip" / attack.MARKER).unlink()
+        study_attacks({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.25)
+    (tmp_path / "mean" / "sign_flip" / attack_study.MARKER).unlink()
     with pytest.raises(cli.UsageError, match="nobody knows"):
-        attack.study({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5)
+        study_attacks({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5)
 
 
 def test_variants_drop_protection_where_there_is_some():
@@ -112,13 +116,13 @@ def test_variants_drop_protection_where_there_is_some():
         "mean": config_lib.loads("", ["train.early_stop_patience=3"]),
         "median": config_lib.loads("", ["aggregation.rule.name=median"]),
     }
-    found = attack.variants(configs, True)
+    found = attack_study.variants(configs, True)
     assert list(found) == ["mean", "mean_unprotected", "median"]
     assert found["mean"].aggregation == configs["mean"].aggregation
     assert found["mean_unprotected"].aggregation.resolved_protection == NoClipping()
     assert all(config.train.final_model == "last" for config in found.values())
     assert found["mean"].train.early_stop_patience == 0
-    assert list(attack.variants(configs, False)) == ["mean", "median"]
+    assert list(attack_study.variants(configs, False)) == ["mean", "median"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +137,7 @@ def test_variants_drop_protection_where_there_is_some():
     ],
 )
 def test_verdict(interval, expected):
-    assert attack.verdict(dict(zip(("low", "value", "high"), interval, strict=True))) == expected
+    assert verdict(dict(zip(("low", "value", "high"), interval, strict=True))) == expected
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,6 @@ def test_help_imports_no_tensorflow(arguments):
 @pytest.mark.parametrize("name", console.TASKS)
 def test_every_task_has_help_for_each_of_its_options(name):
     task = console.module_of(name)
-    if hasattr(task, "FLAGS"):
-        pytest.skip("has absl flags yet")
     text = " ".join(task.Options.help(name, task.__doc__).split())
     for option in options.options_of(task.Options):
         assert option.help

@@ -1,6 +1,5 @@
 """Two runs that are to differ by one person alone: whether they do, and what the ledger proves."""
 
-import json
 import math
 import pathlib
 from collections.abc import Mapping
@@ -16,10 +15,10 @@ _MAY_DIFFER = ("train.left_out_client", "execution.")
 
 def rounds_joined(full: pathlib.Path, other: pathlib.Path) -> int | None:
     """Rounds whose cohorts differ, that is in which the person took part; None if not known."""
-    files = [RunDirectory(path).metrics_jsonl for path in (full, other)]
-    if not all(file.is_file() for file in files):
+    runs = [RunDirectory(path) for path in (full, other)]
+    if not all(run.metrics_jsonl.is_file() for run in runs):
         return None
-    rows = [map(json.loads, file.read_text(encoding="utf-8").splitlines()) for file in files]
+    rows = [run.rows() for run in runs]
     cohorts = [{row["round"]: row.get("cohort") for row in run_rows} for run_rows in rows]
     return sum(cohorts[0][r] != cohorts[1][r] for r in cohorts[0].keys() & cohorts[1].keys())
 

@@ -7,6 +7,7 @@ that is resumed computes the rounds from there again.
 """
 
 import json
+import math
 import pathlib
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
@@ -51,6 +52,20 @@ def row_line(row: Mapping[str, Value]) -> bytes:
 def round_of(row: Mapping[str, Value]) -> int:
     """The round that a row belongs to."""
     return int(row[ROUND])
+
+
+def total(rows: Iterable[Mapping[str, Value]], last_word: str) -> float:
+    """Sum over rounds of the metrics whose name ends in `/last_word`, or is it.
+
+    >>> total([{"round": 1, "tokens": 3, "train/tokens": 2}, {"round": 2, "tokens": 1}], "tokens")
+    6.0
+    """
+    return math.fsum(
+        value
+        for row in rows
+        for name, value in row.items()
+        if name.rpartition("/")[2] == last_word and isinstance(value, int | float)
+    )
 
 
 def series(rows: Iterable[Mapping[str, Value]], name: str) -> tuple[list[int], list[float]]:

@@ -1,0 +1,140 @@
+"""The same training clean and under each attack, for several rules; resumes where it stopped.
+
+Trainings keep their last model and never end early: choosing the best one on validation would hide
+an attack that came later, and so would stopping at it.
+"""
+
+import dataclasses
+import functools
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tff_keyboard.config import RunConfig
+from tff_keyboard.config.aggregation_config import NoClipping
+from tff_keyboard.evaluation.attack_report import POPULATIONS, figures
+from tff_keyboard.evaluation.result import Evaluation
+from tff_keyboard.evaluation.run_evaluation import kept_evaluation
+from tff_keyboard.learning import attacks as attacks_lib
+from tff_keyboard.learning.attack_names import ATTACK_NAMES
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.storage.metrics_rows import total
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training.federated import train_federated
+
+CLEAN = "clean"
+UNPROTECTED = "_unprotected"  # ends the name of a variant
+MARKER = "attack.json"
+RESULTS = "attacks.json"
+
+
+def study_attacks(
+    configs: Mapping[str, RunConfig],
+    workdir: pathlib.Path,
+    *,
+    attacks: Sequence[str] = ATTACK_NAMES,
+    share: float = 0.1,
+    unprotected: bool = False,
+) -> list[dict[str, Any]]:
+    """Trains and evaluates whatever is not done yet; writes the results after each run.
+
+    Args:
+      configs: Name of a rule -> config. The name becomes a folder.
+      workdir: Folder of the runs: WORKDIR/<rule>/<attack>/run.
+      attacks: Of `ATTACK_NAMES`; the clean run is always there.
+      share: Of clients that attack, in [0, 1].
+      unprotected: Whether each rule is also run without zeroing and clipping.
+
+    Returns:
+      What attacks.json holds: a row for each rule and attack, with `recall`, `perplexity` and,
+      except for the clean run, `difference` of recall and `perplexity_factor`, by population
+      (value, low, high), and a `verdict` on the recall.
+
+    Raises:
+      UsageError: WORKDIR holds runs of another attack.
+    """
+    rules = variants(configs, unprotected)
+    for rule, config in rules.items():  # all of them before the first training
+        for attack in attacks:
+            seed = config.train.seed
+            _mark(workdir / rule / attack, {"attack": attack, "share": share, "seed": seed})
+    rows: list[dict[str, Any]] = []
+    for rule, config in rules.items():
+        clean: dict[str, Evaluation] | None = None
+        for attack in (CLEAN, *dict.fromkeys(attacks)):
+            print(f"== {rule}, {attack}", flush=True)
+            path = _train(config, workdir / rule / attack, attack, share)
+            results = {people: kept_evaluation(path, people) for people in POPULATIONS}
+            run_rows = RunDirectory(path).rows()
+            rows.append(
+                {
+                    "rule": rule,
+                    "attack": attack,
+                    "share": 0.0 if attack == CLEAN else share,
+                    "seed": config.train.seed,
+                    "rounds": len(run_rows),
+                    "clients_per_round": config.train.clients_per_round,
+                    "refused_updates": int(total(run_rows, "refused_non_finite")),
+                    "capped_weights": int(total(run_rows, "capped_weights")),
+                    "rejected_rounds": int(total(run_rows, "rejected")),
+                    **figures(results, clean),
+                }
+            )
+            clean = clean or results
+            files.write_atomically(workdir / RESULTS, [json.dumps(rows, indent=1).encode()])
+    return rows
+
+
+def variants(configs: Mapping[str, RunConfig], unprotected: bool) -> dict[str, RunConfig]:
+    """The trainings to attack by name: as configured and, if asked for, without protection.
+
+    A rule that has no protection to lose has no second variant.
+    """
+    found = {}
+    for name, config in configs.items():
+        fixed = dataclasses.replace(
+            config.train,
+            final_model="last",
+            early_stop_patience=0,
+            max_rejected_rounds=config.train.rounds,
+        )
+        found[name] = dataclasses.replace(config, train=fixed)
+        if unprotected and config.aggregation.resolved_protection != NoClipping():
+            bare = dataclasses.replace(config.aggregation, protection=NoClipping())
+            found[name + UNPROTECTED] = dataclasses.replace(found[name], aggregation=bare)
+    return found
+
+
+def _train(config: RunConfig, folder: pathlib.Path, attack: str, share: float) -> pathlib.Path:
+    """Trains in `folder`/run unless that is done; returns it."""
+    wrap = None
+    if attack != CLEAN:
+        wrap = functools.partial(
+            attacks_lib.build_attacked_client_work,
+            attack=attack,
+            share=share,
+            seed=config.train.seed,
+        )
+    train_federated(config, folder / "run", wrap_client_work=wrap)
+    return folder / "run"
+
+
+def _mark(folder: pathlib.Path, facts: dict[str, Any]) -> None:
+    """Writes what the run in `folder` suffers, or refuses to go on with something else."""
+    path = folder / MARKER
+    if not path.exists():
+        if (folder / "run").exists():
+            raise UsageError(
+                f"{folder} holds a run but no {MARKER}: nobody knows how it was attacked. "
+                "Give another --workdir."
+            )
+        files.make_directory(folder)
+        files.write_atomically(path, [json.dumps(facts).encode()])
+        return
+    before = json.loads(path.read_text(encoding="utf-8"))
+    if before != facts:
+        raise UsageError(
+            f"{folder} was begun with {before}, now it is {facts}. Give another --workdir."
+        )
