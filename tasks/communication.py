@@ -9,7 +9,6 @@ import pathlib
 from typing import TYPE_CHECKING, Annotated
 
 from tasks.options import TaskOptions, Words
-from tff_keyboard import quiet
 from tff_keyboard.text_table import aligned
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ def run(options: Options) -> None:
     Raises:
       RunDirectoryError: A path is no run directory, has no rounds, or was not trained federatedly.
     """
-    quiet.import_tensorflow_federated()
     from tff_keyboard.storage import files
 
     accounts = {path: _account(path) for path in options.run_dirs}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tasks.options import Population, Range, TaskOptions, Words
 from tff_keyboard import quiet
+from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.storage.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Options(TaskOptions):
 
 def run(options: Options) -> "Evaluation":
     """Evaluates, writes the JSON file and prints."""
+    read_description(RunDirectory.open(options.run_dir).path)  # before TensorFlow is imported
     quiet.import_tensorflow()
     from tff_keyboard.evaluation import run_evaluation
 
