@@ -10,7 +10,7 @@ The page is served to this machine only and loads nothing from elsewhere.
 import dataclasses
 import pathlib
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 from tasks.options import Range, Runtime, TaskOptions, Words
 
@@ -24,6 +24,12 @@ class Options(TaskOptions):
         int, "Port of the page on 127.0.0.1; 0 takes any free one.", Range(0, 65_535)
     ] = 8765
     terminal: Annotated[bool, "Type in this terminal, with the first model."] = False
+    language: Annotated[
+        Literal["en", "none"], "Language of capitals, contractions and the blocklist."
+    ] = "en"
+    blocklist: Annotated[
+        pathlib.Path | None, "More words that are never suggested, a word or `start*` a line."
+    ] = None
     runtime: Runtime = None
 
 
@@ -31,21 +37,23 @@ def run(options: Options) -> None:
     """Serves the page until interrupted, or types in the terminal until the end of input.
 
     Raises:
-      ExportError: A model cannot be opened, or the port cannot be used.
+      ExportError: A model or the blocklist cannot be read, or the port cannot be used.
     """
-    from tflite_export import interpreters, keyboard_server, terminal_keyboard
+    from tflite_export import blocklist, interpreters, keyboard_server, terminal_keyboard
+    from tflite_export.mannered_keyboard import MannerlyKeyboard
     from tflite_export.runtime import KeyboardPredictor
 
+    blocked = blocklist.entries_of(options.blocklist) if options.blocklist is not None else []
     interpreters.import_quietly(options.runtime)
-    predictors = {
-        name: KeyboardPredictor(path, runtime=options.runtime)
-        for name, path in zip(keyboard_server.names_of(options.models), options.models, strict=True)
-    }
+    keyboards = {}
+    for name, path in zip(keyboard_server.names_of(options.models), options.models, strict=True):
+        predictor = KeyboardPredictor(path, runtime=options.runtime)
+        keyboards[name] = MannerlyKeyboard(predictor, options.language, blocked)
     if options.terminal:
         with terminal_keyboard.raw_keys() as read_key:
-            terminal_keyboard.run(next(iter(predictors.values())), read_key, _show)
+            terminal_keyboard.run(next(iter(keyboards.values())), read_key, _show)
         return
-    server = keyboard_server.make_server(predictors, options.port)
+    server = keyboard_server.make_server(keyboards, options.port)
     print(f"Keyboard: http://{keyboard_server.HOST}:{server.server_port}/  (Ctrl-C ends it)")
     sys.stdout.flush()
     try:

@@ -22,8 +22,7 @@ from typing import Any
 from werkzeug import exceptions, routing, serving, wrappers
 
 from tff_keyboard.storage.errors import ExportError
-from tflite_export import typing_session
-from tflite_export.runtime import KeyboardPredictor
+from tflite_export.mannered_keyboard import MannerlyKeyboard
 
 PAGE = pathlib.Path(__file__).parent / "keyboard_page"
 HOST = "127.0.0.1"
@@ -46,12 +45,12 @@ class KeyboardApplication:
     """The WSGI application.
 
     Args:
-      predictors: Name to show -> model; one or two.
+      keyboards: Name to show -> what suggests; one or two.
     """
 
-    def __init__(self, predictors: Mapping[str, KeyboardPredictor]):
-        self._predictors = dict(predictors)
-        self._lock = threading.Lock()  # a predictor keeps the state of the last text
+    def __init__(self, keyboards: Mapping[str, MannerlyKeyboard]):
+        self._keyboards = dict(keyboards)
+        self._lock = threading.Lock()  # a model keeps the state of the last text
         self._urls = routing.Map(
             [
                 routing.Rule("/", endpoint="index.html", methods=["GET"]),
@@ -85,7 +84,7 @@ class KeyboardApplication:
             raise exceptions.Forbidden("Only pages of this machine may talk to this keyboard.")
         endpoint, _ = self._urls.bind_to_environ(request.environ).match()
         if endpoint == "models":
-            return _json({"models": [_facts(*item) for item in self._predictors.items()]})
+            return _json({"models": [_facts(*item) for item in self._keyboards.items()]})
         if endpoint == "suggest":
             return _json({"models": self._strips(*_text_of(request))})
         path = PAGE / endpoint
@@ -94,25 +93,27 @@ class KeyboardApplication:
     def _strips(self, text: str, after: str) -> list[dict[str, Any]]:
         strips = []
         with self._lock:
-            for predictor in self._predictors.values():
+            for keyboard in self._keyboards.values():
                 try:
-                    strip = typing_session.slotted_strip(predictor, text, after)
+                    strip = keyboard.strip_for(text, after)
                 except ExportError as error:
                     raise exceptions.InternalServerError(str(error)) from None
                 strips.append(
                     {
                         "slots": [slot and dataclasses.asdict(slot) for slot in strip.slots],
+                        "correction": strip.correction and dataclasses.asdict(strip.correction),
                         "latency_ms": 1000 * strip.latency_seconds,
+                        "withheld": keyboard.withheld,
                     }
                 )
         return strips
 
 
-def make_server(predictors: Mapping[str, KeyboardPredictor], port: int) -> serving.BaseWSGIServer:
+def make_server(keyboards: Mapping[str, MannerlyKeyboard], port: int) -> serving.BaseWSGIServer:
     """A server on the loopback interface, bound but not yet serving.
 
     Args:
-      predictors: Name to show -> model.
+      keyboards: Name to show -> what suggests.
       port: 0 takes any free one; see `server_port` of the result.
 
     Raises:
@@ -120,7 +121,7 @@ def make_server(predictors: Mapping[str, KeyboardPredictor], port: int) -> servi
     """
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # no line for every key
     try:
-        return serving.make_server(HOST, port, KeyboardApplication(predictors), threaded=True)
+        return serving.make_server(HOST, port, KeyboardApplication(keyboards), threaded=True)
     except (OSError, OverflowError, SystemExit):
         # werkzeug prints and exits where the address is in use.
         raise ExportError(
@@ -142,7 +143,8 @@ def names_of(paths: Sequence[pathlib.Path]) -> list[str]:
     return [f"{name} ({number})" for number, name in enumerate(names, start=1)]
 
 
-def _facts(name: str, predictor: KeyboardPredictor) -> dict[str, Any]:
+def _facts(name: str, keyboard: MannerlyKeyboard) -> dict[str, Any]:
+    predictor = keyboard.predictor
     return {
         "name": name,
         "quantization": predictor.manifest["model"]["quantization"],

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from tflite_export import typing_session
-from tflite_export.runtime import KeyboardPredictor
+from tflite_export.mannered_keyboard import MannerlyKeyboard
 
 HELP = "Tab: middle suggestion. Esc 1, 2, 3: left, middle, right. Enter: send. Ctrl-D: end."
 
@@ -17,14 +17,14 @@ _SLOT_WIDTH = 18
 
 
 def run(
-    predictor: KeyboardPredictor,
+    keyboard: MannerlyKeyboard,
     read_key: Callable[[], str],
     write: Callable[[str], object],
 ) -> typing_session.TypingSession:
     """Types until the end of input.
 
     Args:
-      predictor: The model.
+      keyboard: What suggests.
       read_key: Returns the next character, "" at the end.
       write: Shows text.
 
@@ -34,7 +34,7 @@ def run(
     session = typing_session.TypingSession()
     write(HELP + "\n\n\n")
     while True:
-        strip = typing_session.slotted_strip(predictor, session.text)
+        strip = keyboard.strip_for(session.text)
         write(_screen(session, strip))
         key = read_key()
         if key in _END:
@@ -50,7 +50,7 @@ def run(
         elif key in ("\r", "\n"):
             session.send()
         elif key.isprintable():
-            session.press(key)
+            session.press(key, strip.correction)
     if session.text:
         session.send()
     write(f"\n{session.summary()}\n")

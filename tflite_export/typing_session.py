@@ -17,6 +17,7 @@ SLOT_RANKS = (1, 0, 2)
 _CHARACTERS_PER_NORMALISED = 3
 _MORE_CHARACTERS = 8
 
+_LONGEST_PREFIX = 100
 _LONGEST_REST = 40  # characters of a word behind the cursor
 
 
@@ -46,43 +47,36 @@ class Slot:
 
 @dataclasses.dataclass(frozen=True)
 class SlottedStrip:
-    """The strip as shown: `SLOTS` places, None where there is no suggestion."""
+    """The strip as shown: `SLOTS` places, None where there is no suggestion.
+
+    Attributes:
+      slots: The places, from left to right.
+      latency_seconds: From the key to the suggestions.
+      correction: What a space makes of the typed word; its space is the one that was typed.
+    """
 
     slots: tuple[Slot | None, ...]
     latency_seconds: float
+    correction: Slot | None = None
 
 
-def slotted_strip(predictor: KeyboardPredictor, text: str, after: str = "") -> SlottedStrip:
-    """Suggestions for the text before the cursor, each in its place.
+@dataclasses.dataclass(frozen=True)
+class RestOfWord:
+    """What a suggestion takes behind the cursor: letters of the word, and those with its space."""
 
-    Args:
-      predictor: The model.
-      text: Before the cursor.
-      after: Behind the cursor; where that goes on with the word, a tap replaces the whole word.
-    """
-    strip = predictor.strip_for(text, SLOTS)
-    if not strip.suggestions:
-        return SlottedStrip((None,) * SLOTS, strip.latency_seconds)
-    fragment = typed_fragment(predictor, text, strip.prefix)
-    replaces_after = _rest_of_word(predictor, fragment, after)
-    ranked = [
-        Slot(
-            word=(cased := in_case_of(fragment, word)),
-            probability=probability,
-            replaces=len(fragment),
-            inserts=cased + " ",
-            replaces_after=replaces_after,
-        )
-        for word, probability in strip.suggestions
-    ]
-    slots = tuple(ranked[rank] if rank < len(ranked) else None for rank in SLOT_RANKS)
-    return SlottedStrip(slots, strip.latency_seconds)
+    letters: int
+    characters: int
 
 
 def typed_fragment(predictor: KeyboardPredictor, text: str, prefix: str) -> str:
-    """The end of `text` as typed that was normalised to `prefix`."""
-    if not prefix:
+    """The end of `text` as typed that was normalised to `prefix`; "" for more than 100 characters.
+
+    No word is as long, and each length that is tried costs a look at all of it.
+    """
+    if not 0 < len(prefix) <= _LONGEST_PREFIX:
         return ""
+    if text.endswith(prefix) and predictor.context_and_prefix(prefix) == ([], prefix):
+        return prefix  # typed as it is normalised, as nearly always
     longest = _CHARACTERS_PER_NORMALISED * len(prefix) + _MORE_CHARACTERS
     for length in range(1, min(longest, len(text)) + 1):
         fragment = text[-length:]
@@ -91,8 +85,8 @@ def typed_fragment(predictor: KeyboardPredictor, text: str, prefix: str) -> str:
     return ""
 
 
-def _rest_of_word(predictor: KeyboardPredictor, fragment: str, after: str) -> int:
-    """How many characters behind the cursor belong to the word in front of it, and its space."""
+def rest_of_word(predictor: KeyboardPredictor, fragment: str, after: str) -> RestOfWord:
+    """What belongs to the word of `fragment` behind the cursor; the space alone between words."""
     rest = 0
     if fragment:
         for length, character in enumerate(after[:_LONGEST_REST], start=1):
@@ -100,7 +94,7 @@ def _rest_of_word(predictor: KeyboardPredictor, fragment: str, after: str) -> in
                 break
             if character.isalnum():  # a full stop is in the word only if letters follow
                 rest = length
-    return rest + (after[rest : rest + 1] == " ")
+    return RestOfWord(rest, rest + (after[rest : rest + 1] == " "))
 
 
 def in_case_of(fragment: str, word: str) -> str:
@@ -137,15 +131,22 @@ class TypingSession:
     characters_sent: int = 0
     messages: list[str] = dataclasses.field(default_factory=list)
     _undo: tuple[str, str] | None = None  # the text after a suggestion, and before it
+    _rejected: set[str] = dataclasses.field(default_factory=set)  # texts not to be corrected again
 
-    def press(self, character: str) -> None:
+    def press(self, character: str, correction: Slot | None = None) -> None:
+        """Types a character; a space also corrects the word in front of it."""
+        before = self.text
         self.text += character
         self.keystrokes += 1
+        if character == " " and correction is not None and before not in self._rejected:
+            self._undo = (correction.applied_to(before), self.text)
+            self.text = self._undo[0]
 
     def backspace(self) -> None:
-        """Deletes a character; right after a suggestion, takes that back."""
+        """Deletes a character; right after a suggestion or correction, takes that back."""
         if self._undo is not None and self._undo[0] == self.text:
             self.text = self._undo[1]
+            self._rejected.add(self.text.removesuffix(" "))
         else:
             self.text = self.text[:-1]
         self._undo = None
@@ -169,6 +170,7 @@ class TypingSession:
         self.characters_sent += len(message)
         self.text = ""
         self._undo = None
+        self._rejected.clear()
 
     @property
     def characters(self) -> int:

@@ -7,8 +7,8 @@ import pytest
 
 from tests import export_fakes, keyboard_browser
 from tests.keyboard_browser import ROOT, play
-from tflite_export import typing_session
 from tflite_export.export import ExportOptions, export
+from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.runtime import KeyboardPredictor
 
 
@@ -41,12 +41,12 @@ def page(driver, address):
 
 
 @functools.cache
-def predictor(path):
-    return KeyboardPredictor(path)
+def keyboard(path):
+    return MannerlyKeyboard(KeyboardPredictor(path))
 
 
 def expected_strip(path, text):
-    slots = typing_session.slotted_strip(predictor(path), text).slots
+    slots = keyboard(path).strip_for(text).slots
     return [slot.word if slot else "" for slot in slots]
 
 
@@ -183,6 +183,18 @@ class TestPage:
         assert page.counts() == (11, 13, -2)
         page.press_on_screen("backspace")
         assert page.text == "See you la"
+
+    def test_a_space_corrects_and_backspace_takes_that_back(self, page):
+        page.write("See dont")
+        assert page.find("#strip .correction").text == "don't"
+        page.type(" ")
+        assert page.text == "See don't "
+        assert page.counts()[1] == 9  # the correction is free
+        page.type("\b")
+        assert page.text == "See dont "
+        page.type("\b")
+        page.type(" ")
+        assert page.text == "See dont "  # not corrected a second time
 
     def test_undo_takes_a_suggestion_back(self, page):
         from selenium.webdriver.common.keys import Keys

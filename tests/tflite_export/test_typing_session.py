@@ -12,8 +12,9 @@ from tests import export_fakes
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import keyboard_server, terminal_keyboard, typing_session
 from tflite_export.export import ExportOptions, export
+from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.runtime import KeyboardPredictor
-from tflite_export.typing_session import TypingSession, slotted_strip
+from tflite_export.typing_session import TypingSession
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +29,25 @@ def predictor(path):
     return KeyboardPredictor(path)
 
 
+@pytest.fixture(scope="module")
+def keyboard(predictor):
+    return MannerlyKeyboard(predictor)
+
+
 @pytest.fixture
-def client(predictor):
-    return werkzeug_test.Client(keyboard_server.KeyboardApplication({"one": predictor}))
+def client(keyboard):
+    return werkzeug_test.Client(keyboard_server.KeyboardApplication({"one": keyboard}))
 
 
-def test_the_best_word_stands_in_the_centre(predictor):
+def test_the_best_word_stands_in_the_centre(predictor, keyboard):
     ranked = [word for word, _ in predictor.suggest(["are"], "", 3)]
-    slots = slotted_strip(predictor, "are ").slots
+    slots = keyboard.strip_for("are ").slots
     assert [slot.word for slot in slots] == [ranked[1], ranked[0], ranked[2]]
 
 
-def test_places_without_a_suggestion_are_empty(predictor):
-    assert slotted_strip(predictor, "zzz").slots == (None, None, None)
-    left, middle, right = slotted_strip(predictor, "str").slots
+def test_places_without_a_suggestion_are_empty(keyboard):
+    assert keyboard.strip_for("zzz").slots == (None, None, None)
+    left, middle, right = keyboard.strip_for("str").slots
     assert (left, right) == (None, None)
     assert middle.word == "straße"
 
@@ -58,10 +64,10 @@ def test_places_without_a_suggestion_are_empty(predictor):
         ("E\u0301", "É "),  # two characters that are normalised to one
     ],
 )
-def test_a_tap_replaces_the_fragment_in_its_case(predictor, text, expected):
+def test_a_tap_replaces_the_fragment_in_its_case(keyboard, text, expected):
     slot = next(
         slot
-        for slot in slotted_strip(predictor, text).slots
+        for slot in keyboard.strip_for(text).slots
         if slot and slot.applied_to(text).casefold() == expected.casefold()
     )
     assert slot.applied_to(text) == expected
@@ -69,9 +75,9 @@ def test_a_tap_replaces_the_fragment_in_its_case(predictor, text, expected):
 
 @hypothesis.given(st.text(max_size=30))
 @hypothesis.settings(max_examples=150, deadline=None)
-def test_a_tap_leaves_the_words_before_alone(predictor, text):
+def test_a_tap_leaves_the_words_before_alone(predictor, keyboard, text):
     context, _ = predictor.context_and_prefix(text)
-    for slot in slotted_strip(predictor, text).slots:
+    for slot in keyboard.strip_for(text).slots:
         if slot is not None:
             words, prefix = predictor.context_and_prefix(slot.applied_to(text))
             assert words[: len(context)] == context
@@ -79,11 +85,11 @@ def test_a_tap_leaves_the_words_before_alone(predictor, text):
             assert 0 <= slot.replaces <= len(text)
 
 
-def test_counters_count_keys_taps_and_deletions(predictor):
+def test_counters_count_keys_taps_and_deletions(keyboard):
     session = TypingSession()
     for character in "see you l":
         session.press(character)
-    slot = slotted_strip(predictor, session.text).slots[1]
+    slot = keyboard.strip_for(session.text).slots[1]
     session.accept(slot)
     assert session.text == f"see you {slot.word} "
     assert session.keystrokes == 10
@@ -118,30 +124,30 @@ def test_counters_count_keys_taps_and_deletions(predictor):
         ("x" * 100, 40),
     ],
 )
-def test_a_tap_inside_a_word_replaces_all_of_it(predictor, after, taken):
-    slot = slotted_strip(predictor, "see you la", after).slots[1]
+def test_a_tap_inside_a_word_replaces_all_of_it(keyboard, after, taken):
+    slot = keyboard.strip_for("see you la", after).slots[1]
     assert slot.replaces == 2
     assert slot.replaces_after == taken
 
 
-def test_between_words_only_a_space_behind_the_cursor_goes(predictor):
-    assert slotted_strip(predictor, "see ", "you").slots[1].replaces_after == 0
-    assert slotted_strip(predictor, "see ", " you").slots[1].replaces_after == 1
+def test_between_words_only_a_space_behind_the_cursor_goes(keyboard):
+    assert keyboard.strip_for("see ", "you").slots[1].replaces_after == 0
+    assert keyboard.strip_for("see ", " you").slots[1].replaces_after == 1
 
 
 # --- terminal
 
 
-def typed(predictor, keys):
+def typed(keyboard, keys):
     keys = iter(keys)
     shown = []
-    session = terminal_keyboard.run(predictor, lambda: next(keys, ""), shown.append)
+    session = terminal_keyboard.run(keyboard, lambda: next(keys, ""), shown.append)
     return session, "".join(shown)
 
 
-def test_terminal_types_accepts_and_sends(predictor):
+def test_terminal_types_accepts_and_sends(predictor, keyboard):
     best = predictor.suggest(["see", "you"], "l", 3)
-    session, shown = typed(predictor, "see you l\t\nare\x7f\x04ignored")
+    session, shown = typed(keyboard, "see you l\t\nare\x7f\x04ignored")
     assert session.messages == [f"see you {best[0][0]}", "ar"]
     assert session.keystrokes == len("see you l") + 1 + 1 + len("are") + 1 + 1  # Enter twice
     assert best[1][0] in shown
@@ -149,16 +155,16 @@ def test_terminal_types_accepts_and_sends(predictor):
 
 
 @pytest.mark.parametrize("place", [1, 2, 3])
-def test_terminal_takes_each_place(predictor, place):
-    slot = slotted_strip(predictor, "see ").slots[place - 1]
-    session, _ = typed(predictor, f"see \x1b{place}")
+def test_terminal_takes_each_place(keyboard, place):
+    slot = keyboard.strip_for("see ").slots[place - 1]
+    session, _ = typed(keyboard, f"see \x1b{place}")
     assert session.messages == [f"see {slot.word}"]
 
 
 @hypothesis.given(st.text(max_size=40))
 @hypothesis.settings(max_examples=100, deadline=None)
-def test_terminal_survives_any_keys(predictor, keys):
-    typed(predictor, keys)
+def test_terminal_survives_any_keys(keyboard, keys):
+    typed(keyboard, keys)
 
 
 # --- server
@@ -169,9 +175,9 @@ def suggest(client, text, **changes):
     return client.post("/api/suggest", **arguments)
 
 
-def test_server_suggests_what_the_model_does(client, predictor):
+def test_server_suggests_what_the_model_does(client, keyboard):
     answer = suggest(client, "see you l")
-    slots = slotted_strip(predictor, "see you l").slots
+    slots = keyboard.strip_for("see you l").slots
     [strip] = answer.json["models"]
     assert [slot["inserts"] for slot in strip["slots"]] == [slot.inserts for slot in slots]
     assert strip["slots"][1]["probability"] == pytest.approx(slots[1].probability)
@@ -244,16 +250,16 @@ def test_server_answers_to_its_own_names(client, host):
 
 @hypothesis.given(st.text(max_size=50))
 @hypothesis.settings(max_examples=50, deadline=None)
-def test_server_survives_any_text(predictor, text):
-    client = werkzeug_test.Client(keyboard_server.KeyboardApplication({"one": predictor}))
+def test_server_survives_any_text(keyboard, text):
+    client = werkzeug_test.Client(keyboard_server.KeyboardApplication({"one": keyboard}))
     data = json.dumps({"text": text})
     answer = client.post("/api/suggest", data=data, content_type="application/json")
     assert answer.status_code == 200
 
 
-def test_keys_at_the_same_time_do_not_mix(client, predictor):
+def test_keys_at_the_same_time_do_not_mix(client, keyboard):
     texts = [f"{sentence} " for sentence in export_fakes.SENTENCES] * 4
-    expected = [slotted_strip(predictor, text).slots[1].word for text in texts]
+    expected = [keyboard.strip_for(text).slots[1].word for text in texts]
     answers: dict[int, str] = {}
 
     def ask(index):
@@ -268,12 +274,12 @@ def test_keys_at_the_same_time_do_not_mix(client, predictor):
     assert [answers[index] for index in range(len(texts))] == expected
 
 
-def test_a_port_in_use_is_one_clear_line(predictor):
-    server = keyboard_server.make_server({"one": predictor}, 0)
+def test_a_port_in_use_is_one_clear_line(keyboard):
+    server = keyboard_server.make_server({"one": keyboard}, 0)
     try:
         assert server.server_address[0] == "127.0.0.1"
         with pytest.raises(ExportError, match=f"`port` {server.server_port} on 127.0.0.1 cannot"):
-            keyboard_server.make_server({"one": predictor}, server.server_port)
+            keyboard_server.make_server({"one": keyboard}, server.server_port)
     finally:
         server.server_close()
 

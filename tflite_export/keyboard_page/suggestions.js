@@ -65,6 +65,7 @@ async function ask(request) {
 function show() {
   showStrip();
   showModels();
+  showWithheld();
 }
 
 function showStrip() {
@@ -72,10 +73,14 @@ function showStrip() {
   [...element("strip").children].forEach((button, place) => {
     const slot = slots[place];
     button.disabled = !slot;
+    const corrects = slot && slot.word === strips[active].correction?.word;
+    button.classList.toggle("correction", Boolean(corrects));
     button.textContent = slot ? slot.word : "";
     button.setAttribute(
       "aria-label",
-      slot ? `${slot.word}, ${SLOT_NAMES[place]} suggestion` : `no ${SLOT_NAMES[place]} suggestion`,
+      slot
+        ? `${slot.word}, ${SLOT_NAMES[place]} suggestion${corrects ? ", taken by space" : ""}`
+        : `no ${SLOT_NAMES[place]} suggestion`,
     );
   });
   clearTimeout(announcement);
@@ -103,6 +108,12 @@ function showModels() {
       );
     });
   });
+}
+
+function showWithheld() {
+  const count = strips[active]?.withheld ?? 0;
+  element("withheld").textContent = `${count} suggestions withheld by the blocklist.`;
+  element("withheld").hidden = count === 0;
 }
 
 function percent(probability) {

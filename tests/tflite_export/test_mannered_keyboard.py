@@ -1,0 +1,130 @@
+"""The strip with manners, of a small model whose words are known."""
+
+import numpy as np
+import pytest
+
+from tests import export_fakes
+from tff_keyboard.data.vocabulary import NUM_SPECIAL
+from tff_keyboard.storage.errors import ExportError
+from tflite_export.export import ExportOptions, export
+from tflite_export.mannered_keyboard import MannerlyKeyboard
+from tflite_export.runtime import KeyboardPredictor
+from tflite_export.word_frequencies import word_frequencies
+
+
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("manners")
+    run = export_fakes.save_run(folder / "run")
+    return KeyboardPredictor(export(run, folder / "k.tflite", ExportOptions()).paths.model)
+
+
+@pytest.fixture(scope="module")
+def keyboard(predictor):
+    return MannerlyKeyboard(predictor)
+
+
+def shown(strip):
+    """Words from the best on."""
+    left, best, right = strip.slots
+    return [slot.word for slot in (best, left, right) if slot]
+
+
+def test_a_sentence_starts_afresh_and_with_a_capital(predictor, keyboard):
+    first = [word for word, _ in predictor.suggest([], "", 3)]
+    capitals = [word[:1].upper() + word[1:] for word in first]
+    for text in ("", "  ", "See you. ", "Really? ", "ok\n"):
+        assert shown(keyboard.strip_for(text)) == capitals
+    assert [word for word, _ in predictor.suggest(["see", "you"], "", 3)] != first
+    # What is typed in small letters stays small.
+    assert all(word.islower() for word in shown(keyboard.strip_for("See you. th")))
+
+
+def test_inside_a_sentence_nothing_changes_but_i(predictor, keyboard):
+    words = [word for word, _ in predictor.suggest(["are"], "", 3)]
+    assert [word.lower() for word in shown(keyboard.strip_for("are "))] == words
+    assert shown(keyboard.strip_for("see i"))[0] == "I"
+
+
+@pytest.mark.parametrize(
+    ("text", "after_space"),
+    [
+        ("see dont", "see don't "),
+        ("i", "I "),
+        ("dont", "don't "),
+        ("Dont", None),  # has a capital of its own
+        ("see you", None),
+        ("I", None),
+        ("", None),
+        ("i ", None),
+    ],
+)
+def test_what_a_space_corrects(keyboard, text, after_space):
+    strip = keyboard.strip_for(text)
+    corrected = strip.correction and strip.correction.applied_to(text)
+    assert corrected == after_space
+    if strip.correction:
+        assert shown(strip)[0] == strip.correction.word  # seen before it happens
+
+
+def test_nothing_is_corrected_inside_a_word(keyboard):
+    assert keyboard.strip_for("dont", after="ed").correction is None
+    assert keyboard.strip_for("dont", after=" ok").correction is not None
+
+
+def test_a_language_without_lists_leaves_words_alone(predictor):
+    keyboard = MannerlyKeyboard(predictor, "none")
+    assert keyboard.strip_for("see dont").correction is None
+    assert "I" not in shown(keyboard.strip_for("see i"))
+
+
+def test_blocked_words_are_not_offered_but_counted_and_typed(predictor):
+    best = predictor.suggest(["are"], "", 4)
+    keyboard = MannerlyKeyboard(predictor, "none", [best[0][0], best[2][0]])
+    words = shown(keyboard.strip_for("are "))
+    assert words[:2] == [best[1][0], best[3][0]]
+    assert len(words) == 3
+    assert keyboard.withheld == 2
+    keyboard.strip_for(f"are {best[0][0]} ")  # may be typed
+    fewer = MannerlyKeyboard(predictor, "none", [f"{word}*" for word in "abcdefghijklmnop"])
+    assert all(not word[0].isalpha() or word[0] > "p" for word in shown(fewer.strip_for("are ")))
+
+
+def test_a_misspelling_gives_its_place_to_the_word_it_stands_for(predictor):
+    keyboard = MannerlyKeyboard(predictor, "none")
+    ranked = [word for word, _ in predictor.suggest(["see"], "la", 3)]
+    rare, common = ranked[0], ranked[1]
+    keyboard._misspellings.meant_by = {rare: common}.get
+    assert shown(keyboard.strip_for("see la")) == ranked[1:]
+    # Alone, it is offered.
+    keyboard._misspellings.meant_by = {ranked[0]: "elsewhere"}.get
+    assert shown(keyboard.strip_for("see la")) == ranked
+
+
+def test_forms_of_the_export_are_shown(predictor, monkeypatch):
+    monkeypatch.setitem(predictor.manifest, "truecase", ["LATER"])
+    assert "LATER" in shown(MannerlyKeyboard(predictor).strip_for("see you lat"))
+    monkeypatch.setitem(predictor.manifest, "truecase", "LATER")
+    with pytest.raises(ExportError, match="truecase"):
+        MannerlyKeyboard(predictor)
+
+
+def test_frequencies_are_the_models_own_and_repeatable(predictor):
+    frequencies = word_frequencies(predictor)
+    assert frequencies == word_frequencies(predictor)
+    assert set(frequencies) == set(predictor.vocabulary.words[NUM_SPECIAL:])
+    assert sum(frequencies.values()) == pytest.approx(1.0)
+    # Close to the mean along other texts of the model.
+    random = np.random.default_rng(5)
+    words, total = predictor.vocabulary.words, 0.0
+    for _ in range(40):
+        context: list[str] = []
+        for _ in range(12):
+            row = predictor.next_word(context).astype(np.float64)
+            row[:NUM_SPECIAL] = 0.0
+            row /= row.sum()
+            total = total + row
+            context.append(words[random.choice(len(words), p=row)])
+    expected = total[NUM_SPECIAL:] / total.sum()
+    found = np.array([frequencies[word] for word in words[NUM_SPECIAL:]])
+    assert np.abs(found - expected).sum() < 0.5  # total variation below 0.25

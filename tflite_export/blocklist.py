@@ -1,0 +1,82 @@
+"""Words a keyboard never suggests. They may be typed, and the model may use them as context.
+
+One packaged list a language, `blocklists/LANGUAGE.txt`, and files of the same form: a word a line,
+`word*` for all words that begin so, `#` for remarks.
+"""
+
+import pathlib
+from collections.abc import Iterable
+
+from tff_keyboard.storage.errors import ExportError
+
+_FOLDER = pathlib.Path(__file__).parent / "blocklists"
+_MOST_BYTES = 1_000_000
+
+
+class Blocklist:
+    """
+    >>> blocklist = Blocklist(["damn", "heck*"])
+    >>> [word in blocklist for word in ("Damn", "damned", "heckler", "he")]
+    [True, False, True, False]
+
+    Args:
+      entries: Words, and starts of words that end with `*`.
+
+    Raises:
+      ValueError: An entry holds white space, or a `*` elsewhere than behind a start.
+    """
+
+    def __init__(self, entries: Iterable[str] = ()):
+        self._words: set[str] = set()
+        self._starts: set[str] = set()
+        for entry in entries:
+            folded = entry.casefold()
+            start = folded.removesuffix("*")
+            if not start or "*" in start or any(map(str.isspace, start)):
+                raise ValueError("an entry must be one word, or the start of words and `*`")
+            (self._starts if folded.endswith("*") else self._words).add(start)
+        self._longest = max(map(len, self._starts), default=0)
+
+    def __contains__(self, word: str) -> bool:
+        folded = word.casefold()
+        return folded in self._words or any(
+            folded[:length] in self._starts
+            for length in range(1, min(self._longest, len(folded)) + 1)
+        )
+
+
+def entries_of(path: pathlib.Path) -> list[str]:
+    """The entries of a file.
+
+    Raises:
+      ExportError: It cannot be read, is too large, not UTF-8, or a line is no entry.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ExportError(f"{path}: cannot be read ({error.strerror}).") from None
+    if len(data) > _MOST_BYTES:
+        raise ExportError(
+            f"{path}: a blocklist may have {_MOST_BYTES} bytes, this has {len(data)}."
+        )
+    try:
+        lines = data.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise ExportError(f"{path}: not UTF-8. Save the blocklist as UTF-8.") from None
+    entries = []
+    for number, line in enumerate(lines, start=1):
+        entry = line.partition("#")[0].strip()
+        if not entry:
+            continue
+        try:
+            Blocklist([entry])
+        except ValueError as error:
+            raise ExportError(f"{path}, line {number}: {error}.") from None
+        entries.append(entry)
+    return entries
+
+
+def packaged_entries(language: str) -> list[str]:
+    """The entries of the list that comes with the keyboard; none for an unknown language."""
+    path = _FOLDER / f"{language}.txt"
+    return entries_of(path) if path.is_file() else []

@@ -1,0 +1,26 @@
+"""Where the sentence being typed begins: there the model starts afresh, and a capital stands.
+
+A newline, or one `.`, `!`, `?` (several of `!?`) behind a word and white space after it. Two dots
+and more trail off and end nothing. The page's `field.js` has the same rule for its shift key.
+"""
+
+import re
+
+_LOOK_BACK = 1000  # characters; the runtime reads no more of a text either
+
+_END = re.compile(r"""\n | (?:(?<![.!?…])\. | (?<!\.)[!?]+(?!\.)) ["'’”)\]]* \s""", re.VERBOSE)
+
+
+def sentence_of(text: str) -> str:
+    """What is typed of the last sentence, cursor at the end.
+
+    >>> sentence_of("I'll be there. See y"), sentence_of("ok... see"), sentence_of("at 7.30 in")
+    ('See y', 'ok... see', 'at 7.30 in')
+    >>> sentence_of("Really?! (Yes.) ")
+    ''
+    """
+    start = 0
+    text = text[-_LOOK_BACK:]
+    for end in _END.finditer(text):
+        start = end.end()
+    return text[start:].lstrip()

@@ -1,0 +1,81 @@
+"""The form in which a lower-case word is shown: "I", "Monday", "don't".
+
+Two sources: a built-in table of what is always so in English, and the table of most frequent forms
+that an export may carry in its manifest (`truecase`, a list such as `["Singapore", "WhatsApp"]`).
+Most frequent form as a baseline of truecasing: Lita et al. 2003, "tRuEcasIng".
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tff_keyboard.storage.errors import ExportError
+
+_MOST_FORMS = 50_000
+_LONGEST_FORM = 100
+
+# May, March and August are left out: they are words, too.
+_ENGLISH_FORMS = (
+    *("I", "I'm", "I'll", "I've", "I'd", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday"),
+    *("Saturday", "Sunday", "January", "February", "April", "June", "July", "September"),
+    *("October", "November", "December"),
+)
+
+# Typed without the apostrophe, these are no other words. "well", "were", "its", "ill", "id",
+# "lets" and the like are, and stay.
+_ENGLISH_CONTRACTIONS = (
+    *("ain't", "aren't", "can't", "couldn't", "didn't", "doesn't", "don't", "hadn't", "hasn't"),
+    *("haven't", "isn't", "mustn't", "shouldn't", "wasn't", "weren't", "won't", "wouldn't"),
+    *("I'm", "I've", "you're", "you've", "you'll", "you'd", "they're", "they've", "they'll"),
+    *("they'd", "we've", "it'll", "he's", "she's", "that's", "what's", "there's", "where's"),
+    *("who's", "how's", "o'clock"),
+)
+
+
+class Truecase:
+    """Forms of lower-case words.
+
+    >>> truecase = Truecase("en", ["Singapore"])
+    >>> [truecase.form(word) for word in ("i'm", "monday", "singapore", "may", "dont")]
+    ["I'm", 'Monday', 'Singapore', 'may', "don't"]
+    >>> truecase.sure_form("dont"), truecase.sure_form("singapore")
+    ("don't", None)
+
+    Args:
+      language: "en", or another, which has no built-in table.
+      forms: More forms; where both have one, the built-in form counts.
+    """
+
+    def __init__(self, language: str, forms: tuple[str, ...] | list[str] = ()):
+        self._sure: dict[str, str] = {}
+        if language == "en":
+            self._sure = {form.lower(): form for form in _ENGLISH_FORMS}
+            self._sure |= {c.lower().replace("'", ""): c for c in _ENGLISH_CONTRACTIONS}
+        self._forms = {form.lower(): form for form in forms} | self._sure
+
+    def form(self, word: str) -> str:
+        """How to show a word; as it is where nothing is known."""
+        return self._forms.get(word, word)
+
+    def sure_form(self, word: str) -> str | None:
+        """The form that a word typed in lower case may be given without asking."""
+        form = self._sure.get(word)
+        return form if form != word else None
+
+
+def forms_of(manifest: Mapping[str, Any]) -> list[str]:
+    """The forms that an export carries, none if it has no table.
+
+    Raises:
+      ExportError: The entry is no list of words.
+    """
+    forms = manifest.get("truecase", [])
+    if (
+        not isinstance(forms, list)
+        or len(forms) > _MOST_FORMS
+        or not all(isinstance(form, str) and 0 < len(form) <= _LONGEST_FORM for form in forms)
+    ):
+        raise ExportError(
+            f"`truecase` of the manifest must be a list of at most {_MOST_FORMS} words. Export the "
+            "model again."
+        )
+    return forms
