@@ -45,11 +45,20 @@ def test_spectral_norm_of_zeros_and_of_higher_ranks():
 
 @pytest.mark.parametrize("norm", ["1", "2", "inf", "spectral"])
 @pytest.mark.parametrize("size", [1e-30, 1e4, 3e37])
-def test_no_float32_delta_overflows_a_norm(norm, size):
+@pytest.mark.parametrize("exact", [True, False])
+def test_no_float32_delta_overflows_a_norm(norm, size, exact):
     value = [np.full(s, size, np.float32) for s in ((40, 30), (7,), ())]
-    norms = layer_norms(value, TWO, norm).numpy()
+    norms = layer_norms(value, TWO, norm, exact=exact).numpy()
     assert np.all(np.isfinite(norms))
     assert np.all(norms > 0)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-30, 1e-12, 1.0, 1e18, 1e30])
+def test_the_quick_norm_is_the_exact_one_to_rounding(size):
+    rng = np.random.default_rng(0)
+    value = [np.float32(size * rng.normal(size=s)) for s in ((300, 200), (7,), ())]
+    exact = layer_norms(value, TWO, "2").numpy()
+    np.testing.assert_allclose(layer_norms(value, TWO, "2", exact=False), exact, rtol=2e-6)
 
 
 def test_names_positions_and_defaults():

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 def all_finite(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     """bool scalar; True for no tensors. Tensors of integers are finite."""
-    tensors = [tensor for tensor in tensors if tensor.dtype.is_floating]
+    tensors = [tensor for tensor in map(tf.convert_to_tensor, tensors) if tensor.dtype.is_floating]
     if not tensors:
         return tf.constant(True)
     sums_are_finite = tf.reduce_all(

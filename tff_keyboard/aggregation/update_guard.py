@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_keyboard.aggregation.finiteness import all_finite
 from tff_keyboard.aggregation.weight_limits import WeightLimit
 
 
@@ -45,13 +46,15 @@ class UpdateGuardFactory(tff.aggregators.WeightedAggregationFactory):
         @tff.tensorflow.computation(value_type, weight_type)
         def guard(value, weight):
             accepted = tf.logical_and(
-                _all(tf.reduce_all(tf.math.is_finite(x)) for x in tf.nest.flatten(value)),
+                all_finite(tf.nest.flatten(value)),
                 _all(_is_sensible(x) for x in tf.nest.flatten(weight)),
             )
             limited = self._limit(weight)
             capped = tf.logical_and(accepted, _differ(weight, limited))
-            safe = tf.nest.map_structure(
-                lambda x: tf.where(accepted, x, tf.zeros_like(x)), (value, limited)
+            sent = (value, limited)
+            # A condition, unlike `tf.where`, copies nothing of a client that is fine.
+            safe = tf.cond(
+                accepted, lambda: sent, lambda: tf.nest.map_structure(tf.zeros_like, sent)
             )
             refused = tf.logical_not(accepted)
             return (*safe, tf.cast(refused, tf.int32), tf.cast(capped, tf.int32))

@@ -19,7 +19,7 @@ from typing import TypeAlias, assert_never
 
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregation import compression
+from tff_keyboard.aggregation import compression, norm_bounds
 from tff_keyboard.aggregation.adaptive_clip import AdaptiveClip
 from tff_keyboard.aggregation.private_mean import PrivateMeanFactory
 from tff_keyboard.aggregation.robust_mean import RobustMeanFactory
@@ -153,7 +153,7 @@ def protect(
     protection = config.resolved_protection
     factory = _clipped(factory, protection)
     if protection.zeroing:
-        factory = tff.aggregators.zeroing_factory(_zeroing_bound(), factory)
+        factory = norm_bounds.zeroing_factory(_zeroing_bound(), factory)
     if isinstance(config.compression, UniformQuantization):
         factory = compression.CompressedUploadFactory(factory, config.compression, seed=seed)
     else:
@@ -178,14 +178,14 @@ def _clipped(
         case NoClipping():
             return factory
         case FixedClipping():
-            return tff.aggregators.clipping_factory(protection.clip_norm, factory)
+            return norm_bounds.clipping_factory(protection.clip_norm, factory)
         case AdaptiveClipping():
             bound = tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
                 initial_estimate=protection.clip_norm,
                 target_quantile=protection.quantile,
                 learning_rate=protection.learning_rate,
             )
-            return tff.aggregators.clipping_factory(bound, factory)
+            return norm_bounds.clipping_factory(bound, factory)
 
 
 def _zeroing_bound() -> tff.templates.EstimationProcess:

@@ -85,7 +85,7 @@ def read(data: tf.data.Dataset, spec: Spec) -> tf.data.Dataset | Joined:
       spec: Of an element.
     """
     if _leaves(data.element_spec) == _leaves(joined_spec(spec)):
-        return tf.data.experimental.get_single_element(data)
+        return data.get_single_element()
     return data
 
 

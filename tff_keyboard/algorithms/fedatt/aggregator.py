@@ -65,7 +65,8 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
         @tff.tensorflow.computation(accumulator_type, tff.to_type([value_type, weight_type]))
         def accumulate(accumulator, client):
             value, weight = client
-            scores = layer_norms(value, layers, self._rule.norm) / self._rule.temperature
+            norms = layer_norms(value, layers, self._rule.norm, exact=False)
+            scores = norms / self._rule.temperature
             one = online_softmax.single(value, scores, tf.cast(weight, tf.float32) > 0)
             return online_softmax.merge(accumulator, one, layers)
 

@@ -48,7 +48,8 @@ def single(value: Any, scores: tf.Tensor, counts: tf.Tensor) -> Accumulator:
       counts: bool scalar; false leaves the client out altogether.
     """
     present = tf.fill(tf.shape(scores), tf.cast(counts, tf.float64))
-    kept = tf.nest.map_structure(lambda x: tf.where(counts, x, tf.zeros_like(x)), value)
+    # A condition, unlike `tf.where`, copies nothing of a client that counts.
+    kept = tf.cond(counts, lambda: value, lambda: tf.nest.map_structure(tf.zeros_like, value))
     return collections.OrderedDict(
         maximum=tf.where(
             counts, scores, tf.fill(tf.shape(scores), tf.constant(_LOWEST, tf.float64))

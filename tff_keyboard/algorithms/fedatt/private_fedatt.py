@@ -29,6 +29,7 @@ import dp_accounting
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_keyboard.aggregation.finiteness import all_finite
 from tff_keyboard.aggregation.layers import (
     Layer,
     layer_norms,
@@ -70,9 +71,11 @@ def attention_record(
     Returns:
       `numerator`: structured as `value`; `denominator`: float32 [layers].
     """
-    flat = tf.nest.flatten(value)
-    finite = tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(x)) for x in flat]))
-    value = tf.nest.map_structure(lambda x: tf.where(finite, x, tf.zeros_like(x)), value)
+    value = tf.cond(
+        all_finite(tf.nest.flatten(value)),
+        lambda: value,
+        lambda: tf.nest.map_structure(tf.zeros_like, value),
+    )
     norms = layer_norms(value, layers, "2")  # float64: no delta overflows it
     clipped = tf.minimum(norms / layer_clip_norm, 1.0)
     attention = tf.exp(attention_bound * (clipped - 1.0))
