@@ -66,3 +66,29 @@ def test_federated(setting):
         evaluate = validation.federated(evaluator, setting.config)(setting.store)
         check(evaluate(weights), setting.expected)
     tff.framework.set_default_context(tff.backends.native.create_sync_local_cpp_execution_context())
+
+
+def test_rows_are_those_of_the_clients_whatever_the_calls_and_the_workers(setting):
+    """One client has nothing; rows keep their places over calls, packs and sub-rounds."""
+    model_fn = build_process.build_model_fn(
+        setting.config, len(setting.store.vocabulary), evaluation=True
+    )
+    weights = tff.learning.models.ModelWeights(
+        [v.numpy() for v in setting.model.trainable_variables], []
+    )
+    clients = client_inputs.evaluation_clients_batches(
+        setting.store, "validation", setting.config.evaluation, max_length=20
+    )
+    clients = [clients[0], [], *clients[1:], *clients]
+    found = []
+    for workers in (1, 2):
+        with execution.install_context(workers):
+            evaluator = FederatedEvaluator(model_fn, clients_per_call=5 if workers == 1 else 1000)
+            found.append(evaluator(weights, clients))
+    tff.framework.set_default_context(tff.backends.native.create_sync_local_cpp_execution_context())
+    for name, values in found[0].items():
+        np.testing.assert_array_equal(found[1][name], values, err_msg=name)
+        assert len(values) == len(clients)
+        np.testing.assert_array_equal(values[5:], np.delete(values[:5], 1, axis=0))
+    assert found[0]["tokens"][1] == 0
+    assert np.all(np.delete(found[0]["tokens"], 1) > 0)

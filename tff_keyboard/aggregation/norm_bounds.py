@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -23,7 +23,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.aggregation.layers import require_float_tensors
 
-Bound = float | tff.templates.EstimationProcess
+Bound: TypeAlias = Any  # a float, or a `tff.templates.EstimationProcess`
 
 
 class _Kind(NamedTuple):

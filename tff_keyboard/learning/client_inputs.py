@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import tensorflow as tf
 
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.train_config import EvaluationConfig
@@ -157,23 +156,22 @@ def evaluation_clients(
     return [client_ids[index] for index in sorted(chosen[: config.clients])]
 
 
-def evaluation_datasets(
+def evaluation_clients_batches(
     store: ClientStore,
     population: str,
     config: EvaluationConfig,
     *,
     max_length: int,
     seed: int = 0,
-) -> list[tf.data.Dataset]:
-    """One dataset for each of `evaluation_clients`, the same at every call."""
-    datasets = []
-    for client_id in evaluation_clients(store, population, config, seed=seed):
-        batch_list = batches.evaluation_batches(
+) -> list[list[np.ndarray]]:
+    """The batches of each of `evaluation_clients`, the same at every call."""
+    return [
+        batches.evaluation_batches(
             store.examples(population, client_id),
             batch_size=config.batch_size,
             max_length=max_length,
             max_examples=config.max_examples,
             seed=(seed,),
         )
-        datasets.append(batches.batches_dataset(batch_list))
-    return datasets
+        for client_id in evaluation_clients(store, population, config, seed=seed)
+    ]

@@ -1,5 +1,13 @@
-"""Federated evaluation: the model goes to the clients, one row of sums per client comes back."""
+"""Federated evaluation: the model goes to the clients, one row of sums per client comes back.
 
+TFF's own metric aggregation adds clients up before anyone can ask how much they differ; the
+jackknife over users needs the rows. Clients come in packs (`packs/compiler.py`): a pack gives its
+rows in one call, and the aggregation joins them in the order of the packs, also over several
+workers. Memory grows by a few dozen numbers a client. In a simulation the server may see such rows;
+a deployment must not, and would aggregate sums.
+"""
+
+import collections
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,35 +15,34 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.learning.composition import LOOP, ModelFn
-from tff_keyboard.learning.per_client_metrics import per_client_rows
+from tff_keyboard.data import batches as batches_lib
+from tff_keyboard.learning.composition import ModelFn
+from tff_keyboard.packs import compiler, cut, elements
 
 
 class FederatedEvaluator:
-    """Evaluates weights on clients through `tff.learning.algorithms.build_fed_eval`.
+    """Evaluates weights on clients.
 
     Args:
-      model_fn: Builds the model; its `report_local_unfinalized_metrics` are the sums returned.
-      clients_per_call: Clients handed to the worker at once, > 0: bounds memory and nothing else.
+      model_fn: Builds the model; its `report_local_unfinalized_metrics`, a flat mapping, are the
+        sums returned. Its batches are of `data.batches.ELEMENT_SPEC`.
+      clients_per_call: Clients handed to the workers at once, > 0: bounds memory and nothing else.
     """
 
-    def __init__(self, model_fn: ModelFn, *, clients_per_call: int = 64):
+    def __init__(self, model_fn: ModelFn, *, clients_per_call: int = 1024):
         if clients_per_call < 1:
             raise ValueError(f"`clients_per_call` must be >= 1, got {clients_per_call}.")
         self._clients_per_call = clients_per_call
-        self._process = tff.learning.algorithms.build_fed_eval(
-            model_fn,
-            metrics_aggregation_process=per_client_rows(model_fn),
-            loop_implementation=LOOP,
-        )
-        self._initial_state = self._process.initialize()
+        self._evaluate = build_evaluation(model_fn)
 
-    def __call__(self, weights: Any, datasets: Sequence[tf.data.Dataset]) -> dict[str, np.ndarray]:
-        """Sums per client, in the order of `datasets`.
+    def __call__(
+        self, weights: Any, clients: Sequence[Sequence[np.ndarray]]
+    ) -> dict[str, np.ndarray]:
+        """Sums per client, in the order of `clients`.
 
         Args:
           weights: `ModelWeights` of a learning process.
-          datasets: One per client, with the model's `input_spec` elements; at least one.
+          clients: The batches of each, [messages, time + 1] int32; at least one client.
 
         Returns:
           Name -> [clients, ...].
@@ -43,13 +50,98 @@ class FederatedEvaluator:
         Raises:
           ValueError: There are no clients.
         """
-        if not datasets:
+        if not clients:
             raise ValueError("There are no clients to evaluate on.")
-        # The state of an evaluation process is its weights and nothing that accumulates for us, so
-        # each call starts from the initial one.
-        state = self._process.set_model_weights(self._initial_state, weights)
-        parts = []
-        for start in range(0, len(datasets), self._clients_per_call):
-            output = self._process.next(state, datasets[start : start + self._clients_per_call])
-            parts.append(output.metrics["client_work"]["eval"]["current_round_metrics"])
-        return {name: np.concatenate([np.asarray(p[name]) for p in parts]) for name in parts[0]}
+        parts = [
+            self._rows(weights, clients[start : start + self._clients_per_call])
+            for start in range(0, len(clients), self._clients_per_call)
+        ]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _rows(self, weights: Any, clients: Sequence[Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
+        sizes = [1 + sum(batch.size for batch in client) for client in clients]
+        dealt = cut.deal(sizes, cut.num_packs(len(clients), 0, 1))
+        spec = batches_lib.ELEMENT_SPEC
+        packs = [
+            compiler.make_pack(
+                [[batches_lib.split(batch) for batch in clients[p]] for p in pack], spec
+            )
+            for pack in dealt
+        ]
+        rows = self._evaluate(weights, packs)
+        back = np.argsort([position for pack in dealt for position in pack])
+        return {name: np.asarray(values)[back] for name, values in rows.items()}
+
+
+def build_evaluation(model_fn: ModelFn) -> tff.Computation:
+    """`(weights@SERVER, {pack}@CLIENTS) -> rows@SERVER`, name -> [clients, ...] in order."""
+    with tf.Graph().as_default():
+        model = model_fn()  # a tf.function method holds its object only weakly
+        local = model.report_local_unfinalized_metrics()
+        row_specs = collections.OrderedDict(
+            (name, tf.TensorSpec([None, *value.shape], value.dtype))
+            for name, value in local.items()
+        )
+    weights_type = tff.learning.models.weights_type_from_model(model)
+    client_type = compiler.pack_type(batches_lib.ELEMENT_SPEC)
+    rows_type = tff.types.tensorflow_to_type(row_specs)
+
+    @tff.tensorflow.computation(client_type, weights_type)
+    def evaluate(pack, weights):
+        model = model_fn()
+        variables = tff.learning.models.ModelWeights.from_model(model)
+        joined = tf.nest.pack_sequence_as(
+            elements.joined_spec(batches_lib.ELEMENT_SPEC), tf.nest.flatten(pack["leaves"])
+        )
+
+        def add_batch(count, batch):
+            model.forward_pass(batch, training=False)
+            return count + 1
+
+        @tf.function
+        def evaluate_clients():
+            tf.nest.map_structure(lambda v, x: v.assign(x), variables, weights)
+            ends = pack["ends"]
+            rows = [
+                tf.TensorArray(spec.dtype, tf.size(ends), element_shape=spec.shape[1:])
+                for spec in row_specs.values()
+            ]
+            start = tf.constant(0, tf.int64)
+            for client in tf.range(tf.size(ends)):
+                model.reset_metrics()
+                elements.fold(
+                    add_batch, 0, joined, batches_lib.ELEMENT_SPEC, start=start, stop=ends[client]
+                )
+                start = ends[client]
+                sums = model.report_local_unfinalized_metrics()
+                rows = [row.write(client, sums[name]) for name, row in zip(sums, rows, strict=True)]
+            return collections.OrderedDict(
+                (name, row.stack()) for name, row in zip(row_specs, rows, strict=True)
+            )
+
+        return evaluate_clients()
+
+    @tff.tensorflow.computation
+    def no_rows():
+        return collections.OrderedDict(
+            (name, tf.zeros([0, *spec.shape[1:]], spec.dtype)) for name, spec in row_specs.items()
+        )
+
+    @tff.tensorflow.computation(rows_type, rows_type)
+    def join(first, second):
+        return collections.OrderedDict(
+            (name, tf.concat([first[name], second[name]], 0)) for name in row_specs
+        )
+
+    @tff.tensorflow.computation(rows_type)
+    def report(rows):
+        return rows
+
+    @tff.federated_computation(
+        tff.FederatedType(weights_type, tff.SERVER), tff.FederatedType(client_type, tff.CLIENTS)
+    )
+    def evaluate_packs(weights, packs):
+        rows = tff.federated_map(evaluate, (packs, tff.federated_broadcast(weights)))
+        return tff.federated_aggregate(rows, no_rows(), join, join, report)
+
+    return evaluate_packs

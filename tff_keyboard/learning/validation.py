@@ -21,7 +21,7 @@ from tff_keyboard.evaluation import predictor_evaluation
 from tff_keyboard.evaluation.metric_table import FEDERATED_METRICS, KEYSTROKE_METRICS
 from tff_keyboard.evaluation.sums import federated_metrics, metric_value
 from tff_keyboard.evaluation.typed_text import TypedText
-from tff_keyboard.learning.client_inputs import evaluation_clients, evaluation_datasets
+from tff_keyboard.learning.client_inputs import evaluation_clients, evaluation_clients_batches
 from tff_keyboard.learning.federated_evaluation import FederatedEvaluator
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.models import build_model
@@ -64,10 +64,10 @@ def federated(
     """Evaluation of validation clients through TFF: `Validation`'s `evaluate_on`."""
 
     def evaluate_on(store: ClientStore) -> Evaluate:
-        datasets = evaluation_datasets(
+        clients = evaluation_clients_batches(
             store, "validation", config.evaluation, max_length=config.data.max_length
         )
-        return lambda weights: evaluator(weights, datasets)
+        return lambda weights: evaluator(weights, clients)
 
     return evaluate_on
 

@@ -78,6 +78,20 @@ def make_pack(clients: Sequence[Sequence[Any]], spec: elements_lib.Spec) -> coll
     )
 
 
+def pack_type(spec: elements_lib.Spec) -> tff.Type:
+    """Of `make_pack`, with `ends` as int64 [clients]: where each client's elements end."""
+    leaves = [
+        collections.OrderedDict(
+            values=tff.TensorType(leaf.dtype.as_numpy_dtype, [None]),
+            shapes=tff.TensorType(np.int64, [None, leaf.shape.rank]),
+        )
+        for leaf in tf.nest.flatten(spec)
+    ]
+    return tff.to_type(
+        collections.OrderedDict(leaves=leaves, ends=tff.TensorType(np.int64, [None]))
+    )
+
+
 def element_spec(next_computation: tff.Computation) -> elements_lib.Spec:
     """Spec of an element of the clients' sequences.
 
@@ -117,29 +131,17 @@ def packed_next(next_computation: tff.Computation) -> tff.Computation:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise CannotPackError(f"TFF finds no MapReduceForm of it: {reason}") from error
     run = _pack_loop(form, spec)
-    leaf_specs = tf.nest.flatten(spec)
-    pack_type = tff.to_type(
-        collections.OrderedDict(
-            leaves=[
-                collections.OrderedDict(
-                    values=tff.TensorType(leaf.dtype.as_numpy_dtype, [None]),
-                    shapes=tff.TensorType(np.int64, [None, leaf.shape.rank]),
-                )
-                for leaf in leaf_specs
-            ],
-            ends=tff.TensorType(np.int64, [None]),
-        )
-    )
+    client_type = pack_type(spec)
     context_type = form.prepare.type_signature.result
     accumulator_type = form.accumulate.type_signature.result  # that of `zero` may be narrower
     state_type = form.type_signature.parameter[0]
 
-    @tff.tensorflow.computation(pack_type, context_type)
+    @tff.tensorflow.computation(client_type, context_type)
     def run_pack(pack, context):
         leaves = [(leaf["values"], leaf["shapes"]) for leaf in pack["leaves"]]
         return _packed_as(accumulator_type, iter(run(leaves, pack["ends"], flat(context))))
 
-    @tff.federated_computation(state_type, tff.FederatedType(pack_type, tff.CLIENTS))
+    @tff.federated_computation(state_type, tff.FederatedType(client_type, tff.CLIENTS))
     def next_fn(state, packs):
         context = tff.federated_broadcast(tff.federated_map(form.prepare, state))
         sums = tff.federated_map(run_pack, (packs, context))

@@ -90,7 +90,13 @@ def read(data: tf.data.Dataset, spec: Spec) -> tf.data.Dataset | Joined:
 
 
 def fold(
-    step: Callable[[Any, Any], Any], state: Any, data: tf.data.Dataset | Joined, spec: Spec
+    step: Callable[[Any, Any], Any],
+    state: Any,
+    data: tf.data.Dataset | Joined,
+    spec: Spec,
+    *,
+    start: tf.Tensor | None = None,
+    stop: tf.Tensor | None = None,
 ) -> Any:
     """`state = step(state, element)` over the elements in their order, inside a `tf.function`.
 
@@ -99,6 +105,8 @@ def fold(
       state: The first.
       data: From `read`.
       spec: Of an element.
+      start: The first element, int64; None: 0. Of joined ones only.
+      stop: The element after the last; None: all. Of joined ones only.
     """
     if isinstance(data, tf.data.Dataset):
         for element in iter(data):  # not `reduce`: it instantiates the step anew for each client
@@ -108,7 +116,9 @@ def fold(
         (values, tf.cumsum(tf.reduce_prod(shapes, axis=1)), shapes, leaf)
         for (values, shapes), leaf in zip(leaves(data), tf.nest.flatten(spec), strict=True)
     ]
-    for i in tf.range(tf.size(columns[0][1])):
+    first = tf.constant(0, tf.int64) if start is None else start
+    last = tf.size(columns[0][1], tf.int64) if stop is None else stop
+    for i in tf.range(first, last):
         cut = [slice_of(values, ends[i], shapes[i], leaf) for values, ends, shapes, leaf in columns]
         state = step(state, tf.nest.pack_sequence_as(spec, cut))
     return state
