@@ -1,8 +1,9 @@
 """The strip as people expect it of a keyboard, made of what the model says.
 
 The model knows lower-case words of one message. Here a sentence begins with a capital and without
-the words of the one before, "i" is "I" and "dont" is "don't", a blocked word is never offered, and
-a misspelling is not offered beside the word it stands for.
+the words of the one before, "i" is "I" and "dont" is "don't", a blocked word is never offered, a
+misspelling is not offered beside the word it stands for, and a slip is corrected by a space where
+that is clearly better.
 """
 
 import dataclasses
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from tff_keyboard.metrics.predictor import Suggestion
 from tflite_export import sentences, truecase, typing_session
+from tflite_export.autocorrect import Autocorrect
 from tflite_export.blocklist import Blocklist, packaged_entries
 from tflite_export.misspellings import Misspellings
 from tflite_export.runtime import KeyboardPredictor
@@ -29,12 +31,38 @@ class _Typing:
     fragment: str  # as typed
 
 
+@dataclasses.dataclass(frozen=True)
+class _Correction:
+    """Another form or word for the typed one.
+
+    Attributes:
+      form: As shown.
+      probability: That it was meant.
+      score: To rank it among the words that go on from what is typed.
+      is_sure: Whether a space makes it of the typed word.
+    """
+
+    form: str
+    probability: float
+    score: float
+    is_sure: bool
+
+    def among(self, ranked: list[Suggestion]) -> list[Suggestion]:
+        """The suggestions with this one in its place; a sure one is seen before it happens."""
+        others = [suggestion for suggestion in ranked if suggestion[0] != self.form]
+        place = sum(probability > self.score for _, probability in others)
+        if self.is_sure:
+            place = min(place, SLOTS - 1)
+        return [*others[:place], (self.form, self.probability), *others[place:]][:SLOTS]
+
+
 class MannerlyKeyboard:
     """A model with manners. Not thread-safe, like the model.
 
     Args:
       predictor: The model.
-      language: Of the packaged blocklist and the built-in forms: "en", or "none" for neither.
+      language: Of the packaged blocklist and the built-in forms: "en", or "none" for neither and
+        no corrections.
       blocked: More entries for the blocklist.
 
     Attributes:
@@ -54,7 +82,13 @@ class MannerlyKeyboard:
         self._truecase = truecase.Truecase(language, truecase.forms_of(predictor.manifest))
         # A model of cased text has its own capitals.
         self._lowercase = predictor.vocabulary.rules.lowercase
-        self._misspellings = Misspellings(word_frequencies(predictor))
+        frequencies = word_frequencies(predictor)
+        self._misspellings = Misspellings(frequencies)
+        self._autocorrect = (
+            Autocorrect(predictor.vocabulary, frequencies)
+            if self._lowercase and language != "none"
+            else None
+        )
 
     def strip_for(self, text: str, after: str = "") -> SlottedStrip:
         """Suggestions for the text before the cursor, each in its place.
@@ -69,12 +103,14 @@ class MannerlyKeyboard:
         correction = None if rest.letters else self._correction(typing)
         ranked = self._ranked(typing)
         if correction is not None:
-            ranked = [correction, *(s for s in ranked if s[0] != correction[0])]
-        slots = [self._slot(typing, *suggestion, rest.characters) for suggestion in ranked[:SLOTS]]
+            ranked = correction.among(ranked)
+        slots = [self._slot(typing, *suggestion, rest.characters) for suggestion in ranked]
         return SlottedStrip(
             tuple(slots[rank] if rank < len(slots) else None for rank in SLOT_RANKS),
             time.perf_counter() - start,
-            self._slot(typing, *correction, 0) if correction is not None else None,
+            self._slot(typing, correction.form, correction.probability, 0)
+            if correction is not None and correction.is_sure
+            else None,
         )
 
     def _typing(self, sentence: str) -> _Typing:
@@ -106,16 +142,22 @@ class MannerlyKeyboard:
             seen.add(form)
             yield form, probability
 
-    def _correction(self, typing: _Typing) -> Suggestion | None:
-        """What the typed word becomes with a space behind it; None where it stays."""
-        if not self._lowercase or typing.fragment != typing.prefix:  # has a capital of its own
+    def _correction(self, typing: _Typing) -> _Correction | None:
+        """Another form or word for the typed one; None where it stays as it is."""
+        typed, fragment = typing.prefix, typing.fragment
+        # Capitals inside a word are meant; one in front may come from the shift key.
+        if not self._lowercase or not typed or fragment not in (typed, typed.capitalize()):
             return None
-        form = self._truecase.sure_form(typing.prefix)
-        return None if form is None else (form, self._probability(typing.context, form.lower()))
-
-    def _probability(self, context: list[str], word: str) -> float:
-        found = self.predictor.suggest(context, word, 1)
-        return found[0][1] if found and found[0][0] == word else 0.0
+        sure = self._truecase.sure_form(typed)
+        if sure is not None:
+            same = typing_session.in_case_of(fragment, sure) == fragment
+            return None if same else _Correction(sure, 1.0, 1.0, is_sure=True)
+        if self._autocorrect is None:
+            return None
+        found = self._autocorrect.correct(typed, self.predictor.next_word(typing.context))
+        if found is None or found.word in self._blocklist:
+            return None
+        return _Correction(self._form(found.word), found.probability, found.score, found.is_sure)
 
     def _form(self, word: str) -> str:
         return self._truecase.form(word) if self._lowercase else word

@@ -27,7 +27,8 @@ class Slot:
 
     Attributes:
       word: As it would be typed, in the case of what is typed already.
-      probability: Of the word after the context, before the prefix narrowed the choice.
+      probability: Of the word after the context, before the prefix narrowed the choice; for a
+        correction, that it was meant.
       replaces: Characters before the cursor that a tap takes away.
       inserts: What a tap types in their place: the word and a space.
       replaces_after: Characters behind the cursor that go too: the rest of the word, and a space

@@ -52,7 +52,9 @@ def test_inside_a_sentence_nothing_changes_but_i(predictor, keyboard):
         ("see dont", "see don't "),
         ("i", "I "),
         ("dont", "don't "),
-        ("Dont", None),  # has a capital of its own
+        ("Dont", "Don't "),
+        ("DONT", None),  # has capitals of its own
+        ("see zzzzz", None),
         ("see you", None),
         ("I", None),
         ("", None),
@@ -64,12 +66,57 @@ def test_what_a_space_corrects(keyboard, text, after_space):
     corrected = strip.correction and strip.correction.applied_to(text)
     assert corrected == after_space
     if strip.correction:
-        assert shown(strip)[0] == strip.correction.word  # seen before it happens
+        assert strip.correction.word in shown(strip)  # seen before it happens
 
 
 def test_nothing_is_corrected_inside_a_word(keyboard):
     assert keyboard.strip_for("dont", after="ed").correction is None
     assert keyboard.strip_for("dont", after=" ok").correction is not None
+
+
+@pytest.fixture
+def sure_of_tomorrow(predictor, monkeypatch):
+    row = np.full(len(predictor.vocabulary), 1e-4, np.float32)
+    row[predictor.vocabulary.words.index("tomorrow")] = 0.5
+    monkeypatch.setattr(predictor, "next_word", lambda context: row)
+
+
+@pytest.mark.parametrize(
+    ("text", "after_space"),
+    [
+        ("see tomorow", "see tomorrow "),
+        ("See Tomorow", "See Tomorrow "),
+        ("see tOmorow", None),  # a capital inside is meant
+        ("see TOMOROW", None),
+        ("see tomorow ", None),
+        ("see zomorow", None),  # two slips
+    ],
+)
+def test_a_space_corrects_a_slip(keyboard, sure_of_tomorrow, text, after_space):
+    strip = keyboard.strip_for(text)
+    assert (strip.correction and strip.correction.applied_to(text)) == after_space
+    if strip.correction:
+        assert strip.correction.word in shown(strip)
+        assert strip.correction.probability > 0.9
+
+
+def test_words_that_go_on_from_what_is_typed_stand_before_a_slip(keyboard, sure_of_tomorrow):
+    # "la" goes on as "later"; nothing is shorter than three letters and corrected.
+    assert keyboard.strip_for("see la").correction is None
+    words = shown(keyboard.strip_for("see tomorro"))
+    assert words[0] == "tomorrow"
+    assert words.count("tomorrow") == 1
+
+
+def test_a_blocked_word_is_no_correction(predictor, keyboard, sure_of_tomorrow):
+    assert keyboard.strip_for("see tomorow").correction is not None
+    blocking = MannerlyKeyboard(predictor, "en", ["tomorrow"])
+    assert blocking.strip_for("see tomorow").correction is None
+    assert shown(blocking.strip_for("see tomorow")) == []
+
+
+def test_no_language_no_correction(predictor, sure_of_tomorrow):
+    assert MannerlyKeyboard(predictor, "none").strip_for("see tomorow").correction is None
 
 
 def test_a_language_without_lists_leaves_words_alone(predictor):
