@@ -51,30 +51,30 @@ def typed_texts(config: config_lib.RunConfig, general_messages: int) -> dict[str
     return texts
 
 
-def judge(path: pathlib.Path, texts: Mapping[str, Any], max_length: int) -> dict[str, Any]:
+def judge(
+    path: pathlib.Path, texts: Mapping[str, Any], max_length: int
+) -> dict[str, dict[str, np.ndarray]]:
     """Population -> sums per person, kept beside the weights they belong to."""
-    from tff_keyboard.evaluation import predictor_evaluation
-    from tff_keyboard.evaluation.run_evaluation import weights_digest
+    from tff_keyboard.evaluation import run_evaluation
+    from tff_keyboard.evaluation.result import ModelFacts
     from tff_keyboard.metrics.keras_predictor import KerasPredictor
     from tff_keyboard.models.saved_model import load_model
 
-    words = "_".join(str(text.num_words) for text in texts.values())
-    kept = path / f"fine_tuning_{weights_digest(path)}_{words}.json"
-    if kept.exists():
-        loaded = json.loads(kept.read_text(encoding="utf-8"))
-    else:
-        model, vocabulary = load_model(path)
-        loaded = {}
-        for name, text in texts.items():
-            sums = predictor_evaluation.evaluate(
-                KerasPredictor(model, vocabulary), text, max_length=max_length
-            ).sums
-            loaded[name] = {metric: values.tolist() for metric, values in sums.items()}
-        files.write_atomically(kept, [json.dumps(loaded).encode()])
-    return {
-        name: {metric: np.array(values) for metric, values in sums.items()}
-        for name, sums in loaded.items()
-    }
+    digest = run_evaluation.weights_digest(path)
+    predictor = None
+    found = {}
+    for name, text in texts.items():
+        kept = RunDirectory(path).evaluation_path(f"{name}_{text.num_words}", digest)
+        if kept.exists():
+            evaluation = run_evaluation.read_evaluation(kept)
+        else:
+            predictor = predictor or KerasPredictor(*load_model(path))
+            evaluation = run_evaluation.evaluate_named(
+                predictor, ModelFacts(name=path.name), text, max_length=max_length
+            )
+            run_evaluation.write_evaluation(kept, evaluation)
+        found[name] = dict(evaluation.sums)
+    return found
 
 
 def summarise(

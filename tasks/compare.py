@@ -64,6 +64,7 @@ class Options(TaskOptions):
 
 def run(options: Options) -> "Comparison":
     """Evaluates, writes the files and prints the table."""
+    predictors.check_words(options.models)
     refuse_shared_noise([pathlib.Path(model) / names.LEDGER for model in options.models])
     config = _first_config(options.models)
     max_length = options.max_length

@@ -43,6 +43,9 @@ class Options(TaskOptions):
         pathlib.Path | None, "JSON file; RUN_DIR/evaluation_<clients>.json if left out."
     ] = None
     slices: Annotated[bool, "Print slices, deciles over people and calibration, too."] = False
+    temperature: Annotated[
+        bool, "Fit a temperature on validation people, too, and say what it would change."
+    ] = False
 
 
 def run(options: Options) -> "Evaluation":
@@ -50,6 +53,7 @@ def run(options: Options) -> "Evaluation":
     read_description(RunDirectory.open(options.run_dir).path)  # before TensorFlow is imported
     quiet.import_tensorflow()
     from tff_keyboard.evaluation import run_evaluation
+    from tff_keyboard.report import slice_text
 
     evaluation = run_evaluation.evaluate_run(
         options.run_dir,
@@ -60,6 +64,14 @@ def run(options: Options) -> "Evaluation":
     out = options.out or RunDirectory(options.run_dir).evaluation_path(options.clients)
     run_evaluation.write_evaluation(out, evaluation)
     print(text(evaluation, slices=options.slices))
+    if options.temperature:
+        found = run_evaluation.fit_temperature(
+            options.run_dir,
+            options.clients,
+            store_path=options.store,
+            max_length=options.max_length,
+        )
+        print(f"\n{slice_text.temperature_line(evaluation, found)}")
     print(f"\nPer-person sums and slices: {out}")
     return evaluation
 

@@ -16,8 +16,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tasks import cli
 from tff_keyboard.storage import names
+from tff_keyboard.storage.errors import UsageError
 
 if TYPE_CHECKING:
     from tff_keyboard.baselines.ngram_spec import NGramSpec
@@ -69,6 +69,24 @@ def path_of(word: str) -> pathlib.Path | None:
     return None if is_baseline(word) else pathlib.Path(word)
 
 
+def check_words(words: Sequence[str]) -> None:
+    """Refuses what no model can be, before anything heavy is imported.
+
+    Raises:
+      UsageError: A word is given twice, or names neither a baseline nor something that is there.
+    """
+    if len(set(words)) < len(words):
+        raise UsageError("A model is given twice; every difference to itself is zero.")
+    for word in words:
+        is_file = word.endswith((NGRAM_SUFFIX, ".tflite"))  # whose reader says what is missing
+        path = path_of(word)
+        if path is not None and not is_file and not path.is_dir():
+            raise UsageError(
+                f"'{word}' is no model: give a run directory, a .tflite or .ngram file, or one of "
+                "the baselines 'ngram', 'ngram:3', 'ngram:1.25M', 'ngram:1.44MB' and 'unigram'."
+            )
+
+
 def names_of(words: Sequence[str]) -> list[str]:
     """Short names of models: the last part of a path where that tells them apart.
 
@@ -95,8 +113,7 @@ def open_predictors(words: Sequence[str], store: "ClientStore | None") -> list[N
         store to be trained from.
       DataError, SavedModelError, ExportError: A model is damaged.
     """
-    if len(set(words)) < len(words):
-        raise cli.UsageError("A model is given twice; every difference to itself is zero.")
+    check_words(words)
     specs = {word: _parse_baseline(word, store) for word in words if is_trained_here(word)}
     messages = store.all_examples("train") if specs and store is not None else []
     opened: list[NamedPredictor] = []
@@ -128,14 +145,14 @@ def _parse_baseline(word: str, store: "ClientStore | None") -> "NGramSpec":
     from tff_keyboard.baselines import ngram_spec
 
     if store is None:
-        raise cli.UsageError(f"'{word}' is trained on a store's train clients: give --store=DIR.")
+        raise UsageError(f"'{word}' is trained on a store's train clients: give --store=DIR.")
     match = _HYBRID.fullmatch(word)
     if match is not None:
         word = f"ngram:{match['size'] or _HYBRID_SIZE}"
     try:
         return ngram_spec.parse(word)
     except ValueError as error:
-        raise cli.UsageError(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def _train_baseline(
@@ -146,7 +163,7 @@ def _train_baseline(
     try:
         predictor, data = ngram_spec.train(spec, messages, vocabulary)
     except ValueError as error:
-        raise cli.UsageError(f"'{word}': {error}") from None
+        raise UsageError(f"'{word}': {error}") from None
     details = _ngram_details(predictor)
     if data is not None:
         details["bytes"] = len(data)
@@ -213,11 +230,6 @@ def _open_ngram_file(word: str, name: str) -> NamedPredictor:
 
 def _open_directory(word: str, name: str) -> NamedPredictor:
     path = pathlib.Path(word)
-    if not path.is_dir():
-        raise cli.UsageError(
-            f"'{word}' is no model: give a run directory, a .tflite or .ngram file, or one of the "
-            "baselines 'ngram', 'ngram:3', 'ngram:1.25M', 'ngram:1.44MB' and 'unigram'."
-        )
     from tff_keyboard.baselines import ngram_predictor
 
     if (path / names.NGRAM).is_file():

@@ -140,7 +140,7 @@ def test_csv_and_table_say_what_the_json_says():
     for row in content["differences"][0]["metrics"].values():
         assert row["verdict"] in table
     assert "3 more (25.0%) behind the first 20 targets" in table
-    assert f"as many as {result.first.effective_people:.1f}" in table
+    assert f"effective number {result.first.effective_people:.1f}" in table
 
 
 def test_perplexities_of_other_vocabularies_are_not_compared():

@@ -63,3 +63,9 @@ def test_series_and_totals():
 def test_not_a_number_is_a_number():
     assert "NaN" in metrics_rows.row_line({"round": 1, "loss": float("nan")}).decode()
     assert json.loads(metrics_rows.row_line(ROWS[0])) == ROWS[0]
+
+
+def test_total_adds_up_a_metric_wherever_it_is_nested():
+    rows = [{"round": 1, "tokens": 3, "a/b/tokens": 0.5, "tokens_seen": 9}, {"tokens": 4}]
+    assert metrics_rows.total(rows, "tokens") == 7.5
+    assert metrics_rows.total([{"cohort": "ab"}], "cohort") == 0.0

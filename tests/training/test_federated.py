@@ -19,6 +19,7 @@ from tests.fakes import TINY, tiny_config
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.store.prepare import prepare as prepare_store
+from tff_keyboard.evaluation import run_evaluation
 from tff_keyboard.evaluation.metric_table import FEDERATED_METRICS
 from tff_keyboard.evaluation.result import person_digest
 from tff_keyboard.privacy.ledger import refuse_shared_noise
@@ -155,6 +156,17 @@ def test_evaluate_agrees_with_the_validation_of_training(finished_run, tmp_path)
     found = evaluate(finished_run, clients="validation", out=tmp_path / "validation.json")
     for name in FEDERATED_METRICS:
         assert found.metrics[name].value == pytest.approx(best[f"evaluation/{name}"], rel=1e-5)
+
+
+def test_evaluate_fits_a_temperature_on_validation_people(finished_run, tmp_path, capsys):
+    result = evaluate(finished_run, temperature=True, out=tmp_path / "held_out.json")
+    temperature, tempered = run_evaluation.fit_temperature(finished_run, "held_out")
+    assert tempered.metrics["recall_at_3_no_eos"] == result.metrics["recall_at_3_no_eos"]
+    assert tempered.metrics["perplexity"] != result.metrics["perplexity"]
+    assert f"temperature {temperature:.3f}, fitted on validation" in capsys.readouterr().out
+    _, fitted = run_evaluation.fit_temperature(finished_run, "validation")
+    plain = run_evaluation.evaluate_run(finished_run, "validation")
+    assert fitted.metrics["perplexity"].value <= plain.metrics["perplexity"].value
 
 
 def evaluate(run, **options):

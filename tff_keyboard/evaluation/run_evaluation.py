@@ -17,7 +17,7 @@ import numpy as np
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
-from tff_keyboard.evaluation import predictor_evaluation, typed_text
+from tff_keyboard.evaluation import calibration, predictor_evaluation, typed_text
 from tff_keyboard.evaluation.result import (
     Evaluation,
     ModelFacts,
@@ -110,32 +110,85 @@ def evaluate_run(
       DataError: The store has another vocabulary, or nobody in the population.
       SavedModelError: The run has no model yet, or a damaged one.
     """
-    run = RunDirectory.open(path)
-    config = config_lib.loads_of_run(run.config_text(), origin=str(path))
-    model, vocabulary = load_model(run.path)
-    predictor = KerasPredictor(model, vocabulary)
-    paths = [store_path or config.data.store]
-    if store_path is None and config.fine_tuning.general_store:
-        paths.append(config.fine_tuning.general_store)
-    evaluations = []
-    for store in map(ClientStore, paths):
-        if store.vocabulary != vocabulary:
-            raise DataError(
-                f"{store.directory} was prepared with another vocabulary than {path} was trained "
-                f"with. Prepare it with --set=data.vocabulary_path={run.vocabulary_path}."
-            )
-        text = typed_text.of_population(store, population)
-        evaluations.append(
-            evaluate_named(
-                predictor,
-                ModelFacts(name=run.path.name, source=str(path)),
-                text,
-                max_length=config.data.max_length if max_length is None else max_length,
-                store=store,
-            )
-        )
+    opened = _open(path, max_length)
+    paths = [store_path or opened.config.data.store]
+    if store_path is None and opened.config.fine_tuning.general_store:
+        paths.append(opened.config.fine_tuning.general_store)
+    evaluations = [
+        _evaluate_on(opened, opened.predictor, _store(opened, store), population) for store in paths
+    ]
     general = evaluations[1] if len(evaluations) > 1 else None
     return dataclasses.replace(evaluations[0], general=general)
+
+
+def fit_temperature(
+    path: str | os.PathLike[str],
+    population: str,
+    *,
+    store_path: str | os.PathLike[str] | None = None,
+    max_length: int | None = None,
+) -> tuple[float, Evaluation]:
+    """A temperature fitted on validation people, and the run at that temperature.
+
+    Args:
+      path: As for `evaluate_run`, and so are the others.
+      population: To evaluate on; on validation itself the result flatters.
+      store_path: Client store.
+      max_length: Targets of a message at most.
+
+    Returns:
+      The temperature, and the evaluation with it (recall is what it was).
+
+    Raises:
+      As `evaluate_run`.
+    """
+    opened = _open(path, max_length)
+    store = _store(opened, store_path or opened.config.data.store)
+    text = typed_text.of_population(store, "validation")
+    temperature = calibration.fit(opened.predictor, text, max_length=opened.max_length)
+    tempered = calibration.TemperedPredictor(opened.predictor, temperature)
+    return temperature, _evaluate_on(opened, tempered, store, population)
+
+
+@dataclasses.dataclass(frozen=True)
+class _OpenedRun:
+    """A finished run, ready to be evaluated."""
+
+    run: RunDirectory
+    config: config_lib.RunConfig
+    predictor: KerasPredictor
+    max_length: int
+
+
+def _open(path: str | os.PathLike[str], max_length: int | None) -> _OpenedRun:
+    run = RunDirectory.open(path)
+    config = config_lib.loads_of_run(run.config_text(), origin=str(path))
+    predictor = KerasPredictor(*load_model(run.path))
+    most = config.data.max_length if max_length is None else max_length
+    return _OpenedRun(run, config, predictor, most)
+
+
+def _store(opened: _OpenedRun, path: str | os.PathLike[str]) -> ClientStore:
+    store = ClientStore(path)
+    if store.vocabulary != opened.predictor.vocabulary:
+        raise DataError(
+            f"{store.directory} was prepared with another vocabulary than {opened.run.path} was "
+            f"trained with. Prepare it with "
+            f"--set=data.vocabulary_path={opened.run.vocabulary_path}."
+        )
+    return store
+
+
+def _evaluate_on(
+    opened: _OpenedRun, predictor: Predictor, store: ClientStore, population: str
+) -> Evaluation:
+    return evaluate_named(
+        predictor,
+        ModelFacts(name=opened.run.path.name, source=str(opened.run.path)),
+        typed_text.of_population(store, population),
+        max_length=opened.max_length,
+        store=store,
+    )
 
 
 def write_evaluation(path: pathlib.Path, evaluation: Evaluation) -> None:

@@ -10,7 +10,7 @@ person are not independent, so the unit that is left out is a person:
 
 Few people type much of a corpus: of the SMS corpus's 51 held-out people three typed two thirds of
 the words. The error is then estimated from what amounts to n = 5.8 people, and t with K - 1 = 50
-degrees of freedom would cover the truth in 88.5 % of the cases where it promises 95 %; with n - 1
+degrees of freedom would cover the truth in 89 % of the cases where it promises 95 %; with n - 1
 it does (tests/metrics/test_jackknife.py simulates both). n is Kish's effective sample size, and
 equals K where all type the same. Below n = 2 there is one degree of freedom.
 

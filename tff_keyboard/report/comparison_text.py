@@ -28,7 +28,7 @@ def describe_text(evaluation: Evaluation) -> str:
         people, over = f"{len(text.people)} people of '{text.name}'", "people"
     effective = evaluation.effective_people
     return (
-        f"{people} (as many as {effective:.1f} who type alike), {text.words:,} words typed"
+        f"{people} (effective number {effective:.1f}), {text.words:,} words typed"
         f"{_left_out(text)}. 95 % jackknife intervals over {over}; percent unless noted."
     )
 

@@ -153,3 +153,19 @@ def _difference_cell(sums: Sums, first: Sums, name: str) -> str:
 
 def _words(sums: Sums) -> float:
     return float(words_typed(sums).sum())
+
+
+def temperature_line(evaluation: Evaluation, fitted: tuple[float, Evaluation]) -> str:
+    """What a temperature fitted on validation people changes for these people."""
+    temperature, tempered = fitted
+    before, after = (
+        100 * expected_calibration_error(reliability(part.slices["confidence"]))
+        for part in (evaluation, tempered)
+    )
+    factor = metric_difference(tempered.sums, evaluation.sums, "perplexity")
+    said = verdict(factor, better="lower", neutral=1.0)
+    return (
+        f"temperature {temperature:.3f}, fitted on validation people: expected calibration error "
+        f"{before:.2f} -> {after:.2f} points, perplexity times {shown(factor, '{:.4f}'.format)} "
+        f"{said}; the strip stays as it is"
+    )
