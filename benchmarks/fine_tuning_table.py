@@ -14,7 +14,6 @@ command again. After each run --out is written, and the table between its marker
 """
 
 import argparse
-import json
 import pathlib
 import signal
 import sys
@@ -26,7 +25,7 @@ import numpy as np
 from benchmarks import table as table_lib
 from tff_keyboard import config as config_lib
 from tff_keyboard.evaluation import communication
-from tff_keyboard.storage import files, metrics_rows
+from tff_keyboard.storage import metrics_rows
 from tff_keyboard.storage.run_directory import RunDirectory
 
 METRICS = ("perplexity", "kss", "recall_at_1_no_eos", "recall_at_3_no_eos")

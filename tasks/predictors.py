@@ -183,11 +183,11 @@ def _hybrid(
     ngram = _train_baseline(word, model.name, spec, messages, store.vocabulary)
     assert isinstance(ngram.predictor, NGramPredictor)
     if not isinstance(model.predictor, Network) or model.kind == "ngram":
-        raise cli.UsageError(f"'{word}': a hybrid takes a run directory or a .tflite file.")
+        raise UsageError(f"'{word}': a hybrid takes a run directory or a .tflite file.")
     try:
         hybrid = HybridPredictor(model.predictor, ngram.predictor, mixture.EQUAL)
     except ValueError as error:
-        raise cli.UsageError(f"'{word}': {error}") from None
+        raise UsageError(f"'{word}': {error}") from None
     text = typed_text.first_people(
         typed_text.of_population(store, "validation"), max_words=_FIT_WORDS
     )
