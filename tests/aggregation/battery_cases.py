@@ -7,6 +7,7 @@ import typing
 import numpy as np
 
 from tests.aggregation_fakes import SHAPES, VALUE_TYPE, WEIGHT_TYPE, deltas
+from tff_keyboard.aggregation.row_correction import row_weight_type
 from tff_keyboard.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
 from tff_keyboard.config import aggregation_config, privacy_config, rule_config
@@ -40,15 +41,27 @@ class Case:
     def weight_type(self):
         if isinstance(self.config.rule, rule_config.FedMed):
             return fedmed_weight_type(len(SHAPES))
+        if self.tells_words:
+            return row_weight_type(SHAPES[0][0])
         return WEIGHT_TYPE
 
+    @property
+    def tells_words(self):
+        return isinstance(self.config.row_correction, aggregation_config.TouchedRows)
+
     def build(self):
-        factory = build_aggregator(self.config, clients_per_round=CLIENTS, seed=3)
+        names = ("embedding", "bias", "scale")
+        factory = build_aggregator(
+            self.config, clients_per_round=CLIENTS, seed=3, variable_names=names
+        )
         return factory.create(VALUE_TYPE, self.weight_type)
 
     def weigh(self, examples, loss, divergence):
         if self.weight_type == WEIGHT_TYPE:
             return np.float32(examples)
+        if self.tells_words:  # every word, so that the mean stays what it is
+            touched = np.full(SHAPES[0][0], examples > 0, np.float32)
+            return collections.OrderedDict(num_examples=np.float32(examples), touched=touched)
         return collections.OrderedDict(
             num_examples=np.float32(examples),
             loss=np.float32(loss),
@@ -96,6 +109,7 @@ def _wrappers():
         ("protection", aggregation_config.Protection),
         ("compression", aggregation_config.Compression),
         ("client_noise", aggregation_config.ClientNoise),
+        ("row_correction", aggregation_config.RowCorrection),
     ):
         for name, table in variants(union):
             config = AggregationConfig(**({"protection": NoClipping()} | {field: table}))

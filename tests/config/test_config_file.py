@@ -63,6 +63,8 @@ def test_overrides_win_by_type_and_the_last_wins():
         ],
     )
     assert run.train.rounds == 8
+    table = config.loads("", ['aggregation={rule={name="fedatt"}}', "aggregation.rule.norm='1'"])
+    assert table.aggregation.rule == FedAtt(norm="1")
     assert run.aggregation.rule == FedAtt(temperature=3.0)  # whichever comes first
     assert run.client.learning_rate == 2.0
     assert isinstance(run.client.learning_rate, float)

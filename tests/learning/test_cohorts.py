@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from tff_keyboard.learning.cohorts import CohortSampler
+from tff_keyboard import config as config_lib
+from tff_keyboard.learning.cohorts import CohortSampler, cohort_sampler
 
 
 @st.composite
@@ -110,3 +111,30 @@ def test_rejects(arguments, says):
 def test_rejects_a_negative_round():
     with pytest.raises(ValueError, match="`round_num` must be >= 0"):
         CohortSampler(10, 2, 0).cohort(-1)
+
+
+def test_growing_cohorts():
+    sizes = {0: 2, 1: 2, 2: 2, 3: 4, 4: 4, 5: 5, 6: 5}
+    sampler = CohortSampler(
+        40, 5, 0, over_selection=1.2, min_separation_rounds=2, size_of_round=sizes.__getitem__
+    )
+    steady = CohortSampler(40, 2, 0, over_selection=1.2)
+    assert sampler.num_selected == 6
+    before = set()
+    for t, size in sizes.items():
+        cohort = sampler.cohort(t)
+        assert len(cohort.selected) == int(np.ceil(1.2 * size))
+        assert len(cohort.reporting) == size
+        assert not before & set(cohort.selected.tolist())
+        before = set(cohort.selected.tolist())
+    np.testing.assert_array_equal(sampler.cohort(0).selected, steady.cohort(0).selected)
+
+
+def test_the_cohort_of_a_config_grows_as_it_says():
+    config = config_lib.loads(
+        "[train]\nclients_per_round = 3\ncohort = {kind = 'growing', every_rounds = 2, most = 7}"
+    )
+    sampler = cohort_sampler(config.train, 100)
+    assert [len(sampler.cohort(t).reporting) for t in range(1, 8)] == [3, 3, 6, 6, 7, 7, 7]
+    with pytest.raises(ValueError, match="needs 7 clients, got 6"):
+        cohort_sampler(config.train, 6)

@@ -3,6 +3,7 @@
 From outside in, and so in the order a delta meets them:
 
     guard            refuses NaN, infinity, senseless weights; limits weights; counts both
+    row correction   rows of word tables count those who typed the word, where asked for
     client noise     FedAtt's eq. 6, where asked for
     compression      quantises and decodes; or only counts bytes
     zeroing          deltas with an extreme coordinate become zeros (adaptive quantile)
@@ -23,6 +24,7 @@ from tff_keyboard.aggregation import compression, norm_bounds
 from tff_keyboard.aggregation.adaptive_clip import AdaptiveClip
 from tff_keyboard.aggregation.private_mean import PrivateMeanFactory
 from tff_keyboard.aggregation.robust_mean import RobustMeanFactory
+from tff_keyboard.aggregation.row_correction import RowCorrectionFactory
 from tff_keyboard.aggregation.update_guard import UpdateGuardFactory
 from tff_keyboard.aggregation.upload_size import UploadSizeFactory, encoded_bytes, raw_bytes
 from tff_keyboard.aggregation.weight_limits import WeightLimit
@@ -38,6 +40,7 @@ from tff_keyboard.config.aggregation_config import (
     NoClipping,
     NoCompression,
     NormalClientNoise,
+    TouchedRows,
     UniformQuantization,
 )
 from tff_keyboard.config.privacy_config import (
@@ -143,11 +146,16 @@ def build_aggregator(
       ValueError: Options do not fit `clients_per_round`.
     """
     rule = build_rule(config, clients_per_round=clients_per_round, variable_names=variable_names)
-    return protect(rule, config, seed=seed, limit=limit)
+    return protect(rule, config, seed=seed, variable_names=variable_names, limit=limit)
 
 
 def protect(
-    factory: Factory, config: AggregationConfig, *, seed: int, limit: WeightLimit | None = None
+    factory: Factory,
+    config: AggregationConfig,
+    *,
+    seed: int,
+    variable_names: Names = None,
+    limit: WeightLimit | None = None,
 ) -> Factory:
     """All that stands before a rule, around it; see `build_aggregator`."""
     protection = config.resolved_protection
@@ -160,6 +168,12 @@ def protect(
         factory = UploadSizeFactory(factory)
     if isinstance(config.client_noise, NormalClientNoise):
         factory = ClientNoiseFactory(factory, config.client_noise, seed=seed)
+    if isinstance(config.row_correction, TouchedRows):
+        factory = RowCorrectionFactory(
+            factory,
+            largest_factor=config.row_correction.largest_factor,
+            variable_names=variable_names or (),
+        )
     return UpdateGuardFactory(factory, limit)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.aggregation import weight_limits
+from tff_keyboard.aggregation import row_correction, weight_limits
 from tff_keyboard.aggregation.host_noise import NoisedProcess, NoiseOfRound
 from tff_keyboard.algorithms import fed_avg, fed_sgd
 from tff_keyboard.algorithms.build_aggregator import build_rule, protect
@@ -17,6 +17,7 @@ from tff_keyboard.algorithms.fedmed.client_weight import limit_fedmed_weight
 from tff_keyboard.algorithms.fedmed.process import build_fedmed
 from tff_keyboard.algorithms.fine_tuning import lwf, server_transfer
 from tff_keyboard.config import RunConfig
+from tff_keyboard.config.aggregation_config import TouchedRows as TouchedRowsConfig
 from tff_keyboard.config.fine_tuning_config import LearningWithoutForgetting, Transfer
 from tff_keyboard.config.learning_config import FedAvgClient
 from tff_keyboard.config.privacy_config import MechanismConfig
@@ -24,6 +25,7 @@ from tff_keyboard.config.rule_config import FedMed
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.learning import optimizers, variable_model
+from tff_keyboard.learning.client_training import TouchedRows
 from tff_keyboard.learning.composition import ClientWork, ModelFn
 from tff_keyboard.learning.initial_state import with_initial_weights
 from tff_keyboard.models import NextWordModel, build_model
@@ -109,6 +111,8 @@ def build_weight_limit(config: RunConfig, vocabulary_size: int) -> weight_limits
         warnings.warn(UNLIMITED, stacklevel=2)
     if isinstance(config.aggregation.rule, FedMed):
         return limit_fedmed_weight(limit, vocabulary_size)
+    if isinstance(config.aggregation.row_correction, TouchedRowsConfig):
+        return row_correction.limit_row_weight(limit)
     return limit
 
 
@@ -120,6 +124,7 @@ class _Parts(NamedTuple):
       protect: Puts around it what deltas meet before.
       wrap: Changes what clients do; None: nothing.
       joined: See `build_process`.
+      touched_rows: What clients tell for `aggregation.row_correction`; None: nothing.
     """
 
     model_fn: ModelFn
@@ -127,6 +132,13 @@ class _Parts(NamedTuple):
     protect: Callable[[Factory], Factory]
     wrap: WrapClientWork | None = None
     joined: bool = False
+    touched_rows: TouchedRows | None = None
+
+
+def _touched_rows(config: RunConfig, vocabulary_size: int) -> TouchedRows | None:
+    if not isinstance(config.aggregation.row_correction, TouchedRowsConfig):
+        return None
+    return TouchedRows(vocabulary_size, lambda batch: (batch["x"], batch["y"]))
 
 
 def _fedavg(config: RunConfig, parts: _Parts) -> Process:
@@ -135,7 +147,11 @@ def _fedavg(config: RunConfig, parts: _Parts) -> Process:
     if isinstance(parts.rule, FedMedFactory):
         build = functools.partial(build_fedmed, factory=parts.rule, protect=parts.protect)
     else:
-        build = functools.partial(fed_avg.build_fed_avg, aggregator=parts.protect(parts.rule))
+        build = functools.partial(
+            fed_avg.build_fed_avg,
+            aggregator=parts.protect(parts.rule),
+            touched_rows=parts.touched_rows,
+        )
     return build(
         parts.model_fn,
         client_optimizer=optimizers.build_client_optimizer(config.client),
@@ -197,17 +213,19 @@ def build_process(
         build_training_model_fn(config, vocabulary_size),
         build_rule(
             config.aggregation,
-            clients_per_round=config.train.clients_per_round,
+            clients_per_round=config.train.most_clients_per_round,
             variable_names=list(weights),
         ),
         functools.partial(
             protect,
             config=config.aggregation,
             seed=config.train.seed,
+            variable_names=list(weights),
             limit=build_weight_limit(config, vocabulary_size),
         ),
         wrap_client_work,
         joined and wrap_client_work is None,
+        _touched_rows(config, vocabulary_size),
     )
     process = ALGORITHMS[config.client.algorithm](config, parts)
     process = with_initial_weights(process, list(weights.values()))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import tensorflow_federated as tff
 
-from tff_keyboard.learning.client_training import build_client_training
+from tff_keyboard.learning.client_training import TouchedRows, build_client_training
 from tff_keyboard.learning.composition import ClientWork, ModelFn, compose_process
 
 
@@ -24,6 +24,7 @@ def build_fed_avg(
     server_optimizer: tff.learning.optimizers.Optimizer,
     aggregator: tff.aggregators.WeightedAggregationFactory,
     uniform_weights: bool,
+    touched_rows: TouchedRows | None = None,
     wrap_client_work: Callable[[ClientWork], ClientWork] | None = None,
     joined: bool = False,
 ) -> tff.learning.templates.LearningProcess:
@@ -34,8 +35,9 @@ def build_fed_avg(
         client's weight.
       client_optimizer: Local optimizer; its state starts anew on every client in every round.
       server_optimizer: Takes w_server - w_client, aggregated, as the gradient.
-      aggregator: Of deltas weighted by a float32 scalar.
+      aggregator: Of deltas weighted by a float32 scalar, or as `touched_rows` makes the weight.
       uniform_weights: Whether every client weighs 1 instead.
+      touched_rows: See `client_training.build_client_training`.
       wrap_client_work: Changes what clients do, e.g. `attacks.build_attacked_client_work`.
       joined: Whether clients hold their batches joined, as `packs.elements.joined_dataset` makes
         them, rather than one by one.
@@ -44,7 +46,10 @@ def build_fed_avg(
     in Reddi et al. 2021, Algorithm 1, https://arxiv.org/abs/2003.00295.
     """
     client_work = build_client_training(
-        model_fn, client_optimizer, uniform_weights=uniform_weights, joined=joined
+        *(model_fn, client_optimizer),
+        uniform_weights=uniform_weights,
+        touched_rows=touched_rows,
+        joined=joined,
     )
     if wrap_client_work is not None:
         client_work = wrap_client_work(client_work)

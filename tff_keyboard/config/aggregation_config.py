@@ -144,6 +144,35 @@ class NormalClientNoise(Table):
         require_positive(f"{self.PATH}.stddev", self.stddev)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AllRows(Table):
+    """Every row of a word table is averaged over the whole cohort."""
+
+    PATH: ClassVar[str] = "aggregation.row_correction"
+
+    kind: Literal["none"] = "none"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TouchedRows(Table):
+    """Rows of word tables count the clients that typed their word (FedSubAvg).
+
+    Attributes:
+      largest_factor: What the row of a rare word is multiplied by at most, > 1.
+    """
+
+    PATH: ClassVar[str] = "aggregation.row_correction"
+
+    kind: Literal["touched"] = "touched"
+    largest_factor: float = 10.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        factor = self.largest_factor
+        require(1 < factor < 1e6, f"{self.PATH}.largest_factor", "must be in (1, 1e6)", factor)
+
+
+RowCorrection: TypeAlias = AllRows | TouchedRows
 Protection: TypeAlias = AutoProtection | NoClipping | FixedClipping | AdaptiveClipping
 Compression: TypeAlias = NoCompression | UniformQuantization
 ClientNoise: TypeAlias = NoClientNoise | NormalClientNoise
@@ -160,6 +189,7 @@ class AggregationConfig(Table):
       privacy: The mechanism of differential privacy, by `mechanism`.
       protection: What extreme deltas meet before the rule, by `clipping`.
       compression: How uploads are encoded, by `codec`.
+      row_correction: How rows of rare words are averaged, by `kind`.
       client_noise: What clients add before they send, by `distribution`.
     """
 
@@ -170,6 +200,7 @@ class AggregationConfig(Table):
     privacy: Privacy = dataclasses.field(default_factory=NoPrivacy)
     protection: Protection = dataclasses.field(default_factory=AutoProtection)
     compression: Compression = dataclasses.field(default_factory=NoCompression)
+    row_correction: RowCorrection = dataclasses.field(default_factory=AllRows)
     client_noise: ClientNoise = dataclasses.field(default_factory=NoClientNoise)
 
     def __post_init__(self) -> None:
@@ -207,6 +238,13 @@ class AggregationConfig(Table):
                 f"{mechanism} needs `aggregation.client_weighting` = 'uniform', "
                 f"got {self.client_weighting!r}: the privacy accounting assumes equal weights. "
                 "Change the weighting, or set the mechanism to 'none'."
+            )
+        if isinstance(self.row_correction, TouchedRows):
+            raise ValueError(
+                f"`aggregation.row_correction.kind` = 'touched' with {mechanism}: who typed which "
+                "word would be released beside the deltas. One person moves as many counts as it "
+                "has words, so noise of the square root of that number would have to go on each, "
+                "and the noise in rare rows would grow by `largest_factor`. Set it to 'none'."
             )
         protection = self.resolved_protection
         if protection.zeroing:

@@ -32,8 +32,8 @@ def load(path: str | pathlib.Path | None, overrides: Sequence[str] = ()) -> RunC
     Args:
       path: TOML file; None starts from the defaults.
       overrides: Each `section.key=value` (`aggregation.rule.name=fedatt`); the value is TOML
-        (`0.5`, `true`, `"text"`, `[1, 2]`), and a bare word is taken as a string. Of two for the
-        same key the later counts; otherwise their order does not matter.
+        (`0.5`, `true`, `"text"`, `[1, 2]`, a table), and a bare word is taken as a string. Of two
+        for the same key the later counts; otherwise their order does not matter.
 
     Raises:
       ConfigError: A file cannot be read or breaks a rule; the message names file and key.
@@ -160,12 +160,13 @@ def _refuse_old(values: Mapping[str, Any], origin: str) -> None:
 def _add_override(above: dict[str, Any], override: str) -> None:
     name, equals, raw = override.partition("=")
     keys = name.strip().split(".")
-    if not equals or len(keys) < 2 or not all(keys):
-        raise ConfigError(f"`--set={override}` must read `--set=section.key=value`.")
     try:
         value = tomllib.loads(f"value = {raw.strip()}")["value"]
     except tomllib.TOMLDecodeError:
         value = raw.strip()
+    is_key = len(keys) > 1 or isinstance(value, dict)
+    if not equals or not is_key or not all(keys):
+        raise ConfigError(f"`--set={override}` must read `--set=section.key=value`.")
     table = above
     for key in keys[:-1]:
         table = table.setdefault(key, {})

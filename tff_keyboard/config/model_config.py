@@ -43,9 +43,22 @@ class _Model(Table):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cifg(_Model):
-    """The CIFG of Hard et al. 2018, whose output layer is its embedding."""
+    """The CIFG of Hard et al. 2018, whose output layer is its embedding.
+
+    Attributes:
+      embedding_dropout: Dropout rate on word vectors during training, in [0, 1).
+      output_dropout: Dropout rate on what the output table is multiplied with during training, in
+        [0, 1).
+    """
 
     name: Literal["cifg"] = "cifg"
+    embedding_dropout: float = 0.0
+    output_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_fraction("model.embedding_dropout", self.embedding_dropout)
+        require_fraction("model.output_dropout", self.output_dropout)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ def with_sub_rounds(config: RunConfig) -> RunConfig:
         return config
     parts = 1
     if config.execution.clients_per_pack == ONE_BY_ONE:
-        parts = math.ceil(config.train.clients_per_round / CLIENTS_PER_SUB_ROUND)
+        parts = math.ceil(config.train.most_clients_per_round / CLIENTS_PER_SUB_ROUND)
     return _replaced(config, sub_rounds=max(parts, config.execution.workers))
 
 

@@ -2,7 +2,9 @@
 
 import dataclasses
 
-from tff_keyboard.config.aggregation_config import AggregationConfig, AutoProtection
+from tff_keyboard.config.aggregation_config import AggregationConfig, AutoProtection, TouchedRows
+from tff_keyboard.config.averaging_config import Averaging, NoAverage
+from tff_keyboard.config.cohort_config import GrowingCohort
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.config.fine_tuning_config import (
     FineTuningConfig,
@@ -10,6 +12,8 @@ from tff_keyboard.config.fine_tuning_config import (
     Transfer,
 )
 from tff_keyboard.config.learning_config import (
+    CentralConfig,
+    CentralSgd,
     ClientConfig,
     FedAvgClient,
     FedAvgM,
@@ -18,6 +22,7 @@ from tff_keyboard.config.learning_config import (
 )
 from tff_keyboard.config.model_config import Cifg, ModelConfig
 from tff_keyboard.config.rule_config import FedMed
+from tff_keyboard.config.schedule_config import Constant
 from tff_keyboard.config.train_config import EvaluationConfig, ExecutionConfig, TrainConfig
 
 
@@ -30,6 +35,8 @@ class RunConfig:
       model: Which next-word model.
       client: What one client does in a round.
       server: What the server does with the aggregated delta.
+      averaging: Whether the model of a run is an average of those of many rounds.
+      central: The optimizer of `train-server`, which takes nothing else of [server].
       aggregation: How client deltas become one server delta.
       fine_tuning: How a general model is kept from being forgotten; by default, not at all.
       train: Rounds, cohorts, checkpoints, stopping.
@@ -41,6 +48,8 @@ class RunConfig:
     model: ModelConfig = dataclasses.field(default_factory=Cifg)
     client: ClientConfig = dataclasses.field(default_factory=FedAvgClient)
     server: ServerConfig = dataclasses.field(default_factory=FedAvgM)
+    averaging: Averaging = dataclasses.field(default_factory=NoAverage)
+    central: CentralConfig = dataclasses.field(default_factory=CentralSgd)
     aggregation: AggregationConfig = dataclasses.field(default_factory=AggregationConfig)
     fine_tuning: FineTuningConfig = dataclasses.field(default_factory=FineTuningConfig)
     train: TrainConfig = dataclasses.field(default_factory=TrainConfig)
@@ -50,6 +59,14 @@ class RunConfig:
     def __post_init__(self) -> None:
         if isinstance(self.client, FedSgdClient):
             self._check_fed_sgd()
+        if self.aggregation.is_private and isinstance(self.train.cohort, GrowingCohort):
+            raise ValueError(
+                "`train.cohort.kind` = 'growing' with `aggregation.privacy.mechanism` = "
+                f"{self.aggregation.privacy.mechanism!r}: the mean is divided by one number of "
+                "clients, and the accounting is of one. Set it to 'steady'."
+            )
+        if isinstance(self.aggregation.row_correction, TouchedRows):
+            self._check_row_correction()
         if isinstance(self.fine_tuning.server, Transfer):
             self._check_transfer()
 
@@ -71,6 +88,21 @@ class RunConfig:
                 "`fine_tuning.method.name` = 'lwf' changes local training, which "
                 "`client.algorithm` = 'fedsgd' does not have. Use 'fedavg'."
             )
+
+    def _check_row_correction(self) -> None:
+        for name, found in (
+            ("client.algorithm", "fedsgd" if isinstance(self.client, FedSgdClient) else ""),
+            ("aggregation.rule.name", "fedmed" if self.aggregation.rule.name == "fedmed" else ""),
+            (
+                "fine_tuning.server.name",
+                "transfer" if isinstance(self.fine_tuning.server, Transfer) else "",
+            ),
+        ):
+            if found:
+                raise ValueError(
+                    f"`aggregation.row_correction.kind` = 'touched' with `{name}` = {found!r}: "
+                    "its clients do not tell which words they typed. Set it to 'none'."
+                )
 
     def _check_transfer(self) -> None:
         aggregation = self.aggregation
@@ -94,6 +126,11 @@ class RunConfig:
                     "learns from individual models instead of aggregating. "
                     f"Set it to {allowed!r}."
                 )
+        if isinstance(self.client, FedAvgClient) and self.client.schedule != Constant():
+            raise ValueError(
+                "`client.schedule` with `fine_tuning.server.name` = 'transfer': each client is a "
+                "process of its own, whose rate is constant. Remove it."
+            )
         if self.server != FedAvgM():
             raise ValueError(
                 "`server` has no effect with `fine_tuning.server.name` = 'transfer': the server's "

@@ -63,10 +63,16 @@ def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any =
         if key not in hints:
             raise ConfigError(_unknown(key, prefix, hints, cls, variants(hint)))
         arguments[key] = _coerce(value, hints[key], _join(prefix, key), defaults[key])
+    for field in dataclasses.fields(cls):
+        required = field.default is field.default_factory is dataclasses.MISSING
+        if required and field.name not in arguments:
+            raise ConfigError(f"`{_join(prefix, field.name)}` is missing. It has no default.")
     try:
         return cls(**arguments)
     except ValueError as error:
-        raise ConfigError(str(error)) from None
+        # A table that stands in several places names itself in general.
+        own = getattr(cls, "PATH", prefix)
+        raise ConfigError(str(error).replace(f"`{own}.", f"`{prefix}.")) from None
 
 
 def class_of(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any = None) -> Any:

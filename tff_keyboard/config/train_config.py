@@ -8,6 +8,12 @@ from tff_keyboard.config.checks import (
     require_at_least,
     require_fraction,
 )
+from tff_keyboard.config.cohort_config import (
+    CohortConfig,
+    GrowingCohort,
+    SteadyCohort,
+    clients_in_round,
+)
 from tff_keyboard.config.tables import Table
 
 
@@ -18,6 +24,7 @@ class TrainConfig(Table):
     Attributes:
       rounds: Federated rounds in all.
       clients_per_round: Clients whose deltas a round aggregates (the report goal).
+      cohort: Whether that number grows, by `kind`.
       seed: Cohorts, data order, initial weights and noise are functions of it and the round.
       over_selection: The server selects ceil(this * clients_per_round) clients and takes the
         first `clients_per_round` that report; >= 1.
@@ -42,6 +49,7 @@ class TrainConfig(Table):
 
     rounds: int = 100
     clients_per_round: int = 10
+    cohort: CohortConfig = dataclasses.field(default_factory=SteadyCohort)
     seed: int = 1
     over_selection: float = 1.0
     dropout_rate: float = 0.0
@@ -59,6 +67,13 @@ class TrainConfig(Table):
         super().__post_init__()
         require_at_least("train.rounds", self.rounds, 1)
         require_at_least("train.clients_per_round", self.clients_per_round, 1)
+        if isinstance(self.cohort, GrowingCohort):
+            require(
+                self.cohort.most > self.clients_per_round,
+                "train.cohort.most",
+                f"must be > `train.clients_per_round` = {self.clients_per_round}",
+                self.cohort.most,
+            )
         require_at_least("train.seed", self.seed, 0)
         require_at_least("train.over_selection", self.over_selection, 1.0)
         require_fraction("train.dropout_rate", self.dropout_rate)
@@ -68,6 +83,17 @@ class TrainConfig(Table):
         require_at_least("train.keep_checkpoints", self.keep_checkpoints, 1)
         require_at_least("train.early_stop_patience", self.early_stop_patience, 0)
         require_at_least("train.max_rejected_rounds", self.max_rejected_rounds, 1)
+
+    @property
+    def most_clients_per_round(self) -> int:
+        """Of all rounds."""
+        if isinstance(self.cohort, GrowingCohort):
+            return self.cohort.most
+        return self.clients_per_round
+
+    def clients_in_round(self, round_num: int) -> int:
+        """Clients of round `round_num`."""
+        return clients_in_round(self.cohort, self.clients_per_round, round_num)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,8 @@ https://arxiv.org/abs/1602.05629.
 """
 
 import collections
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -17,6 +19,26 @@ import tensorflow_federated as tff
 from tff_keyboard.aggregation.finiteness import all_finite
 from tff_keyboard.learning.composition import ClientWork, ModelFn
 from tff_keyboard.packs import elements
+
+
+class TouchedRows(NamedTuple):
+    """How a batch touches rows of word tables.
+
+    Attributes:
+      rows: Of the tables, the vocabulary.
+      ids_of: Batch -> int32 ids of its words, any shape.
+    """
+
+    rows: int
+    ids_of: Callable[[Any], Sequence[tf.Tensor]]
+
+    def add(self, touched: tf.Tensor, batch: Any) -> tf.Tensor:
+        """`touched` with 1 at the rows of the batch too."""
+        for ids in self.ids_of(batch):
+            indices = tf.reshape(ids, [-1, 1])
+            ones = tf.ones([tf.size(ids)])
+            touched = tf.tensor_scatter_nd_update(touched, indices, ones)
+        return touched
 
 
 def client_data_type(model: tff.learning.models.VariableModel, joined: bool) -> tff.SequenceType:
@@ -31,6 +53,7 @@ def build_client_training(
     *,
     uniform_weights: bool = False,
     reports_loss: bool = False,
+    touched_rows: TouchedRows | None = None,
     joined: bool = False,
 ) -> ClientWork:
     """Client work that trains the model on the client's batches, one step each.
@@ -42,13 +65,21 @@ def build_client_training(
       reports_loss: Whether the weight is `OrderedDict(num_examples, loss)` rather than
         `num_examples`, all float32. `loss` is the mean of the losses of all batches of all epochs,
         each taken before its step, weighted by the batch's `num_examples`; 0 without data.
+      touched_rows: Which rows of word tables a batch touches. Then the weight is
+        `OrderedDict(num_examples, touched)`, float32, touched 1 for every row that any batch
+        touched, as `aggregation.row_correction` takes it.
       joined: Whether a client's data comes as `elements.joined_dataset` makes it.
 
     Returns:
       Client work with TFF's state (the optimizer's hyperparameters), metrics and delta (server
       minus client). A client whose delta is not finite sends zeros, weight 0, loss 0 and no
       metrics.
+
+    Raises:
+      ValueError: Both a loss and touched rows are asked for.
     """
+    if reports_loss and touched_rows:
+        raise ValueError("A client's weight tells its loss or the rows it touched, not both.")
     with tf.Graph().as_default():  # the model's variables stay out of the caller's graph
         model = model_fn()
         sum_metrics = tff.learning.metrics.sum_then_finalize(model.metric_finalizers())
@@ -70,7 +101,7 @@ def build_client_training(
         batches = elements.read(dataset, model.input_spec)
 
         def step(state, batch):
-            optimizer_state, num_examples, total_loss = state
+            optimizer_state, num_examples, total_loss, touched = state
             with tf.GradientTape() as tape:
                 output = model.forward_pass(batch, training=True)
             gradients = tape.gradient(output.loss, trainable)
@@ -78,7 +109,9 @@ def build_client_training(
             tf.nest.map_structure(lambda v, x: v.assign(x), trainable, updated)
             count = tf.cast(output.num_examples, tf.int64)
             loss = tf.cast(output.loss, tf.float64) * tf.cast(count, tf.float64)
-            return optimizer_state, num_examples + count, total_loss + loss
+            if touched_rows:
+                touched = touched_rows.add(touched, batch)
+            return optimizer_state, num_examples + count, total_loss + loss, touched
 
         @tf.function
         def train_on_all_batches():
@@ -89,8 +122,14 @@ def build_client_training(
                 ),
                 hparams,
             )
-            start = (optimizer_state, tf.constant(0, tf.int64), tf.constant(0.0, tf.float64))
-            _, num_examples, total_loss = elements.fold(step, start, batches, model.input_spec)
+            nowhere = tf.zeros([touched_rows.rows if touched_rows else 0])
+            start = (
+                *(optimizer_state, tf.constant(0, tf.int64), tf.constant(0.0, tf.float64)),
+                nowhere,
+            )
+            _, num_examples, total_loss, touched = elements.fold(
+                step, start, batches, model.input_spec
+            )
             update = tf.nest.map_structure(tf.subtract, server_weights.trainable, weights.trainable)
             weight = tf.constant(1.0) if uniform_weights else tf.cast(num_examples, tf.float32)
             if reports_loss:
@@ -98,6 +137,8 @@ def build_client_training(
                 weight = collections.OrderedDict(
                     num_examples=weight, loss=tf.cast(loss, tf.float32)
                 )
+            if touched_rows:
+                weight = collections.OrderedDict(num_examples=weight, touched=touched)
             sent = (update, weight)
             is_finite = all_finite(tf.nest.flatten(update))
             # A condition, unlike `tf.where`, copies nothing on the clients that are fine.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -52,16 +53,19 @@ class CohortSampler:
         over_selection: float = 1.0,
         dropout_rate: float = 0.0,
         min_separation_rounds: int = 1,
+        size_of_round: Callable[[int], int] | None = None,
     ):
         """Checks that every round can be filled.
 
         Args:
           num_clients: In the population; > 0.
-          clients_per_round: Wanted reports; > 0.
+          clients_per_round: Wanted reports, > 0; where the number differs from round to round,
+            the largest.
           seed: >= 0.
           over_selection: ceil(this * clients_per_round) clients are selected; >= 1.
           dropout_rate: Chance in [0, 1) that a selected client never reports.
           min_separation_rounds: >= 1; 1 lets a client take part in every round.
+          size_of_round: Wanted reports of a round, 1..clients_per_round; None: always the same.
 
         Raises:
           ValueError: An argument is out of range, or the population is too small for
@@ -79,8 +83,8 @@ class CohortSampler:
             raise ValueError(f"`dropout_rate` must be in [0, 1), got {dropout_rate}.")
         if min_separation_rounds < 1:
             raise ValueError(f"`min_separation_rounds` must be >= 1, got {min_separation_rounds}.")
-        # The rounding keeps 1.1 * 10 at 11, not 12.
-        self._num_selected = math.ceil(round(over_selection * clients_per_round, 9))
+        self._over_selection = over_selection
+        self._num_selected = self._to_select(clients_per_round)
         needed = self._num_selected * min_separation_rounds
         if needed > num_clients:
             raise ValueError(
@@ -89,7 +93,7 @@ class CohortSampler:
                 "`clients_per_round`, `over_selection` or `min_separation_rounds`."
             )
         self._num_clients = num_clients
-        self._clients_per_round = clients_per_round
+        self._size_of_round = size_of_round or (lambda round_num: clients_per_round)
         self._seed = seed
         self._dropout_rate = dropout_rate
         self._separation = min_separation_rounds
@@ -97,7 +101,7 @@ class CohortSampler:
 
     @property
     def num_selected(self) -> int:
-        """Clients asked in a round."""
+        """Clients asked in a round, in the largest."""
         return self._num_selected
 
     def cohort(self, round_num: int) -> Cohort:
@@ -114,7 +118,7 @@ class CohortSampler:
         selected = self._selected(round_num)
         rng = np.random.default_rng([self._seed, round_num, _DROP])
         drops = rng.random(len(selected)) < self._dropout_rate
-        reporting = selected[~drops][: self._clients_per_round]
+        reporting = selected[~drops][: self._size_of_round(round_num)]
         return Cohort(selected=selected, dropped=selected[drops], reporting=reporting)
 
     def _selected(self, round_num: int) -> np.ndarray:
@@ -129,7 +133,12 @@ class CohortSampler:
 
     def _draw(self, round_num: int, eligible: np.ndarray) -> np.ndarray:
         rng = np.random.default_rng([self._seed, round_num, _SELECT])
-        return rng.choice(eligible, size=self._num_selected, replace=False)
+        size = self._to_select(self._size_of_round(round_num))
+        return rng.choice(eligible, size=size, replace=False)
+
+    def _to_select(self, clients: int) -> int:
+        # The rounding keeps 1.1 * 10 at 11, not 12.
+        return math.ceil(round(self._over_selection * clients, 9))
 
 
 def cohort_sampler(config: TrainConfig, population: int) -> CohortSampler:
@@ -140,9 +149,10 @@ def cohort_sampler(config: TrainConfig, population: int) -> CohortSampler:
     """
     return CohortSampler(
         population,
-        config.clients_per_round,
+        config.most_clients_per_round,
         config.seed,
         over_selection=config.over_selection,
         dropout_rate=config.dropout_rate,
         min_separation_rounds=config.min_separation_rounds,
+        size_of_round=config.clients_in_round,
     )

@@ -1,28 +1,43 @@
-"""Client and server optimizers from their config sections."""
+"""Optimizers of clients, of the server and of central training from their config tables.
+
+Adam and Yogi are TFF's: bias-corrected, epsilon outside the root (the tau of Reddi et al. 2021),
+and Yogi's accumulator starts from 0, as in the experiments whose values are the defaults (TFF's
+own default is 1e-6). Adagrad is ours, because TFF's has epsilon inside the root.
+"""
+
+from typing import TypeAlias
 
 import tensorflow_federated as tff
 
 from tff_keyboard.config.learning_config import (
+    CentralAdagrad,
+    CentralAdam,
+    CentralConfig,
+    CentralSgd,
+    CentralYogi,
+    FedAdagrad,
     FedAdam,
     FedAvgClient,
     FedAvgM,
     FedAvgServer,
+    FedYogi,
     ServerConfig,
 )
+from tff_keyboard.learning.adagrad import Adagrad
 from tff_keyboard.learning.clipped_optimizer import ClippedOptimizer
 from tff_keyboard.learning.nesterov import NesterovSGD
 
+Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 
-def build_client_optimizer(config: FedAvgClient) -> tff.learning.optimizers.Optimizer:
+
+def build_client_optimizer(config: FedAvgClient) -> Optimizer:
     """SGD, with momentum that starts from zero on each client in each round."""
     sgd = tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum or None)
-    if not config.gradient_clip_norm:
-        return sgd
-    return ClippedOptimizer(sgd, config.gradient_clip_norm)
+    return _clipped(sgd, config.gradient_clip_norm)
 
 
-def build_server_optimizer(config: ServerConfig) -> tff.learning.optimizers.Optimizer:
-    """The optimizer named by `server.optimizer`."""
+def build_server_optimizer(config: ServerConfig) -> Optimizer:
+    """The optimizer named by `server.optimizer`, at the full learning rate of its schedule."""
     library = tff.learning.optimizers
     match config:
         case FedAvgServer():
@@ -31,7 +46,34 @@ def build_server_optimizer(config: ServerConfig) -> tff.learning.optimizers.Opti
             return NesterovSGD(config.learning_rate, config.momentum)
         case FedAvgM():
             return library.build_sgdm(config.learning_rate, config.momentum or None)
-        case FedAdam():
+        case _:
+            return _adaptive(config)
+
+
+def build_central_optimizer(config: CentralConfig, client: FedAvgClient) -> Optimizer:
+    """The optimizer named by `central.optimizer`; gradients are clipped as on a client."""
+    if isinstance(config, CentralSgd):
+        return build_client_optimizer(client)
+    return _clipped(_adaptive(config), client.gradient_clip_norm)
+
+
+def _adaptive(
+    config: FedAdam | FedYogi | FedAdagrad | CentralAdam | CentralYogi | CentralAdagrad,
+) -> Optimizer:
+    library = tff.learning.optimizers
+    match config:
+        case FedAdam() | CentralAdam():
             return library.build_adam(
                 config.learning_rate, config.beta_1, config.beta_2, config.epsilon
             )
+        case FedYogi() | CentralYogi():
+            return library.build_yogi(
+                *(config.learning_rate, config.beta_1, config.beta_2, config.epsilon),
+                initial_preconditioner_value=0.0,
+            )
+        case FedAdagrad() | CentralAdagrad():
+            return Adagrad(config.learning_rate, config.epsilon)
+
+
+def _clipped(optimizer: Optimizer, clip_norm: float) -> Optimizer:
+    return ClippedOptimizer(optimizer, clip_norm) if clip_norm else optimizer

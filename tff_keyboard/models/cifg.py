@@ -23,6 +23,7 @@ import math
 import tensorflow as tf
 
 from tff_keyboard.models import recurrence
+from tff_keyboard.models.dropout import check_rate, dropout
 from tff_keyboard.models.initialisers import glorot, per_gate_constants, uniform
 from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.tied_embedding import lookup_tied
@@ -88,18 +89,40 @@ class Cifg(NextWordModel):
 
     Weights in order: `embedding [V, D]`, `kernel [D, 3U]`, `recurrent_kernel [D, 3U]`, `bias [3U]`,
     `projection [U, D]`. The state is `[r [batch, D], c [batch, U]]`; hidden is r.
+
+    Args:
+      vocabulary_size: Rows of the table, special ids included.
+      seed: Of the initial weights; None for zeros.
+      units: Width of c.
+      embedding_size: Width of x and r.
+      embedding_dropout: Rate on x_t during training, in [0, 1). Not in the paper.
+      output_dropout: Rate on r_t before the output table during training; the recurrence sees all
+        of r_t. Not in the paper.
     """
 
     name_in_registry = "cifg"
 
     def __init__(
-        self, *, vocabulary_size: int, seed: int | None, units: int = 670, embedding_size: int = 96
+        self,
+        *,
+        vocabulary_size: int,
+        seed: int | None,
+        units: int = 670,
+        embedding_size: int = 96,
+        embedding_dropout: float = 0.0,
+        output_dropout: float = 0.0,
     ):
+        check_rate(embedding_dropout, "embedding_dropout")
+        check_rate(output_dropout, "output_dropout")
+        rates = {"embedding_dropout": embedding_dropout, "output_dropout": output_dropout}
         super().__init__(
             vocabulary_size=vocabulary_size,
             state_size=[embedding_size, units],
-            options={"units": units, "embedding_size": embedding_size},
+            options={"units": units, "embedding_size": embedding_size}
+            | {name: rate for name, rate in rates.items() if rate},
         )
+        self._embedding_dropout = embedding_dropout
+        self._output_dropout = output_dropout
         dim = embedding_size
         self.embedding = self.add_weight(
             "embedding",
@@ -137,12 +160,16 @@ class Cifg(NextWordModel):
         return new_state[0], list(new_state)
 
     def packed_hidden_and_table(self, ids, packing, training=None):
-        del training  # no dropout in the paper
         words = tf.gather_nd(ids, packing.positions)
         inputs, table = lookup_tied(tf.convert_to_tensor(self.embedding), words)
+        if training:
+            inputs = dropout(inputs, self._embedding_dropout, ids, self.bias, salt=0)
         pre = tf.nn.bias_add(tf.matmul(inputs, self.kernel), self.bias)  # [n, 3 units]
         weights = [
             tf.convert_to_tensor(self.recurrent_kernel),
             tf.convert_to_tensor(self.projection),
         ]
-        return recurrence.run(self._cell, pre, weights, packing), table, None
+        hidden = recurrence.run(self._cell, pre, weights, packing)
+        if training:
+            hidden = dropout(hidden, self._output_dropout, ids, self.bias, salt=1)
+        return hidden, table, None

@@ -8,11 +8,14 @@ Source: Srivastava et al. 2014, inverted form (values kept are divided by the ke
 
 import tensorflow as tf
 
+# Options of models that say how they are trained and not what they are.
+RATES = ("dropout", "embedding_dropout", "output_dropout")
 
-def check_rate(rate: float) -> None:
-    """Raises unless 0 <= rate < 1."""
+
+def check_rate(rate: float, name: str = "dropout") -> None:
+    """Raises `ValueError` unless 0 <= rate < 1."""
     if not 0.0 <= rate < 1.0:
-        raise ValueError(f"`model.dropout` must be in [0, 1), got {rate}.")
+        raise ValueError(f"`model.{name}` must be in [0, 1), got {rate}.")
 
 
 def dropout(

@@ -16,6 +16,7 @@ TENSORBOARD = "tensorboard"
 LOGS = "logs"
 
 MODEL = "model"
+LAST_MODEL = "model_last"
 MODEL_DESCRIPTION = "model.json"
 WEIGHTS = "weights.npz"
 

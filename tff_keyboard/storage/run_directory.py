@@ -11,6 +11,7 @@
     privacy_ledger.jsonl   what was released to whom, if the algorithm keeps one
     noise_nonce            of the privacy noise, mode 0600: as secret as the data
     model/                 weights, config and vocabulary of the trained model
+    model_last/            the same of the last iterate, where `model/` is an average
     evaluation_*.json      results of the task `evaluate`, by population
     logs/                  output of the TFF workers
     lock                   held while a training runs
@@ -40,7 +41,7 @@ class RunDirectory:
     Attributes: `path` and one for each part, all `pathlib.Path`: `config_path`,
     `data_card_path`, `vocabulary_path`, `environment_path`, `checkpoints`, `metrics_jsonl`,
     `metrics_csv`, `timings_csv`, `tensorboard`, `privacy_ledger`,
-    `noise_nonce`, `model`, `logs`, `lock_path`.
+    `noise_nonce`, `model`, `last_model`, `logs`, `lock_path`.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -57,6 +58,7 @@ class RunDirectory:
         self.privacy_ledger = self.path / names.LEDGER
         self.noise_nonce = self.path / names.NOISE_NONCE
         self.model = self.path / names.MODEL
+        self.last_model = self.path / names.LAST_MODEL
         self.logs = self.path / names.LOGS
         self.lock_path = self.path / names.LOCK
         self._lock_file: IO[str] | None = None
@@ -234,8 +236,9 @@ class RunDirectory:
     def _remove_leftovers(self) -> None:
         """Of a training that was killed while it wrote; the lock is held."""
         partial.remove_all_leftovers(self.path)
-        directories.restore(self.model)
-        directories.remove_leftovers(self.model)
+        for model in (self.model, self.last_model):
+            directories.restore(model)
+            directories.remove_leftovers(model)
         partial.remove_all_leftovers(self.checkpoints)
 
     def _lock(self) -> None:

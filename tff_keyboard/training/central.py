@@ -1,7 +1,8 @@
 """Central training of a run, on the pooled text of all train clients: the twin to beat.
 
-A round is `train.clients_per_round` x `client.max_examples` messages; [server], [aggregation] and
-`client.epochs` are not used, nor is [fine_tuning] but for the general store that validation reads.
+A round is `train.clients_per_round` x `client.max_examples` messages. [central] has the optimizer;
+[server], [aggregation] and `client.epochs` are not used, nor is [fine_tuning] but for the general
+store that validation reads.
 """
 
 import dataclasses
@@ -11,10 +12,13 @@ from typing import Any
 from tff_keyboard.algorithms import build_process
 from tff_keyboard.algorithms.central_training import CentralTraining, PooledInputs
 from tff_keyboard.config import ConfigError, RunConfig
-from tff_keyboard.config.learning_config import FedAvgClient
+from tff_keyboard.config.learning_config import CentralSgd, FedAvgClient
 from tff_keyboard.config.resolved_execution import packs_as_begun
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.learning import optimizers, validation
+from tff_keyboard.learning import optimizers, schedules, validation
+from tff_keyboard.models import NextWordModel
+from tff_keyboard.program.round_process import RoundProcess
+from tff_keyboard.program.scheduled_process import ScheduledProcess
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.train_run import (
     check_best_metric,
@@ -70,12 +74,25 @@ def train_central(
     with open_run(config, workdir, store) as run:
         return train_run(
             *(config, run, store, model),
-            process=CentralTraining(model, optimizers.build_client_optimizer(client)),
+            process=_process(config, client, model),
             round_input=pooled.round_input,
             evaluate=validation.Validation(
                 config, store, general_store, validation.in_this_process(config)
             ),
         )
+
+
+def _process(config: RunConfig, client: FedAvgClient, model: NextWordModel) -> RoundProcess:
+    """Central training with the optimizer and the schedule of [central]."""
+    optimizer = optimizers.build_central_optimizer(config.central, client)
+    process = CentralTraining(model, optimizer)
+    table = client if isinstance(config.central, CentralSgd) else config.central
+    if schedules.is_constant(table.schedule):
+        return process
+    return ScheduledProcess(
+        process,
+        lambda t: {"optimizer": table.learning_rate * schedules.factor(table.schedule, t)},
+    )
 
 
 def tokens_trained(run_path: pathlib.Path) -> int:

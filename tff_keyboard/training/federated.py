@@ -7,12 +7,14 @@ from tff_keyboard.algorithms import build_process
 from tff_keyboard.algorithms.build_process import WrapClientWork
 from tff_keyboard.algorithms.fine_tuning import rehearsal
 from tff_keyboard.config import RunConfig
+from tff_keyboard.config.learning_config import FedAvgClient, ServerConfig
 from tff_keyboard.config.resolved_execution import packs_as_begun, with_sub_rounds
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.learning import (
     client_delivery,
     client_inputs,
     federated_evaluation,
+    schedules,
     validation,
 )
 from tff_keyboard.models import NextWordModel
@@ -20,6 +22,8 @@ from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.privacy.ledger_hook import LedgerHook
 from tff_keyboard.privacy.run_privacy import RunPrivacy, open_run_privacy
 from tff_keyboard.program import execution
+from tff_keyboard.program.round_process import RoundProcess
+from tff_keyboard.program.scheduled_process import ScheduledProcess
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.train_run import (
     check_best_metric,
@@ -82,7 +86,7 @@ def train_federated(
         )
         return train_run(
             *(config, run, store, model),
-            process=delivery.process,
+            process=with_schedules(delivery.process, config),
             round_input=lambda round_num: cohorts.round_input(round_num, delivery.deliver),
             evaluate=validation.Validation(
                 config, store, general_store, validation.federated(evaluator, config)
@@ -90,6 +94,28 @@ def train_federated(
             hooks=[LedgerHook(run.privacy_ledger, privacy.header)] if privacy else [],
             pop_aggregation_seconds=context.pop_aggregation_seconds,
         )
+
+
+def with_schedules(process: RoundProcess, config: RunConfig) -> RoundProcess:
+    """`process` with the learning rates of each round; itself where they never change.
+
+    Args:
+      process: FedAvg, FedMed or FedSGD, however its clients are handed over.
+      config: Whose `server.schedule` and `client.schedule` count.
+    """
+    tables: dict[str, ServerConfig | FedAvgClient] = {"finalizer": config.server}
+    if isinstance(config.client, FedAvgClient):
+        tables["client_work"] = config.client
+    if all(schedules.is_constant(table.schedule) for table in tables.values()):
+        return process
+
+    def rates(round_num: int) -> dict[str, float]:
+        return {
+            part: table.learning_rate * schedules.factor(table.schedule, round_num)
+            for part, table in tables.items()
+        }
+
+    return ScheduledProcess(process, rates)
 
 
 def _privacy(

@@ -12,14 +12,18 @@ from typing import Any
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.config import ConfigError, RunConfig
+from tff_keyboard.config.averaging_config import NoAverage
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
 from tff_keyboard.program import best_round, checkpoints, read_ahead, release, training_loop
+from tff_keyboard.program.averaged_process import AveragedProcess, IterateWeights
 from tff_keyboard.program.round_process import RoundProcess
 from tff_keyboard.storage import names
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.round_lines import RoundLines, closing_lines
+
+LAST = "last"  # of names of metrics: of the last model, where validation is of the average
 
 # Keys that do not change what a round computes, so a run may be resumed with other values.
 MAY_CHANGE = (
@@ -35,7 +39,12 @@ MAY_CHANGE = (
 
 
 def check_best_metric(config: RunConfig, known: Sequence[str]) -> None:
-    """Raises `ConfigError` unless `train.best_metric` is one of the known names."""
+    """Raises `ConfigError` unless `train.best_metric` is one of the known names.
+
+    With `averaging` they are those of the average; `last/...` are those of the last model.
+    """
+    if not isinstance(config.averaging, NoAverage):
+        known = [*known, *(f"{LAST}/{name}" for name in known)]
     if config.train.best_metric not in known:
         raise ConfigError(
             f"`train.best_metric` must be one of {', '.join(known)}; "
@@ -67,6 +76,21 @@ def open_run(
     )
 
 
+def of_both(
+    evaluate: Callable[[int, Any], Mapping[str, Any]],
+) -> Callable[[int, IterateWeights], dict[str, Any]]:
+    """Metrics of the average under their names, those of the last model as `last/<name>`."""
+
+    def evaluate_both(round_num: int, weights: IterateWeights) -> dict[str, Any]:
+        last = evaluate(round_num, weights.last)
+        return {
+            **evaluate(round_num, weights.average),
+            **{f"{LAST}/{name}": value for name, value in last.items()},
+        }
+
+    return evaluate_both
+
+
 def train_run(
     config: RunConfig,
     run: RunDirectory,
@@ -86,7 +110,7 @@ def train_run(
       run: As `open_run` returns it.
       store: The users' text; whose vocabulary the model has.
       model: Takes the weights of the best or the last round, and is saved.
-      process: What is trained.
+      process: What is trained; with `averaging`, the average of its models is kept here.
       round_input: Round >= 1 -> what the clients train on, and facts for the row of metrics.
       evaluate: Round, model weights -> metrics of validation.
       hooks: See each round before it is released.
@@ -99,6 +123,9 @@ def train_run(
       ProgramError, TrainingInterrupted: As `TrainingLoop.run`.
     """
     train = config.train
+    if not isinstance(config.averaging, NoAverage):
+        process = AveragedProcess(process, config.averaging)
+        evaluate = of_both(evaluate)
     metrics = release.MetricsRelease(run.metrics_jsonl, run.metrics_csv)
     result = training_loop.TrainingLoop(
         process=process,
@@ -122,6 +149,10 @@ def train_run(
     ).train()
     is_best = train.final_model == "best"
     weights = result.best_model_weights if is_best else result.model_weights
+    if isinstance(weights, IterateWeights):
+        weights.last.assign_weights_to(model)
+        save_model(run.last_model, model, store.vocabulary)
+        weights = weights.average
     weights.assign_weights_to(model)
     save_model(run.model, model, store.vocabulary)
     for line in closing_lines(result, run, is_best=is_best):

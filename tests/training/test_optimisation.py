@@ -1,0 +1,159 @@
+"""Optimisers, schedules, averages, dropout, growth and row correction in whole, stopped runs."""
+
+import json
+
+import numpy as np
+import pytest
+from tests.tasks.test_train_task import assert_same_run
+
+from tests.fakes import tiny_config
+from tff_keyboard.config import ConfigError
+from tff_keyboard.models.saved_model import load_model
+from tff_keyboard.training.central import train_central
+from tff_keyboard.training.federated import train_federated
+
+ALL_AT_ONCE = (
+    "server.optimizer=fedadam",
+    'server.schedule={name="cosine", rounds=6, warmup_rounds=2, lowest=0.1}',
+    "client.learning_rate=0.316",
+    'client.schedule={name="constant_then_decay", constant_rounds=1, half_life_rounds=2}',
+    'averaging={kind="exponential", decay=0.5}',
+    "model.embedding_dropout=0.1",
+    "model.output_dropout=0.2",
+    'train.cohort={kind="growing", every_rounds=1, factor=1.5, most=5}',
+    'aggregation.row_correction={kind="touched", largest_factor=5}',
+)
+CENTRAL = (
+    "central.optimizer=adam",
+    'central.schedule={name="cosine", rounds=5, warmup_rounds=1}',
+    'averaging={kind="tail", first_round=2}',
+    "model.output_dropout=0.2",
+    "client.batch_size=4",
+)
+
+
+def rows(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def straight(store, tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "straight"
+    train_federated(tiny_config(store, *ALL_AT_ONCE), path)
+    return path
+
+
+def test_all_at_once_resumes_to_the_bit(store, straight, tmp_path):
+    run = tmp_path / "run"
+    train_federated(tiny_config(store, *ALL_AT_ONCE, "train.rounds=2"), run)
+    train_federated(tiny_config(store, *ALL_AT_ONCE), run)
+    assert_same_run(straight, run)
+    for folder in ("model", "model_last"):
+        one, two = (load_model(r / folder)[0].get_weights() for r in (straight, run))
+        for a, b in zip(one, two, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_each_round_says_what_it_trained_with(straight):
+    found = rows(straight)
+    server = [row["learning_rate/finalizer"] for row in found]
+    client = [row["learning_rate/client_work"] for row in found]
+    cosine_3 = 0.1 + 0.9 * (1 + np.cos(np.pi / 4)) / 2
+    np.testing.assert_allclose(server, [0.005, 0.01, 0.01 * cosine_3], rtol=1e-6)
+    np.testing.assert_allclose(client, [0.316, 0.316 * 0.5**0.5, 0.158], rtol=1e-6)
+    assert [row["clients"] for row in found] == [3, 4, 5]
+    assert all(row["aggregator/inner/rows/largest_factor"] <= 5 for row in found)
+    assert all(row["aggregator/inner/rows/words_touched"] > 10 for row in found)
+
+
+def test_the_average_is_validated_and_saved_beside_the_last_model(straight):
+    last_row = rows(straight)[-1]
+    average, last = (last_row[f"evaluation/{part}perplexity"] for part in ("", "last/"))
+    assert average != last
+    models = [load_model(straight / folder)[0] for folder in ("model", "model_last")]
+    differences = [
+        np.abs(a - b).max() for a, b in zip(*(m.get_weights() for m in models), strict=True)
+    ]
+    assert 0 < max(differences) < 0.1
+    assert models[0].options["output_dropout"] == 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["fedyogi", "fedadagrad"])
+def test_other_adaptive_servers_train_and_resume(store, tmp_path, optimizer):
+    overrides = [f"server.optimizer={optimizer}", "client.learning_rate=0.316"]
+    train_federated(tiny_config(store, *overrides), tmp_path / "straight")
+    train_federated(tiny_config(store, *overrides, "train.rounds=2"), tmp_path / "run")
+    train_federated(tiny_config(store, *overrides), tmp_path / "run")
+    assert_same_run(tmp_path / "straight", tmp_path / "run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("per_pack", [1, 2])
+def test_packs_and_one_by_one_train_with_the_same_rates(store, straight, tmp_path, per_pack):
+    config = tiny_config(store, *ALL_AT_ONCE, f"execution.clients_per_pack={per_pack}")
+    train_federated(config, tmp_path / "run")
+    for ours, theirs in zip(rows(tmp_path / "run"), rows(straight), strict=True):
+        for part in ("finalizer", "client_work"):
+            name = f"learning_rate/{part}"
+            assert ours[name] == theirs[name]
+        assert ours["client_work/train/nll"] == pytest.approx(
+            theirs["client_work/train/nll"], rel=1e-4
+        )
+
+
+def test_central_training_with_adam_resumes_to_the_bit(store, tmp_path):
+    for name, rounds in (("straight", [3]), ("run", [2, 3])):
+        for total in rounds:
+            overrides = [*CENTRAL, f"train.rounds={total}"]
+            train_central(tiny_config(store, *overrides), tmp_path / name)
+    assert_same_run(tmp_path / "straight", tmp_path / "run")
+    found = [row["learning_rate/optimizer"] for row in rows(tmp_path / "run")]
+    cosine = [1.0, (1 + np.cos(np.pi / 4)) / 2, 0.5]
+    np.testing.assert_allclose(found, [0.003 * x for x in cosine], rtol=1e-6)
+    nats = [r["client_work/train/nll"] / r["tokens"] for r in rows(tmp_path / "run")]
+    assert nats[-1] < nats[0]
+
+
+def test_a_best_metric_may_be_that_of_the_last_model(store, tmp_path):
+    plain = tiny_config(store, "train.best_metric=last/perplexity")
+    with pytest.raises(ConfigError, match=r"`train\.best_metric` must be one of"):
+        train_federated(plain, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "overrides, reason",
+    [
+        (["aggregation.row_correction.kind=touched", "client.algorithm=fedsgd"], "do not tell"),
+        (["aggregation.row_correction.kind=touched", "aggregation.rule.name=fedmed"], "not tell"),
+        (
+            [
+                "aggregation.row_correction.kind=touched",
+                "aggregation.privacy.mechanism=gaussian",
+                "aggregation.client_weighting=uniform",
+            ],
+            "noise in rare rows would grow",
+        ),
+        (
+            [
+                'train.cohort={kind="growing", every_rounds=1, most=99}',
+                "aggregation.privacy.mechanism=gaussian",
+                "aggregation.client_weighting=uniform",
+            ],
+            "divided by one number of clients",
+        ),
+        (
+            [
+                'fine_tuning.server={name="transfer", text="generated"}',
+                "client.schedule.warmup_rounds=3",
+            ],
+            "whose rate is constant",
+        ),
+        (["client.algorithm=fedsgd", "client.schedule.warmup_rounds=3"], "has no effect with"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_with_the_reason(store, overrides, reason):
+    with pytest.raises(ConfigError, match=reason) as error:
+        tiny_config(store, *overrides)
+    assert "\n" not in str(error.value)
