@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from tests.tasks.test_train_task import assert_same_run
 
 from tests.fakes import tiny_config
+from tests.training.test_federated import assert_same_run
 from tff_keyboard.config import ConfigError
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.training.central import train_central
