@@ -68,8 +68,8 @@ def test_trains_judges_and_resumes(tmp_path, capsys):
     ]
     base = config_lib.loads("", [*tiny, f"data.store={tmp_path / 'general'}"])
     train_federated(base, tmp_path / "base")
-    for name in ("retraining", "lwf"):
-        (tmp_path / f"{name}.toml").write_text(f'[fine_tuning]\nmethod = "{name}"\n')
+    (tmp_path / "retraining.toml").write_text("")
+    (tmp_path / "lwf.toml").write_text('[fine_tuning.method]\nname = "lwf"\n')
     command = [
         *(str(tmp_path / f"{name}.toml") for name in ("lwf", "retraining")),
         f"--general={tmp_path / 'base'}",
