@@ -1,0 +1,170 @@
+"""What a client of a store costs, one by one and in packs, rounds interleaved; memory by cohort.
+
+python -m benchmarks.packs --store=data/irc --out=packs.json
+
+  tiny    one message of one word: what a client costs besides its text
+  store   cohorts of the store, as training draws them
+
+CPU is that of worker and this process together: it says the same on a busy machine, walls do not.
+Every form gets a round that compiles and does not count, then `--repeats` rounds; medians.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+
+from benchmarks import process_tree
+from benchmarks.step import commit
+
+PROTECTED = ["aggregation.protection.clipping=adaptive"]
+RULES = {
+    "mean": [*PROTECTED],
+    "fedatt": ["aggregation.rule.name=fedatt", *PROTECTED],
+    "fedmed": ["aggregation.rule.name=fedmed", *PROTECTED],
+    "private": [
+        "aggregation.client_weighting=uniform",
+        "aggregation.privacy.mechanism=gaussian",
+        "aggregation.privacy.noise_multiplier=1.0",
+    ],
+}
+FORMS = {  # name -> clients a pack, batches joined
+    "one by one": (1, False),
+    "joined one by one": (1, True),
+    "packs of 4": (4, True),
+    "packs of 8": (8, True),
+    "16 packs": (0, True),
+}
+
+
+def config_for(rule: str, store: str, clients: int, per_pack: int) -> Any:
+    from tff_keyboard import config
+
+    overrides = [
+        f"data.store={json.dumps(store)}",
+        *("client.learning_rate=0.5", "client.gradient_clip_norm=1.0", "client.batch_size=8"),
+        *("client.max_examples=64", f"train.clients_per_round={clients}"),
+        *("execution.sub_rounds=1", f"execution.clients_per_pack={per_pack}"),
+    ]
+    return config.load(None, [*overrides, *RULES[rule]])
+
+
+def noise_of_rounds(size: int):
+    return lambda round_num: np.random.default_rng(round_num).normal(size=size)
+
+
+def deliveries(rule: str, store, clients: int, forms: list[str]) -> dict[str, Any]:
+    from tff_keyboard.algorithms.build_process import build_initial_model, build_process
+    from tff_keyboard.learning.client_delivery import build_delivery
+
+    built = {}
+    for form in forms:
+        per_pack, joined = FORMS[form]
+        config = config_for(rule, str(store.directory), clients, per_pack)
+        model = build_initial_model(config, store.vocabulary)
+        process = build_process(config, model, build_noise=noise_of_rounds, joined=joined)
+        built[form] = build_delivery(process, config)
+    return built
+
+
+def cohort(kind: str, inputs, round_num: int, clients: int) -> tuple[list, list[int]]:
+    """Batches of each client, and its tokens."""
+    if kind == "tiny":
+        return [[np.array([[1, 4 + i % 50, 2]], np.int32)] for i in range(clients)], [2] * clients
+    got: list[Any] = []
+    inputs.round_input(round_num, lambda batches, sizes: (got.extend([batches, sizes]), [])[1])
+    return got[0], got[1]
+
+
+def measure(rule: str, kind: str, store, clients: int, forms: list[str], repeats: int, worker):
+    from tff_keyboard.learning.client_inputs import CohortInputs
+
+    inputs = CohortInputs(config_for(rule, str(store.directory), clients, 1), store)
+    built = deliveries(rule, store, clients, forms)
+    state = next(iter(built.values())).process.initialize()
+    cpu: dict[str, list[float]] = {form: [] for form in forms}
+    tokens: list[int] = []
+    for round_num in range(1, repeats + 2):
+        batches, sizes = cohort(kind, inputs, round_num, clients)
+        for form, delivery in built.items():
+            start = time.process_time() + process_tree.cpu_seconds(worker.pid)
+            delivery.process.next(state, delivery.deliver(batches, sizes))
+            seconds = time.process_time() + process_tree.cpu_seconds(worker.pid) - start
+            if round_num > 1:
+                cpu[form].append(seconds)
+        if round_num > 1:
+            tokens.append(sum(sizes))
+    for form in forms:
+        seconds = statistics.median(cpu[form])
+        row = {
+            "rule": rule,
+            "clients": kind,
+            "form": form,
+            "cpu_ms_a_client": 1e3 * seconds / clients,
+            "tokens_a_client": statistics.mean(tokens) / clients,
+            "tokens_a_cpu_second": statistics.mean(tokens) / seconds,
+        }
+        print(json.dumps(row), flush=True)
+        yield row
+
+
+def memory(rule: str, store, cohorts: list[int]) -> Any:
+    """Peak memory of a fresh worker after two rounds of a cohort in packs."""
+    from tff_keyboard.learning.client_inputs import CohortInputs
+    from tff_keyboard.program import execution
+
+    for clients in cohorts:
+        with execution.install_context(1) as installed:
+            (built,) = deliveries(rule, store, clients, ["16 packs"]).values()
+            inputs = CohortInputs(config_for(rule, str(store.directory), clients, 0), store)
+            state = built.process.initialize()
+            for round_num in (1, 2):
+                built.process.next(state, inputs.round_input(round_num, built.deliver)[0])
+            peak = process_tree.peak_megabytes(installed.pool.members[0].pid)
+        row = {"rule": rule, "cohort": clients, "worker_peak_mb": peak}
+        print(json.dumps(row), flush=True)
+        yield row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--store", required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--rules", default="mean,fedatt", help=", ".join(RULES))
+    parser.add_argument("--forms", default=",".join(FORMS))
+    parser.add_argument("--clients", type=int, default=100)
+    parser.add_argument("--cohorts", default="", help="for memory, such as 10,100,1000")
+    parser.add_argument("--repeats", type=int, default=5)
+    arguments = parser.parse_args()
+
+    from tff_keyboard import quiet
+
+    quiet.import_tensorflow_federated()
+    from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.program import execution
+
+    store = ClientStore(arguments.store)
+    rows: list[dict[str, Any]] = []
+    rules, forms = arguments.rules.split(","), arguments.forms.split(",")
+    if arguments.repeats:
+        with execution.install_context(1) as installed:
+            worker = installed.pool.members[0]
+            for rule in rules:
+                for kind in ("tiny", "store"):
+                    repeats = arguments.repeats
+                    rows += measure(rule, kind, store, arguments.clients, forms, repeats, worker)
+    peaks = [
+        row
+        for rule in rules
+        for row in memory(rule, store, [int(n) for n in arguments.cohorts.split(",") if n])
+    ]
+    result = {"commit": commit(), "rounds": rows, "memory": peaks}
+    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
