@@ -71,13 +71,26 @@ def clip_with_norm(record, clip_norm: tf.Tensor):
     """The record scaled to an L2 norm of at most `clip_norm`, and its norm before (float64).
 
     The norm is taken in float64: a float32 square overflows from 1e19 on, and clipping by an
-    infinite norm would leave NaN.
+    infinite norm would leave NaN. A record inside the ball is passed on as it is.
     """
     flat = tf.nest.flatten(record)
     squares = [tf.reduce_sum(tf.square(tf.cast(x, tf.float64))) for x in flat]
     norm = tf.sqrt(tf.add_n(squares))
     bound = tf.cast(clip_norm, tf.float64)
-    # A hair inside the ball, so that rounding the products to float32 cannot leave it.
-    factor = tf.where(norm > bound, bound * (1 - 1e-6) / tf.maximum(norm, 1e-300), 1.0)
-    clipped = [tf.cast(tf.cast(x, tf.float64) * factor, x.dtype) for x in flat]
+    # A hair inside the ball, so that rounding factor and products to float32, 2^-24 of them each,
+    # cannot leave it.
+    factor = bound * (1 - 1e-6) / tf.maximum(norm, 1e-300)
+
+    def scaled() -> list[tf.Tensor]:
+        return [x * tf.cast(factor, x.dtype) for x in flat]
+
+    def scaled_far_down() -> list[tf.Tensor]:
+        return [tf.cast(tf.cast(x, tf.float64) * factor, x.dtype) for x in flat]
+
+    clipped = tf.cond(
+        norm <= bound,
+        lambda: flat,
+        # Factors that float32 does not have to all its digits are for float64.
+        lambda: tf.cond(factor > 1e-30, scaled, scaled_far_down),
+    )
     return tf.nest.pack_sequence_as(record, clipped), norm
