@@ -75,9 +75,8 @@ def cohort(kind: str, inputs, round_num: int, clients: int) -> tuple[list, list[
     """Batches of each client, and its tokens."""
     if kind == "tiny":
         return [[np.array([[1, 4 + i % 50, 2]], np.int32)] for i in range(clients)], [2] * clients
-    got: list[Any] = []
-    inputs.round_input(round_num, lambda batches, sizes: (got.extend([batches, sizes]), [])[1])
-    return got[0], got[1]
+    (drawn,), _ = inputs.round_input(round_num, lambda batches, sizes: [(batches, sizes)])
+    return drawn
 
 
 def measure(rule: str, kind: str, store, clients: int, forms: list[str], repeats: int, worker):
