@@ -1,10 +1,13 @@
 """A worker listens where only its owner can connect; where that is impossible it says so."""
 
+import contextlib
 import os
 import pathlib
+import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 
 import grpc
 import pytest
@@ -18,9 +21,10 @@ def listening_sockets(pid):
     """Inodes of the TCP sockets on which a process listens."""
     own = set()
     for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        target = str(descriptor.readlink())
-        if target.startswith("socket:["):
-            own.add(target[8:-1])
+        with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+            target = str(descriptor.readlink())
+            if target.startswith("socket:["):
+                own.add(target[8:-1])
     found = []
     for table in ("tcp", "tcp6"):
         for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
@@ -112,7 +116,16 @@ def test_a_temporary_folder_with_too_long_a_name(tmp_path, monkeypatch):
     assert list(deep.iterdir()) == []
 
 
-def test_leftovers_of_the_dead_are_removed_and_of_the_living_are_not(tmp_path, monkeypatch):
+@pytest.fixture
+def short_folder():
+    """A temporary folder whose name leaves room for that of a socket; pytest's may be too long."""
+    path = pathlib.Path(tempfile.mkdtemp())
+    yield path
+    shutil.rmtree(path)
+
+
+def test_leftovers_of_the_dead_are_removed_and_of_the_living_are_not(short_folder, monkeypatch):
+    tmp_path = short_folder
     monkeypatch.setattr(endpoints.tempfile, "tempdir", str(tmp_path))
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()

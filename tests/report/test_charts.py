@@ -4,9 +4,12 @@ import warnings
 
 import pytest
 
+from tff_keyboard.metrics.jackknife import Interval
 from tff_keyboard.report import charts
 
-BARS = [[{"value": 0.2, "low": 0.1, "high": 0.3}] * 2]
+BARS = [
+    [Interval(0.2, 0.1, 0.3, standard_error=0.05, clients=9, effective_clients=5.0)] * 2,
+]
 
 
 @pytest.mark.parametrize(
