@@ -8,7 +8,6 @@ The same clients, batches, initial weights and plain SGD (CIFG of Hard et al. 20
   stock        a TFF tutorial: benchmarks/stock_tff.py
   ours         the ordinary process of a config, with the same mathematics
   defaults     the same with all protections that a config has by default
-  bucketed     `defaults` with `client.bucket_by_length`: other batches of the same messages
   torch        a plain PyTorch loop: benchmarks/torch_loop.py, needs --torch-python; all cores
   torch_1      the same with one thread
   pfl, flower  the torch step in pfl-research and in Flower's simulation:
@@ -47,7 +46,7 @@ VOCABULARY, UNITS, DIM = 10_000, 670, 96
 LEARNING_RATE = 0.5
 
 
-def store_clients(store, num_clients, messages, batch_size, longest, seed, bucket_by_length=False):
+def store_clients(store, num_clients, messages, batch_size, longest, seed):
     """Batches of each client: the first clients by id that have at least so many messages.
 
     In the order in which training hands them out; every contestant gets it.
@@ -67,7 +66,6 @@ def store_clients(store, num_clients, messages, batch_size, longest, seed, bucke
             max_examples=messages,
             epochs=1,
             seed=(seed, index),
-            bucket_by_length=bucket_by_length,
         )
         for index, client in enumerate(chosen)
     ]
@@ -75,10 +73,10 @@ def store_clients(store, num_clients, messages, batch_size, longest, seed, bucke
     return [clients[position] for position in order]
 
 
-def synthetic_clients(num_clients, messages, batch_size, longest, seed, bucket_by_length=False):
+def synthetic_clients(num_clients, messages, batch_size, longest, seed):
     """As `store_clients`, of random words."""
     return [
-        make_batches(messages // batch_size, batch_size, longest, [seed, n], bucket_by_length)
+        make_batches(messages // batch_size, batch_size, longest, [seed, n], False)
         for n in range(num_clients)
     ]
 
@@ -261,11 +259,11 @@ def run(
     """Times all contestants; see the module docstring.
 
     Args:
-      make_clients: bucket_by_length -> batches of each client.
+      make_clients: Gives the batches of each client.
       repeats: Timed rounds of each.
       parts: Whether to tell where a round goes.
       pythons: Name -> Python of "torch", "pfl", "flower".
-      protections: Whether to time "defaults" and "bucketed" too.
+      protections: Whether to time "defaults" too.
       workers: Of ours; so are the next three. See `execution.install_context`.
       sub_rounds: See there.
       concurrent: See there.
@@ -287,7 +285,7 @@ def run(
     from tff_keyboard.program import execution
 
     start = time.perf_counter()
-    clients = make_clients(False)
+    clients = make_clients()
     data_seconds = time.perf_counter() - start
     model = build_model("cifg", vocabulary_size=VOCABULARY, seed=1, units=UNITS, embedding_size=DIM)
     initial = [variable.numpy() for variable in model.trainable_variables]
@@ -326,7 +324,6 @@ def run(
         rounds["ours"] = ours(plain, clients)
         if protections:
             rounds["defaults"] = ours(run_config(protections=True), clients)
-            rounds["bucketed"] = ours(run_config(protections=True), make_clients(True))
         if parts:
             short = [[client[0][:1, :3]] for client in clients]
             rounds["near_empty"] = ours(plain, short)
@@ -469,10 +466,10 @@ def main():
     else:
         store, text = None, "random words"
 
-    def make_clients(bucket_by_length):
+    def make_clients():
         if store is None:
-            return synthetic_clients(*shape, bucket_by_length)
-        return store_clients(store, *shape, bucket_by_length)
+            return synthetic_clients(*shape)
+        return store_clients(store, *shape)
 
     pythons = {
         name: python

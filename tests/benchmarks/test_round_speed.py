@@ -17,7 +17,7 @@ SLOWEST_ACCEPTED_RATIO = 2.0
 @pytest.mark.slow  # two workers, two compilations of the full-size model
 def test_ours_is_faster_than_stock_with_the_same_loss():
     result = round_benchmark.run(
-        lambda bucketed: round_benchmark.synthetic_clients(2, 96, 16, 20, 1, bucketed),
+        lambda: round_benchmark.synthetic_clients(2, 96, 16, 20, 1),
         repeats=3,
         parts=False,
         protections=False,

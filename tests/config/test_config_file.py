@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.config.test_tables import all_tables
 from tff_keyboard import config
 from tff_keyboard.config.aggregation_config import AggregationConfig, AutoProtection, NoClipping
 from tff_keyboard.config.learning_config import FedAdam, FedAvgClient, FedAvgM
 from tff_keyboard.config.model_config import Cifg, Gru
 from tff_keyboard.config.rule_config import FedAtt, FedMed, Mean
+from tff_keyboard.config.tables import tag_of
 from tff_keyboard.config.train_config import EvaluationConfig, ExecutionConfig, TrainConfig
 
 POSITIVE = st.floats(1e-6, 1e6, allow_nan=False)
@@ -188,6 +190,24 @@ def test_every_shipped_config_says_what_it_is_and_what_was_measured(path):
         for word in line.split():
             if word.startswith("--config=configs/") and "RULE" not in word:
                 assert pathlib.Path(word.removeprefix("--config=")).exists(), word
+
+
+def tags_of(table):
+    """Every tag in a config: `("FedAtt", "fedatt")`, of all its tables."""
+    for field in dataclasses.fields(table):
+        value = getattr(table, field.name)
+        if dataclasses.is_dataclass(value):
+            yield type(value).__name__
+            yield from tags_of(value)
+
+
+def test_every_kind_of_table_has_a_shipped_config():
+    found = set()
+    for path in pathlib.Path("configs").rglob("*.toml"):
+        found |= set(tags_of(config.load(path)))
+    kinds = {cls.__name__ for cls in all_tables(config.RunConfig) if tag_of(cls)}
+    without = kinds - found - {"CentralYogi", "CentralAdagrad"}  # one line from CentralAdam
+    assert not without
 
 
 def test_reading_a_config_imports_no_tensorflow():

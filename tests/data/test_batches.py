@@ -44,37 +44,32 @@ def rows_of(batch):
     seed=SEEDS,
 )
 @hypothesis.settings(max_examples=100, deadline=None)
-def test_an_epoch_has_each_chosen_message_once_bucketed_or_not(
+def test_an_epoch_has_each_chosen_message_once(
     examples, batch_size, max_length, max_examples, epochs, seed
 ):
-    messages = {}
-    for bucket_by_length in (False, True):
-        result = batches.client_batches(
-            examples,
-            batch_size=batch_size,
-            max_length=max_length,
-            max_examples=max_examples,
-            epochs=epochs,
-            seed=seed,
-            bucket_by_length=bucket_by_length,
-        )
-        num_chosen = min(max_examples or len(examples), len(examples))
-        per_epoch = -(-num_chosen // batch_size)
-        assert len(result) == epochs * per_epoch
-        counts = []
-        for epoch in range(epochs):
-            part = result[epoch * per_epoch : (epoch + 1) * per_epoch]
-            sizes = sorted(len(batch) for batch in part)
-            assert sizes[1:] == [batch_size] * (len(sizes) - 1)  # one may be smaller
-            counts.append(collections.Counter(row for batch in part for row in rows_of(batch)))
-            assert sum(counts[-1].values()) == num_chosen
-        assert all(count == counts[0] for count in counts)  # the same messages in every epoch
-        everything = collections.Counter(expected_row(ids, max_length) for ids in examples)
-        assert counts[0] <= everything
-        if num_chosen == len(examples):
-            assert counts[0] == everything
-        messages[bucket_by_length] = counts[0]
-    assert messages[False] == messages[True]
+    result = batches.client_batches(
+        examples,
+        batch_size=batch_size,
+        max_length=max_length,
+        max_examples=max_examples,
+        epochs=epochs,
+        seed=seed,
+    )
+    num_chosen = min(max_examples or len(examples), len(examples))
+    per_epoch = -(-num_chosen // batch_size)
+    assert len(result) == epochs * per_epoch
+    counts = []
+    for epoch in range(epochs):
+        part = result[epoch * per_epoch : (epoch + 1) * per_epoch]
+        sizes = sorted(len(batch) for batch in part)
+        assert sizes[1:] == [batch_size] * (len(sizes) - 1)  # one may be smaller
+        counts.append(collections.Counter(row for batch in part for row in rows_of(batch)))
+        assert sum(counts[-1].values()) == num_chosen
+    assert all(count == counts[0] for count in counts)  # the same messages in every epoch
+    everything = collections.Counter(expected_row(ids, max_length) for ids in examples)
+    assert counts[0] <= everything
+    if num_chosen == len(examples):
+        assert counts[0] == everything
 
 
 def many(count=200, seed=0):
@@ -89,28 +84,14 @@ def flat(result):
     return [batch.tolist() for batch in result]
 
 
-@pytest.mark.parametrize("bucket_by_length", [False, True])
-def test_pure_and_seeded(bucket_by_length):
-    arguments = ARGUMENTS | {"bucket_by_length": bucket_by_length}
-    first = flat(batches.client_batches(many(), **arguments))
-    assert first == flat(batches.client_batches(many(), **arguments))
+def test_pure_and_seeded():
+    first = flat(batches.client_batches(many(), **ARGUMENTS))
+    assert first == flat(batches.client_batches(many(), **ARGUMENTS))
     for seed in ([1, 2, 4], [2, 2, 3], [1, 2], [1, 2, 3, 0]):
-        other = flat(batches.client_batches(many(), **(arguments | {"seed": seed})))
+        other = flat(batches.client_batches(many(), **(ARGUMENTS | {"seed": seed})))
         assert first != other
     half = len(first) // 2
     assert first[:half] != first[half:]  # epochs are in different orders
-
-
-def test_bucketing_saves_padding_and_leaves_no_order_of_length():
-    def padded(result):
-        return sum(batch.size for batch in result)
-
-    arguments = ARGUMENTS | {"max_examples": 0, "epochs": 1}
-    plain = batches.client_batches(many(), **arguments)
-    bucketed = batches.client_batches(many(), **arguments, bucket_by_length=True)
-    assert padded(bucketed) < 0.85 * padded(plain)
-    widths = [batch.shape[1] for batch in bucketed]
-    assert widths != sorted(widths)
 
 
 def test_shape_of_one_message():

@@ -23,7 +23,7 @@ ELEMENT_SPEC = collections.OrderedDict(
     x=tf.TensorSpec([None, None], tf.int32), y=tf.TensorSpec([None, None], tf.int32)
 )
 
-_CHOOSE, _SHUFFLE, _ORDER = 0, 1, 2  # keep the random streams of a client apart
+_CHOOSE, _SHUFFLE = 0, 1  # keep the random streams of a client apart
 
 
 def client_batches(
@@ -34,7 +34,6 @@ def client_batches(
     max_examples: int,
     epochs: int,
     seed: Sequence[int],
-    bucket_by_length: bool = False,
 ) -> list[np.ndarray]:
     """The batches a client trains on in one round.
 
@@ -46,9 +45,6 @@ def client_batches(
         same ones in every epoch; 0 means all.
       epochs: Passes, each in a new order; >= 1.
       seed: Numbers >= 0 that name this client and round.
-      bucket_by_length: Puts messages of similar length into the same batch, so that
-        less is padding, and shuffles the batches. The messages of an epoch are the
-        same either way.
 
     Returns:
       `[messages, time + 1]` int32 arrays with time <= max_length, in order; none
@@ -60,17 +56,10 @@ def client_batches(
     _check_sizes(batch_size=batch_size, max_length=max_length, epochs=epochs)
     chosen = choose_examples(len(examples), max_examples, seed)
     sequences = [_sequence(examples[index], max_length) for index in chosen]
-    lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
     batches: list[np.ndarray] = []
     for epoch in range(epochs):
         order = np.random.default_rng([*seed, _SHUFFLE, epoch]).permutation(len(sequences))
-        if bucket_by_length:
-            # Stable: messages of equal length stay shuffled.
-            order = order[np.argsort(lengths[order], kind="stable")]
         rows = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-        if bucket_by_length:
-            shuffled = np.random.default_rng([*seed, _ORDER, epoch]).permutation(len(rows))
-            rows = [rows[index] for index in shuffled]
         batches.extend(_pad([sequences[index] for index in batch]) for batch in rows)
     return batches
 

@@ -1,0 +1,42 @@
+"""Every shipped config trains a round, shrunk and on synthetic typists."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.config.cohort_config import GrowingCohort
+from tff_keyboard.training.federated import train_federated
+
+CONFIGS = sorted(pathlib.Path("configs").rglob("*.toml"))
+SHRUNK = (
+    *('data.source="synthetic"', "data.input=[]", 'data.vocabulary_path=""', 'data.mode="words"'),
+    *("data.validation_fraction=0.2", "data.held_out_fraction=0.2"),
+    *('model.initial_model=""', "model.units=8", "model.embedding_size=8"),
+    *("client.max_examples=8", "train.rounds=1", "train.clients_per_round=3"),
+    *("evaluation.every=1", "evaluation.clients=2", "train.over_selection=1.0"),
+)
+
+
+def shrunk(path, store):
+    overrides = [*SHRUNK, f"data.store={store}"]
+    config = config_lib.load(path)
+    if config.fine_tuning.general_store:
+        overrides.append(f"fine_tuning.general_store={store}")
+    if config.fine_tuning.server.name == "transfer":
+        overrides.append("fine_tuning.server.messages=8")
+    if isinstance(config.train.cohort, GrowingCohort):
+        overrides.append("train.cohort.most=5")
+    if config.train.min_separation_rounds > 3:
+        overrides.append("train.min_separation_rounds=3")
+    return config_lib.load(path, overrides)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", CONFIGS, ids=str)
+def test_a_round_of_every_config(path, store, tmp_path):
+    row = train_federated(shrunk(path, store), tmp_path / "run")
+    assert row["rejected"] == 0
+    assert np.isfinite(row["evaluation/perplexity"])
+    assert (tmp_path / "run" / "model").is_dir()
