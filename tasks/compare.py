@@ -16,21 +16,21 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tasks import predictors
 from tasks.options import Population, Range, TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
+from tff_keyboard.evaluation import model_words
 from tff_keyboard.privacy.ledger import refuse_shared_noise
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.errors import UsageError
 
 if TYPE_CHECKING:
     from tff_keyboard.data.store.client_store import ClientStore
-    from tff_keyboard.data.vocabulary import Vocabulary
+    from tff_keyboard.data.vocabulary import NormalisationRules
     from tff_keyboard.evaluation.comparison import Comparison
-    from tff_keyboard.evaluation.result import Evaluation
     from tff_keyboard.evaluation.typed_text import TypedText
 
 
@@ -64,7 +64,7 @@ class Options(TaskOptions):
 
 def run(options: Options) -> "Comparison":
     """Evaluates, writes the files and prints the table."""
-    predictors.check_words(options.models)
+    model_words.check_words(options.models)
     refuse_shared_noise([pathlib.Path(model) / names.LEDGER for model in options.models])
     config = _first_config(options.models)
     max_length = options.max_length
@@ -77,113 +77,50 @@ def run(options: Options) -> "Comparison":
 
     quiet.import_tensorflow()
     from tff_keyboard.data.store.client_store import ClientStore
-    from tff_keyboard.evaluation.comparison import Comparison
-    from tff_keyboard.report import comparison_text
+    from tff_keyboard.evaluation import run_evaluation
+    from tff_keyboard.evaluation.named_predictor import common_rules
+    from tff_keyboard.report import comparison_text, slice_text
 
-    needs_store = options.text is None or any(map(predictors.is_trained_here, options.models))
+    needs_store = options.text is None or any(map(model_words.is_trained_here, options.models))
     store = ClientStore(store_path) if store_path and needs_store else None
     opened = predictors.open_predictors(options.models, store)
-    rules = opened[0].predictor.vocabulary.rules
-    for other in opened[1:]:
-        if other.predictor.vocabulary.rules != rules:
-            raise UsageError(
-                f"'{other.name}' cuts text into words by other rules than '{opened[0].name}': they "
-                "cannot be compared on the same words."
-            )
-    text = (
-        _text_of_file(options.text, rules, options.blocks)
-        if options.text
-        else _text_of_population(store, options.clients, rules)
-    )
-    reference = _by_frequency(opened, store)
-    comparison = Comparison(
-        tuple(_evaluate(named, text, max_length, store, reference) for named in opened)
-    )
+    text = _text(options, store, common_rules(opened))
+    comparison = run_evaluation.compare_models(opened, text, max_length=max_length, store=store)
     content = json.dumps(comparison.to_json(), indent=1, allow_nan=False)
     for name, part in (
         ("comparison.json", content),
         ("comparison.csv", comparison_text.to_csv(comparison)),
     ):
         files.write_atomically(options.out / name, [part.encode()])
-    print(shown(comparison, slices=options.slices))
+    shown = (
+        slice_text.comparison_with_slices if options.slices else comparison_text.comparison_table
+    )
+    print(shown(comparison))
     file = options.out / "comparison.json"
     print(f"\nPer-person sums, slices, all metrics: {file}; metrics in .csv, too")
     print(f"Next: tff-keyboard report {options.out}")
     return comparison
 
 
-def shown(comparison: "Comparison", *, slices: bool) -> str:
-    """What the task prints."""
-    from tff_keyboard.report import comparison_text, slice_text
-
-    parts = [comparison_text.comparison_table(comparison)]
-    if slices:
-        parts.append(slice_text.people_table(list(comparison.evaluations)))
-        parts.append(slice_text.difference_tables(comparison))
-        for evaluation in comparison.evaluations:
-            parts.append(f"{evaluation.model.name}:")
-            parts.append(slice_text.calibration_table(evaluation))
-    return comparison_text.joined(parts)
-
-
-def _evaluate(
-    named: predictors.NamedPredictor,
-    text: "TypedText",
-    max_length: int,
-    store: "ClientStore | None",
-    reference: "Vocabulary | None",
-) -> "Evaluation":
-    from tff_keyboard.evaluation import run_evaluation
-    from tff_keyboard.evaluation.result import ModelFacts
-    from tff_keyboard.evaluation.suggestion_time import suggestion_milliseconds
-
-    evaluation = run_evaluation.evaluate_named(
-        named.predictor,
-        ModelFacts(name=named.name, kind=named.kind, source=named.source, details=named.details),
-        text,
-        max_length=max_length,
-        store=store,
-        reference=reference,
-    )
-    return dataclasses.replace(
-        evaluation, suggestion_milliseconds=suggestion_milliseconds(named.predictor, text)
-    )
-
-
-def _by_frequency(
-    opened: Sequence[predictors.NamedPredictor], store: "ClientStore | None"
-) -> "Vocabulary | None":
-    """A vocabulary whose ids are ordered by frequency: a file's own are sorted by letters."""
-    if store is not None:
-        return store.vocabulary
-    return next((n.predictor.vocabulary for n in opened if n.kind != "tflite"), None)
-
-
 def _first_config(models: Sequence[str]) -> config_lib.RunConfig | None:
     """The config of the first model that is a run directory."""
     for model in models:
-        folder = predictors.path_of(model)
+        folder = model_words.path_of(model)
         path = folder / names.CONFIG if folder is not None else None
         if path is not None and path.is_file():
             return config_lib.loads_of_run(path.read_text(encoding="utf-8"), origin=str(path))
     return None
 
 
-def _text_of_file(path: pathlib.Path, rules: Any, blocks: int) -> "TypedText":
+def _text(
+    options: Options, store: "ClientStore | None", rules: "NormalisationRules"
+) -> "TypedText":
+    """What the models are compared on, cut into words by their rules."""
     from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
     from tff_keyboard.evaluation import typed_text
 
-    return typed_text.from_text_file(path, PythonTokenizer(rules).tokenize, blocks=blocks)
-
-
-def _text_of_population(store: "ClientStore | None", population: str, rules: Any) -> "TypedText":
-    from tff_keyboard.evaluation import typed_text
-    from tff_keyboard.storage.errors import DataError
-
+    if options.text is not None:
+        tokenize = PythonTokenizer(rules).tokenize
+        return typed_text.from_text_file(options.text, tokenize, blocks=options.blocks)
     assert store is not None
-    if store.vocabulary.rules != rules:
-        raise DataError(
-            f"{store.directory} was cut into words by other rules than the first model's. Prepare "
-            "it with that model's `data.mode` and `data.lowercase`."
-        )
-    return typed_text.of_population(store, population)
+    return typed_text.of_population(store, options.clients, rules=rules)

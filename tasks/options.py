@@ -27,9 +27,9 @@ import pathlib
 from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
-from tasks import flag_parser
-from tasks.option_fields import Range, Words, options_of
 from tff_keyboard import config as config_lib
+from tff_keyboard.command_line import flag_parser
+from tff_keyboard.command_line.option_fields import Range, Words, options_of
 from tff_keyboard.storage.errors import UsageError
 
 __all__ = ["ConfigOptions", "Range", "TaskOptions", "UsageError", "Words", "options_of"]

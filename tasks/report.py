@@ -20,10 +20,6 @@ from tff_keyboard.storage.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from tff_keyboard.report.example_strips import Example
-    from tff_keyboard.report.page import Privacy
-    from tff_keyboard.report.run_records import RunRecord
-
-_LEDGER_POINTS = 12  # of the epsilon curve: tree accounting takes a second each
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,7 +60,7 @@ def run(options: Options) -> None:
 def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]):
     from tff_keyboard.evaluation.comparison import Comparison
     from tff_keyboard.evaluation.result import read_json
-    from tff_keyboard.report import page, run_records
+    from tff_keyboard.report import page, run_privacy, run_records
 
     comparison = read_json(directory / "comparison.json", Comparison.from_json, "compare")
     sources = [model.model.source for model in comparison.evaluations]
@@ -75,13 +71,13 @@ def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]):
         comparison=comparison,
         runs=runs,
         examples=_strips(sources, names, comparison.text.store_path, beginnings),
-        privacy=_privacy(runs),
+        privacy=run_privacy.of_runs(runs),
     )
 
 
 def _of_run(directory: pathlib.Path, beginnings: Sequence[str]):
     from tff_keyboard.evaluation.comparison import Comparison
-    from tff_keyboard.report import page, run_records
+    from tff_keyboard.report import page, run_privacy, run_records
 
     record = run_records.read_run(directory)
     evaluations = run_records.read_evaluations(directory)
@@ -92,7 +88,7 @@ def _of_run(directory: pathlib.Path, beginnings: Sequence[str]):
         comparison=Comparison((evaluations[population],)) if population else None,
         runs=[record],
         examples=_strips([str(directory)], [record.name], None, beginnings) if has_model else (),
-        privacy=_privacy([record]),
+        privacy=run_privacy.of_runs([record]),
     )
 
 
@@ -108,27 +104,6 @@ def _strips(
     opened = predictors.open_predictors(sources, store)
     by_name = {name: named.predictor for name, named in zip(names, opened, strict=True)}
     return example_strips(by_name, beginnings)
-
-
-def _privacy(runs: "Sequence[RunRecord]") -> "list[Privacy]":
-    from tff_keyboard.privacy.ledger import read_ledger
-    from tff_keyboard.privacy.statement import guarantee_of, privacy_statement
-    from tff_keyboard.report import charts, page
-
-    found = []
-    for record in runs:
-        if record.ledger_path is None:
-            continue
-        header, rounds = read_ledger(record.ledger_path)
-        marks = sorted(
-            {max(1, len(rounds) * i // _LEDGER_POINTS) for i in range(_LEDGER_POINTS + 1)}
-        )
-        curve = ""
-        if header.noise_multiplier > 0 and len(rounds) > 1:
-            epsilons = [guarantee_of(header, mark).epsilon for mark in marks]
-            curve = charts.epsilon_curve(marks, epsilons, header.delta)
-        found.append(page.Privacy(record.name, privacy_statement(record.ledger_path), curve))
-    return found
 
 
 def _is_run(path: pathlib.Path) -> bool:

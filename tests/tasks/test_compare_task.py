@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from tasks import cli, predictors
+from tasks import cli
 from tasks import compare as compare_task
 from tests.fakes import ledger_header, save_untrained_run, tiny_config
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
@@ -205,10 +205,6 @@ def test_models_of_other_rules_are_refused(place, tmp_path, capsys):
     arguments = ["unigram", str(tmp_path / "other"), f"--store={place / 'store'}"]
     assert cli.launch(compare_task, [*arguments, f"--out={tmp_path}"]) == cli.USAGE
     assert "other rules" in capsys.readouterr().err
-
-
-def test_names_are_paths_where_short_ones_clash():
-    assert predictors.names_of(["a/run", "b/run", "unigram"]) == ["a/run", "b/run", "unigram"]
 
 
 def test_two_runs_with_one_noise_key_are_not_compared(tmp_path):

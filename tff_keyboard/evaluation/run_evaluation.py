@@ -1,6 +1,7 @@
 """Evaluates a model on a text, or a finished run on people it never trained on.
 
-`evaluate_named` is what every task calls. `evaluate_run` opens a run directory and its client
+`evaluate_named` is what every task calls, `compare_models` for one model after the other.
+`evaluate_run` opens a run directory and its client
 store, and the general corpus of a fine-tuning run; `kept_evaluation` does it once for each set of
 weights.
 """
@@ -11,6 +12,7 @@ import json
 import os
 import pathlib
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation import calibration, predictor_evaluation, typed_text
+from tff_keyboard.evaluation.comparison import Comparison
+from tff_keyboard.evaluation.named_predictor import NamedPredictor, vocabulary_by_frequency
 from tff_keyboard.evaluation.result import (
     Evaluation,
     ModelFacts,
@@ -25,6 +29,7 @@ from tff_keyboard.evaluation.result import (
     person_digest,
     read_json,
 )
+from tff_keyboard.evaluation.suggestion_time import suggestion_milliseconds
 from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.metrics.predictor import Predictor
@@ -86,6 +91,34 @@ def evaluate_named(
         slices=counts.slices,
         seconds=time.perf_counter() - start,
     )
+
+
+def compare_models(
+    models: Sequence[NamedPredictor], text: TypedText, *, max_length: int, store: ClientStore | None
+) -> Comparison:
+    """Several models on one text, with the time that a strip of each takes.
+
+    Args:
+      models: At least one; later ones are compared to the first.
+      text: What people typed.
+      max_length: As in `predictor_evaluation.evaluate`.
+      store: Where the text is from, or baselines were trained on; its vocabulary orders words by
+        frequency, and that of a model does where there is no store.
+    """
+    reference = store.vocabulary if store is not None else vocabulary_by_frequency(models)
+    evaluations = []
+    for model in models:
+        found = evaluate_named(
+            model.predictor,
+            model.facts,
+            text,
+            max_length=max_length,
+            store=store,
+            reference=reference,
+        )
+        milliseconds = suggestion_milliseconds(model.predictor, text)
+        evaluations.append(dataclasses.replace(found, suggestion_milliseconds=milliseconds))
+    return Comparison(tuple(evaluations))
 
 
 def evaluate_run(

@@ -19,6 +19,7 @@ from tff_keyboard.storage.errors import DataError
 
 if TYPE_CHECKING:
     from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.data.vocabulary import NormalisationRules
 
 Message = list[str]
 Tokenize = Callable[[Sequence[str]], list[list[str]]]
@@ -46,12 +47,24 @@ class TypedText:
         return sum(len(message) for person in self.messages for message in person)
 
 
-def of_population(store: ClientStore, population: str) -> TypedText:
+def of_population(
+    store: ClientStore, population: str, *, rules: NormalisationRules | None = None
+) -> TypedText:
     """What all people of a store's population typed.
 
+    Args:
+      store: Where the text is.
+      population: Of the store.
+      rules: By which the text must have been cut into words; None takes it as it is.
+
     Raises:
-      DataError: There is nobody in it.
+      DataError: There is nobody in it, or it was cut into words by other rules.
     """
+    if rules is not None and store.vocabulary.rules != rules:
+        raise DataError(
+            f"{store.directory} was cut into words by other rules than the model's. Prepare it "
+            "with that model's `data.mode` and `data.lowercase`."
+        )
     people = store.client_ids(population)
     if not people:
         raise DataError(f"{store.directory} has no clients in the population '{population}'.")

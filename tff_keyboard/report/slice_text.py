@@ -18,11 +18,23 @@ from tff_keyboard.evaluation.result import Evaluation
 from tff_keyboard.evaluation.slices import FAMILIES
 from tff_keyboard.evaluation.sums import Sums, metric_difference, metric_interval
 from tff_keyboard.metrics.jackknife import Interval
-from tff_keyboard.report.comparison_text import joined, shown, signed
+from tff_keyboard.report.comparison_text import comparison_table, joined, shown, signed
 from tff_keyboard.text_table import aligned
 
 SLICE_METRICS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity_words")
 _DIFFERENCE_METRICS = ("recall_at_3_no_eos", "kss")
+
+
+def comparison_with_slices(comparison: Comparison) -> str:
+    """The table of a comparison, then people, differences by slice and calibration."""
+    parts = [
+        comparison_table(comparison),
+        people_table(list(comparison.evaluations)),
+        difference_tables(comparison),
+    ]
+    for evaluation in comparison.evaluations:
+        parts += [f"{evaluation.model.name}:", calibration_table(evaluation)]
+    return joined(parts)
 
 
 def slice_tables(evaluation: Evaluation) -> str:

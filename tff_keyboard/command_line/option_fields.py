@@ -1,4 +1,4 @@
-"""What the annotation of a field says about an option; see `tasks/options.py`."""
+"""What the annotation of a field says about an option; `tasks/options.py` shows the use."""
 
 import dataclasses
 import math

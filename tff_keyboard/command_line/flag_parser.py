@@ -8,7 +8,7 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.option_fields import Option
+from tff_keyboard.command_line.option_fields import Option
 from tff_keyboard.storage.errors import UsageError
 
 _METAVARS = {int: "N", float: "X", str: "TEXT", pathlib.Path: "PATH"}

@@ -1,0 +1,114 @@
+"""Models that are trained when they are named: an n-gram, or a network joined with one.
+
+Both take the pooled text of a store's train clients; a hybrid's weights, which say how far each of
+its parts is believed, are fitted on the store's validation people.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tff_keyboard.baselines import ngram_spec
+from tff_keyboard.baselines.ngram_predictor import NGramPredictor
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.evaluation import model_words, typed_text
+from tff_keyboard.evaluation.named_predictor import NamedPredictor
+from tff_keyboard.hybrid import mixture, streaming
+from tff_keyboard.hybrid.hybrid_predictor import HybridPredictor, Network
+from tff_keyboard.progress import Progress
+from tff_keyboard.storage.errors import UsageError
+
+_FIT_WORDS = 60_000  # of validation people; more change no weight in the second digit
+
+
+def read_spec(word: str) -> ngram_spec.NGramSpec:
+    """The n-gram that `word`, a baseline or a hybrid, asks for.
+
+    Raises:
+      UsageError: It asks for none that there is.
+    """
+    try:
+        return ngram_spec.parse(model_words.ngram_of(word))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def train_baseline(
+    word: str,
+    name: str,
+    spec: ngram_spec.NGramSpec,
+    messages: Sequence[np.ndarray],
+    vocabulary: Vocabulary,
+) -> NamedPredictor:
+    """Trains an n-gram.
+
+    Args:
+      word: As the person wrote it.
+      name: What to call it.
+      spec: Of `word`.
+      messages: Ids of the words of each message.
+      vocabulary: Of the ids.
+
+    Raises:
+      UsageError: It cannot be as small as asked for.
+    """
+    try:
+        predictor, data = ngram_spec.train(spec, messages, vocabulary)
+    except ValueError as error:
+        raise UsageError(f"'{word}': {error}") from None
+    details = ngram_details(predictor)
+    if data is not None:
+        details["bytes"] = len(data)
+    return NamedPredictor(name, "ngram", predictor, details, word)
+
+
+def join_hybrid(
+    model: NamedPredictor,
+    spec: ngram_spec.NGramSpec,
+    messages: Sequence[np.ndarray],
+    store: ClientStore,
+) -> NamedPredictor:
+    """A network with an n-gram and a cache, weights fitted on validation people.
+
+    Args:
+      model: The network; its `source` is the word for the hybrid.
+      spec: Of the n-gram.
+      messages: Ids of the words of each message, to train the n-gram.
+      store: Where the messages are from, and the validation people.
+
+    Raises:
+      UsageError: `model` is no network, or its vocabulary is not that of the store.
+      DataError: The store has no validation people.
+    """
+    word = model.source
+    ngram = train_baseline(word, model.name, spec, messages, store.vocabulary)
+    assert isinstance(ngram.predictor, NGramPredictor)
+    if not isinstance(model.predictor, Network) or model.kind == "ngram":
+        raise UsageError(f"'{word}': a hybrid takes a run directory or a .tflite file.")
+    try:
+        hybrid = HybridPredictor(model.predictor, ngram.predictor, mixture.EQUAL)
+    except ValueError as error:
+        raise UsageError(f"'{word}': {error}") from None
+    text = typed_text.first_people(
+        typed_text.of_population(store, "validation"), max_words=_FIT_WORDS
+    )
+    with Progress(f"fit {model.name}", total=text.num_words, unit="words") as line:
+        hybrid.weights = streaming.fit_weights(
+            hybrid, text, progress=lambda done, total: line.update(text.num_words * done / total)
+        )
+    details = {
+        **model.details,
+        "ngrams": ngram.details["ngrams"],
+        "ngram_bytes": ngram.details["bytes"],
+        "weights": hybrid.weights.to_json(),
+        "weights_fitted_on": f"{len(text.people)} people of 'validation'",
+    }
+    return dataclasses.replace(model, kind="hybrid", predictor=hybrid, details=details)
+
+
+def ngram_details(predictor: NGramPredictor) -> dict[str, Any]:
+    """What a table says about an n-gram: its order, and how many n-grams of each length."""
+    return {"order": predictor.model.order, "ngrams": predictor.model.num_ngrams}

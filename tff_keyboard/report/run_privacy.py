@@ -1,0 +1,36 @@
+"""What the privacy ledgers of runs say, for the page: the statement, and epsilon over rounds."""
+
+from collections.abc import Sequence
+
+from tff_keyboard.privacy.ledger import LedgerHeader, read_ledger
+from tff_keyboard.privacy.statement import guarantee_of, privacy_statement
+from tff_keyboard.report import charts
+from tff_keyboard.report.page import Privacy
+from tff_keyboard.report.run_records import RunRecord
+
+_POINTS = 12  # of the curve: tree accounting takes a second each
+
+
+def of_runs(runs: Sequence[RunRecord]) -> list[Privacy]:
+    """A part for each run that kept a ledger.
+
+    Raises:
+      RunDirectoryError: A ledger is damaged.
+    """
+    found = []
+    for record in runs:
+        if record.ledger_path is None:
+            continue
+        header, rounds = read_ledger(record.ledger_path)
+        statement = privacy_statement(record.ledger_path)
+        found.append(Privacy(record.name, statement, _curve(header, len(rounds))))
+    return found
+
+
+def _curve(header: LedgerHeader, num_rounds: int) -> str:
+    """Epsilon over rounds as SVG; "" where there is nothing to draw."""
+    if header.noise_multiplier <= 0 or num_rounds < 2:
+        return ""
+    marks = sorted({max(1, num_rounds * i // _POINTS) for i in range(_POINTS + 1)})
+    epsilons = [guarantee_of(header, mark).epsilon for mark in marks]
+    return charts.epsilon_curve(marks, epsilons, header.delta)
