@@ -261,7 +261,14 @@ def digest(structure) -> str:
 
 def train_tiny(directory: pathlib.Path, rounds: int, seconds_per_round: float = 0.0) -> None:
     """A whole training of `tiny_process` in a run directory; writes `digest.txt` at its end."""
-    from tff_keyboard.program import best_round, checkpoints, execution, release, training_loop
+    from tff_keyboard.program import (
+        best_round,
+        checkpoints,
+        execution,
+        release,
+        round_clock,
+        training_loop,
+    )
     from tff_keyboard.storage import run_directory
 
     def cohort_source(round_num):
@@ -287,7 +294,7 @@ def train_tiny(directory: pathlib.Path, rounds: int, seconds_per_round: float = 
                 release.MetricsRelease(run.metrics_jsonl, run.metrics_csv),
                 release.TensorBoardRelease(run.tensorboard),
             ],
-            timings_manager=release.TimingsRelease(run.timings_csv, training_loop.TIMING_COLUMNS),
+            timings_manager=release.TimingsRelease(run.timings_csv, round_clock.TIMING_COLUMNS),
             evaluate=evaluate,
             evaluate_every=3,
             best_metric=best_round.BestMetric("evaluation/distance"),

@@ -43,6 +43,7 @@ def import_tensorflow_federated() -> types.ModuleType:
 
 
 def is_verbose() -> bool:
+    """Whether the environment asks for what TensorFlow says at import."""
     return os.environ.get(VERBOSE_VARIABLE, "") not in ("", "0")
 
 

@@ -38,14 +38,17 @@ class CifgWeights:
 
     @property
     def vocabulary_size(self) -> int:
+        """V."""
         return self.embedding.shape[0]
 
     @property
     def dim(self) -> int:
+        """D, the width of a row of the table."""
         return self.embedding.shape[1]
 
     @property
     def units(self) -> int:
+        """U of a layer."""
         return self.projection.shape[0]
 
     @classmethod

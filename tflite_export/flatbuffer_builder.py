@@ -118,6 +118,7 @@ class SubgraphBuilder:
         self._graph = builder.model.subgraphs[index]
 
     def set_inputs_and_outputs(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """What the caller gives, and what it gets."""
         self._graph.inputs = list(inputs)
         self._graph.outputs = list(outputs)
 
@@ -166,6 +167,7 @@ class SubgraphBuilder:
         return self._constants[key]
 
     def integers(self, values: int | Sequence[int]) -> int:
+        """A constant of int32."""
         return self.constant(np.array(values, np.int32))
 
     # --- operators; each returns its output tensor
@@ -210,24 +212,31 @@ class SubgraphBuilder:
         return output
 
     def add(self, a: int, b: int, shape: Sequence[int], type_: int = Type.FLOAT32) -> int:
+        """a + b."""
         return self._binary(Op.ADD, "AddOptions", a, b, shape, type_)
 
     def subtract(self, a: int, b: int, shape: Sequence[int]) -> int:
+        """a - b."""
         return self._binary(Op.SUB, "SubOptions", a, b, shape)
 
     def multiply(self, a: int, b: int, shape: Sequence[int]) -> int:
+        """a * b, entry by entry."""
         return self._binary(Op.MUL, "MulOptions", a, b, shape)
 
     def sigmoid(self, x: int, shape: Sequence[int]) -> int:
+        """1 / (1 + e^-x)."""
         return self._unary(Op.LOGISTIC, x, shape)
 
     def tanh(self, x: int, shape: Sequence[int]) -> int:
+        """tanh x."""
         return self._unary(Op.TANH, x, shape)
 
     def floor(self, x: int, shape: Sequence[int]) -> int:
+        """The largest whole number that is not above x."""
         return self._unary(Op.FLOOR, x, shape)
 
     def dequantize(self, x: int, shape: Sequence[int]) -> int:
+        """Floats of an int8 tensor."""
         output = self.tensor(shape)
         self.operator(Op.DEQUANTIZE, [x], [output], version=2)
         return output
@@ -250,6 +259,7 @@ class SubgraphBuilder:
         return output
 
     def reshape(self, x: int, shape: Sequence[int]) -> int:
+        """The same numbers in another shape."""
         output = self.tensor(shape)
         self.operator(
             Op.RESHAPE, [x, self.integers(shape)], [output], "ReshapeOptions", newShape=list(shape)
@@ -269,6 +279,7 @@ class SubgraphBuilder:
         return self.reshape(pairs, [1, 2 * size])
 
     def slice(self, x: int, begin: Sequence[int], size: Sequence[int]) -> int:
+        """A block of `x`."""
         output = self.tensor(size)
         self.operator(
             Op.SLICE, [x, self.integers(begin), self.integers(size)], [output], "SliceOptions"
@@ -276,12 +287,14 @@ class SubgraphBuilder:
         return output
 
     def zeros(self, shape: Sequence[int]) -> int:
+        """Zeros, filled in when the graph runs."""
         output = self.tensor(shape)
         zero = self.constant(np.array(0, np.float32))
         self.operator(Op.FILL, [self.integers(shape), zero], [output], "FillOptions")
         return output
 
     def softmax(self, x: int, shape: Sequence[int]) -> int:
+        """Over the last axis."""
         output = self.tensor(shape)
         self.operator(Op.SOFTMAX, [x], [output], "SoftmaxOptions", beta=1.0)
         return output
@@ -293,20 +306,25 @@ class SubgraphBuilder:
         return values, indices
 
     def size_of(self, vector: int) -> int:
+        """Length of a vector: int32 [1]."""
         output = self.tensor([1], Type.INT32)
         self.operator(Op.SHAPE, [vector], [output], "ShapeOptions", outType=Type.INT32)
         return output
 
     def less(self, a: int, b: int) -> int:
+        """a < b."""
         return self._compare(Op.LESS, "LessOptions", a, b)
 
     def at_least(self, a: int, b: int) -> int:
+        """a >= b."""
         return self._compare(Op.GREATER_EQUAL, "GreaterEqualOptions", a, b)
 
     def not_equal(self, a: int, b: int) -> int:
+        """a != b."""
         return self._compare(Op.NOT_EQUAL, "NotEqualOptions", a, b)
 
     def both(self, a: int, b: int) -> int:
+        """a and b."""
         return self._compare(Op.LOGICAL_AND, "LogicalAndOptions", a, b)
 
     def select(

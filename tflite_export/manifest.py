@@ -32,14 +32,17 @@ class ExportPaths:
 
     @property
     def vocabulary(self) -> pathlib.Path:
+        """Beside the model."""
         return self.model.with_suffix(".vocabulary")
 
     @property
     def manifest(self) -> pathlib.Path:
+        """Beside the model."""
         return self.model.with_suffix(".json")
 
 
 def to_bytes(manifest: dict[str, Any]) -> bytes:
+    """The file of a manifest."""
     return (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode()
 
 
@@ -72,6 +75,7 @@ def load_checked(model: pathlib.Path) -> tuple[dict[str, Any], Vocabulary]:
 
 
 def sha256(data: bytes) -> str:
+    """Hex digits."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -27,6 +27,7 @@ class TensorQuantized:
     scale: float
 
     def dequantized(self) -> np.ndarray:
+        """The matrix, float32."""
         return np.float32(self.scale) * self.values.astype(np.float32)
 
 
@@ -45,9 +46,11 @@ class RowQuantized:
     base: float
 
     def scales(self) -> np.ndarray:
+        """[rows] float32."""
         return np.float32(self.base) * self.codes.astype(np.float32)  # [rows]
 
     def dequantized(self) -> np.ndarray:
+        """The matrix [rows, columns], float32."""
         return self.scales()[:, np.newaxis] * self.values.astype(np.float32)
 
 

@@ -154,6 +154,7 @@ class TypingSession:
         self.keystrokes += 1
 
     def accept(self, slot: Slot) -> None:
+        """Touches a suggestion: one keystroke."""
         before = self.text
         self.text = slot.applied_to(before)
         self._undo = (self.text, before)
@@ -189,6 +190,7 @@ class TypingSession:
         return self.saved / self.characters if self.characters else 0.0
 
     def summary(self) -> str:
+        """A line for people."""
         return (
             f"{self.keystrokes} keystrokes for {self.characters} characters: "
             f"{self.saved} saved (kss_with_spaces {self.kss_with_spaces:.0%})"

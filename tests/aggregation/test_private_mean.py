@@ -281,23 +281,6 @@ def test_huge_deltas_do_not_overflow():
     )
 
 
-def test_secure_or_encoded_sums_fit_inside():
-    seen = []
-
-    class Recording(tff.aggregators.UnweightedAggregationFactory):
-        def create(self, value_type):
-            seen.append(value_type)
-            return tff.aggregators.SumFactory().create(value_type)
-
-    PrivateMeanFactory(
-        clip_norm=1.0,
-        noise_multiplier=1.0,
-        clients_per_round=4,
-        record_aggregation=Recording(),
-    ).create(VALUE_TYPE)
-    assert len(seen) == 1
-
-
 @pytest.mark.parametrize(
     "changes, words",
     [

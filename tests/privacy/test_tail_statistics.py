@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from tff_keyboard.privacy import tail_statistics
 from tff_keyboard.privacy.tail_statistics import (
     MIN_TAIL,
     TAIL_FRACTIONS,
@@ -22,7 +21,6 @@ from tff_keyboard.privacy.tail_statistics import (
     estimated_epsilon,
     fit_tail,
     hill_estimate,
-    lilliefors_exponential,
     pareto_log_scale,
     tail_delta,
     tail_epsilon,
@@ -85,66 +83,6 @@ def test_intervals_match_exact_gamma_quantiles():
 
 def test_ties_have_no_finite_exponent():
     assert math.isinf(hill_estimate(np.zeros(30), 20).alpha)
-
-
-# Lilliefors' test
-
-
-def test_statistic_matches_scipy_with_the_mean_given():
-    values = np.random.default_rng(3).gamma(0.7, size=60)
-    statistic, _ = lilliefors_exponential(values, seed=0, trials=10)
-    expected = stats.kstest(values, "expon", args=(0, values.mean())).statistic
-    assert statistic == pytest.approx(expected, rel=1e-12)
-
-
-def test_critical_value_of_lilliefors_table():
-    """Lilliefors 1969: with the mean estimated, 5 % of samples of 20 lie above 0.234."""
-    rng = np.random.default_rng(4)
-    distances = tail_statistics._exponential_distance(rng.standard_exponential([40_000, 20]))
-    assert np.quantile(distances, 0.95) == pytest.approx(0.234, abs=0.004)
-
-
-def test_p_values_are_uniform_on_exponential_samples_of_any_mean():
-    rng = np.random.default_rng(5)
-    p_values = [
-        lilliefors_exponential(rng.exponential(10 ** rng.uniform(-6, 6), 40), seed=i, trials=99)[1]
-        for i in range(400)
-    ]
-    # Kolmogorov's distance of 400 uniform values is below 0.1 but once in a thousand times.
-    assert stats.kstest(p_values, "uniform").statistic < 0.1
-
-
-@pytest.mark.parametrize(
-    "sample",
-    [
-        lambda rng: rng.uniform(size=200),
-        lambda rng: rng.gamma(4.0, size=200),
-        lambda rng: rng.lognormal(0.0, 2.0, size=200),
-        lambda rng: np.full(200, 1.7),
-    ],
-    ids=["uniform", "gamma", "log-normal", "constant"],
-)
-def test_other_laws_are_rejected(sample):
-    statistic, p_value = lilliefors_exponential(
-        sample(np.random.default_rng(6)), seed=0, trials=TRIALS
-    )
-    assert 0 < statistic <= 1
-    assert p_value < 0.01
-
-
-def test_p_value_is_a_function_of_the_seed():
-    values = np.random.default_rng(8).exponential(size=30)
-    first = lilliefors_exponential(values, seed=1, trials=TRIALS)
-    assert first == lilliefors_exponential(values, seed=1, trials=TRIALS)
-    assert first[1] != lilliefors_exponential(values, seed=2, trials=TRIALS)[1]
-    assert lilliefors_exponential(np.zeros(5), seed=1) == (1.0, 0.0)
-
-
-def test_simulating_in_chunks_changes_nothing(monkeypatch):
-    values = np.random.default_rng(8).exponential(size=30)
-    whole = lilliefors_exponential(values, seed=1, trials=TRIALS)
-    monkeypatch.setattr(tail_statistics, "_CHUNK", 7 * 30)
-    assert lilliefors_exponential(values, seed=1, trials=TRIALS) == whole
 
 
 # The formula
@@ -345,9 +283,6 @@ def test_conservative_keeps_the_share_of_the_tail():
         (lambda: hill_estimate(np.zeros(10), 10), "`num_tail` .* got 10"),
         (lambda: hill_estimate(np.zeros(10), 0), "`num_tail` .* got 0"),
         (lambda: hill_estimate(np.array([0.0, np.inf]), 1), "finite"),
-        (lambda: lilliefors_exponential(np.array([]), seed=0), "at least one"),
-        (lambda: lilliefors_exponential(np.array([-1.0]), seed=0), ">= 0"),
-        (lambda: lilliefors_exponential(np.ones(3), seed=0, trials=0), "`trials` .* got 0"),
         (lambda: tail_epsilon(0.0, alpha=2, log_scale=0), "`delta` .* got 0.0"),
         (lambda: tail_epsilon(1.0, alpha=2, log_scale=0), "`delta` .* got 1.0"),
         (lambda: fit_tail(np.arange(90.0), seed=0), "at least 100 texts"),

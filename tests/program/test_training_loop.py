@@ -13,7 +13,15 @@ import fakes
 import numpy as np
 import pytest
 
-from tff_keyboard.program import best_round, checkpoints, errors, read_ahead, release, training_loop
+from tff_keyboard.program import (
+    best_round,
+    checkpoints,
+    errors,
+    read_ahead,
+    release,
+    round_clock,
+    training_loop,
+)
 from tff_keyboard.storage import metrics_rows, run_directory
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -74,7 +82,7 @@ def train(directory, recorder=None, **options):
         total_rounds=ROUNDS,
         checkpoint_manager=CrashingCheckpoints(run.checkpoints, recorder),
         release_managers=[release.MetricsRelease(run.metrics_jsonl, run.metrics_csv), recorder],
-        timings_manager=release.TimingsRelease(run.timings_csv, training_loop.TIMING_COLUMNS),
+        timings_manager=release.TimingsRelease(run.timings_csv, round_clock.TIMING_COLUMNS),
         evaluate=recorder.evaluate,
         evaluate_every=2,
         best_metric=best_round.BestMetric("evaluation/size"),
@@ -360,7 +368,7 @@ def test_two_metrics_of_one_name(tmp_path):
 def test_timings_add_up(tmp_path):
     train(tmp_path, pop_aggregation_seconds=lambda: 0.0)
     lines = (tmp_path / "timings.csv").read_text().splitlines()
-    assert lines[0] == "round," + ",".join(training_loop.TIMING_COLUMNS)
+    assert lines[0] == "round," + ",".join(round_clock.TIMING_COLUMNS)
     for line in lines[1:]:
         row = dict(zip(lines[0].split(","), line.split(","), strict=True))
         parts = ["data_wait", "compute", "aggregation", "evaluation", "saving"]

@@ -89,17 +89,19 @@ def test_other_adaptive_servers_train_and_resume(store, tmp_path, optimizer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("per_pack", [1, 2])
-def test_packs_and_one_by_one_train_with_the_same_rates(store, straight, tmp_path, per_pack):
-    config = tiny_config(store, *ALL_AT_ONCE, f"execution.clients_per_pack={per_pack}")
-    train_federated(config, tmp_path / "run")
-    for ours, theirs in zip(rows(tmp_path / "run"), rows(straight), strict=True):
+def test_packs_and_one_by_one_train_with_the_same_rates(store, tmp_path):
+    """Sums are grouped by packs: not the same bits, the key of the mask of dropout among them."""
+    found = []
+    for per_pack in (1, 2):
+        overrides = [*ALL_AT_ONCE, f"execution.clients_per_pack={per_pack}"]
+        overrides += [f"model.{part}_dropout=0" for part in ("embedding", "output")]
+        train_federated(tiny_config(store, *overrides), tmp_path / str(per_pack))
+        found.append(rows(tmp_path / str(per_pack)))
+    for one, other in zip(*found, strict=True):
         for part in ("finalizer", "client_work"):
-            name = f"learning_rate/{part}"
-            assert ours[name] == theirs[name]
-        assert ours["client_work/train/nll"] == pytest.approx(
-            theirs["client_work/train/nll"], rel=1e-4
-        )
+            assert one[f"learning_rate/{part}"] == other[f"learning_rate/{part}"]
+        name = "client_work/train/nll"
+        assert one[name] == pytest.approx(other[name], rel=1e-4)
 
 
 def test_central_training_with_adam_resumes_to_the_bit(store, tmp_path):

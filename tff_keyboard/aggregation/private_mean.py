@@ -30,8 +30,6 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         says; no event says "correlated, with participation limits": the ledger does.
       adaptive: How the clip norm follows a quantile; None keeps it.
       clip_every: With `adaptive`, rounds between changes of the clip norm, >= 1.
-      record_aggregation: How clipped deltas are summed; None is a plain sum. It must not
-        increase their norms (a secure sum does not).
 
     Raises:
       ValueError: An argument is out of range, or adaptive clipping would spend all of the noise.
@@ -46,7 +44,6 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         independent_noise: bool = True,
         adaptive: AdaptiveClip | None = None,
         clip_every: int = 1,
-        record_aggregation: tff.aggregators.UnweightedAggregationFactory | None = None,
     ):
         if not (math.isfinite(clip_norm) and clip_norm > 0):
             raise ValueError(f"`clip_norm` must be > 0 in weight units, got {clip_norm!r}.")
@@ -69,12 +66,11 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
             "adaptive": adaptive,
             "clip_every": clip_every,
         }
-        self._record_aggregation = record_aggregation
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
         """See base class."""
         require_float_tensors(value_type, "A private mean")
         specs = tff.types.type_to_tf_tensor_specs(value_type)
         query = NoisedSumQuery(specs=specs, **self._arguments)
-        factory = tff.aggregators.DifferentiallyPrivateFactory(query, self._record_aggregation)
+        factory = tff.aggregators.DifferentiallyPrivateFactory(query)
         return factory.create(value_type)

@@ -194,12 +194,23 @@ class InterpolatedTable(Protocol):
     """One order of an interpolated model: a `Table`, or one that keeps its rows in fewer bytes."""
 
     @property
-    def starts(self) -> np.ndarray: ...
+    def starts(self) -> np.ndarray:
+        """[contexts + 1] int: where the rows of each context begin among `words`."""
+        ...
+
     @property
-    def words(self) -> np.ndarray: ...
+    def words(self) -> np.ndarray:
+        """[rows] int: the last word of each n-gram."""
+        ...
+
     @property
-    def gamma(self) -> np.ndarray: ...
-    def first_terms(self, rows: np.ndarray) -> np.ndarray: ...
+    def gamma(self) -> np.ndarray:
+        """[contexts] float32: what each context leaves to the next shorter one."""
+        ...
+
+    def first_terms(self, rows: np.ndarray) -> np.ndarray:
+        """float32, the discounted share of each of `rows`."""
+        ...
 
 
 def interpolated(

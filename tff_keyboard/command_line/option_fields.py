@@ -52,6 +52,7 @@ class Option:
 
     @property
     def is_required(self) -> bool:
+        """Whether it has no default; a tuple's is the empty one."""
         return self.default is dataclasses.MISSING and not self.is_tuple
 
     @property

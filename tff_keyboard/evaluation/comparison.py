@@ -108,10 +108,12 @@ class Comparison:
 
     @property
     def first(self) -> Evaluation:
+        """The one that the others are compared with."""
         return self.evaluations[0]
 
     @property
     def text(self) -> TextFacts:
+        """What all were evaluated on."""
         return self.first.text
 
     @property

@@ -99,10 +99,12 @@ class Positions:
 
     @property
     def is_eos(self) -> np.ndarray:
+        """[positions] bool: ends of messages."""
         return self.targets == EOS
 
     @property
     def is_oov(self) -> np.ndarray:
+        """[positions] bool: words out of the vocabulary."""
         return self.targets == OOV
 
     @property

@@ -74,6 +74,7 @@ class LoopState(NamedTuple):
         return self._replace(comparisons_since_best=self.comparisons_since_best + 1)
 
     def after_round(self, *, rejected: bool) -> LoopState:
+        """After a round was trained, whether its update was thrown away or not."""
         return self._replace(
             rejected_rounds=self.rejected_rounds + rejected,
             rejected_in_a_row=self.rejected_in_a_row + 1 if rejected else 0,
@@ -96,17 +97,12 @@ def metric_value(best: BestMetric, row: Mapping[str, float | int | str]) -> floa
 
 
 def is_rejected(row: Mapping[str, float | int | str]) -> bool:
-    """Whether a round's metrics say that its update was thrown away or is worthless.
+    """Whether a round's metrics say that its update was thrown away.
 
-    True when a metric named `.../update_non_finite` (TFF's finalizer) or `.../rejected` is not 0,
-    or when a training loss is NaN or infinite, which is so when no client had a valid update.
+    True when a metric named `.../update_non_finite` (TFF's finalizer) or `.../rejected` is not 0.
     """
-    for name, value in row.items():
-        if isinstance(value, str):
-            continue
-        last = name.rsplit("/", 1)[-1]
-        if last in ("update_non_finite", "rejected") and value != 0:
-            return True
-        if last == "loss" and not math.isfinite(value):
-            return True
-    return False
+    return any(
+        name.rsplit("/", 1)[-1] in ("update_non_finite", "rejected") and bool(value)
+        for name, value in row.items()
+        if not isinstance(value, str)
+    )

@@ -67,6 +67,7 @@ class CheckpointManager(tff.program.ProgramStateManager):
         self._pinned = frozenset(versions)
 
     def path(self, version: int) -> pathlib.Path:
+        """The file of a version."""
         return self._directory / f"round_{version:08d}.checkpoint"
 
     async def get_versions(self) -> list[int] | None:

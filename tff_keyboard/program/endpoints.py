@@ -46,9 +46,13 @@ class Endpoint(Protocol):
     port: int
     working_directory: pathlib.Path | None
 
-    def is_listening(self) -> bool: ...
+    def is_listening(self) -> bool:
+        """Whether a server takes connections."""
+        ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Gives the address back."""
+        ...
 
 
 def open_endpoint(worker_binary: pathlib.Path) -> Endpoint:

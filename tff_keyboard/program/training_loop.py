@@ -26,7 +26,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -41,18 +40,9 @@ from tff_keyboard.program import (
     read_ahead,
     release,
 )
+from tff_keyboard.program.round_clock import RoundClock
 from tff_keyboard.program.round_process import RoundProcess
 from tff_keyboard.storage.metrics_rows import ROUND, Row, Value
-
-TIMING_COLUMNS = (
-    "data_seconds",  # preparing the cohort, mostly hidden behind the round before
-    "data_wait_seconds",  # the part that was not hidden
-    "compute_seconds",  # clients, and aggregation where it cannot be told apart
-    "aggregation_seconds",  # merging sub-rounds and the server step
-    "evaluation_seconds",
-    "saving_seconds",  # rows and checkpoint
-    "round_seconds",  # all of the round
-)
 
 
 @runtime_checkable
@@ -63,7 +53,9 @@ class Restartable(Protocol):
     after `round_num`.
     """
 
-    def restart_after(self, round_num: int) -> None: ...
+    def restart_after(self, round_num: int) -> None:
+        """Forgets what was recorded of rounds after `round_num`."""
+        ...
 
 
 class Hook(Restartable, Protocol):
@@ -75,7 +67,9 @@ class Hook(Restartable, Protocol):
 
     def before_release(
         self, round_num: int, state: Any, metrics: Mapping[str, Value]
-    ) -> Mapping[str, Value] | None: ...
+    ) -> Mapping[str, Value] | None:
+        """Metrics to add to the row of the round, or None."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +80,7 @@ class Progress:
       round_num, total_rounds: Rounds done and to do.
       resumed_round: The round this process began after; 0 for a new run.
       row: Metrics of the round.
-      seconds: Of the round, by `TIMING_COLUMNS`; None: not measured.
+      seconds: Of the round, by `round_clock.TIMING_COLUMNS`; None: not measured.
       is_best: Whether the round is the best so far.
     """
 
@@ -145,7 +139,7 @@ class TrainingLoop:
       total_rounds: >= 1. A finished training goes on when it is raised.
       checkpoint_manager: Where program states are kept.
       release_managers: Get each row, `{name: number or string}`, keyed by round.
-      timings_manager: Gets `TIMING_COLUMNS` of each round; None for what was not measured.
+      timings_manager: Gets `round_clock.TIMING_COLUMNS` of each round, None for what is not known.
       evaluate: Round number and model weights to metrics, released as `evaluation/<name>`.
       evaluate_every: Rounds between evaluations, the last round always has one; 0: never.
       best_metric: Compared in evaluated rounds if it is of the evaluation, else in all.
@@ -214,7 +208,7 @@ class TrainingLoop:
                 with read_ahead.ReadAhead(self.cohort_source, self.total_rounds) as inputs:
                     while round_num < self.total_rounds and not stop_reason:
                         self._check_rejected(loop, round_num)
-                        clock = _Clock()
+                        clock = RoundClock()
                         try:
                             with signals.at_once(), _worker_errors(f"Round {round_num + 1}"):
                                 output = self._compute(round_num + 1, state, inputs, clock)
@@ -285,7 +279,7 @@ class TrainingLoop:
         return min((rounds for rounds in found if rounds is not None), default=None)
 
     def _compute(
-        self, round_num: int, state: Any, inputs: read_ahead.ReadAhead, clock: _Clock
+        self, round_num: int, state: Any, inputs: read_ahead.ReadAhead, clock: RoundClock
     ) -> _ComputedRound:
         """All of a round before anything is written."""
         round_input, data_seconds = inputs.take(round_num)
@@ -366,37 +360,6 @@ class TrainingLoop:
             resumed_round=resumed_round,
             stop_reason=stop_reason,
         )
-
-
-class _Clock:
-    """Seconds of the parts of a round."""
-
-    def __init__(self) -> None:
-        self._start = self._last = time.perf_counter()
-        self._seconds: dict[str, float] = {}
-
-    def restart(self) -> None:
-        self._last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.set(name, now - self._last)
-        self._last = now
-
-    def set(self, name: str, seconds: float) -> None:
-        self._seconds[name] = seconds
-
-    def move(self, source: str, destination: str, seconds: float | None) -> None:
-        if seconds is not None:
-            self._seconds[source] -= seconds
-            self._seconds[destination] = seconds
-
-    def seconds(self) -> dict[str, float | None]:
-        total = {"round_seconds": time.perf_counter() - self._start}
-        measured = self._seconds | total
-        return {
-            name: round(measured[name], 6) if name in measured else None for name in TIMING_COLUMNS
-        }
 
 
 def _add(row: dict[str, Value], more: Mapping[str, Value]) -> None:

@@ -113,6 +113,7 @@ class Worker:
 
     @property
     def address(self) -> str:
+        """Where the server listens, as gRPC writes it; "" when it was stopped."""
         return "" if self._endpoint is None else self._endpoint.address
 
     @property

@@ -16,7 +16,14 @@ from tff_keyboard.config.averaging_config import NoAverage
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
-from tff_keyboard.program import best_round, checkpoints, read_ahead, release, training_loop
+from tff_keyboard.program import (
+    best_round,
+    checkpoints,
+    read_ahead,
+    release,
+    round_clock,
+    training_loop,
+)
 from tff_keyboard.program.averaged_process import AveragedProcess, IterateWeights
 from tff_keyboard.program.round_process import RoundProcess
 from tff_keyboard.storage import names
@@ -133,7 +140,7 @@ def train_run(
         total_rounds=train.rounds,
         checkpoint_manager=checkpoints.CheckpointManager(run.checkpoints, train.keep_checkpoints),
         release_managers=[metrics, release.TensorBoardRelease(run.tensorboard)],
-        timings_manager=release.TimingsRelease(run.timings_csv, training_loop.TIMING_COLUMNS),
+        timings_manager=release.TimingsRelease(run.timings_csv, round_clock.TIMING_COLUMNS),
         evaluate=evaluate,
         evaluate_every=config.evaluation.every,
         best_metric=best_round.BestMetric(

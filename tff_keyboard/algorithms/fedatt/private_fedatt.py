@@ -106,8 +106,6 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
       layer_groups: See `layers.resolve_layers`. Few layers cost less noise: S grows with their
         square root.
       variable_names: See `layers.resolve_layers`.
-      record_aggregation: How records are summed; None is a plain sum. Numerators lie in the unit
-        ball and denominators in [0, lambda], so a secure sum fits.
 
     Raises:
       ValueError: An argument is out of range.
@@ -123,7 +121,6 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         denominator_floor: float = 1.0,
         layer_groups: Mapping[str, Sequence[int | str]] | None = None,
         variable_names: Sequence[str] | None = None,
-        record_aggregation: tff.aggregators.UnweightedAggregationFactory | None = None,
     ):
         for name, number in (
             ("layer_clip_norm", layer_clip_norm),
@@ -145,7 +142,6 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         self._floor = float(denominator_floor)
         self._layer_groups = layer_groups
         self._variable_names = variable_names
-        self._record_aggregation = record_aggregation
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
         """See base class."""
@@ -170,9 +166,7 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
             noise_multiplier=self._noise_multiplier,
             event=dp_accounting.GaussianDpEvent(self._noise_multiplier),
         )
-        mechanism = tff.aggregators.DifferentiallyPrivateFactory(
-            query, self._record_aggregation
-        ).create(record_type)
+        mechanism = tff.aggregators.DifferentiallyPrivateFactory(query).create(record_type)
 
         @tff.tensorflow.computation(record_type)
         def ratio(total):

@@ -69,6 +69,7 @@ class Grouping:
         self._connection.commit()
 
     def num_users(self) -> int:
+        """Users that were added."""
         ((count,),) = self._connection.execute("SELECT COUNT(*) FROM users")
         return count
 
@@ -90,4 +91,5 @@ class Grouping:
             )
 
     def close(self) -> None:
+        """Ends the use of the scratch file, which stays."""
         self._connection.close()

@@ -1,0 +1,38 @@
+"""Files stay small enough to be read in one go, and tasks stay wiring."""
+
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+MOST_LINES = 400
+MOST_LINES_OF_A_TASK, MOST_LINES_OF_TASKS = 150, 1700
+# Longer ones, with what excuses them.
+LONGER = {
+    "tff_keyboard/data/sources/synthetic_phrases.py": 430,  # phrases: text, no code
+    "tff_keyboard/data/store/prepare.py": 440,
+    "tff_keyboard/program/execution.py": 440,
+    "tflite_export/flatbuffer_builder.py": 430,  # one operator of the schema after another
+}
+
+
+def lines(path):
+    return len(path.read_text().splitlines())
+
+
+def files(*packages):
+    return sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
+
+
+@pytest.mark.parametrize("package", ["tff_keyboard", "tflite_export", "tasks", "benchmarks"])
+def test_no_file_is_long(package):
+    found = {str(path.relative_to(ROOT)): lines(path) for path in files(package)}
+    assert not {
+        name: count for name, count in found.items() if count > LONGER.get(name, MOST_LINES)
+    }
+
+
+def test_tasks_are_wiring():
+    found = {path.name: lines(path) for path in files("tasks")}
+    assert max(found.values()) <= MOST_LINES_OF_A_TASK, found
+    assert sum(found.values()) <= MOST_LINES_OF_TASKS
