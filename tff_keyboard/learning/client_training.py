@@ -18,6 +18,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.aggregation.finiteness import all_finite
 from tff_keyboard.learning.composition import ClientWork, ModelFn
+from tff_keyboard.learning.local_sgd import InPlaceOptimizer
 from tff_keyboard.packs import elements
 
 
@@ -45,6 +46,15 @@ def client_data_type(model: tff.learning.models.VariableModel, joined: bool) -> 
     """Of what a client holds: a sequence of batches, or of one element, all batches joined."""
     spec = elements.joined_spec(model.input_spec) if joined else model.input_spec
     return tff.SequenceType(tff.types.tensorflow_to_type(spec))
+
+
+def _take_step(optimizer, state, variables, gradients):
+    """Changes the variables, in place where the optimizer can; its new state."""
+    if isinstance(optimizer, InPlaceOptimizer):
+        return optimizer.update(state, variables, gradients)
+    state, updated = optimizer.next(state, variables, gradients)
+    tf.nest.map_structure(lambda v, x: v.assign(x), variables, updated)
+    return state
 
 
 def build_client_training(
@@ -105,8 +115,7 @@ def build_client_training(
             with tf.GradientTape() as tape:
                 output = model.forward_pass(batch, training=True)
             gradients = tape.gradient(output.loss, trainable)
-            optimizer_state, updated = optimizer.next(optimizer_state, trainable, tuple(gradients))
-            tf.nest.map_structure(lambda v, x: v.assign(x), trainable, updated)
+            optimizer_state = _take_step(optimizer, optimizer_state, trainable, tuple(gradients))
             count = tf.cast(output.num_examples, tf.int64)
             loss = tf.cast(output.loss, tf.float64) * tf.cast(count, tf.float64)
             if touched_rows:

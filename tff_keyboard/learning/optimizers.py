@@ -25,6 +25,7 @@ from tff_keyboard.config.learning_config import (
 )
 from tff_keyboard.learning.adagrad import Adagrad
 from tff_keyboard.learning.clipped_optimizer import ClippedOptimizer
+from tff_keyboard.learning.local_sgd import LocalSgd
 from tff_keyboard.learning.nesterov import NesterovSGD
 
 Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
@@ -32,7 +33,9 @@ Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 
 def build_client_optimizer(config: FedAvgClient) -> Optimizer:
     """SGD, with momentum that starts from zero on each client in each round."""
-    sgd = tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum or None)
+    if not config.momentum:
+        return LocalSgd(config.learning_rate, config.gradient_clip_norm or None)
+    sgd = tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)
     return _clipped(sgd, config.gradient_clip_norm)
 
 

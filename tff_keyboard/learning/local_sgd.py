@@ -1,0 +1,83 @@
+"""Stochastic gradient descent with a bounded gradient, in one sweep over weights and gradients.
+
+    w <- w - r min(1, c / ||g||_2) g,    the norm over all tensors of the gradient together
+
+The bound costs one sweep of its own, for the norm; it then scales the rate rather than the
+gradient, so nothing the size of the model is written but the weights. `tff.learning`'s SGD behind
+`ClippedOptimizer` computes the same to rounding and sweeps four times. A non-finite norm leaves
+the rate as it is, so that the update guard sees what happened.
+
+Source of the bound: Pascanu et al. 2013, Algorithm 1, https://arxiv.org/abs/1211.5063.
+"""
+
+import collections
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+_RATE = "learning_rate"
+
+
+@runtime_checkable
+class InPlaceOptimizer(Protocol):
+    """An optimizer that can change variables where they are."""
+
+    def update(
+        self, state: Any, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor | None]
+    ) -> Any:
+        """Changes `variables` as `next` would have, to the bit; the new state."""
+
+
+class LocalSgd(tff.learning.optimizers.Optimizer):
+    """SGD whose state is its rate; a variable without a gradient stays.
+
+    Args:
+      learning_rate: r > 0.
+      clip_norm: c > 0; None leaves gradients as they are.
+    """
+
+    def __init__(self, learning_rate: float, clip_norm: float | None = None):
+        if not learning_rate > 0:
+            raise ValueError(f"`learning_rate` must be > 0, got {learning_rate}.")
+        if clip_norm is not None and not clip_norm > 0:
+            raise ValueError(f"`clip_norm` must be > 0, got {clip_norm}.")
+        self._learning_rate = learning_rate
+        self._clip_norm = clip_norm
+
+    def initialize(self, specs: Any) -> Any:
+        del specs
+        return collections.OrderedDict([(_RATE, self._learning_rate)])
+
+    def next(self, state: Any, weights: Any, gradients: Any) -> tuple[Any, Any]:
+        rate = self._rate(state, tf.nest.flatten(gradients))
+        updated = tf.nest.map_structure(
+            lambda w, g: w if g is None else w - rate * g, weights, gradients
+        )
+        return state, updated
+
+    def update(
+        self, state: Any, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor | None]
+    ) -> Any:
+        rate = self._rate(state, gradients)
+        for variable, gradient in zip(variables, gradients, strict=True):
+            if gradient is not None:
+                tf.raw_ops.ResourceApplyGradientDescent(
+                    var=variable.handle, alpha=rate, delta=tf.convert_to_tensor(gradient)
+                )
+        return state
+
+    def _rate(self, state: Any, gradients: Sequence[tf.Tensor | None]) -> tf.Tensor:
+        rate = tf.cast(state[_RATE], tf.float32)
+        if self._clip_norm is None:
+            return rate
+        norm = tf.linalg.global_norm([g for g in gradients if g is not None])
+        return rate * tf.where(norm > self._clip_norm, self._clip_norm / norm, 1.0)
+
+    def get_hparams(self, state: Any) -> Any:
+        return collections.OrderedDict([(_RATE, state[_RATE])])
+
+    def set_hparams(self, state: Any, hparams: Any) -> Any:
+        del state
+        return collections.OrderedDict([(_RATE, hparams[_RATE])])
