@@ -22,6 +22,15 @@ def expected_row(ids, max_length):
     return tuple([BOS, *ids.tolist(), EOS][: max_length + 1])
 
 
+def expected_rows(ids, max_length, long_messages):
+    """The sequences of a message: each but the last has `max_length` targets."""
+    whole, rows = [BOS, *ids.tolist(), EOS], []
+    while len(whole) > 1:
+        rows.append(tuple(whole[: max_length + 1]))
+        whole = whole[max_length:]
+    return rows[:1] if long_messages == "keep" else rows
+
+
 def rows_of(batch):
     """The unpadded rows of a batch; checks that padding is on the right only, and no more than
     the longest row needs."""
@@ -42,10 +51,11 @@ def rows_of(batch):
     max_examples=st.integers(0, 25),
     epochs=st.integers(1, 3),
     seed=SEEDS,
+    long_messages=st.sampled_from(["continue", "keep", "split"]),
 )
 @hypothesis.settings(max_examples=100, deadline=None)
-def test_an_epoch_has_each_chosen_message_once(
-    examples, batch_size, max_length, max_examples, epochs, seed
+def test_an_epoch_has_each_chosen_sequence_once(
+    examples, batch_size, max_length, max_examples, epochs, seed, long_messages
 ):
     result = batches.client_batches(
         examples,
@@ -54,8 +64,13 @@ def test_an_epoch_has_each_chosen_message_once(
         max_examples=max_examples,
         epochs=epochs,
         seed=seed,
+        long_messages=long_messages,
     )
-    num_chosen = min(max_examples or len(examples), len(examples))
+    everything = collections.Counter(
+        row for ids in examples for row in expected_rows(ids, max_length, long_messages)
+    )
+    available = sum(everything.values())
+    num_chosen = min(max_examples or available, available)
     per_epoch = -(-num_chosen // batch_size)
     assert len(result) == epochs * per_epoch
     counts = []
@@ -66,9 +81,8 @@ def test_an_epoch_has_each_chosen_message_once(
         counts.append(collections.Counter(row for batch in part for row in rows_of(batch)))
         assert sum(counts[-1].values()) == num_chosen
     assert all(count == counts[0] for count in counts)  # the same messages in every epoch
-    everything = collections.Counter(expected_row(ids, max_length) for ids in examples)
     assert counts[0] <= everything
-    if num_chosen == len(examples):
+    if num_chosen == available:
         assert counts[0] == everything
 
 
@@ -99,10 +113,24 @@ def test_shape_of_one_message():
         [np.array([7, 8], np.int32)], **(ARGUMENTS | {"epochs": 1, "max_length": 20})
     )
     assert batch.tolist() == [[BOS, 7, 8, EOS]]
-    (batch,) = batches.client_batches(
-        [np.array([7, 8], np.int32)], **(ARGUMENTS | {"epochs": 1, "max_length": 2})
-    )
+    cut = ARGUMENTS | {"epochs": 1, "max_length": 2, "long_messages": "keep"}
+    (batch,) = batches.client_batches([np.array([7, 8], np.int32)], **cut)
     assert batch.tolist() == [[BOS, 7, 8]]  # targets 7 and 8; the end is cut
+
+
+@hypothesis.given(ids=st.lists(st.integers(4, 50), min_size=1, max_size=30), length=st.integers(1, 9))
+@hypothesis.settings(max_examples=50, deadline=None)
+def test_every_target_is_trained_once_behind_the_word_before_it(ids, length):
+    """No end where a message is cut and no begin where it goes on, yet nothing is lost."""
+    result = batches.client_batches(
+        [np.array(ids, np.int32)],
+        batch_size=1, max_length=length, max_examples=0, epochs=1, seed=[0],
+    )  # fmt: skip
+    (rows,) = zip(*(rows_of(batch) for batch in result), strict=True)
+    pairs = [pair for row in rows for pair in zip(row[:-1], row[1:], strict=True)]
+    whole = [BOS, *ids, EOS]
+    assert sorted(pairs) == sorted(zip(whole[:-1], whole[1:], strict=True))
+    assert sum(row.count(BOS) for row in rows) == sum(row.count(EOS) for row in rows) == 1
 
 
 def test_evaluation_batches_are_sorted_and_whole():

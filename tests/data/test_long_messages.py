@@ -14,8 +14,11 @@ from tff_keyboard.data.text.long_messages import SENTENCE_ENDS, split_message
 def test_pieces(tokens, max_words):
     pieces = split_message(tokens, max_words)
     assert [token for piece in pieces for token in piece] == tokens
-    assert all(1 <= len(piece) <= max_words for piece in pieces)
-    for piece in pieces[:-1]:  # full, or cut after a sentence
-        assert len(piece) == max_words or piece[-1] in SENTENCE_ENDS
+    for index, piece in enumerate(pieces):
+        sentences = [token for token in piece if token in SENTENCE_ENDS]
+        if index < len(pieces) - 1:
+            assert piece[-1] in SENTENCE_ENDS  # an end that was typed
+        if len(piece) > max_words:  # one sentence, longer than that
+            assert len(sentences) - (piece[-1] in SENTENCE_ENDS) == 0
     if len(tokens) <= max_words:
         assert pieces == [tokens]

@@ -47,7 +47,8 @@ def chat(directory, extra=(), name="chat.tsv"):
 
 
 def config(path, **options):
-    return DataConfig(**{"source": "tsv", "input": str(path), **FRACTIONS, **options})
+    usual = {"source": "tsv", "input": str(path), "min_word_users": 1, **FRACTIONS}
+    return DataConfig(**(usual | options))
 
 
 def names(directory):
@@ -157,7 +158,12 @@ def test_truncation_and_histograms(tmp_path):
     lengths = [1, 3, 4, 5, 9]
     rows = [(user, " ".join(["word"] * n)) for user in USERS for n in lengths]
     path = write(tmp_path / "chat.tsv", rows)
-    card = prepare.prepare(config(path, max_length=5, dedup_min_words=0), tmp_path / "s").card
+    options = dict(max_length=5, dedup_min_words=0)
+    card = prepare.prepare(config(path, **options), tmp_path / "whole").card
+    whole = card["populations"]["train"]
+    assert (whole["truncated_messages"], whole["truncated_words"]) == (0, 0)
+    assert whole["long_messages"] == 2 * len(TRAIN)
+    card = prepare.prepare(config(path, **options, long_messages="keep"), tmp_path / "s").card
     part = card["populations"]["train"]
     users = len(TRAIN)
     # Of n words and an end, 5 targets stay: 4 words fit with their end, 5 lose it, 9 lose 4 words.
@@ -177,8 +183,10 @@ def test_long_messages_are_split(tmp_path):
     options = dict(max_length=5, long_messages="split", mode="whitespace")
     card = prepare.prepare(config(path, **options), tmp_path / "store").card
     store = ClientStore(tmp_path / "store")
-    assert store.words("train", TRAIN[0]) == [["a", "b", "."], list("cdef"), list("ghi")]
+    assert store.words("train", TRAIN[0]) == [["a", "b", "."], list("cdefghi")]
     assert card["populations"]["train"]["truncated_messages"] == 0
+    with pytest.raises(DataError, match="'split' cuts after sentence ends.*'continue'"):
+        prepare.prepare(config(path, long_messages="split"), tmp_path / "words")
 
 
 def test_second_run_changes_nothing_and_another_is_refused(tmp_path):
@@ -463,3 +471,39 @@ def test_options_of_the_card_rebuild_the_store(tmp_path):
     options = {key: value for key, value in card["options"].items() if key in fields}
     again = prepare.prepare(DataConfig(input=str(path), **options), tmp_path / "b").card
     assert again == card
+
+
+@hypothesis.given(
+    typed=st.lists(
+        st.lists(st.sampled_from([*"abcdef", "90481234", "5f3a9c1e"]), min_size=1, max_size=4),
+        min_size=40,
+        max_size=40,
+    ),
+    least=st.integers(2, 4),
+)
+@hypothesis.settings(max_examples=10, deadline=None)
+def test_no_word_of_fewer_than_k_people_is_in_the_vocabulary(tmp_path_factory, typed, least):
+    folder = tmp_path_factory.mktemp("people")
+    rows = [(user, " ".join(words)) for user, words in zip(USERS, typed, strict=True)]
+    rows += [(user, "hello") for user in USERS]
+    path = write(folder / "chat.tsv", rows)
+    card = prepare.prepare(config(path, min_word_users=least), folder / "store").card
+    words = ClientStore(folder / "store").vocabulary.words[4:]
+    by_train_users = [set(words) for user, words in zip(USERS, typed, strict=True) if user in TRAIN]
+    for word in set(words) - {"hello"}:
+        assert sum(word in own for own in by_train_users) >= least
+        assert len(word) == 1  # no number, no hash
+    assert card["vocabulary"]["rows_of_one_person"] == 0
+    for part in card["populations"].values():
+        assert part["oov_rate_by_counts"] <= part["oov_rate"]
+
+
+def test_people_a_word_needs_by_default(tmp_path):
+    path = write(tmp_path / "chat.tsv", [*((user, "hello you") for user in USERS), (TRAIN[0], "zyx")])
+    card = prepare.prepare(config(path, min_word_users=0), tmp_path / "store").card
+    assert card["vocabulary"]["min_word_users"] == 2
+    assert card["vocabulary"]["words_of_one_person"] == 1
+    assert card["vocabulary"]["rows_of_one_person_by_counts"] == 1
+    assert ClientStore(tmp_path / "store").vocabulary.words[4:] == ("hello", "you")
+    part = card["populations"]["train"]
+    assert (part["oov_words"], part["oov_words_by_counts"]) == (1, 0)

@@ -15,8 +15,10 @@ MESSAGES = st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=8), max_siz
 def test_exact_while_it_fits(messages):
     counts = WordCounts(max_distinct=10)
     for message in messages:
-        counts.add(message)
+        counts.add_person(message)
     assert counts.counts == collections.Counter(word for message in messages for word in message)
+    assert counts.people == collections.Counter(word for message in messages for word in set(message))
+    assert counts.num_people == len(messages)
     assert counts.forgotten == 0
 
 
@@ -24,17 +26,20 @@ def test_exact_while_it_fits(messages):
 @hypothesis.settings(max_examples=50, deadline=None)
 def test_never_over_the_limit_and_never_too_high(messages, limit):
     counts = WordCounts(max_distinct=limit)
-    truth = collections.Counter()
+    truth, people = collections.Counter(), collections.Counter()
     for message in messages:
-        counts.add(message)
+        counts.add_person(message)
         truth.update(message)
+        people.update(set(message))
         assert len(counts.counts) <= limit
     assert all(counts.counts[word] <= truth[word] for word in counts.counts)
+    assert all(counts.people[word] <= people[word] for word in truth)
+    assert counts.people.keys() == counts.counts.keys()
 
 
 def test_frequent_words_survive_a_flood_of_rare_ones():
     counts = WordCounts(max_distinct=100)
     for index in range(10_000):
-        counts.add(["often", f"rare{index}"])
+        counts.add_person(["often", f"rare{index}"])
     assert counts.counts.most_common(1) == [("often", 10_000)]
     assert counts.forgotten > 9_000

@@ -7,6 +7,7 @@ messages and nothing is averaged.
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -160,8 +161,9 @@ class PooledInputs:
 
     @property
     def tokens_per_epoch(self) -> int:
-        """Targets of all messages, cut at `data.max_length`."""
-        longest = self._config.data.max_length
+        """Targets of all messages that are trained on."""
+        data = self._config.data
+        longest = data.max_length if data.long_messages == "keep" else sys.maxsize
         return sum(min(len(message) + 1, longest) for message in self._messages)
 
     def rounds_for(self, tokens: float) -> int:
@@ -187,6 +189,7 @@ class PooledInputs:
             max_examples=0,
             epochs=1,
             seed=(seed, round_num),
+            long_messages=config.data.long_messages,
         )
         facts = {
             "examples": len(chosen),

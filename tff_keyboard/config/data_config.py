@@ -12,7 +12,7 @@ from tff_keyboard.config.checks import (
 SOURCES = ("synthetic", "tsv", "text", "stackoverflow", "shakespeare")
 MODES = ("words", "whitespace")
 ON_BAD_LINE = ("error", "skip")
-LONG_MESSAGES = ("keep", "split")
+LONG_MESSAGES = ("continue", "keep", "split")
 
 # These bring their own split by time, in the file.
 _SPLIT_BY_TIME_IN_FILE = ("stackoverflow", "shakespeare")
@@ -34,11 +34,16 @@ class DataConfig:
         shorter when train users typed fewer distinct words. Not used with `vocabulary_path`.
       min_word_count: Rarer words stay out of the vocabulary; >= 1. With 1, a small corpus may fit
         in whole, and then training never meets the OOV row. Not used with `vocabulary_path`.
+      min_word_users: Words that fewer train users typed stay out of the vocabulary, which every
+        phone gets in the clear; >= 1. 0 goes by their number: 5 from 1,000 users on, else 2 (and 1
+        with "text", whose clients are not people). Not used with `vocabulary_path`.
       vocabulary_path: Vocabulary file to encode with, in place of one built from train users.
-      max_length: Targets a message is cut to, its end-of-message included; >= 2. The store keeps
-        whole messages: batches are cut.
-      long_messages: "keep", or "split": a message that `max_length` would cut becomes several,
-        after a sentence end where there is one.
+      max_length: Targets of a sequence in training, the end of message among them; >= 2.
+      long_messages: What becomes of messages with more targets. "continue": they go on in further
+        sequences, without an end where they are cut and without a begin where they go on. "keep":
+        what is beyond is not trained on. "split": `prepare` makes several messages of them, after
+        sentence ends, which only `mode` = "whitespace" keeps; long sentences go on as in
+        "continue". The store holds whole messages, except with "split".
       mode: "words" (for typed text), or "whitespace" (text is tokenised already: split only).
       lowercase: Whether tokens are made lower case.
       seed: Decides who is in which population, how "text" lines are dealt out, and what
@@ -66,9 +71,10 @@ class DataConfig:
     store: str = "data/synthetic"
     vocabulary_size: int = 10_000
     min_word_count: int = 1
+    min_word_users: int = 0
     vocabulary_path: str = ""
-    max_length: int = 20
-    long_messages: str = "keep"
+    max_length: int = 64
+    long_messages: str = "continue"
     mode: str = "words"
     lowercase: bool = True
     seed: int = 1
@@ -102,6 +108,7 @@ class DataConfig:
             self.vocabulary_size,
         )
         require_at_least("data.min_word_count", self.min_word_count, 1)
+        require_at_least("data.min_word_users", self.min_word_users, 0)
         require_at_least("data.max_length", self.max_length, 2)
         require_one_of("data.long_messages", self.long_messages, LONG_MESSAGES)
         require_one_of("data.mode", self.mode, MODES)

@@ -1,8 +1,16 @@
 """Batches of one client: messages of word ids to padded arrays, and those to tf.data.
 
-A message becomes `[BOS] + ids + [EOS]`, cut so that at most `max_length` targets
-remain. A batch is `[messages, time + 1]`, padded on the right with PAD to its longest
-message; a model sees `x = batch[:, :-1]` and predicts `y = batch[:, 1:]`.
+A message becomes the sequence `[BOS] + ids + [EOS]`. One with more than `max_length`
+targets goes on in further sequences,
+
+    [BOS a b c]  [c d e f]  [f EOS]        of [BOS a b c d e f EOS], max_length 3
+
+so that each target is trained once: no end stands where nobody ended a message, no begin
+where nobody began one, and a further sequence starts from the empty state behind its first
+word, as a keyboard does with the last words of a long text. (`long_messages="keep"` takes
+the first sequence alone, as older runs did, which must resume to the bit.) A batch is
+`[sequences, time + 1]`, padded on the right with PAD to its longest sequence; a model sees
+`x = batch[:, :-1]` and predicts `y = batch[:, 1:]`.
 
 Batches are made in NumPy, as a pure function of their arguments, because a resumed
 run must repeat them exactly; tf.data only hands them over.
@@ -34,28 +42,41 @@ def client_batches(
     max_examples: int,
     epochs: int,
     seed: Sequence[int],
+    long_messages: str = "continue",
 ) -> list[np.ndarray]:
     """The batches a client trains on in one round.
 
     Args:
       examples: `[words]` ids of each message, without BOS and EOS.
-      batch_size: Messages in a batch; the last one of an epoch may have fewer. >= 1.
-      max_length: Targets of a message, at most; >= 1.
-      max_examples: Messages used, drawn without replacement where there are more, the
+      batch_size: Sequences in a batch; the last one of an epoch may have fewer. >= 1.
+      max_length: Targets of a sequence, at most; >= 1.
+      max_examples: Sequences used, drawn without replacement where there are more, the
         same ones in every epoch; 0 means all.
       epochs: Passes, each in a new order; >= 1.
       seed: Numbers >= 0 that name this client and round.
+      long_messages: As `data.long_messages`: with "keep" only the first sequence of a message
+        is used.
 
     Returns:
-      `[messages, time + 1]` int32 arrays with time <= max_length, in order; none
+      `[sequences, time + 1]` int32 arrays with time <= max_length, in order; none
       without examples.
 
     Raises:
       ValueError: An argument is out of range.
     """
     _check_sizes(batch_size=batch_size, max_length=max_length, epochs=epochs)
-    chosen = choose_examples(len(examples), max_examples, seed)
-    sequences = [_sequence(examples[index], max_length) for index in chosen]
+    if long_messages == "keep":
+        places = [(index, 0) for index in range(len(examples))]
+    else:
+        places = [
+            (index, start)
+            for index, ids in enumerate(examples)
+            for start in range(0, len(ids) + 1, max_length)
+        ]
+    chosen = choose_examples(len(places), max_examples, seed)
+    sequences = [
+        _sequence(examples[i], max_length, start) for i, start in map(places.__getitem__, chosen)
+    ]
     batches: list[np.ndarray] = []
     for epoch in range(epochs):
         order = np.random.default_rng([*seed, _SHUFFLE, epoch]).permutation(len(sequences))
@@ -92,7 +113,7 @@ def evaluation_batches(
     max_examples: int = 0,
     seed: Sequence[int] = (0,),
 ) -> list[np.ndarray]:
-    """The batches a client is evaluated on: every message once, sorted by length.
+    """The batches a client is evaluated on: every message once, cut, sorted by length.
 
     Sums over tokens do not depend on the order, so it is chosen for speed.
 
@@ -169,9 +190,10 @@ def _cut(place: tf.Tensor, flat: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return batch[:, :-1], batch[:, 1:]
 
 
-def _sequence(ids: np.ndarray, max_length: int) -> np.ndarray:
-    """`[BOS] + ids + [EOS]` with at most `max_length` targets."""
-    return np.concatenate([[BOS], ids, [EOS]]).astype(np.int32)[: max_length + 1]
+def _sequence(ids: np.ndarray, max_length: int, start: int = 0) -> np.ndarray:
+    """At most `max_length` targets of `[BOS] + ids + [EOS]`, those behind place `start`."""
+    whole = np.concatenate([[BOS], ids, [EOS]]).astype(np.int32)
+    return whole[start : start + max_length + 1]
 
 
 def _pad(sequences: Sequence[np.ndarray]) -> np.ndarray:

@@ -90,13 +90,17 @@ class CohortInputs:
         reporting = [int(index) for index in cohort.reporting if index != left_out]
         for index in reporting:
             seed = (config.train.seed, round_num, index)
+            messages = self._messages(index, seed, rehearsed.get(index))
+            most = config.client.max_examples
             client = batches.client_batches(
-                self._messages(index, seed, rehearsed.get(index)),
+                messages,
                 batch_size=config.client.batch_size,
                 max_length=config.data.max_length,
-                max_examples=0 if self._rehearsal else config.client.max_examples,
+                # Rehearsal has chosen already; long messages do not make anybody weigh more.
+                max_examples=len(messages) if most and self._rehearsal else most,
                 epochs=config.client.epochs,
                 seed=seed,
+                long_messages=config.data.long_messages,
             )
             examples += sum(len(batch) for batch in client)
             sizes.append(sum(int(np.count_nonzero(batch[:, 1:] != PAD)) for batch in client))

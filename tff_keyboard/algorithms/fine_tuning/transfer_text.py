@@ -91,6 +91,7 @@ def _batches(
         max_examples=transfer.messages,
         epochs=transfer.epochs,
         seed=_seed(config, round_num),
+        long_messages="keep",  # what the model wrote was cut there, and has no end
     )
 
 

@@ -6,13 +6,18 @@ policies are possible: the general corpus's table, the users', or a merged one, 
     score(w) = sum_c share_c * count_c(w) / (words of c)
 
 with the highest scores first, so that a large corpus does not outvote a small one by its size. Only
-train populations count: no validation or held-out person has a say in what can be suggested.
+train populations count: no validation or held-out person has a say in what can be suggested. A word
+must satisfy the rules of one of the stores on its own: so many of its people typed it, and it is no
+number or key of somebody (`word_choice`).
 """
 
 import collections
 from collections.abc import Sequence
 
+from tff_keyboard.data.store import word_choice
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.text.identifiers import is_identifier
+from tff_keyboard.data.text.word_counts import WordCounts
 from tff_keyboard.data.vocabulary import Vocabulary, is_mask
 from tff_keyboard.storage.errors import DataError
 
@@ -42,6 +47,7 @@ def merge_vocabularies(
         raise ValueError(f"`shares` must be {len(stores)} numbers > 0, got {shares}.")
     rules = stores[0].vocabulary.rules
     scores: collections.Counter[str] = collections.Counter()
+    allowed: set[str] = set()
     for store, share in zip(stores, shares, strict=True):
         if store.vocabulary.rules != rules:
             raise DataError(
@@ -50,19 +56,30 @@ def merge_vocabularies(
                 "`data.lowercase`."
             )
         counts = _train_counts(store)
-        total = sum(counts.values())
+        total = sum(counts.counts.values())
         if not total:
             raise DataError(f"{store.directory} has no train words to build a vocabulary from.")
-        for word, count in counts.items():
+        for word, count in counts.counts.items():
             scores[word] += round(_ONE * share * count / total)
-    return Vocabulary.from_counts(scores, size, rules)
+        least = store.card["vocabulary"].get(
+            "min_word_users", word_choice.usual_min_users(counts.num_people)
+        )
+        allowed |= {word for word, people in counts.people.items() if people >= least}
+    shared = {word: score for word, score in scores.items() if word in allowed}
+    return Vocabulary.from_counts(
+        {word: score for word, score in shared.items() if not is_identifier(word)}, size, rules
+    )
 
 
-def _train_counts(store: ClientStore) -> collections.Counter[str]:
-    counts: collections.Counter[str] = collections.Counter()
+def _train_counts(store: ClientStore) -> WordCounts:
+    counts = WordCounts()
     for client_id in store.client_ids("train"):
-        for message in store.words("train", client_id):
-            counts.update(word for word in message if not is_mask(word))
+        counts.add_person(
+            word
+            for message in store.words("train", client_id)
+            for word in message
+            if not is_mask(word)
+        )
     return counts
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tff_keyboard.data import vocabulary
+from tff_keyboard.data.store.word_choice import WordChoice
 
 
 class PopulationStatistics:
@@ -15,9 +16,19 @@ class PopulationStatistics:
     Lengths are in words. A message of n words has n + 1 targets, its end included.
     """
 
-    def __init__(self, max_length: int):
-        """Starts at zero; `max_length` is the number of targets a batch keeps of a message."""
+    def __init__(self, max_length: int, *, is_cut: bool, choice: WordChoice | None):
+        """Starts at zero.
+
+        Args:
+          max_length: Targets of a sequence in training.
+          is_cut: Whether what a message has beyond is left out of training.
+          choice: How the vocabulary came about, None where it was given.
+        """
         self._max_length = max_length
+        self._is_cut = is_cut
+        self._choice = choice
+        self._oov_words_by_counts = 0
+        self._long_messages = 0
         self._clients = 0
         self._messages = 0
         self._words = 0
@@ -37,11 +48,15 @@ class PopulationStatistics:
         for tokens, row in zip(messages, ids, strict=True):
             words_of_client += len(row)
             self._oov_words += sum(1 for word_id in row if word_id == vocabulary.OOV)
+            if self._choice:
+                self._oov_words_by_counts += self._choice.oov_by_counts(tokens.split(" "), row)
             if "<" in tokens:
                 self._masks += sum(1 for word in tokens.split(" ") if vocabulary.is_mask(word))
-            lost = max(len(row) + 1 - self._max_length, 0)
-            self._truncated_messages += lost > 0
-            self._truncated_words += max(len(row) - self._max_length, 0)
+            is_long = len(row) + 1 > self._max_length
+            self._long_messages += is_long
+            if self._is_cut:
+                self._truncated_messages += is_long
+                self._truncated_words += max(len(row) - self._max_length, 0)
             self._words_per_message[len(row)] += 1
         self._words += words_of_client
         self._words_per_client[words_of_client] += 1
@@ -55,7 +70,16 @@ class PopulationStatistics:
             "words": self._words,
             "oov_words": self._oov_words,
             "oov_rate": _rate(self._oov_words, self._words),
+            **(
+                {
+                    "oov_words_by_counts": self._oov_words_by_counts,
+                    "oov_rate_by_counts": _rate(self._oov_words_by_counts, self._words),
+                }
+                if self._choice
+                else {}
+            ),
             "masks": self._masks,
+            "long_messages": self._long_messages,
             "truncated_messages": self._truncated_messages,
             "truncated_messages_rate": _rate(self._truncated_messages, self._messages),
             "truncated_words": self._truncated_words,

@@ -25,7 +25,13 @@ from typing import Any, NamedTuple
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.sources import messages
 from tff_keyboard.data.sources import open_source as sources
-from tff_keyboard.data.store import grouping, population_statistics, split, store_writer
+from tff_keyboard.data.store import (
+    grouping,
+    population_statistics,
+    split,
+    store_writer,
+    word_choice,
+)
 from tff_keyboard.data.store.store_card import CARD_FORMAT, read_card
 from tff_keyboard.data.text import long_messages, word_counts
 from tff_keyboard.data.text import tokenizer as text
@@ -57,6 +63,11 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
       DataError: Bad input, a population without users, another store at `out`, or `out`
         cannot be written. `out` is then as it was before.
     """
+    if config.long_messages == "split" and config.mode == "words":
+        raise errors.DataError(
+            "`data.long_messages` = 'split' cuts after sentence ends, which `data.mode` = 'words' "
+            "drops. Set it to 'continue': long messages then go on in further training sequences."
+        )
     source = sources.open_source(config)
     given = _given_vocabulary(config)
     identity = {
@@ -127,7 +138,7 @@ def _unused_options(config: DataConfig) -> Iterator[str]:
     if config.source != "synthetic":
         yield from ("synthetic_typists", "synthetic_messages")
     if config.vocabulary_path:
-        yield from ("vocabulary_size", "min_word_count")
+        yield from ("vocabulary_size", "min_word_count", "min_word_users")
 
 
 def _check_target(
@@ -190,13 +201,15 @@ def _write_store(
                 progress.update(index)
                 sizes[client.population] += 1
                 if client.population == messages.TRAIN:
-                    for tokens in client.messages:
-                        counts.add(tokens.split(" "))
+                    counts.add_person(" ".join(client.messages).split(" "))
         _check_populations(config, sizes, plan)
-        vocabulary = given or _build_vocabulary(config, counts, rules)
+        choice = None if given else _choose_words(config, counts, rules)
+        vocabulary = given or choice.vocabulary
         (work / names.VOCABULARY).write_bytes(vocabulary.to_bytes())
         statistics = {
-            population: population_statistics.PopulationStatistics(config.max_length)
+            population: population_statistics.PopulationStatistics(
+                config.max_length, is_cut=config.long_messages == "keep", choice=choice
+            )
             for population in messages.POPULATIONS
             if sizes[population]
         }
@@ -222,6 +235,7 @@ def _write_store(
             "from": "file" if given else "train users",
             "distinct_train_words": len(counts.counts) + counts.forgotten,
             "words_forgotten_in_counting": counts.forgotten,
+            **(choice.facts if choice else {}),
             "rules": dataclasses.asdict(vocabulary.rules),
         },
         "skipped_lines": dict(sorted(skipped.items())),
@@ -404,16 +418,29 @@ def _working_seed(config: DataConfig, plan: _UserPlan) -> int | None:
     return None
 
 
-def _build_vocabulary(
+def _choose_words(
     config: DataConfig, counts: word_counts.WordCounts, rules: NormalisationRules
-) -> Vocabulary:
+) -> word_choice.WordChoice:
     try:
-        frequent = {
-            word: count for word, count in counts.counts.items() if count >= config.min_word_count
-        }
-        return Vocabulary.from_counts(frequent, config.vocabulary_size, rules)
+        return word_choice.choose_words(
+            counts,
+            size=config.vocabulary_size,
+            min_count=config.min_word_count,
+            min_users=_min_word_users(config, counts.num_people),
+            rules=rules,
+        )
     except ValueError as error:
-        raise errors.DataError(f"Train users typed no word that can be learned: {error}") from None
+        raise errors.DataError(
+            f"Train users typed no word that can be learned: {error} Give more text, or set "
+            "`data.min_word_users` or `data.min_word_count` lower."
+        ) from None
+
+
+def _min_word_users(config: DataConfig, num_people: int) -> int:
+    if config.min_word_users:
+        return config.min_word_users
+    # Lines of a published text are dealt to shards: they are nobody's.
+    return 1 if config.source == "text" else word_choice.usual_min_users(num_people)
 
 
 def _write_card(work: pathlib.Path, card: dict[str, Any]) -> None:

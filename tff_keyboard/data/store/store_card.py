@@ -63,8 +63,10 @@ def summary(card: dict[str, Any]) -> str:
     lines.append(
         f"vocabulary: {vocabulary['rows']:,} rows from {vocabulary['from']} "
         f"({vocabulary['distinct_train_words']:,} distinct words in train). "
-        f"cut: words beyond `data.max_length` = {card['options']['max_length']}."
+        f"cut: words beyond `data.max_length` = {card['options']['max_length']}, not trained on."
     )
+    if "min_word_users" in vocabulary:
+        lines.append(_people_line(card))
     for title, counts in (("skipped", card["skipped_lines"]), ("dropped", card["dropped"])):
         if counts:
             listed = ", ".join(
@@ -72,3 +74,21 @@ def summary(card: dict[str, Any]) -> str:
             )
             lines.append(f"{title}: {listed}")
     return "\n".join(lines)
+
+
+def _people_line(card: dict[str, Any]) -> str:
+    """What the rule of several people cost: words kept out, and the OOV rate without it."""
+    vocabulary, populations = card["vocabulary"], card["populations"]
+    rates = ", ".join(
+        f"{part['oov_rate_by_counts']:.1%} -> {part['oov_rate']:.1%} ({name})"
+        for name, part in populations.items()
+        if name in ("train", "held_out")
+    )
+    return (
+        f"people: one person alone typed {vocabulary['words_of_one_person']:,} words; counts would "
+        f"take {vocabulary['rows_of_one_person_by_counts']:,} of them into the vocabulary, "
+        f"`data.min_word_users` = {vocabulary['min_word_users']} takes "
+        f"{vocabulary['rows_of_one_person']:,}. Left out, too: "
+        f"{vocabulary['identifiers_left_out']:,} numbers, hashes and time stamps of several. "
+        f"OOV: {rates}"
+    )

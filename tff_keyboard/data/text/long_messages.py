@@ -1,4 +1,4 @@
-"""Cuts a paragraph into messages that training does not have to cut."""
+"""Cuts a paragraph into messages after sentence ends."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ SENTENCE_ENDS = frozenset({".", "!", "?", "...", "…", ";"})
 
 
 def split_message(tokens: Sequence[str], max_words: int) -> list[list[str]]:
-    """Consecutive pieces of at most `max_words` tokens.
+    """Consecutive pieces, each of at most `max_words` tokens where the sentences allow it.
 
-    A piece ends after the last sentence end that fits, and where there is none, when
-    it is full. Text in `mode="words"` has no punctuation and so only full pieces.
+    A piece ends after the last sentence end that fits, and where there is none, after the next one:
+    it never ends where nobody ended anything. Text in `mode="words"` has no punctuation, and so it
+    is not cut.
 
-    >>> split_message("a b . c d e f".split(), max_words=4)
-    [['a', 'b', '.'], ['c', 'd', 'e', 'f']]
+    >>> split_message("a b . c d e f g . h".split(), max_words=4)
+    [['a', 'b', '.'], ['c', 'd', 'e', 'f', 'g', '.'], ['h']]
 
     Args:
       tokens: Not empty.
@@ -23,12 +24,9 @@ def split_message(tokens: Sequence[str], max_words: int) -> list[list[str]]:
     pieces = []
     rest = list(tokens)
     while len(rest) > max_words:
-        end = max_words
-        for position in range(max_words - 1, -1, -1):
-            if rest[position] in SENTENCE_ENDS:
-                end = position + 1
-                break
+        ends = [place for place, token in enumerate(rest, start=1) if token in SENTENCE_ENDS]
+        fitting = [end for end in ends if end <= max_words]
+        end = max(fitting) if fitting else min(ends, default=len(rest))
         pieces.append(rest[:end])
         rest = rest[end:]
-    pieces.append(rest)
-    return pieces
+    return [*pieces, rest] if rest else pieces

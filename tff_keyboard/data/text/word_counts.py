@@ -1,41 +1,50 @@
-"""Counts of words in bounded memory."""
+"""Counts of words, and of the people who typed them, in bounded memory."""
 
 from __future__ import annotations
 
 import collections
 from collections.abc import Iterable
 
-MAX_DISTINCT_WORDS = 2_000_000  # about 250 MB of short strings
+MAX_DISTINCT_WORDS = 2_000_000  # about 350 MB of short strings
 
 
 class WordCounts:
-    """A counter that forgets its rarest words when it grows too large.
+    """Two counters that forget their rarest words when they grow too large.
 
     As long as there are at most `max_distinct` distinct words, counts are exact.
     Beyond that, a word is lost only if it was among the rarest when the table was
-    full; the frequent words of a vocabulary are not.
+    full; the frequent words of a vocabulary are not. Counts are never too high, so
+    a rule that asks for a number of people holds all the same.
 
     >>> counts = WordCounts(max_distinct=2)
-    >>> counts.add(["a", "a", "b", "c"])
-    >>> dict(counts.counts), counts.forgotten
-    ({'a': 2}, 2)
+    >>> counts.add_person(["a", "a", "b", "c"])
+    >>> dict(counts.counts), dict(counts.people), counts.forgotten
+    ({'a': 2}, {'a': 1}, 2)
 
     Attributes:
-      counts: Word to count.
+      counts: Word to how often it was typed.
+      people: Word to how many people typed it; the same words.
+      num_people: People added.
       forgotten: Distinct words dropped so far; 0 means that counts are exact.
     """
 
     def __init__(self, max_distinct: int = MAX_DISTINCT_WORDS):
         self.counts: collections.Counter[str] = collections.Counter()
+        self.people: collections.Counter[str] = collections.Counter()
+        self.num_people = 0
         self.forgotten = 0
         self._max_distinct = max_distinct
 
-    def add(self, words: Iterable[str]) -> None:
-        """Counts each word once more."""
+    def add_person(self, words: Iterable[str]) -> None:
+        """Counts everything a person typed; once for each person."""
+        words = list(words)
+        self.num_people += 1
         self.counts.update(words)
+        self.people.update(set(words))
         threshold = 1
         while len(self.counts) > self._max_distinct:
             kept = {word: count for word, count in self.counts.items() if count > threshold}
             self.forgotten += len(self.counts) - len(kept)
             self.counts = collections.Counter(kept)
+            self.people = collections.Counter({word: self.people[word] for word in kept})
             threshold += 1
