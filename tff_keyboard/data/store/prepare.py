@@ -203,8 +203,11 @@ def _write_store(
                 if client.population == messages.TRAIN:
                     counts.add_person(" ".join(client.messages).split(" "))
         _check_populations(config, sizes, plan)
-        choice = None if given else _choose_words(config, counts, rules)
-        vocabulary = given or choice.vocabulary
+        choice = None
+        vocabulary = given
+        if vocabulary is None:
+            choice = _choose_words(config, counts, rules)
+            vocabulary = choice.vocabulary
         (work / names.VOCABULARY).write_bytes(vocabulary.to_bytes())
         statistics = {
             population: population_statistics.PopulationStatistics(

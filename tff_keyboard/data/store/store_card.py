@@ -63,7 +63,7 @@ def summary(card: dict[str, Any]) -> str:
     lines.append(
         f"vocabulary: {vocabulary['rows']:,} rows from {vocabulary['from']} "
         f"({vocabulary['distinct_train_words']:,} distinct words in train). "
-        f"cut: words beyond `data.max_length` = {card['options']['max_length']}, not trained on."
+        f"cut: words behind {card['options']['max_length']} targets, not trained on."
     )
     if "min_word_users" in vocabulary:
         lines.append(_people_line(card))
