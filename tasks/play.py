@@ -3,8 +3,11 @@
 tff-keyboard play keyboard.tflite
 tff-keyboard play one.tflite two.tflite        (both suggest side by side)
 tff-keyboard play keyboard.tflite --terminal
+tff-keyboard play keyboard.tflite --cache words.cache
 
-The page is served to this machine only and loads nothing from elsewhere.
+A model exported with --ngram learns the words of the messages that are sent, in memory or, with
+--cache, in a file that only its owner can read. The page is served to this machine only and loads
+nothing from elsewhere.
 """
 
 import dataclasses
@@ -12,7 +15,7 @@ import pathlib
 import sys
 from typing import Annotated, Literal
 
-from tasks.options import Range, Runtime, TaskOptions, Words
+from tasks.options import Range, Runtime, TaskOptions, UsageError, Words
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,6 +33,10 @@ class Options(TaskOptions):
     blocklist: Annotated[
         pathlib.Path | None, "More words that are never suggested, a word or `start*` a line."
     ] = None
+    cache: Annotated[
+        pathlib.Path | None,
+        "File of what is learnt of the owner, for models with an n-gram; in memory if left out.",
+    ] = None
     runtime: Runtime = None
 
 
@@ -40,26 +47,41 @@ def run(options: Options) -> None:
       ExportError: A model or the blocklist cannot be read, or the port cannot be used.
     """
     from tflite_export import blocklist, interpreters, keyboard_server, terminal_keyboard
+    from tflite_export.hybrid_keyboard import open_keyboard
     from tflite_export.mannered_keyboard import MannerlyKeyboard
-    from tflite_export.runtime import KeyboardPredictor
+    from tflite_export.owner import Owner, held_cache
 
     blocked = blocklist.entries_of(options.blocklist) if options.blocklist is not None else []
     interpreters.import_quietly(options.runtime)
-    keyboards = {}
-    for name, path in zip(keyboard_server.names_of(options.models), options.models, strict=True):
-        predictor = KeyboardPredictor(path, runtime=options.runtime)
-        keyboards[name] = MannerlyKeyboard(predictor, options.language, blocked)
-    if options.terminal:
-        with terminal_keyboard.raw_keys() as read_key:
-            terminal_keyboard.run(next(iter(keyboards.values())), read_key, _show)
-        return
-    server = keyboard_server.make_server(keyboards, options.port)
-    print(f"Keyboard: http://{keyboard_server.HOST}:{server.server_port}/  (Ctrl-C ends it)")
-    sys.stdout.flush()
-    try:
-        server.serve_forever()
-    finally:
-        server.server_close()
+    with held_cache(options.cache) as (cache, problem):
+        if problem is not None:
+            print(f"warning: {problem}", file=sys.stderr)
+        names = keyboard_server.names_of(options.models)
+        opened = [
+            open_keyboard(path, runtime=options.runtime, cache=cache) for path in options.models
+        ]
+        owner = Owner(opened, cache, options.cache)
+        if options.cache is not None and not owner.can_learn:
+            raise UsageError(
+                "--cache is for a model that learns, and none of these has an n-gram. Export it "
+                "with --ngram, or leave --cache out."
+            )
+        keyboards = {
+            name: MannerlyKeyboard(predictor, options.language, blocked)
+            for name, predictor in zip(names, opened, strict=True)
+        }
+        if options.terminal:
+            first = Owner(opened[:1], cache, options.cache)
+            with terminal_keyboard.raw_keys() as read_key:
+                terminal_keyboard.run(keyboards[names[0]], read_key, _show, first)
+            return
+        server = keyboard_server.make_server(keyboards, options.port, owner)
+        print(f"Keyboard: http://{keyboard_server.HOST}:{server.server_port}/  (Ctrl-C ends it)")
+        sys.stdout.flush()
+        try:
+            server.serve_forever()
+        finally:
+            server.server_close()
 
 
 def _show(text: str) -> None:

@@ -25,6 +25,7 @@ APPLIED_FROM = 0.9  # probability of having been meant
 OFFERED_FROM = 0.2
 
 _DOUBTED_FROM = 0.5
+_NOTHING: Mapping[str, int] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,37 +61,45 @@ class Autocorrect:
         self._frequencies = frequencies
         self._letters = LetterModel(self._ids)
 
-    def correct(self, typed: str, next_word: np.ndarray) -> Correction | None:
+    def correct(
+        self, typed: str, next_word: np.ndarray, own: Mapping[str, int] = _NOTHING
+    ) -> Correction | None:
         """The likeliest other word, None where that is not likely enough to be offered.
 
         Args:
           typed: The word, normalised.
-          next_word: [V] probabilities after the words before it.
+          next_word: [V + own] probabilities after the words before it.
+          own: Ids of the owner's words that are not in the vocabulary.
         """
         if len(typed) < SHORTEST or any(letter not in typo_channel.NEIGHBOURS for letter in typed):
             return None
         slips: dict[str, float] = {}
         for word, slip in typo_channel.meant_words(typed):
-            if word in self._ids:
+            if word in self._ids or word in own:
                 slips[word] = slips.get(word, 0.0) + slip
         if not slips or not self._may_be_slip(typed, slips):
             return None
-        scores = {word: slip * float(next_word[self._ids[word]]) for word, slip in slips.items()}
+        scores = {
+            word: slip * float(next_word[self._ids.get(word, own.get(word, OOV))])
+            for word, slip in slips.items()
+        }
         best = max(scores, key=scores.__getitem__)
-        total = sum(scores.values()) + self._as_typed(typed, next_word)
+        total = sum(scores.values()) + self._as_typed(typed, next_word, own)
         probability = scores[best] / total if total > 0.0 else 0.0
         if probability < OFFERED_FROM:
             return None
         return Correction(best, probability, scores[best])
 
     def _may_be_slip(self, typed: str, slips: Mapping[str, float]) -> bool:
-        explained = sum(slip * self._frequencies[word] for word, slip in slips.items())
+        explained = sum(slip * self._frequencies.get(word, 0.0) for word, slip in slips.items())
         return explained >= _DOUBTED_FROM * self._frequencies.get(typed, 0.0)
 
-    def _as_typed(self, typed: str, next_word: np.ndarray) -> float:
+    def _as_typed(self, typed: str, next_word: np.ndarray, own: Mapping[str, int]) -> float:
         row = self._ids.get(typed)
         if row is not None:
             # What slips do not explain; `_may_be_slip` left at most half of it.
             return typo_channel.NO_SLIP * float(next_word[row]) * (1.0 - _DOUBTED_FROM)
+        if typed in own:
+            return typo_channel.NO_SLIP * float(next_word[own[typed]])
         chance = float(next_word[OOV]) * math.exp(self._letters.log_probability(typed))
         return typo_channel.NO_SLIP * chance

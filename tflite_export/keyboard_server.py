@@ -3,30 +3,38 @@
     GET  /                the page; its style and script beside it
     GET  /api/models      what is known of each model
     POST /api/suggest     {"text": ..., "after": ...} -> one strip a model, for the text before and
-                          after the cursor
+                          after the cursor; with "sent" a message that is learnt first
+    GET  /api/words       what was learnt of the owner
+    POST /api/forget      {"words": ...} or {"all": true} -> what is left
+
+Learning and forgetting are for exports with an n-gram (`hybrid_keyboard`).
 
 Listens on the loopback interface only. A page of another origin cannot use it: foreign Host
 headers are refused (DNS rebinding), and so are requests that are not JSON (a form of another page
-can send those without asking). What is typed stays in memory and is never logged.
+can send those without asking). What is typed stays in memory, or in the owner's file, and is never
+logged.
 """
 
+import contextlib
 import dataclasses
 import http
 import json
 import logging
 import pathlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from werkzeug import exceptions, routing, serving, wrappers
 
-from tff_keyboard.storage.errors import ExportError
+from tff_keyboard.storage.errors import ExportError, UserError
 from tflite_export.mannered_keyboard import MannerlyKeyboard
+from tflite_export.owner import Owner
 
 PAGE = pathlib.Path(__file__).parent / "keyboard_page"
 HOST = "127.0.0.1"
 LONGEST_REQUEST = 4_000_000  # bytes; the page sends the text before the cursor
+WORDS_SHOWN = 60  # of the owner's own
 
 _ALLOWED_HOSTS = {"127.0.0.1", "localhost", "[::1]"}
 _CONTENT_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -46,10 +54,12 @@ class KeyboardApplication:
 
     Args:
       keyboards: Name to show -> what suggests; one or two.
+      owner: Who learns what is sent; nobody if left out.
     """
 
-    def __init__(self, keyboards: Mapping[str, MannerlyKeyboard]):
+    def __init__(self, keyboards: Mapping[str, MannerlyKeyboard], owner: Owner | None = None):
         self._keyboards = dict(keyboards)
+        self._owner = owner if owner is not None and owner.can_learn else None
         self._lock = threading.Lock()  # a model keeps the state of the last text
         self._urls = routing.Map(
             [
@@ -61,6 +71,8 @@ class KeyboardApplication:
                 ),
                 routing.Rule("/api/models", endpoint="models", methods=["GET"]),
                 routing.Rule("/api/suggest", endpoint="suggest", methods=["POST"]),
+                routing.Rule("/api/words", endpoint="words", methods=["GET"]),
+                routing.Rule("/api/forget", endpoint="forget", methods=["POST"]),
             ]
         )
 
@@ -86,18 +98,19 @@ class KeyboardApplication:
         if endpoint == "models":
             return _json({"models": [_facts(*item) for item in self._keyboards.items()]})
         if endpoint == "suggest":
-            return _json({"models": self._strips(*_text_of(request))})
+            return _json({"models": self._strips(_texts_of(request))})
+        if endpoint in ("words", "forget"):
+            return _json(self._words(_wish_of(request) if endpoint == "forget" else None))
         path = PAGE / endpoint
         return wrappers.Response(path.read_bytes(), content_type=_CONTENT_TYPES[path.suffix])
 
-    def _strips(self, text: str, after: str) -> list[dict[str, Any]]:
+    def _strips(self, texts: dict[str, str]) -> list[dict[str, Any]]:
         strips = []
-        with self._lock:
+        with self._lock, _told():
+            if texts["sent"] and self._owner is not None:
+                self._owner.learn(texts["sent"])
             for keyboard in self._keyboards.values():
-                try:
-                    strip = keyboard.strip_for(text, after)
-                except ExportError as error:
-                    raise exceptions.InternalServerError(str(error)) from None
+                strip = keyboard.strip_for(texts["text"], texts["after"])
                 strips.append(
                     {
                         "slots": [slot and dataclasses.asdict(slot) for slot in strip.slots],
@@ -108,20 +121,50 @@ class KeyboardApplication:
                 )
         return strips
 
+    def _words(self, wish: dict[str, Any] | None) -> dict[str, Any]:
+        """What the owner's cache holds, once a wish to forget is granted."""
+        if self._owner is None:
+            if wish is not None:
+                raise exceptions.Conflict("This keyboard learns nothing.")
+            return {"learns": False, "remembered": 0, "own": []}
+        with self._lock, _told():
+            if wish is not None and wish.get("all") is True:
+                self._owner.forget_all()
+            elif wish is not None:
+                self._owner.forget(wish["words"])
+            own = self._owner.own_words()[:WORDS_SHOWN]
+            return {
+                "learns": True,
+                "remembered": self._owner.num_words,
+                "own": [{"word": word, "times": times} for word, times in own],
+            }
 
-def make_server(keyboards: Mapping[str, MannerlyKeyboard], port: int) -> serving.BaseWSGIServer:
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Errors that a person can put right reach the page as their one line."""
+    try:
+        yield
+    except UserError as error:
+        raise exceptions.InternalServerError(str(error)) from None
+
+
+def make_server(
+    keyboards: Mapping[str, MannerlyKeyboard], port: int, owner: Owner | None = None
+) -> serving.BaseWSGIServer:
     """A server on the loopback interface, bound but not yet serving.
 
     Args:
       keyboards: Name to show -> what suggests.
       port: 0 takes any free one; see `server_port` of the result.
+      owner: Who learns what is sent.
 
     Raises:
       ExportError: The port is taken or not allowed.
     """
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # no line for every key
     try:
-        return serving.make_server(HOST, port, KeyboardApplication(keyboards), threaded=True)
+        return serving.make_server(HOST, port, KeyboardApplication(keyboards, owner), threaded=True)
     except (OSError, OverflowError, SystemExit):
         # werkzeug prints and exits where the address is in use.
         raise ExportError(
@@ -149,23 +192,40 @@ def _facts(name: str, keyboard: MannerlyKeyboard) -> dict[str, Any]:
         "name": name,
         "quantization": predictor.manifest["model"]["quantization"],
         "bytes": predictor.manifest["model"]["bytes"],
+        "ngram_bytes": predictor.manifest.get("ngram", {}).get("bytes", 0),
         "words": len(predictor.vocabulary) - len(predictor.manifest["special_ids"]),
     }
 
 
-def _text_of(request: wrappers.Request) -> tuple[str, str]:
-    """The text before and after the cursor."""
+def _body_of(request: wrappers.Request) -> dict[str, Any]:
     if request.mimetype != "application/json":
         raise exceptions.UnsupportedMediaType("Send JSON.")
     try:
         body = json.loads(request.get_data(as_text=False))
     except (ValueError, RecursionError):
         raise exceptions.BadRequest("The body is not JSON.") from None
-    if isinstance(body, dict):
-        text, after = body.get("text"), body.get("after", "")
-        if isinstance(text, str) and isinstance(after, str):
-            return text, after
-    raise exceptions.BadRequest('The body must be {"text": "...", "after": "..."}.')
+    if not isinstance(body, dict):
+        raise exceptions.BadRequest("The body must be a JSON object.")
+    return body
+
+
+def _texts_of(request: wrappers.Request) -> dict[str, str]:
+    """The text before and after the cursor, and the message sent before, "" for none."""
+    body = _body_of(request)
+    texts = {"text": body.get("text"), "after": body.get("after", ""), "sent": body.get("sent", "")}
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise exceptions.BadRequest(
+            'The body must be {"text": "...", "after": "...", "sent": "..."}.'
+        )
+    return texts
+
+
+def _wish_of(request: wrappers.Request) -> dict[str, Any]:
+    """What is to be forgotten."""
+    body = _body_of(request)
+    if body.get("all") is not True and not isinstance(body.get("words"), str):
+        raise exceptions.BadRequest('The body must be {"words": "..."} or {"all": true}.')
+    return body
 
 
 def _json(content: Any, status: int = http.HTTPStatus.OK) -> wrappers.Response:

@@ -3,8 +3,9 @@
     keyboard.tflite       the model
     keyboard.vocabulary   its words (`vocabulary_file`)
     keyboard.json         the manifest
+    keyboard.ngram        with `--ngram`: the n-gram of the hybrid (`baselines/ngram_file.py`)
 
-Or one file: vocabulary and manifest packed into the model (`associated_files`).
+Or one file: all others packed into the model (`associated_files`).
 """
 
 import dataclasses
@@ -22,6 +23,7 @@ SPECIAL_IDS = {"pad": PAD, "bos": BOS, "eos": EOS, "oov": OOV}
 
 PACKED_VOCABULARY = "keyboard.vocabulary"
 PACKED_MANIFEST = "keyboard.json"
+PACKED_NGRAM = "keyboard.ngram"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +41,10 @@ class ExportPaths:
     def manifest(self) -> pathlib.Path:
         """Beside the model."""
         return self.model.with_suffix(".json")
+
+    @property
+    def ngram(self) -> pathlib.Path:
+        return self.model.with_suffix(".ngram")
 
 
 def to_bytes(manifest: dict[str, Any]) -> bytes:
@@ -74,6 +80,23 @@ def load_checked(model: pathlib.Path) -> tuple[dict[str, Any], Vocabulary]:
     return manifest, vocabulary_file.decode(vocabulary_data, str(vocabulary_name))
 
 
+def load_ngram(model: pathlib.Path, manifest: dict[str, Any]) -> bytes:
+    """The n-gram file of an export whose manifest has an `ngram`.
+
+    Raises:
+      ExportError: It is missing, damaged, or from another export.
+    """
+    paths = ExportPaths(model)
+    name = paths.ngram
+    if paths.manifest.is_file():
+        data = _read(name)
+    else:
+        name = paths.model
+        data = associated_files.extract(_read(name), name).get(PACKED_NGRAM, b"")
+    _check(data, manifest["ngram"], name)
+    return data
+
+
 def sha256(data: bytes) -> str:
     """Hex digits."""
     return hashlib.sha256(data).hexdigest()
@@ -106,6 +129,7 @@ def _parse(data: bytes, path: pathlib.Path) -> dict[str, Any]:
                 )
             )
             and isinstance(manifest["model"]["bytes"], int)
+            and ("ngram" not in manifest or isinstance(manifest["ngram"]["sha256"], str))
         )
     except (KeyError, TypeError):
         complete = False

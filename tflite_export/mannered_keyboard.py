@@ -3,7 +3,9 @@
 The model knows lower-case words of one message. Here a sentence begins with a capital and without
 the words of the one before, "i" is "I" and "dont" is "don't", a blocked word is never offered, a
 misspelling is not offered beside the word it stands for, and a slip is corrected by a space where
-that is clearly better.
+that is clearly better. The owner's own words, which a `HybridKeyboard` has, obey the same rules:
+one that looks like a slip gives its place to the word it stands for, unless its owner types it more
+often than that word, and is corrected to like any other.
 """
 
 import dataclasses
@@ -14,8 +16,8 @@ from tff_keyboard.metrics.predictor import Suggestion
 from tflite_export import sentences, truecase, typing_session
 from tflite_export.autocorrect import Autocorrect
 from tflite_export.blocklist import Blocklist, packaged_entries
+from tflite_export.hybrid_keyboard import HybridKeyboard, Keyboard
 from tflite_export.misspellings import Misspellings
-from tflite_export.runtime import KeyboardPredictor
 from tflite_export.typing_session import SLOT_RANKS, SLOTS, Slot, SlottedStrip
 from tflite_export.word_frequencies import word_frequencies
 
@@ -60,7 +62,7 @@ class MannerlyKeyboard:
     """A model with manners. Not thread-safe, like the model.
 
     Args:
-      predictor: The model.
+      predictor: The model, or the hybrid of an export.
       language: Of the packaged blocklist and the built-in forms: "en", or "none" for neither and
         no corrections.
       blocked: More entries for the blocklist.
@@ -74,7 +76,7 @@ class MannerlyKeyboard:
     """
 
     def __init__(
-        self, predictor: KeyboardPredictor, language: str = "en", blocked: Iterable[str] = ()
+        self, predictor: Keyboard, language: str = "en", blocked: Iterable[str] = ()
     ):
         self.predictor = predictor
         self.withheld = 0
@@ -82,7 +84,7 @@ class MannerlyKeyboard:
         self._truecase = truecase.Truecase(language, truecase.forms_of(predictor.manifest))
         # A model of cased text has its own capitals.
         self._lowercase = predictor.vocabulary.rules.lowercase
-        frequencies = word_frequencies(predictor)
+        frequencies = word_frequencies(predictor.network)
         self._misspellings = Misspellings(frequencies)
         self._autocorrect = (
             Autocorrect(predictor.vocabulary, frequencies)
@@ -133,7 +135,7 @@ class MannerlyKeyboard:
         probabilities = dict(found)
         seen = set()
         for word, probability in found:
-            meant = self._misspellings.meant_by(word)
+            meant = self._meant_by(word)
             if meant in probabilities:  # it is offered itself, and takes the better place
                 word, probability = meant, probabilities[meant]
             form = self._form(word)
@@ -141,6 +143,13 @@ class MannerlyKeyboard:
                 continue
             seen.add(form)
             yield form, probability
+
+    def _meant_by(self, word: str) -> str | None:
+        """What a word is taken for a misspelling of."""
+        if isinstance(self.predictor, HybridKeyboard) and word in self.predictor.own_ids:
+            meant, typed = self._misspellings.nearest(word), self.predictor.times_typed
+            return meant if meant is not None and typed(meant) >= typed(word) else None
+        return self._misspellings.meant_by(word)
 
     def _correction(self, typing: _Typing) -> _Correction | None:
         """Another form or word for the typed one; None where it stays as it is."""
@@ -154,7 +163,9 @@ class MannerlyKeyboard:
             return None if same else _Correction(sure, 1.0, 1.0, is_sure=True)
         if self._autocorrect is None:
             return None
-        found = self._autocorrect.correct(typed, self.predictor.next_word(typing.context))
+        found = self._autocorrect.correct(
+            typed, self.predictor.next_word(typing.context), self.predictor.own_ids
+        )
         if found is None or found.word in self._blocklist:
             return None
         return _Correction(self._form(found.word), found.probability, found.score, found.is_sure)

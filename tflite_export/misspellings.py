@@ -36,8 +36,14 @@ class Misspellings:
         """The common word that this one looks like a slip of; None if there is none."""
         common = self._frequencies
         own = common.get(word, 0.0)
+        best = self.nearest(word)
+        return best if best is not None and common[best] >= RATIO * own > 0.0 else None
+
+    def nearest(self, word: str) -> str | None:
+        """The most common word one slip away, of any string; None if there is none."""
+        common = self._frequencies
         best = max(_unslipped(word), key=lambda other: common.get(other, 0.0), default="")
-        return best if common.get(best, 0.0) >= RATIO * own > 0.0 else None
+        return best if best in common else None
 
 
 def _unslipped(word: str) -> Iterator[str]:

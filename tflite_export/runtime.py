@@ -9,7 +9,7 @@ import dataclasses
 import os
 import pathlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,8 +81,10 @@ class KeyboardPredictor:
       runtime: "litert" or "tensorflow"; None takes the first that is installed.
 
     Attributes:
+      path: The model file.
       vocabulary: As given, or the file's own.
       manifest: The content of the manifest.
+      index: Of the file's own vocabulary.
 
     Raises:
       ExportError: A file is missing, damaged or does not belong to the others.
@@ -97,20 +99,30 @@ class KeyboardPredictor:
         xnnpack: bool = False,
         runtime: str | None = None,
     ):
-        self._path = pathlib.Path(model_path)
-        self.manifest, self._words = manifests.load_checked(self._path)
+        self.path = pathlib.Path(model_path)
+        self.manifest, self._words = manifests.load_checked(self.path)
         self.vocabulary = vocabulary if vocabulary is not None else self._words
         self._to_file = _rows_of(self.vocabulary, self._words)
         self._own_order = self.vocabulary == self._words
-        self._index = PrefixIndex(self._words)
+        self.index = PrefixIndex(self._words)
         self._tokenizer = PythonTokenizer(self._words.rules)
         self._interpreter = open_interpreter(
-            self._path, num_threads=num_threads, xnnpack=xnnpack, runtime=runtime
+            self.path, num_threads=num_threads, xnnpack=xnnpack, runtime=runtime
         )
         self._step = self.signature(signatures.STEP)
         self._logits = self.signature(signatures.LOGITS)
         self._predict = self.signature(signatures.PREDICT)
         self.reset()
+
+    @property
+    def network(self) -> "KeyboardPredictor":
+        """Itself: the part of any keyboard that knows nothing of its owner."""
+        return self
+
+    @property
+    def own_ids(self) -> Mapping[str, int]:
+        """None: only a `HybridKeyboard` has words that are in no table."""
+        return {}
 
     def signature(self, name: str) -> Any:
         """The runner of a signature, such as `train` of a trainable file: call it with arrays.
@@ -120,7 +132,7 @@ class KeyboardPredictor:
         """
         if name not in self._interpreter.get_signature_list():
             raise ExportError(
-                f"{self._path}: has no signature {name!r}. Export the model again"
+                f"{self.path}: has no signature {name!r}. Export the model again"
                 + (", with --trainable." if name in signatures.TRAINING_SIGNATURES else ".")
             )
         return self._interpreter.get_signature_runner(name)
@@ -156,6 +168,10 @@ class KeyboardPredictor:
         words = self._tokenizer.tokenize_one(_end_of(text) + _FRAGMENT_END)
         return words[:-1], words[-1].removesuffix(_FRAGMENT_END)
 
+    def words_of(self, text: str) -> list[str]:
+        """All words of a text, normalised."""
+        return self._tokenizer.tokenize_one(text)
+
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`.
 
@@ -172,7 +188,7 @@ class KeyboardPredictor:
         if self._scores is None:
             self._scores = self._log_softmax(position.h)
         # Rows are sorted like the index, so its ranges are ranges of ids.
-        first, end = self._index.range(prefix)
+        first, end = self.index.range(prefix)
         ids = np.arange(first + NUM_SPECIAL, end + NUM_SPECIAL)
         ids, scores = best_words(self._scores, ids, k)
         return [(words[i], float(np.exp(s))) for i, s in zip(ids, scores, strict=True)]

@@ -4,6 +4,7 @@ A newline, or one `.`, `!`, `?` (several of `!?`) behind a word and white space 
 and more trail off and end nothing. The page's `field.js` has the same rule for its shift key.
 """
 
+import itertools
 import re
 
 _LOOK_BACK = 1000  # characters; the runtime reads no more of a text either
@@ -24,3 +25,14 @@ def sentence_of(text: str) -> str:
     for end in _END.finditer(text):
         start = end.end()
     return text[start:].lstrip()
+
+
+def sentences_of(text: str) -> list[str]:
+    """All of a text, cut where `sentence_of` would begin anew; white space around them is gone.
+
+    >>> sentences_of("Really?! (Yes.) ok... see you\nat 7.30")
+    ['Really?!', '(Yes.)', 'ok... see you', 'at 7.30']
+    """
+    ends = [0, *(end.end() for end in _END.finditer(text)), len(text)]
+    pieces = (text[start:end].strip() for start, end in itertools.pairwise(ends))
+    return [piece for piece in pieces if piece]

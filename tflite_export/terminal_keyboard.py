@@ -1,13 +1,20 @@
-"""The keyboard in a terminal: a strip below the line, updated with every key."""
+"""The keyboard in a terminal: a strip below the line, updated with every key.
+
+With an owner, messages are learnt as they are sent; `/forget WORDS` and `/forget-all` take back.
+"""
 
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
 from tflite_export import typing_session
+from tff_keyboard.storage.errors import ProgramError
 from tflite_export.mannered_keyboard import MannerlyKeyboard
+from tflite_export.owner import Owner
 
 HELP = "Tab: middle suggestion. Esc 1, 2, 3: left, middle, right. Enter: send. Ctrl-D: end."
+FORGET, FORGET_ALL = "/forget", "/forget-all"
+OWNER_HELP = f"What you send is learnt. Send {FORGET} WORDS or {FORGET_ALL} to take it back."
 
 _BACKSPACE = ("\x7f", "\x08")
 _END = ("", "\x03", "\x04")  # end of input, Ctrl-C, Ctrl-D
@@ -20,6 +27,7 @@ def run(
     keyboard: MannerlyKeyboard,
     read_key: Callable[[], str],
     write: Callable[[str], object],
+    owner: Owner | None = None,
 ) -> typing_session.TypingSession:
     """Types until the end of input.
 
@@ -27,12 +35,14 @@ def run(
       keyboard: What suggests.
       read_key: Returns the next character, "" at the end.
       write: Shows text.
+      owner: Who learns what is sent.
 
     Returns:
       What was typed and what it cost.
     """
     session = typing_session.TypingSession()
-    write(HELP + "\n\n\n")
+    learns = owner is not None and owner.can_learn
+    write("\n".join([HELP, *([OWNER_HELP] if learns else [])]) + "\n\n\n")
     while True:
         strip = keyboard.strip_for(session.text)
         write(_screen(session, strip))
@@ -48,11 +58,11 @@ def run(
         elif key in _BACKSPACE:
             session.backspace()
         elif key in ("\r", "\n"):
-            session.send()
+            write(_sent(session, owner))
         elif key.isprintable():
             session.press(key, strip.correction)
     if session.text:
-        session.send()
+        write(_sent(session, owner))
     write(f"\n{session.summary()}\n")
     return session
 
@@ -72,6 +82,25 @@ def raw_keys() -> Iterator[Callable[[], str]]:
         yield lambda: sys.stdin.read(1)
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _sent(session: typing_session.TypingSession, owner: Owner | None) -> str:
+    """Sends the message, or does what it commands; a line where something went wrong."""
+    text = session.text.strip()
+    try:
+        if owner is not None and owner.can_learn and text == FORGET_ALL:
+            session.drop()
+            owner.forget_all()
+        elif owner is not None and owner.can_learn and text.startswith(f"{FORGET} "):
+            session.drop()
+            owner.forget(text.removeprefix(FORGET))
+        else:
+            session.send()
+            if owner is not None:
+                owner.learn(text)
+    except ProgramError as error:
+        return f"\n{error}\n\n\n"
+    return ""
 
 
 def _accept(

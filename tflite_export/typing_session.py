@@ -5,7 +5,7 @@ Shared by the web page (`keyboard_server`) and the terminal (`terminal_keyboard`
 
 import dataclasses
 
-from tflite_export.runtime import KeyboardPredictor
+from tflite_export.hybrid_keyboard import Keyboard
 
 SLOTS = 3
 
@@ -69,7 +69,7 @@ class RestOfWord:
     characters: int
 
 
-def typed_fragment(predictor: KeyboardPredictor, text: str, prefix: str) -> str:
+def typed_fragment(predictor: Keyboard, text: str, prefix: str) -> str:
     """The end of `text` as typed that was normalised to `prefix`; "" for more than 100 characters.
 
     No word is as long, and each length that is tried costs a look at all of it.
@@ -86,7 +86,7 @@ def typed_fragment(predictor: KeyboardPredictor, text: str, prefix: str) -> str:
     return ""
 
 
-def rest_of_word(predictor: KeyboardPredictor, fragment: str, after: str) -> RestOfWord:
+def rest_of_word(predictor: Keyboard, fragment: str, after: str) -> RestOfWord:
     """What belongs to the word of `fragment` behind the cursor; the space alone between words."""
     rest = 0
     if fragment:
@@ -170,6 +170,13 @@ class TypingSession:
         if message:
             self.messages.append(message)
         self.characters_sent += len(message)
+        self.text = ""
+        self._undo = None
+        self._rejected.clear()
+
+    def drop(self) -> None:
+        """Empties the line: it was a command and no message. Its keys are not counted."""
+        self.keystrokes -= len(self.text)
         self.text = ""
         self._undo = None
         self._rejected.clear()

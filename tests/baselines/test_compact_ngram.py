@@ -89,3 +89,18 @@ def test_ids_of_more_than_two_bytes():
         distributions(model, ids)[rows, targets],
         rtol=0.05,
     )
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+def test_other_ids_change_nothing_but_the_names(order):
+    _, compact = both(messages_of(3, 200), order=order)
+    new_ids = np.concatenate(
+        [np.arange(EOS + 2), EOS + 2 + np.random.default_rng(0).permutation(V - EOS - 2)]
+    )
+    moved = compact.reordered(new_ids)
+    assert moved.num_bytes == compact.num_bytes
+    for message in messages_of(4, 40):
+        ids = np.array([BOS, *message], np.int64)
+        expected = compact.distribution(compact.contexts(ids.tolist()))
+        found = moved.distribution(moved.contexts(new_ids[ids].tolist()))
+        np.testing.assert_array_equal(found[new_ids], expected)

@@ -70,6 +70,38 @@ class CompactNGram:
         """Memory of all arrays."""
         return self.unigram.nbytes + sum(table.num_bytes for table in self.tables)
 
+    def reordered(self, new_ids: np.ndarray) -> "CompactNGram":
+        """The same model, speaking other ids.
+
+        Args:
+          new_ids: [V] int, a permutation: the new id of each id.
+        """
+        unigram = np.empty_like(self.unigram)
+        unigram[new_ids] = self.unigram
+        tables = []
+        moved = new_ids  # of each row of the order before: where it is now
+        for table in self.tables:
+            contexts = moved[table.context_rows]
+            order = np.argsort(contexts)
+            place = np.empty_like(order)
+            place[order] = np.arange(len(order))
+            children = np.diff(table.starts)
+            words = new_ids[table.words]
+            rows = np.lexsort((words, np.repeat(place, children)))
+            tables.append(
+                CompactTable(
+                    context_rows=contexts[order].astype(table.context_rows.dtype),
+                    starts=np.append(0, np.cumsum(children[order])).astype(table.starts.dtype),
+                    words=words[rows].astype(table.words.dtype),
+                    codes=table.codes[rows],
+                    values=table.values,
+                    gamma=table.gamma[order],
+                )
+            )
+            moved = np.empty_like(rows)
+            moved[rows] = np.arange(len(rows))
+        return CompactNGram(unigram, tables)
+
     def context_nodes(self, ids: np.ndarray) -> np.ndarray:
         """Numbers of all contexts of a batch.
 

@@ -8,6 +8,7 @@ As trained, a directory:
 Or one small file of a pruned and rounded one (`ngram_file.py`).
 """
 
+import functools
 import io
 import os
 import pathlib
@@ -44,7 +45,6 @@ class NGramPredictor:
             )
         self.model = model
         self.vocabulary = vocabulary
-        self._index = PrefixIndex(vocabulary)
 
     @classmethod
     def train(
@@ -53,6 +53,10 @@ class NGramPredictor:
         """From pooled messages: ids [words] each, without BOS and EOS."""
         model = KneserNey.train(messages, vocabulary_size=len(vocabulary), order=order)
         return cls(model, vocabulary)
+
+    @functools.cached_property
+    def _index(self) -> PrefixIndex:
+        return PrefixIndex(self.vocabulary)  # 1 MB, which a hybrid never needs
 
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`."""

@@ -15,7 +15,9 @@ from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import DataError
 
 FORMAT = "tff-keyboard word cache 1"
-MOST_BYTES = 8_000_000  # a cache of half life 2,000 holds 23,000 words and pairs at most
+# 21,750 words and as many pairs of 40 characters each, all of them escaped: more than `WordCache`
+# of the default half life and floor can hold. A person's is some 30 kB.
+MOST_BYTES = 24_000_000
 
 
 def save(cache: WordCache, path: str | os.PathLike[str]) -> None:
@@ -42,6 +44,8 @@ def load(path: str | os.PathLike[str]) -> WordCache:
       DataError: It is missing, too large, damaged, or holds what no cache can.
     """
     try:
+        if not pathlib.Path(path).is_file() and pathlib.Path(path).exists():
+            raise DataError(f"{path}: not a file. Give another name for the word cache.")
         with pathlib.Path(path).open("rb") as file:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
@@ -57,5 +61,20 @@ def load(path: str | os.PathLike[str]) -> WordCache:
         cache.restore(content["words"], content["pairs"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = str(error) if type(error) is ValueError else "it is damaged"
-        raise DataError(f"{path}: not a whole word cache ({reason}). Delete it.") from None
+        raise DataError(f"{path}: not a whole word cache ({reason}).") from None
     return cache
+
+
+def load_or_fresh(path: str | os.PathLike[str]) -> tuple[WordCache, str | None]:
+    """The cache of a file, a new one where there is none or a damaged one.
+
+    Returns:
+      The cache, and one line that says what is wrong with the file; None where nothing is. The file
+      stays as it is until the next `save`.
+    """
+    if not os.path.lexists(path):
+        return WordCache(), None
+    try:
+        return load(path), None
+    except DataError as error:
+        return WordCache(), f"{error} A fresh one takes its place: what was learnt is lost."

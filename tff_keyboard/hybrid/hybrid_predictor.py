@@ -8,11 +8,14 @@ out of the table with lambda_3 p_cache(w), and the row OOV of `log_probabilities
 models give it and all such words together: perplexities compare with those of any model of the same
 table.
 
+A word out of the table is offered once it was typed `OFFERED_FROM` times lately, as many slips are
+made once; numbers of four digits and more are never learnt (`learnable.py`).
+
 NumPy only, so that a phone runtime can use it with an exported network.
 """
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,9 +24,12 @@ from tff_keyboard.baselines.compact_ngram import CompactNGram
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
 from tff_keyboard.data.vocabulary import BOS, EOS, OOV, PAD, Vocabulary
 from tff_keyboard.hybrid import mixture
+from tff_keyboard.hybrid.learnable import may_be_learnt
 from tff_keyboard.hybrid.word_cache import EDGE, KAPPA, UNIT, WordCache
 from tff_keyboard.metrics.predictor import Predictor, Suggestion, best_with_prefix, context_ids
 from tff_keyboard.metrics.prefix_index import PrefixIndex
+
+OFFERED_FROM = 0.0  # occurrences
 
 if TYPE_CHECKING:
     from tff_keyboard.evaluation.positions import Positions
@@ -42,28 +48,36 @@ class Network(Predictor, Protocol):
 class CacheTable:
     """What a cache says in the ids of a vocabulary, until it learns or forgets.
 
+    Args:
+      cache: The owner's.
+      vocabulary: The table.
+      offered_from: Occurrences from which on a word out of the table has an id of its own; the
+        others are OOV.
+
     Attributes:
-      extras: Words out of the vocabulary, sorted; word e has the id V + e.
+      extras: Words out of the vocabulary that may be offered, sorted; word e has the id V + e.
+      extra_ids: Their ids.
       total: `WordCache.total`.
     """
 
-    def __init__(self, cache: WordCache, vocabulary: Vocabulary):
+    def __init__(self, cache: WordCache, vocabulary: Vocabulary, offered_from: float = 0.0):
         self._cache = cache
         self._vocabulary = vocabulary
         self.total = cache.total
+        least = offered_from * UNIT
         self.extras = sorted(
-            word for word in cache.words if word != EDGE and vocabulary.id_of(word) == OOV
+            word
+            for word, count in cache.words.items()
+            if count >= least and word != EDGE and vocabulary.id_of(word) == OOV
         )
-        self._extra_ids = {word: len(vocabulary) + e for e, word in enumerate(self.extras)}
-        counts = cache.words
-        self._ids = np.array([self.id_of(word) for word in counts], np.int64)
-        self._shares = np.array(list(counts.values()), np.float64) / max(1, sum(counts.values()))
+        self.extra_ids = {word: len(vocabulary) + e for e, word in enumerate(self.extras)}
+        self._ids, self._shares = self._row(cache.words, max(1, sum(cache.words.values())))
 
     def id_of(self, word: str) -> int:
-        """In [0, V + extras): of a word of the table, a cached word, or `EDGE`; else OOV."""
+        """In [0, V + extras): of a word of the table, one that may be offered, or `EDGE`."""
         if word == EDGE:
             return EOS
-        return self._extra_ids.get(word, self._vocabulary.id_of(word))
+        return self.extra_ids.get(word, self._vocabulary.id_of(word))
 
     def familiarity(self, previous: str | None) -> int:
         """What is known of the word before: `mixture.familiarity`."""
@@ -75,6 +89,15 @@ class CacheTable:
             return 0.0
         return sum(self._cache.pairs.get(previous, {}).values()) / UNIT
 
+    def _row(self, counts: Mapping[str, int], unit: int) -> tuple[np.ndarray, np.ndarray]:
+        """Counts by id, each id once: int64 [n] and float64 [n], in `unit`."""
+        by_id: dict[int, int] = {}
+        for word, count in counts.items():
+            word_id = self.id_of(word)
+            by_id[word_id] = by_id.get(word_id, 0) + count
+        shares = np.fromiter(by_id.values(), np.float64, len(by_id)) / unit
+        return np.fromiter(by_id, np.int64, len(by_id)), shares
+
     def add_to(self, scores: np.ndarray, previous: str | None, weight: float) -> None:
         """Adds `weight` times the distribution behind a word.
 
@@ -83,14 +106,12 @@ class CacheTable:
           previous: The word before; `EDGE` at the start of a message, None where unknown.
           weight: Lambda of the cache.
         """
-        row = self._cache.pairs.get(previous, {}) if previous is not None else {}
         followed = self._followed(previous)
-        # Ids are of different words, so += reaches each once.
+        # Ids are distinct, so += reaches each once.
         scores[self._ids] += (weight * KAPPA / (followed + KAPPA)) * self._shares
-        if row:
-            ids = [self.id_of(word) for word in row]
-            shares = np.array(list(row.values()), np.float64) / UNIT
-            scores[ids] += (weight / (followed + KAPPA)) * shares
+        if followed > 0 and previous is not None:
+            ids, counts = self._row(self._cache.pairs[previous], UNIT)
+            scores[ids] += (weight / (followed + KAPPA)) * counts
 
 
 class HybridPredictor:
@@ -101,11 +122,14 @@ class HybridPredictor:
       ngram: Its words are the network's, in any order.
       weights: The lambdas.
       cache: The owner's; empty if left out. Who has learnt something new needs no call here.
+      offered_from: Occurrences from which on a word out of the table is offered.
+      index: Of the network's vocabulary, where there is one already.
 
     Attributes:
       vocabulary: The network's.
       cache: As given.
       weights: As given.
+      offered_from: As given.
 
     Raises:
       ValueError: The n-gram has other words than the network.
@@ -117,17 +141,32 @@ class HybridPredictor:
         ngram: NGramPredictor,
         weights: mixture.MixtureWeights,
         cache: WordCache | None = None,
+        *,
+        offered_from: float = OFFERED_FROM,
+        index: PrefixIndex | None = None,
     ):
         self.vocabulary = network.vocabulary
         self.network = network
         self.ngram = ngram
         self.weights = weights
         self.cache = cache if cache is not None else WordCache()
-        self._index = PrefixIndex(self.vocabulary)
+        self.offered_from = offered_from
+        self._index = index if index is not None else PrefixIndex(self.vocabulary)
         self._to_ngram = rows_in(self.vocabulary, ngram.vocabulary)
         self._table: CacheTable | None = None
         self._table_changes = -1
         self._last: tuple[list[str], int, np.ndarray] | None = None
+
+    def learn(self, message: Sequence[str]) -> None:
+        """Learns a message that was sent, less what is not to be remembered.
+
+        Args:
+          message: Normalised words.
+        """
+        id_of = self.vocabulary.id_of
+        self.cache.observe(
+            [word if id_of(word) != OOV or may_be_learnt(word) else None for word in message]
+        )
 
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`; words of the cache that are in no table may be among them."""
@@ -217,7 +256,7 @@ class HybridPredictor:
     def table(self) -> CacheTable:
         """The cache as it is now."""
         if self._table is None or self._table_changes != self.cache.changes:
-            self._table = CacheTable(self.cache, self.vocabulary)
+            self._table = CacheTable(self.cache, self.vocabulary, self.offered_from)
             self._table_changes = self.cache.changes
         return self._table
 

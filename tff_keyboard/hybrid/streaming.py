@@ -127,9 +127,6 @@ def fit_weights(
 _NOTHING = np.empty([0, 0], np.float32)
 
 
-_NOTHING = np.empty([0, 0], np.float32)
-
-
 def _replay(
     hybrid: HybridPredictor, text: TypedText, first: int, end: int, limit: int
 ) -> Iterator[_Message]:
@@ -167,7 +164,7 @@ def _replay(
                     buckets=np.array(buckets),
                     table=table,
                 )
-                hybrid.cache.observe(words)
+                hybrid.learn(words)
     hybrid.cache.forget_all()
 
 
@@ -220,7 +217,9 @@ def _cache_probabilities(message: _Message, size: int) -> np.ndarray:
         for place, target in enumerate(message.targets):
             scores = np.zeros(size + len(message.table.extras), np.float32)
             message.table.add_to(scores, message.before[place], 1.0)
-            found[place] = scores[target] if target != OOV else scores[size:].sum()
+            found[place] = scores[target]
+            if target == OOV:
+                found[place] += scores[size:].sum()
     return found
 
 

@@ -3,6 +3,7 @@
 
 import { element, isOurs, textarea } from "./field.js";
 import { buildKeys, deleteBackwards, flash, showKeys, startsSentence, typeLetter } from "./keys.js";
+import { buildOwnWords } from "./own_words.js";
 import { buildReplay } from "./replay.js";
 import { buildSuggestions, changed } from "./suggestions.js";
 import {
@@ -81,6 +82,7 @@ async function start() {
     if (document.activeElement === document.body) textarea.focus({ preventScroll: true });
     showKeys();
   });
+  await buildOwnWords(changed);
   await changed();
   textarea.focus({ preventScroll: true });
 }

@@ -2,6 +2,7 @@
 
 import { showCounts } from "./counts.js";
 import { afterCursor, beforeCursor, element, make } from "./field.js";
+import { showOwnWords } from "./own_words.js";
 
 const SLOT_NAMES = ["left", "middle, best", "right"];
 const ANNOUNCED_AFTER_MS = 800; // a screen reader should not speak between two quick keys
@@ -29,15 +30,15 @@ export async function answered() {
   return request === requests;
 }
 
-/** To be called after every change of text or cursor. */
-export function changed() {
+/** To be called after every change of text or cursor; with the message, if it was sent just now. */
+export function changed(sent = "") {
   showCounts();
   document.body.dataset.asked = String(++requests); // tests compare it with `shown`
-  latest = ask(requests);
+  latest = ask(requests, sent);
   return latest;
 }
 
-async function ask(request) {
+async function ask(request, sent) {
   const text = textNow();
   let answer = [];
   let problem = "";
@@ -45,7 +46,7 @@ async function ask(request) {
     const response = await fetch("api/suggest", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ text: beforeCursor(), after: afterCursor() }),
+      body: JSON.stringify({ text: beforeCursor(), after: afterCursor(), sent }),
     });
     const body = await response.json();
     if (!response.ok) throw new Error(body.error);
@@ -53,6 +54,7 @@ async function ask(request) {
   } catch (error) {
     problem = `No suggestions: ${error.message}. Is the server still running?`;
   }
+  if (sent) showOwnWords();
   if (request !== requests) return; // a later key was faster
   strips = answer;
   answeredFor = text;
@@ -151,7 +153,8 @@ function modelCard(model, index) {
   });
   const words = make("ol", { className: "model-strip" }, make("li"), make("li"), make("li"));
   words.setAttribute("aria-label", `Suggestions of ${model.name}: left, middle, right`);
-  const facts = `${model.quantization} \u00b7 ${(model.bytes / 1e6).toFixed(2)} MB \u00b7 ` +
+  const ngram = model.ngram_bytes ? ` + ${(model.ngram_bytes / 1e6).toFixed(2)} MB n-gram` : "";
+  const facts = `${model.quantization} \u00b7 ${(model.bytes / 1e6).toFixed(2)} MB${ngram} \u00b7 ` +
     `${model.words.toLocaleString("en")} words`;
   return make("div", { className: "model" },
     make("p", { className: "model-name" }, radio, label, make("span", { className: "latency" })),

@@ -115,7 +115,7 @@ export function send() {
     element("messages").append(make("li", { textContent: message }));
     element("messages").scrollTop = element("messages").scrollHeight;
   }
-  return changed();
+  return changed(message);
 }
 
 export function restart() {

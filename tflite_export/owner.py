@@ -1,0 +1,138 @@
+"""What keyboards of one owner have learnt, in memory or in a file of the owner's.
+
+A message is learnt when it is sent, a sentence at a time, as the strip starts afresh with each. The
+file (`hybrid/cache_file.py`) is replaced whole after every message and after everything forgotten,
+so that what is gone from the strip is gone from the file. It is held by one process at a time: a
+second one would write back what the first one forgot.
+"""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+from collections.abc import Iterable, Iterator
+
+from tff_keyboard.data.vocabulary import OOV
+from tff_keyboard.hybrid import cache_file
+from tff_keyboard.hybrid.word_cache import EDGE, UNIT, WordCache
+from tff_keyboard.storage.errors import ExportError
+from tflite_export import sentences
+from tflite_export.hybrid_keyboard import HybridKeyboard, Keyboard
+
+
+class Owner:
+    """One person's words behind one or several keyboards. Not thread-safe, as they.
+
+    Args:
+      keyboards: Those that learn; the others are passed over. Each has `cache` already.
+      cache: What they share.
+      path: Its file; None keeps it in memory only.
+
+    Raises:
+      ExportError: The keyboards cut text into words by different rules.
+    """
+
+    def __init__(
+        self, keyboards: Iterable[Keyboard], cache: WordCache, path: pathlib.Path | None = None
+    ):
+        self._keyboards = [k for k in keyboards if isinstance(k, HybridKeyboard)]
+        self.cache = cache
+        self._path = path
+        if len({keyboard.vocabulary.rules for keyboard in self._keyboards}) > 1:
+            raise ExportError(
+                "These models cut text into words by different rules and cannot learn one owner's "
+                "words together. Open one at a time."
+            )
+
+    @property
+    def can_learn(self) -> bool:
+        """Whether any of the keyboards has a place for the owner's words."""
+        return bool(self._keyboards)
+
+    def learn(self, text: str) -> None:
+        """Learns a message that was sent.
+
+        Raises:
+          ProgramError: The file cannot be written; the message is learnt in memory.
+        """
+        if not self.can_learn:
+            return
+        keyboard = self._keyboards[0]
+        for sentence in sentences.sentences_of(text):
+            words = keyboard.network.words_of(sentence)
+            if words:
+                keyboard.learn(words)
+        self._save()
+
+    def forget(self, text: str) -> None:
+        """Forgets every word of a text, as if it had never been typed.
+
+        Raises:
+          ProgramError: The file cannot be written; the words are gone from memory only.
+        """
+        if self.can_learn:
+            self.cache.forget(self._keyboards[0].network.words_of(text))
+            self._save()
+
+    def forget_all(self) -> None:
+        """As new.
+
+        Raises:
+          ProgramError: As `forget`.
+        """
+        self.cache.forget_all()
+        self._save()
+
+    def own_words(self) -> list[tuple[str, float]]:
+        """The words that no table has, with occurrences: those typed most lately first."""
+        tables = [keyboard.vocabulary for keyboard in self._keyboards]
+        found = [
+            (word, count / UNIT)
+            for word, count in self.cache.words.items()
+            if word != EDGE and any(table.id_of(word) == OOV for table in tables)
+        ]
+        return sorted(found, key=lambda item: (-item[1], item[0]))
+
+    @property
+    def num_words(self) -> int:
+        """Distinct words remembered."""
+        return len(self.cache.words) - (EDGE in self.cache.words)
+
+    def _save(self) -> None:
+        if self._path is not None:
+            cache_file.save(self.cache, self._path)
+
+
+@contextlib.contextmanager
+def held_cache(path: pathlib.Path | None) -> Iterator[tuple[WordCache, str | None]]:
+    """The cache of a file, which no other process may open meanwhile.
+
+    Args:
+      path: The file, new or not; None for a cache in memory.
+
+    Yields:
+      The cache, and a line about the file where it was damaged and a fresh cache takes its place.
+
+    Raises:
+      ExportError: Another keyboard has it open, or its folder cannot be written to.
+    """
+    if path is None:
+        yield WordCache(), None
+        return
+    lock_path = path.with_name(f".{path.name}.lock")
+    try:
+        lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise ExportError(
+            f"{path}: no cache can be kept there ({error.strerror}). Give another place."
+        ) from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ExportError(
+                f"{path}: another keyboard has this cache open. Close it, or give another file."
+            ) from None
+        yield cache_file.load_or_fresh(path)
+    finally:
+        os.close(lock)
