@@ -2,8 +2,9 @@
 
 tff-keyboard export runs/sms --out keyboard.tflite --quantize int8-rows
 
-Writes keyboard.tflite, keyboard.vocabulary and keyboard.json. Float Keras and the written file then
-read the same held-out text; if the file suggests noticeably less well, nothing is written.
+Writes keyboard.tflite, keyboard.vocabulary and keyboard.json, with --ngram keyboard.ngram, too.
+Float Keras and the written file then read the same held-out text; if the file suggests noticeably
+less well, nothing is written.
 """
 
 import dataclasses
@@ -53,6 +54,11 @@ class Options(TaskOptions):
         20_000
     )
     allow_loss: Annotated[bool, "Write the file even if the parity gate fails."] = False
+    ngram: Annotated[
+        str | None,
+        "Size of an n-gram file beside the model, as 500kB: with it the keyboard is a hybrid that "
+        "learns its owner's words. Counted from the store's train people.",
+    ] = None
     trainable: Annotated[bool, "Add signatures that go on training on the device."] = False
     pack: Annotated[
         bool, "Pack vocabulary and manifest into the model file (TFLite associated files)."
@@ -70,13 +76,13 @@ class Options(TaskOptions):
 def run(options: Options) -> None:
     """Exports and prints what was written."""
     read_description(options.run_dir)  # before TensorFlow is imported
-    if options.parity and not options.text:
+    if (options.parity and not options.text) or options.ngram is not None:
         read_card(_store(options))
     quiet.import_tensorflow()
     from tflite_export import export, inspection, texts
     from tflite_export.errors import ParityFailed
 
-    _, vocabulary = export.load_run(options.run_dir)
+    model, vocabulary = export.load_run(options.run_dir)
 
     def read(text: pathlib.Path | None, population: str, max_words: int) -> texts.Texts:
         if text is not None:
@@ -90,6 +96,11 @@ def run(options: Options) -> None:
         held_out = read(options.text, options.clients, options.parity_words)
     if options.quantize == "int4-rows":
         calibration = read(options.calibration_text, "train", CALIBRATION_WORDS)
+    ngram = None
+    if options.ngram is not None:
+        from tflite_export import ngram_part
+
+        ngram = ngram_part.build(options.run_dir, model, vocabulary, _store(options), options.ngram)
     try:
         result = export.export(
             options.run_dir,
@@ -104,6 +115,7 @@ def run(options: Options) -> None:
             ),
             held_out=held_out,
             calibration=calibration,
+            ngram=ngram,
         )
     except ParityFailed as error:
         print(error.table)
@@ -111,9 +123,13 @@ def run(options: Options) -> None:
     print(f"{result.paths.model}: {result.model_bytes:,} bytes, {options.quantize}")
     packed = ", packed" if options.pack else ""
     print(f"vocabulary: {result.vocabulary_bytes:,} bytes{packed}")
+    if ngram is not None:
+        print(f"n-gram: {ngram.summary(result.network_bytes)}{packed}")
     if options.explain:
         print(inspection.explain(result.report))
     print(result.parity.table() if result.parity else "parity: not checked (--no-parity)")
+    if result.hybrid is not None:
+        print(result.hybrid.table())
     if result.forgiven:
         print(f"allowed by --allow-loss: {result.forgiven}")
 

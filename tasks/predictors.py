@@ -45,7 +45,8 @@ def open_predictors(words: Sequence[str], store: "ClientStore | None") -> "list[
             )
             continue
         known = [named.predictor.vocabulary for named in opened]
-        model = _open_path(path, name, [*known, *([store.vocabulary] if store else [])])
+        known += [store.vocabulary] if store else []
+        model = _open_path(path, name, known, alone=model_words.is_network_alone(word))
         model = dataclasses.replace(model, source=word)
         if word in specs:
             assert store is not None
@@ -54,18 +55,23 @@ def open_predictors(words: Sequence[str], store: "ClientStore | None") -> "list[
     return opened
 
 
-def _open_path(path: pathlib.Path, name: str, known: "Sequence[Vocabulary]") -> "NamedPredictor":
+def _open_path(
+    path: pathlib.Path, name: str, known: "Sequence[Vocabulary]", *, alone: bool
+) -> "NamedPredictor":
     if path.suffix == model_words.TFLITE_SUFFIX:
-        return _open_tflite(path, name, known)
+        return _open_tflite(path, name, known, alone=alone)
     if path.suffix == model_words.NGRAM_SUFFIX or (path / names.NGRAM).is_file():
         return _open_ngram(path, name)
     return _open_keras(path, name)
 
 
-def _open_tflite(path: pathlib.Path, name: str, known: "Sequence[Vocabulary]") -> "NamedPredictor":
+def _open_tflite(
+    path: pathlib.Path, name: str, known: "Sequence[Vocabulary]", *, alone: bool
+) -> "NamedPredictor":
     """An exported file; in the ids of a known vocabulary where that holds the same words, so that
     the two are compared word by word and rank ties alike."""
     from tff_keyboard.evaluation.named_predictor import NamedPredictor
+    from tflite_export.hybrid_keyboard import with_ngram
     from tflite_export.runtime import KeyboardPredictor
 
     predictor = KeyboardPredictor(path)
@@ -74,7 +80,12 @@ def _open_tflite(path: pathlib.Path, name: str, known: "Sequence[Vocabulary]") -
         if vocabulary.rules == own.rules and set(vocabulary.words) == set(own.words):
             predictor = KeyboardPredictor(path, vocabulary)
             break
-    return NamedPredictor(name, "tflite", predictor, {"bytes": path.stat().st_size}, str(path))
+    details = {"bytes": path.stat().st_size}
+    if alone or "ngram" not in predictor.manifest:
+        return NamedPredictor(name, "tflite", predictor, details, str(path))
+    hybrid = with_ngram(predictor)
+    details["ngram_bytes"] = predictor.manifest["ngram"]["bytes"]
+    return NamedPredictor(name, "hybrid", hybrid, details, str(path))
 
 
 def _open_ngram(path: pathlib.Path, name: str) -> "NamedPredictor":

@@ -24,6 +24,7 @@ from tflite_export import (
     converter,
     inspection,
     manifest,
+    ngram_part,
     parity,
     quantization,
     row_scaled,
@@ -33,6 +34,8 @@ from tflite_export import (
 )
 from tflite_export.cifg_weights import CifgWeights
 from tflite_export.errors import ParityFailed
+from tflite_export.hybrid_keyboard import with_ngram
+from tflite_export.ngram_part import HybridReport, NGramPart
 from tflite_export.parity import Texts
 from tflite_export.runtime import KeyboardPredictor
 
@@ -97,6 +100,7 @@ class ExportResult:
       vocabulary_bytes: Of the vocabulary file.
       model_bytes: Of the model file, with what is packed into it.
       forgiven: The failure of the parity gate that `allow_loss` forgave.
+      hybrid: What n-gram and own words are worth; None without an n-gram or without text.
     """
 
     paths: manifest.ExportPaths
@@ -105,6 +109,12 @@ class ExportResult:
     vocabulary_bytes: int
     model_bytes: int
     forgiven: str | None
+    hybrid: HybridReport | None = None
+
+    @property
+    def network_bytes(self) -> int:
+        """Of model and vocabulary."""
+        return self.report.num_bytes + self.vocabulary_bytes
 
 
 def load_run(run_dir: pathlib.Path) -> tuple[NextWordModel, Vocabulary]:
@@ -126,6 +136,7 @@ def export(
     *,
     held_out: Texts | None = None,
     calibration: Texts | None = None,
+    ngram: NGramPart | None = None,
 ) -> ExportResult:
     """Exports the model of a run.
 
@@ -135,6 +146,7 @@ def export(
       options: How.
       held_out: Text for the parity gate; without it there is no gate, and the manifest says so.
       calibration: Text that int4 rounding is fitted to; "int4-rows" needs it.
+      ngram: The other half of a hybrid, written beside the model.
 
     Raises:
       ExportError: The run cannot be read or exported, or `out` is no name for a model file.
@@ -163,6 +175,10 @@ def export(
         written = staged.model.read_bytes()
         report = _verified(written, weights, options)
         content = _manifest(run_dir, options, weights, vocabulary, written, vocabulary_data)
+        if ngram is not None:
+            content |= {"ngram": ngram.ngram, "mixture": ngram.mixture}
+            staged.ngram.write_bytes(ngram.data)
+        content["bytes"] = _total_bytes(content)
         staged.vocabulary.write_bytes(vocabulary_data)
         staged.manifest.write_bytes(manifest.to_bytes(content))
 
@@ -173,15 +189,21 @@ def export(
             forgiven = _gate(comparison, options)
             content["parity"] = dataclasses.asdict(comparison) | {"forgiven": forgiven}
             staged.manifest.write_bytes(manifest.to_bytes(content))
+        hybrid = _hybrid_report(staged.model, held_out, options) if ngram is not None else None
+        if hybrid is not None:
+            content["hybrid"] = dataclasses.asdict(hybrid)
+            staged.manifest.write_bytes(manifest.to_bytes(content))
         finished = [staged.model, staged.vocabulary, staged.manifest]
+        if ngram is not None:
+            finished.insert(1, staged.ngram)
         if options.pack:
-            packed = associated_files.append(
-                written,
-                {
-                    manifest.PACKED_VOCABULARY: vocabulary_data,
-                    manifest.PACKED_MANIFEST: manifest.to_bytes(content),
-                },
-            )
+            parts = {
+                manifest.PACKED_VOCABULARY: vocabulary_data,
+                manifest.PACKED_MANIFEST: manifest.to_bytes(content),
+            }
+            if ngram is not None:
+                parts[manifest.PACKED_NGRAM] = ngram.data
+            packed = associated_files.append(written, parts)
             staged.model.write_bytes(packed)
             finished = [staged.model]
         model_bytes = staged.model.stat().st_size
@@ -191,7 +213,39 @@ def export(
             # Files of an earlier export would be read before those packed in.
             paths.manifest.unlink(missing_ok=True)
             paths.vocabulary.unlink(missing_ok=True)
-    return ExportResult(paths, report, comparison, len(vocabulary_data), model_bytes, forgiven)
+        if options.pack or ngram is None:
+            paths.ngram.unlink(missing_ok=True)
+    return ExportResult(
+        paths=paths,
+        report=report,
+        parity=comparison,
+        vocabulary_bytes=len(vocabulary_data),
+        model_bytes=model_bytes,
+        forgiven=forgiven,
+        hybrid=hybrid,
+    )
+
+
+def _hybrid_report(
+    model: pathlib.Path, held_out: Texts | None, options: ExportOptions
+) -> HybridReport | None:
+    """Opens the files as written; measures them where there is text."""
+    hybrid = with_ngram(KeyboardPredictor(model))
+    if held_out is None:
+        return None
+    found = ngram_part.measure(hybrid, held_out, parity.MAX_TARGETS)
+    if not options.allow_loss:
+        found.check()
+    return found
+
+
+def _total_bytes(content: dict[str, Any]) -> dict[str, int]:
+    """What a phone stores, the manifest left out."""
+    alone = content["model"]["bytes"] + content["vocabulary"]["bytes"]
+    return {
+        "network_and_vocabulary": alone,
+        "with_ngram": alone + content.get("ngram", {}).get("bytes", 0),
+    }
 
 
 def _model_bytes(

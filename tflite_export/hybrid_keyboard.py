@@ -46,9 +46,7 @@ class HybridKeyboard(HybridPredictor):
         cache: WordCache | None = None,
     ):
         own_order = network.vocabulary == network.index.vocabulary
-        super().__init__(
-            network, ngram, weights, cache, index=network.index if own_order else None
-        )
+        super().__init__(network, ngram, weights, cache, index=network.index if own_order else None)
         self.manifest: dict[str, Any] = network.manifest
 
     @property

@@ -75,9 +75,7 @@ class MannerlyKeyboard:
       ExportError: The `truecase` entry of the manifest is broken.
     """
 
-    def __init__(
-        self, predictor: Keyboard, language: str = "en", blocked: Iterable[str] = ()
-    ):
+    def __init__(self, predictor: Keyboard, language: str = "en", blocked: Iterable[str] = ()):
         self.predictor = predictor
         self.withheld = 0
         self._blocklist = Blocklist([*packaged_entries(language), *blocked])

@@ -7,8 +7,8 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
-from tflite_export import typing_session
 from tff_keyboard.storage.errors import ProgramError
+from tflite_export import typing_session
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.owner import Owner
 

@@ -126,6 +126,24 @@ def test_an_exported_file_is_compared_word_by_word(place, tmp_path):
     }
 
 
+def test_an_exported_hybrid_is_compared_as_the_phone_has_it(place, tmp_path):
+    from tasks import export as export_task
+
+    file = tmp_path / "kb.tflite"
+    arguments = [str(place / "run"), f"--out={file}", "--quantize=none", "--ngram=6kB"]
+    assert cli.launch(export_task, arguments) == cli.OK
+    result = compare([str(file), f"network:{file}", f"hybrid:6kB:{place / 'run'}"], out=tmp_path)
+    bundle, network, trained = result.evaluations
+    assert [model.model.kind for model in result.evaluations] == ["hybrid", "tflite", "hybrid"]
+    assert bundle.model.details["ngram_bytes"] == file.with_suffix(".ngram").stat().st_size
+    for name in ("recall_at_3_no_eos", "kss", "perplexity", "recall_at_3_oov"):
+        assert bundle.metrics[name].value == pytest.approx(trained.metrics[name].value, rel=1e-3)
+    assert network.sums["oov_hits_at_3"].sum() == 0 < bundle.sums["oov_hits_at_3"].sum()
+    assert {k: v["tokens"].tolist() for k, v in bundle.slices["frequency"].items()} == {
+        k: v["tokens"].tolist() for k, v in trained.slices["frequency"].items()
+    }
+
+
 def test_compares_on_a_text_file(place, tmp_path):
     text = tmp_path / "phrases.txt"
     text.write_text("".join(f"see you at {n} tomorrow\nok thanks\n" for n in ("one", "two", "six")))

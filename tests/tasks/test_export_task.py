@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 
 import pytest
 
@@ -146,3 +147,44 @@ def test_a_file_without_a_word_is_rejected(tmp_path):
     (tmp_path / "a.txt").write_text("...\n\n!!\n")
     with pytest.raises(ExportError, match="holds no words"):
         texts.from_file(tmp_path / "a.txt", RULES, max_words=10)
+
+
+def test_an_ngram_goes_beside_the_model(place, tmp_path, capsys):
+    out = tmp_path / "k.tflite"
+    arguments = [place / "run", "--out", out, "--quantize=none", "--ngram=6kB"]
+    assert launch(*arguments) == cli.OK
+    shown = capsys.readouterr().out
+    sizes = [out.with_suffix(end).stat().st_size for end in (".tflite", ".vocabulary", ".ngram")]
+    assert sizes[2] <= 6000
+    line = next(line for line in shown.splitlines() if line.startswith("n-gram: "))
+    assert f"{sum(sizes[:2]):,} bytes without it, {sum(sizes):,} with it" in line
+    assert "top-3 recall, unknown words" in shown
+    manifest = json.loads(out.with_suffix(".json").read_text())
+    assert manifest["ngram"]["bytes"] == sizes[2]
+    assert len(manifest["mixture"]["weights"]) == 12
+    assert "'validation'" in manifest["mixture"]["fitted_on"]
+    alone, hybrid, _ = manifest["hybrid"]["metrics"]["recall_at_3_no_eos"]
+    assert hybrid > alone + 0.1  # the network is untrained
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [("5", "a size in bytes is wanted"), ("1k", "in bytes"), ("x", "is no n-gram"),
+     ("100kBB", "is no n-gram"), ("0.5kB", "too few")],
+)  # fmt: skip
+def test_a_size_that_is_none_is_refused(place, tmp_path, capsys, size, message):
+    out = tmp_path / "k.tflite"
+    assert launch(place / "run", "--out", out, f"--ngram={size}") == cli.BAD_INPUT
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_ngram_beside_a_promise_of_privacy(place, tmp_path, capsys):
+    run = tmp_path / "private"
+    shutil.copytree(place / "run", run)
+    (run / "privacy_ledger.jsonl").write_text("{}\n")
+    arguments = [run, "--out", tmp_path / "k.tflite", "--ngram=6kB", "--no-parity"]
+    assert launch(*arguments) == cli.BAD_INPUT
+    assert "has a privacy ledger" in capsys.readouterr().err

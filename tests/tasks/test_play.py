@@ -5,8 +5,9 @@ import subprocess
 
 import pytest
 
-from tests import export_fakes, keyboard_browser
+from tests import export_fakes, hybrid_export, keyboard_browser
 from tests.keyboard_browser import ROOT, play
+from tff_keyboard.hybrid import cache_file
 from tflite_export.export import ExportOptions, export
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.runtime import KeyboardPredictor
@@ -20,6 +21,11 @@ def models(tmp_path_factory):
         run = export_fakes.save_run(folder / f"run {seed}", seed)
         paths.append(export(run, folder / f"{name}.tflite", ExportOptions()).paths.model)
     return paths
+
+
+@pytest.fixture(scope="module")
+def hybrid(tmp_path_factory):
+    return hybrid_export.export_hybrid(tmp_path_factory.mktemp("own words"))
 
 
 @pytest.fixture(scope="module")
@@ -369,6 +375,57 @@ class TestChecker:
             "document.querySelector('h1').style.color = '#dddddd';"
         )
         assert {found[0] for found in violations(page)} == {"button-name", "color-contrast"}
+
+
+class TestOwnWords:
+    pytestmark = keyboard_browser.NEEDS_BROWSER
+
+    @pytest.fixture
+    def page(self, driver, hybrid, tmp_path):
+        with keyboard_browser.served(hybrid, f"--cache={tmp_path / 'words.cache'}") as address:
+            yield keyboard_browser.Page(driver, address)
+
+    def own(self, page):
+        return [chip.text for chip in page.find_all("#own-words button")]
+
+    def test_learns_what_is_sent_and_forgets_what_is_clicked(self, page, tmp_path):
+        assert page.find("#own-card").is_displayed()
+        page.write("see johann")
+        assert not (tmp_path / "words.cache").exists()
+        page.type("\n")
+        page.wait("document.querySelectorAll('#own-words button').length === 1", "not learnt")
+        assert self.own(page) == ["johann"]
+        assert cache_file.load(tmp_path / "words.cache").words.keys() >= {"see", "johann"}
+        page.write("See jo")
+        assert "johann" in page.strip()
+        page.find("#own-words button").click()
+        page.wait("document.querySelectorAll('#own-words button').length === 0", "not forgotten")
+        page.settle()
+        assert page.strip() == ["", "", ""]
+        assert b"johann" not in (tmp_path / "words.cache").read_bytes()
+        page.find("#forget-all").click()
+        page.wait("document.getElementById('remembered').textContent === '0'", "not forgotten")
+        assert not cache_file.load(tmp_path / "words.cache").words
+
+    def test_is_accessible(self, page):
+        assert violations(page) == []
+
+    def test_a_model_that_learns_nothing_has_no_card(self, driver, address):
+        assert not keyboard_browser.Page(driver, address).find("#own-card").is_displayed()
+
+
+def test_a_damaged_cache_is_one_line_and_a_fresh_one(hybrid, tmp_path):
+    cache = tmp_path / "words.cache"
+    cache.write_text("no cache")
+    done = subprocess.run(
+        play(hybrid, "--terminal", f"--cache={cache}"),
+        input="see johann\n", capture_output=True, text=True, cwd=ROOT, timeout=120, check=True,
+    )  # fmt: skip
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert len(warnings) == 1
+    assert str(cache) in warnings[0]
+    assert "johann" in cache_file.load(cache).words
+    assert cache.stat().st_mode & 0o777 == 0o600
 
 
 def test_terminal_reads_keys_from_a_pipe(phone):

@@ -191,6 +191,7 @@ def test_server_names_its_models(client, predictor):
         "name": "one",
         "quantization": "int8-rows",
         "bytes": predictor.manifest["model"]["bytes"],
+        "ngram_bytes": 0,
         "words": len(export_fakes.WORDS),
     }
 

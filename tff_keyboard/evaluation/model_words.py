@@ -4,7 +4,8 @@ A path is a run directory, a saved model, a directory or file with an n-gram, or
 A baseline has no path: `ngram` (order 5), `ngram:3` (order 3), `ngram:1.25M` (pruned to so many
 n-grams), `ngram:1.44MB` (pruned and rounded to a file of so many bytes), `unigram`. `hybrid:PATH`
 puts a run or a `.tflite` file behind one strip with an n-gram file of 500 kB and a cache;
-`hybrid:1.44MB:PATH` takes an n-gram file of another size.
+`hybrid:1.44MB:PATH` takes an n-gram file of another size. A `.tflite` file with an n-gram beside it
+is the keyboard of both and a cache; `network:PATH` is its network alone.
 """
 
 import pathlib
@@ -18,6 +19,7 @@ TFLITE_SUFFIX = ".tflite"
 
 _HYBRID = re.compile(r"hybrid:(?:(?P<size>[0-9.]+[kM]B):)?(?P<path>.+)")
 _HYBRID_SIZE = "500kB"
+_NETWORK = "network:"
 
 
 def is_baseline(word: str) -> bool:
@@ -43,6 +45,8 @@ def path_of(word: str) -> pathlib.Path | None:
     match = _HYBRID.fullmatch(word)
     if match is not None:
         return pathlib.Path(match["path"])
+    if word.startswith(_NETWORK):
+        return pathlib.Path(word.removeprefix(_NETWORK))
     return None if is_baseline(word) else pathlib.Path(word)
 
 
@@ -75,7 +79,7 @@ def names_of(words: Sequence[str]) -> list[str]:
     short = []
     for word in words:
         path = path_of(word)
-        kind = "hybrid:" if is_hybrid(word) else ""
+        kind = "hybrid:" if is_hybrid(word) else _NETWORK if word.startswith(_NETWORK) else ""
         short.append(kind + path.name if path is not None and path.name else word)
     return [
         name if short.count(name) == 1 else word for name, word in zip(short, words, strict=True)
@@ -85,6 +89,17 @@ def names_of(words: Sequence[str]) -> list[str]:
 def is_hybrid(word: str) -> bool:
     """Whether `word` names a network together with an n-gram."""
     return _HYBRID.fullmatch(word) is not None
+
+
+def is_network_alone(word: str) -> bool:
+    """Whether of an exported file only the network is meant.
+
+    >>> is_network_alone("network:k.tflite"), is_network_alone("hybrid:k.tflite")
+    (True, True)
+    >>> is_network_alone("k.tflite")
+    False
+    """
+    return is_hybrid(word) or word.startswith(_NETWORK)
 
 
 def ngram_of(word: str) -> str:

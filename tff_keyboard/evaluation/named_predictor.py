@@ -1,10 +1,11 @@
 """A model that has been opened, with what a table says about it."""
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, NormalisationRules, Vocabulary
 from tff_keyboard.evaluation.result import ModelFacts
 from tff_keyboard.metrics.predictor import Predictor
 from tff_keyboard.storage.errors import UsageError
@@ -52,4 +53,9 @@ def common_rules(models: Sequence[NamedPredictor]) -> NormalisationRules:
 
 def vocabulary_by_frequency(models: Sequence[NamedPredictor]) -> Vocabulary | None:
     """The first whose ids are ordered by frequency: an exported file sorts its words by letters."""
-    return next((m.predictor.vocabulary for m in models if m.kind != "tflite"), None)
+    vocabularies = (model.predictor.vocabulary for model in models)
+    return next((v for v in vocabularies if not _is_sorted(v.words[NUM_SPECIAL:])), None)
+
+
+def _is_sorted(words: Sequence[str]) -> bool:
+    return all(one <= other for one, other in itertools.pairwise(words))

@@ -92,21 +92,39 @@ def join_hybrid(
         hybrid = HybridPredictor(model.predictor, ngram.predictor, mixture.EQUAL)
     except ValueError as error:
         raise UsageError(f"'{word}': {error}") from None
-    text = typed_text.first_people(
-        typed_text.of_population(store, "validation"), max_words=_FIT_WORDS
-    )
-    with Progress(f"fit {model.name}", total=text.num_words, unit="words") as line:
-        hybrid.weights = streaming.fit_weights(
-            hybrid, text, progress=lambda done, total: line.update(text.num_words * done / total)
-        )
+    fitted_on = fit_on_validation(hybrid, store, model.name)
     details = {
         **model.details,
         "ngrams": ngram.details["ngrams"],
         "ngram_bytes": ngram.details["bytes"],
         "weights": hybrid.weights.to_json(),
-        "weights_fitted_on": f"{len(text.people)} people of 'validation'",
+        "weights_fitted_on": fitted_on,
     }
     return dataclasses.replace(model, kind="hybrid", predictor=hybrid, details=details)
+
+
+def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) -> str:
+    """Sets the weights of the mixture to those under which the validation people are likeliest.
+
+    Args:
+      hybrid: Changed in place.
+      store: Of the n-gram.
+      name: For the line of progress.
+
+    Returns:
+      Who it was fitted on, in words.
+
+    Raises:
+      DataError: The store has no validation people.
+    """
+    text = typed_text.first_people(
+        typed_text.of_population(store, "validation"), max_words=_FIT_WORDS
+    )
+    with Progress(f"fit {name}", total=text.num_words, unit="words") as line:
+        hybrid.weights = streaming.fit_weights(
+            hybrid, text, progress=lambda done, total: line.update(text.num_words * done / total)
+        )
+    return f"{len(text.people)} people of 'validation'"
 
 
 def ngram_details(predictor: NGramPredictor) -> dict[str, Any]:

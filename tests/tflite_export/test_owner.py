@@ -1,0 +1,270 @@
+"""What is learnt when a message is sent, and the file it is kept in."""
+
+import fcntl
+import json
+import os
+
+import pytest
+from werkzeug import test as werkzeug_test
+
+from tests import hybrid_export
+from tff_keyboard.hybrid import cache_file
+from tff_keyboard.hybrid.word_cache import EDGE, WordCache
+from tff_keyboard.storage.errors import ExportError, ProgramError
+from tflite_export import keyboard_server, terminal_keyboard
+from tflite_export.hybrid_keyboard import open_keyboard
+from tflite_export.mannered_keyboard import MannerlyKeyboard
+from tflite_export.owner import Owner, held_cache
+from tflite_export.sentences import sentence_of, sentences_of
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return hybrid_export.export_hybrid(tmp_path_factory.mktemp("owner"))
+
+
+@pytest.fixture(scope="module")
+def opened(path):
+    return open_keyboard(path)
+
+
+@pytest.fixture
+def keyboard(opened):
+    opened.cache.forget_all()
+    return opened
+
+
+@pytest.fixture
+def owner(keyboard, tmp_path):
+    return Owner([keyboard], keyboard.cache, tmp_path / "words.cache")
+
+
+def test_a_message_is_learnt_sentence_by_sentence(owner):
+    owner.learn("See you, Johann! I'm home. Call 90482211")
+    expected = WordCache()
+    expected.observe(["see", "you", "johann"])
+    expected.observe(["i'm", "home"])
+    expected.observe(["call", None])
+    assert owner.cache == expected
+    owner.learn("  ...  ")
+    assert owner.cache == expected
+
+
+@pytest.mark.parametrize("text", ["Ok. see", "Really?! yes", "a.\nb", "ok... see", "", "one"])
+def test_the_last_sentence_is_the_one_the_strip_reads(text):
+    assert (sentences_of(text) or [""])[-1] == sentence_of(text)
+
+
+def test_the_file_follows_memory(owner, tmp_path):
+    file = tmp_path / "words.cache"
+    owner.learn("see johann and zoë")
+    assert cache_file.load(file) == owner.cache
+    assert file.stat().st_mode & 0o777 == 0o600
+    owner.forget("Johann")
+    never = WordCache()
+    never.observe(["see", None, "and", "zoë"])
+    assert cache_file.load(file) == owner.cache == never
+    assert "johann" not in file.read_text()
+    owner.forget_all()
+    assert cache_file.load(file) == WordCache()
+    assert owner.num_words == 0
+
+
+def test_words_of_the_table_are_nobodys_own(owner):
+    owner.learn("see you johann")
+    owner.learn("see you johann")
+    owner.learn("zoë")
+    assert [word for word, _ in owner.own_words()] == ["johann", "zoë"]
+    assert owner.num_words == 4
+    assert EDGE in owner.cache.words
+
+
+def test_what_cannot_be_written_is_said(owner, tmp_path, monkeypatch):
+    owner.learn("see johann")
+    before = (tmp_path / "words.cache").read_bytes()
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(ProgramError, match="No space"):
+        owner.forget("johann")
+    assert "johann" not in owner.cache.words
+    assert (tmp_path / "words.cache").read_bytes() == before
+
+
+class TestHeldCache:
+    def test_is_kept_from_one_time_to_the_next(self, tmp_path):
+        file = tmp_path / "words.cache"
+        with held_cache(file) as (cache, problem):
+            assert problem is None
+            cache.observe(["hello"])
+            cache_file.save(cache, file)
+        with held_cache(file) as (again, problem):
+            assert problem is None
+            assert again == cache
+
+    @pytest.mark.parametrize(
+        "content", [b"", b"\xff\xfe", b"tff-keyboard word cache 1\n{", b"x" * 99]
+    )
+    def test_a_damaged_file_is_one_line_and_a_fresh_cache(self, tmp_path, content):
+        file = tmp_path / "words.cache"
+        file.write_bytes(content)
+        with held_cache(file) as (cache, problem):
+            assert cache == WordCache()
+            assert "\n" not in problem
+            assert str(file) in problem
+            assert "A fresh one" in problem
+            assert file.read_bytes() == content  # until something is learnt
+            cache_file.save(cache, file)
+        assert cache_file.load(file) == WordCache()
+
+    def test_a_directory_in_its_place(self, tmp_path):
+        with held_cache(tmp_path) as (cache, problem):
+            assert cache == WordCache()
+            assert "not a file" in problem
+
+    def test_a_pipe_in_its_place_does_not_block(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        with held_cache(tmp_path / "pipe") as (_, problem):
+            assert "not a file" in problem
+
+    def test_one_process_at_a_time(self, tmp_path):
+        file = tmp_path / "words.cache"
+        with held_cache(file):
+            refused = pytest.raises(ExportError, match="another keyboard has this cache open")
+            with refused, held_cache(file):
+                pass
+        with held_cache(file) as (_, problem):
+            assert problem is None
+        descriptor = os.open(tmp_path / ".words.cache.lock", os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # free again
+        os.close(descriptor)
+
+    def test_no_folder(self, tmp_path):
+        refused = pytest.raises(ExportError, match="no cache can be kept there")
+        with refused, held_cache(tmp_path / "none" / "words.cache"):
+            pass
+
+
+@pytest.mark.parametrize("size", [21_750])
+def test_the_largest_cache_that_can_be_is_read_again(tmp_path, size):
+    """Words of 40 characters that JSON writes in six bytes each, none of them seen twice."""
+    cache = WordCache()
+    number = iter(range(10**9))
+
+    def word():
+        return f"{next(number):010}" + "\x01" * 30
+
+    while len(cache.words) < size * 0.9:
+        cache.observe([word() for _ in range(4000)])
+        if next(number) > 200_000:
+            break
+    cache_file.save(cache, tmp_path / "c")
+    assert (tmp_path / "c").stat().st_size < cache_file.MOST_BYTES
+    assert cache_file.load(tmp_path / "c") == cache
+
+
+# --- the page's server
+
+
+@pytest.fixture
+def client(keyboard, owner):
+    application = keyboard_server.KeyboardApplication({"one": MannerlyKeyboard(keyboard)}, owner)
+    return werkzeug_test.Client(application)
+
+
+def post(client, path, **body):
+    return client.post(path, json=body, headers={"Host": "127.0.0.1"})
+
+
+def words(client):
+    return client.get("/api/words", headers={"Host": "127.0.0.1"}).get_json()
+
+
+def test_the_server_learns_what_is_sent_and_nothing_else(client, owner):
+    assert words(client) == {"learns": True, "remembered": 0, "own": []}
+    post(client, "/api/suggest", text="see johann", after="")
+    assert owner.cache == WordCache()
+    answer = post(client, "/api/suggest", text="", after="", sent="see johann")
+    assert answer.status_code == 200
+    assert words(client)["own"] == [{"word": "johann", "times": pytest.approx(1, abs=0.01)}]
+    assert words(client)["remembered"] == 2
+    slots = post(client, "/api/suggest", text="j").get_json()["models"][0]["slots"]
+    assert "johann" in [slot["word"] for slot in slots if slot]
+
+
+def test_the_server_forgets(client, owner):
+    post(client, "/api/suggest", text="", sent="see johann and zoë")
+    left = post(client, "/api/forget", words="johann").get_json()
+    assert {entry["word"] for entry in left["own"]} == {"and", "zoë"}
+    assert post(client, "/api/forget", all=True).get_json()["remembered"] == 0
+    assert owner.cache == WordCache()
+
+
+@pytest.mark.parametrize("body", [{}, {"words": 7}, {"all": "yes"}, {"all": False}, []])
+def test_a_wish_that_is_none_is_refused(client, body):
+    answer = client.post("/api/forget", json=body, headers={"Host": "127.0.0.1"})
+    assert answer.status_code == 400
+
+
+def test_pages_of_others_cannot_make_it_forget(client, owner):
+    owner.learn("see johann")
+    answer = client.post("/api/forget", json={"all": True}, headers={"Host": "evil"})
+    assert answer.status_code == 403
+    form = client.post("/api/forget", data={"all": "true"}, headers={"Host": "127.0.0.1"})
+    assert form.status_code == 415
+    assert owner.num_words == 2
+
+
+def test_a_keyboard_that_learns_nothing_says_so(keyboard):
+    application = keyboard_server.KeyboardApplication({"one": MannerlyKeyboard(keyboard)})
+    client = werkzeug_test.Client(application)
+    assert words(client)["learns"] is False
+    assert post(client, "/api/forget", all=True).status_code == 409
+    post(client, "/api/suggest", text="", sent="see johann")
+    assert keyboard.cache == WordCache()
+
+
+def test_a_full_disk_reaches_the_page_as_one_line(client, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    answer = post(client, "/api/suggest", text="", sent="see johann")
+    assert answer.status_code == 500
+    assert "No space" in json.loads(answer.data)["error"]
+
+
+# --- terminal
+
+
+def typed(keyboard, owner, keys):
+    keys, shown = iter(keys), []
+    session = terminal_keyboard.run(
+        MannerlyKeyboard(keyboard), lambda: next(keys, ""), shown.append, owner
+    )
+    return session, "".join(shown)
+
+
+def test_the_terminal_learns_and_forgets(keyboard, owner):
+    session, shown = typed(keyboard, owner, "see johann zoë\n/forget Johann\nok")
+    assert session.messages == ["see johann zoë", "ok"]
+    assert session.keystrokes == len("see johann zoë") + 1 + len("ok") + 1
+    assert terminal_keyboard.OWNER_HELP in shown
+    expected = WordCache()
+    expected.observe(["see", None, "zoë"])
+    expected.observe(["ok"])
+    assert owner.cache == expected
+    typed(keyboard, owner, "/forget-all\n")
+    assert owner.cache == WordCache()
+
+
+def test_the_terminal_says_what_cannot_be_written(keyboard, owner, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    session, shown = typed(keyboard, owner, "see johann\nok\n")
+    assert session.messages == ["see johann", "ok"]
+    assert "No space" in shown

@@ -1,0 +1,185 @@
+"""The n-gram of an export with `--ngram`: counted, pruned, mixed, and measured as written.
+
+It is counted from the text of the store's train people, so no promise of differential privacy that
+the network's training made extends to it: such a run is exported without.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tff_keyboard.baselines import ngram_spec
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.evaluation import predictor_evaluation
+from tff_keyboard.evaluation.sums import metric_difference, metric_value
+from tff_keyboard.evaluation.typed_text import TypedText
+from tff_keyboard.hybrid import mixture, trained_here
+from tff_keyboard.hybrid.hybrid_predictor import HybridPredictor
+from tff_keyboard.metrics.keras_predictor import KerasPredictor
+from tff_keyboard.models import NextWordModel
+from tff_keyboard.storage import names
+from tff_keyboard.storage.errors import CheckFailed, ExportError
+from tff_keyboard.text_table import aligned
+from tflite_export import manifest
+from tflite_export.hybrid_keyboard import HybridKeyboard
+
+Texts = Mapping[str, Sequence[Sequence[str]]]  # person -> messages -> normalised words
+
+MEASURED = {
+    "recall_at_1_no_eos": "top-1 recall",
+    "recall_at_3_no_eos": "top-3 recall",
+    "recall_at_3_oov": "top-3 recall, unknown words",
+    "kss": "keystrokes saved",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class NGramPart:
+    """What `--ngram` adds to an export.
+
+    Attributes:
+      data: The file.
+      ngram: Entry of the manifest: order, n-grams of each length, bytes, hash.
+      mixture: Entry of the manifest: the weights and what they were fitted on.
+    """
+
+    data: bytes
+    ngram: dict[str, Any]
+    mixture: dict[str, Any]
+
+    def summary(self, network_bytes: int) -> str:
+        """Its size, and that of an export without and with it.
+
+        Args:
+          network_bytes: Of model and vocabulary.
+        """
+        return (
+            f"{len(self.data):,} bytes, {sum(self.ngram['ngrams']):,} n-grams; {network_bytes:,} "
+            f"bytes without it, {network_bytes + len(self.data):,} with it"
+        )
+
+
+def build(
+    run_dir: pathlib.Path,
+    model: NextWordModel,
+    vocabulary: Vocabulary,
+    store_directory: pathlib.Path,
+    size: str,
+) -> NGramPart:
+    """Counts the n-gram on the train people and fits the weights on the validation people.
+
+    The weights are fitted with the float model: what rounding changes is far below what they
+    follow.
+
+    Args:
+      run_dir: Of the network.
+      model: The network.
+      vocabulary: Its vocabulary.
+      store_directory: A client store of the same vocabulary.
+      size: Of the file, as "500kB".
+
+    Raises:
+      ExportError: `size` is none, the run claims differential privacy, or the store has another
+        vocabulary or no people to fit on.
+    """
+    if (run_dir / names.LEDGER).is_file():
+        raise ExportError(
+            f"{run_dir} has a privacy ledger, and an n-gram counted from the same people's text "
+            "would say what its noise hides. Export without --ngram."
+        )
+    store = ClientStore(store_directory)
+    if store.vocabulary.fingerprint != vocabulary.fingerprint:
+        raise ExportError(
+            f"{store.directory}: its vocabulary is not the one of the run. Give the store the run "
+            "was trained on with --store."
+        )
+    try:
+        spec = ngram_spec.parse(f"ngram:{size}")
+        if spec.num_bytes is None:
+            raise ValueError("a size in bytes is wanted")
+        ngram, data = ngram_spec.train(spec, store.all_examples("train"), vocabulary)
+        hybrid = HybridPredictor(KerasPredictor(model, vocabulary), ngram, mixture.EQUAL)
+        fitted_on = trained_here.fit_on_validation(hybrid, store, "mixture")
+    except ValueError as error:
+        raise ExportError(f"`ngram` = {size!r}: {error}") from None
+    assert data is not None
+    return NGramPart(
+        data,
+        {
+            "order": ngram.model.order,
+            "ngrams": ngram.model.num_ngrams,
+            "trained_on": f"{len(store.client_ids('train')):,} people of 'train'",
+            "bytes": len(data),
+            "sha256": manifest.sha256(data),
+        },
+        {
+            "components": list(mixture.COMPONENTS),
+            "weights": hybrid.weights.to_json(),
+            "fitted_on": fitted_on,
+        },
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class HybridReport:
+    """The export with and without its n-gram and cache, on people it never saw.
+
+    Attributes:
+      people: How many.
+      words: They typed.
+      metrics: Name -> `(network alone, hybrid, half width of the difference's interval)`.
+    """
+
+    people: int
+    words: int
+    metrics: dict[str, tuple[float, float, float]]
+
+    def table(self) -> str:
+        """The report as text."""
+        rows = [["", "network", "hybrid", "difference, points"]]
+        for name, (alone, hybrid, half_width) in self.metrics.items():
+            change = f"{100 * (hybrid - alone):+.2f} +- {100 * half_width:.2f}"
+            rows.append([MEASURED[name], f"{100 * alone:.2f}", f"{100 * hybrid:.2f}", change])
+        title = (
+            f"with n-gram and own words, {self.words:,} words of {self.people} people in the order "
+            "typed, percent"
+        )
+        return f"{title}\n{aligned(rows)}"
+
+    def check(self) -> None:
+        """Raises unless the hybrid is worth its bytes.
+
+        Raises:
+          CheckFailed: It suggests less well than the network alone.
+        """
+        for name in ("recall_at_3_no_eos", "kss"):
+            alone, hybrid, _ = self.metrics[name]
+            if not hybrid >= alone:
+                raise CheckFailed(
+                    f"The hybrid is worse than the network alone: {MEASURED[name]} "
+                    f"{100 * hybrid:.2f} instead of {100 * alone:.2f} %. Give more text with "
+                    "--store, another size, or export without --ngram."
+                )
+
+
+def measure(hybrid: HybridKeyboard, texts: Texts, max_targets: int) -> HybridReport:
+    """Reads the written files as a phone does; the cache sees only what was typed before.
+
+    Args:
+      hybrid: Of the files as written.
+      texts: What people typed, in order.
+      max_targets: Of a message.
+    """
+    text = TypedText(
+        "hybrid", tuple(texts), tuple([list(m) for m in person if m] for person in texts.values())
+    )
+    alone = predictor_evaluation.evaluate(hybrid.network, text, max_length=max_targets).sums
+    mixed = predictor_evaluation.evaluate(hybrid, text, max_length=max_targets).sums
+    metrics = {}
+    for name in MEASURED:
+        interval = metric_difference(mixed, alone, name)
+        half_width = (interval.high - interval.low) / 2
+        metrics[name] = (metric_value(alone, name), metric_value(mixed, name), half_width)
+    return HybridReport(len(text.people), text.num_words, metrics)
