@@ -30,7 +30,7 @@ def sentence_of(text: str) -> str:
 def sentences_of(text: str) -> list[str]:
     """All of a text, cut where `sentence_of` would begin anew; white space around them is gone.
 
-    >>> sentences_of("Really?! (Yes.) ok... see you\nat 7.30")
+    >>> sentences_of("Really?! (Yes.) ok... see you\\nat 7.30")
     ['Really?!', '(Yes.)', 'ok... see you', 'at 7.30']
     """
     ends = [0, *(end.end() for end in _END.finditer(text)), len(text)]
