@@ -51,12 +51,7 @@ class Options(TaskOptions):
     blocks: Annotated[
         int, "With --text: pseudo-users its lines are cut into, in runs of equal length.", Range(2)
     ] = 50
-    max_length: Annotated[
-        int | None,
-        "Targets of a message at most, 0 for whole messages; `data.max_length` of the first run "
-        "directory if left out.",
-        Range(0),
-    ] = None
+    max_length: Annotated[int, "Targets of a message at most; 0 for whole messages.", Range(0)] = 0
     out: Annotated[pathlib.Path, "Folder for comparison.json and comparison.csv."] = pathlib.Path(
         "comparison"
     )
@@ -68,9 +63,6 @@ def run(options: Options) -> "Comparison":
     model_words.check_words(options.models)
     refuse_shared_noise([pathlib.Path(model) / names.LEDGER for model in options.models])
     config = _first_config(options.models)
-    max_length = options.max_length
-    if max_length is None:
-        max_length = config.data.max_length if config else 0
     store_path = options.store or (pathlib.Path(config.data.store) if config else None)
     if store_path is None and options.text is None:
         raise UsageError("Give --store=DIR or --text=FILE: no run directory names a store.")
@@ -86,7 +78,9 @@ def run(options: Options) -> "Comparison":
     store = ClientStore(store_path) if store_path and needs_store else None
     opened = predictors.open_predictors(options.models, store)
     text = _text(options, store, common_rules(opened))
-    comparison = run_evaluation.compare_models(opened, text, max_length=max_length, store=store)
+    comparison = run_evaluation.compare_models(
+        opened, text, max_length=options.max_length, store=store
+    )
     content = json.dumps(comparison.to_json(), indent=1, allow_nan=False)
     for name, part in (
         ("comparison.json", content),

@@ -3,11 +3,12 @@
 tff-keyboard evaluate RUN_DIR [--clients=held_out] [--store=data/other] [--slices]
 
 Prints recall, keystrokes saved and perplexity: over all words with a 95 % jackknife interval over
-people, as the mean of people who count once each, and for the worst-served tenth of them. --slices
-adds where the model is better or worse (place and length of the message, frequency of the word,
-heavy and light typists), the deciles over people, and whether the probabilities on the strip can be
-believed. Sums per person go to RUN_DIR/evaluation_<clients>.json, slices too. A fine-tuning run is
-evaluated on its general corpus as well.
+people, as the mean of people who count once each, and for the worst-served tenth of them; then by
+place in the message, as whole messages are read. --slices adds where else the model is better or
+worse (length of the message, frequency of the word, heavy and light typists), the deciles over
+people, and whether the probabilities on the strip can be believed. Sums per person go to
+RUN_DIR/evaluation_<clients>.json, slices too. A fine-tuning run is evaluated on its general corpus
+as well.
 """
 
 import dataclasses
@@ -33,12 +34,7 @@ class Options(TaskOptions):
         pathlib.Path | None,
         "Client store with the run's vocabulary; the one it was trained on if left out.",
     ] = None
-    max_length: Annotated[
-        int | None,
-        "Targets of a message at most, 0 for whole messages; `data.max_length` of the run, what it "
-        "was trained on, if left out.",
-        Range(0),
-    ] = None
+    max_length: Annotated[int, "Targets of a message at most; 0 for whole messages.", Range(0)] = 0
     out: Annotated[
         pathlib.Path | None, "JSON file; RUN_DIR/evaluation_<clients>.json if left out."
     ] = None
@@ -81,8 +77,9 @@ def text(evaluation: "Evaluation", *, slices: bool) -> str:
     from tff_keyboard.report import comparison_text, slice_text
 
     parts = [comparison_text.evaluation_table(evaluation)]
-    if slices:
-        parts.append(slice_text.slice_tables(evaluation))
+    parts.append(
+        slice_text.slice_tables(evaluation) if slices else slice_text.place_table(evaluation)
+    )
     if evaluation.general is not None:
         parts += ["The general corpus:", text(evaluation.general, slices=slices)]
     return comparison_text.joined(parts)

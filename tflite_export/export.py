@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tff_keyboard import config as config_lib
 from tff_keyboard.data.vocabulary import BOS, Vocabulary
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import load_model
@@ -324,6 +325,7 @@ def _manifest(
             "quantization": options.quantization,
             "trainable": options.trainable,
             "top_k": options.top_k,
+            "training_length": _training_length(run_dir),
             "state_sizes": {"c": weights.units, "h": weights.dim},
             "bytes": len(model_data),
             "sha256": manifest.sha256(model_data),
@@ -340,6 +342,12 @@ def _manifest(
         "privacy": _privacy(run_dir),
         "parity": None,
     }
+
+
+def _training_length(run_dir: pathlib.Path) -> int | None:
+    """Targets of the sequences the run was trained on; None for a model without a config."""
+    path = run_dir / names.CONFIG
+    return config_lib.load_of_run(path).data.max_length if path.is_file() else None
 
 
 def _run_facts(run_dir: pathlib.Path) -> dict[str, Any]:

@@ -128,6 +128,7 @@ def _parse(data: bytes, path: pathlib.Path) -> dict[str, Any]:
                     manifest["model"]["state_sizes"]["h"],
                 )
             )
+            and _is_length(manifest["model"].get("training_length"))
             and isinstance(manifest["model"]["bytes"], int)
             and ("ngram" not in manifest or isinstance(manifest["ngram"]["sha256"], str))
         )
@@ -136,6 +137,11 @@ def _parse(data: bytes, path: pathlib.Path) -> dict[str, Any]:
     if not complete:
         raise ExportError(f"{path}: a field of the manifest is missing or wrong. Export again.")
     return manifest
+
+
+def _is_length(value: Any) -> bool:
+    """Whether it is a number of targets of training sequences; older exports have none."""
+    return value is None or (type(value) is int and 2 <= value < 1_000_000)
 
 
 def _check(data: bytes, entry: dict[str, Any], path: pathlib.Path) -> None:

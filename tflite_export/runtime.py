@@ -21,11 +21,12 @@ from tff_keyboard.metrics.prefix_index import PrefixIndex
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import manifest as manifests
 from tflite_export import signatures
+from tflite_export.context_window import last_ids
 from tflite_export.interpreters import open_interpreter
 
 # Only the end of a long text is read, from a multiple of this many characters on, so that a key
 # costs the same in a long letter as in a short message and the recurrent state can still be kept
-# from key to key. 500 to 1,000 characters are some 100 to 200 words; training messages have 20.
+# from key to key. Of their words, `context_window` takes as many as training sequences had.
 WINDOW_CHARACTERS = 500
 
 _STATES_KEPT = 64  # positions the typist can delete back to without reading again; 3 KB each
@@ -230,7 +231,12 @@ class KeyboardPredictor:
         return np.stack(rows) if rows else np.empty([0, len(self.vocabulary)], np.float32)
 
     def _read(self, ids: list[int]) -> _Position:
-        """The model after `ids` [BOS, ...], from the longest start of them that is known."""
+        """The model after the last of `ids`, from the longest start of them that is known.
+
+        Args:
+          ids: [BOS, ...], of which no more are read than training sequences had.
+        """
+        ids = last_ids(ids, self.manifest["model"].get("training_length"))
         known = _shared_start(self._ids, ids)
         while known and self._positions[known - 1] is None:
             known -= 1
@@ -252,7 +258,7 @@ class KeyboardPredictor:
             self._positions.append(last)
             if len(self._positions) > _STATES_KEPT:
                 self._positions[-1 - _STATES_KEPT] = None
-        assert last is not None, "ids begin with BOS"
+        assert last is not None, "there is one id at least, BOS"
         return last
 
     def _run(self, out: dict[str, np.ndarray]) -> _Position:

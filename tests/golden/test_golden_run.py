@@ -82,10 +82,11 @@ def test_a_ledger_of_format_1_can_be_read():
     assert "epsilon" in statement
 
 
-def test_evaluates_to_the_same_digits(place):
+def test_evaluates_to_the_same_digits(place, capsys):
     expected = json.loads((place / "finished" / "evaluation_held_out.json").read_text())
     (place / "finished" / "evaluation_held_out.json").unlink()
-    assert cli.launch(evaluate_task, ["finished"]) == cli.OK
+    assert cli.launch(evaluate_task, ["finished", "--max-length=20"]) == cli.OK  # the default then
+    assert "21st and later" in capsys.readouterr().out  # by place in the message
     found = json.loads((place / "finished" / "evaluation_held_out.json").read_text())
     # The intervals are wider since: few people type much (`metrics/jackknife.py`).
     for name, interval in expected["metrics"].items():

@@ -38,7 +38,7 @@ def compare(models, **options):
 
 def test_compares_models_of_all_kinds(place, tmp_path, capsys):
     models = [str(place / "run"), "ngram:3", "unigram", str(place / "saved_ngram")]
-    arguments = [*models, f"--out={tmp_path / 'out'}"]
+    arguments = [*models, "--max-length=6", f"--out={tmp_path / 'out'}"]
     assert cli.launch(compare_task, arguments) == cli.OK
     result = json.loads((tmp_path / "out" / "comparison.json").read_text())
     assert [model["model"]["name"] for model in result["models"]] == [
@@ -51,7 +51,7 @@ def test_compares_models_of_all_kinds(place, tmp_path, capsys):
             assert by_name[better][name]["value"] > by_name[worse][name]["value"]
     verdicts = {row["model"]: row["metrics"]["kss"]["verdict"] for row in result["differences"]}
     assert verdicts["ngram:3"] == "better"
-    assert result["text"]["max_length"] == 6  # of the run's config
+    assert result["text"]["max_length"] == 6
     store = ClientStore(place / "store")
     assert len(result["text"]["people"]) == len(store.client_ids("held_out"))
     typed = sum(len(m) for p in store.client_ids("held_out") for m in store.words("held_out", p))
@@ -67,7 +67,7 @@ def test_compares_models_of_all_kinds(place, tmp_path, capsys):
 
 
 def test_whole_messages_leave_nothing_out(place, tmp_path, capsys):
-    models = [str(place / "run"), "unigram", "--max_length=0", "--slices", f"--out={tmp_path}"]
+    models = [str(place / "run"), "unigram", "--slices", f"--out={tmp_path}"]
     assert cli.launch(compare_task, models) == cli.OK
     text = json.loads((tmp_path / "comparison.json").read_text())["text"]
     assert (text["words_left_out"], text["max_length"]) == (0, 0)

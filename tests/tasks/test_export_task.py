@@ -40,6 +40,7 @@ def test_finds_the_store_of_the_run(place, tmp_path, capsys):
     assert "same best word     1.0000" in shown
     assert "graph: tensors, operators, signatures" in shown
     manifest = json.loads(out.with_suffix(".json").read_text())
+    assert manifest["model"]["training_length"] == 64  # `data.max_length`
     held_out = ClientStore(place / "store").card["populations"]["held_out"]
     assert manifest["parity"]["people"] == held_out["clients"]
     assert manifest["parity"]["words"] == held_out["words"]

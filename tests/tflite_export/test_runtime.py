@@ -1,5 +1,6 @@
 """`KeyboardPredictor` on a real file: text, streaming, prefixes, and what must not crash it."""
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -138,6 +139,20 @@ def test_a_long_text_reads_the_same_wherever_typing_began(predictor, fresh):
     text = " ".join(export_fakes.SENTENCES * 20)  # beyond the window, across its edges
     for end in range(len(text) - 600, len(text), 7):
         assert_same(predictor.strip_for(text[:end]).suggestions, fresh(text[:end]))
+
+
+def test_no_more_is_read_than_training_sequences_had(path):
+    keyboard = KeyboardPredictor(path)
+    keyboard.manifest["model"]["training_length"] = 8
+    context = [word for sentence in export_fakes.SENTENCES for word in sentence.split()]
+    assert len(context) > 24
+    for count in (7, 8, 20, len(context)):
+        ids = np.array(keyboard.encode(context[:count]))
+        first = 0 if len(ids) <= 8 else -(-(len(ids) - 8) // 4) * 4  # a multiple of half of it
+        logits = keyboard.logits(ids[first:])[-1].astype(np.float64)
+        expected = np.exp(logits - logits.max())
+        expected /= expected.sum()
+        np.testing.assert_allclose(keyboard.next_word(context[:count]), expected, rtol=1e-4)
 
 
 def test_going_on_reads_only_the_new_word(path, monkeypatch):
@@ -280,6 +295,16 @@ def test_a_damaged_file_is_one_clear_line(path, tmp_path, suffix, damage):
         KeyboardPredictor(model)
     assert "\n" not in str(caught.value)
     assert file.name in str(caught.value) or damage == "flipped"
+
+
+@pytest.mark.parametrize("length", ["64", 1, -64, True, 10**9])
+def test_a_training_length_that_is_none_is_refused(path, tmp_path, length):
+    model = copied(path, tmp_path)
+    content = json.loads(model.with_suffix(".json").read_text())
+    content["model"]["training_length"] = length
+    model.with_suffix(".json").write_text(json.dumps(content))
+    with pytest.raises(ExportError, match="a field of the manifest"):
+        KeyboardPredictor(model)
 
 
 def test_a_file_of_another_kind_never_reaches_the_interpreter(path, tmp_path):

@@ -126,7 +126,7 @@ def evaluate_run(
     population: str,
     *,
     store_path: str | os.PathLike[str] | None = None,
-    max_length: int | None = None,
+    max_length: int = 0,
 ) -> Evaluation:
     """A finished run on all people of a population.
 
@@ -135,8 +135,7 @@ def evaluate_run(
       population: Of the store.
       store_path: Client store; that of the run's config if None. With one, a fine-tuning run is
         not evaluated on its general corpus.
-      max_length: Targets of a message at most, 0 for whole messages; `data.max_length` of the
-        run, what it was trained on, if None.
+      max_length: Targets of a message at most, 0 for whole messages, as people typed them.
 
     Raises:
       RunDirectoryError: `path` is no run directory.
@@ -159,7 +158,7 @@ def fit_temperature(
     population: str,
     *,
     store_path: str | os.PathLike[str] | None = None,
-    max_length: int | None = None,
+    max_length: int = 0,
 ) -> tuple[float, Evaluation]:
     """A temperature fitted on validation people, and the run at that temperature.
 
@@ -193,12 +192,11 @@ class _OpenedRun:
     max_length: int
 
 
-def _open(path: str | os.PathLike[str], max_length: int | None) -> _OpenedRun:
+def _open(path: str | os.PathLike[str], max_length: int) -> _OpenedRun:
     run = RunDirectory.open(path)
     config = config_lib.loads_of_run(run.config_text(), origin=str(path))
     predictor = KerasPredictor(*load_model(run.path))
-    most = config.data.max_length if max_length is None else max_length
-    return _OpenedRun(run, config, predictor, most)
+    return _OpenedRun(run, config, predictor, max_length)
 
 
 def _store(opened: _OpenedRun, path: str | os.PathLike[str]) -> ClientStore:
@@ -240,10 +238,13 @@ def read_evaluation(path: pathlib.Path) -> Evaluation:
 
 
 def kept_evaluation(path: pathlib.Path, population: str) -> Evaluation:
-    """`evaluate_run`, kept in the run directory under the digest of its weights."""
+    """`evaluate_run`, kept in the run directory under the digest of its weights.
+
+    What an older version kept of cut messages is evaluated again.
+    """
     kept = RunDirectory(path).evaluation_path(population, weights_digest(path))
-    if kept.exists():
-        return read_evaluation(kept)
+    if kept.exists() and not (evaluation := read_evaluation(kept)).text.max_length:
+        return evaluation
     evaluation = evaluate_run(path, population)
     write_evaluation(kept, evaluation)
     return evaluation

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from tff_keyboard.evaluation.comparison import Comparison, Difference
 from tff_keyboard.evaluation.metric_table import HEADLINES, Metric
 from tff_keyboard.evaluation.people import spread
+from tff_keyboard.evaluation.positions import longest_target
 from tff_keyboard.evaluation.result import Evaluation, TextFacts
 from tff_keyboard.metrics.jackknife import Interval
 from tff_keyboard.text_table import aligned
@@ -39,9 +40,10 @@ def _left_out(text: TextFacts) -> str:
     if not text.words_left_out:
         return ""
     share = text.words_left_out / (text.words + text.words_left_out)
+    how = " (--max-length=0 reads them)" if text.max_length else ""
     return (
-        f"; {text.words_left_out:,} more ({share:.1%}) behind the first {text.max_length} targets "
-        "of a message are left out (--max-length=0 reads them)"
+        f"; {text.words_left_out:,} more ({share:.1%}) behind the first "
+        f"{longest_target(text.max_length):,} targets of a message are left out{how}"
     )
 
 

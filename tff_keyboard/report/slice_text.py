@@ -50,6 +50,14 @@ def slice_tables(evaluation: Evaluation) -> str:
     )
 
 
+def place_table(evaluation: Evaluation) -> str:
+    """Recall and loss by place in the message; "" where places were not counted.
+
+    A model that has learned to end after so many words, or forgets, shows here and nowhere else.
+    """
+    return aligned(_slice_rows(evaluation, "place")) if "place" in evaluation.slices else ""
+
+
 def shown_families(evaluation: Evaluation) -> list[str]:
     """Families of slices that are tables of metrics; confidence is a curve."""
     return [family for family in evaluation.slices if family != "confidence"]
