@@ -86,7 +86,7 @@ def test_evaluates_to_the_same_digits(place, capsys):
     expected = json.loads((place / "finished" / "evaluation_held_out.json").read_text())
     (place / "finished" / "evaluation_held_out.json").unlink()
     assert cli.launch(evaluate_task, ["finished", "--max-length=20"]) == cli.OK  # the default then
-    assert "21st and later" in capsys.readouterr().out  # by place in the message
+    assert "11th to 20th" in capsys.readouterr().out  # by place in the message
     found = json.loads((place / "finished" / "evaluation_held_out.json").read_text())
     # The intervals are wider since: few people type much (`metrics/jackknife.py`).
     for name, interval in expected["metrics"].items():
