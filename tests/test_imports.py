@@ -41,6 +41,7 @@ LIBRARY = {
         "storage",
     },
     "packs": set(),
+    "study": {"evaluation", "report", "metrics", "models", "data", "privacy", "storage"},
 }
 LEAVES = {"storage", "config", "progress", "quiet", "text_table"}
 
@@ -56,6 +57,7 @@ NO_TFF = [
     "hybrid",
     "report",
     "privacy",
+    "study",
 ]
 OURS = set(MAY_IMPORT)
 

@@ -3,6 +3,7 @@
 Every function returns one `<svg>` element, the same bytes for the same input.
 """
 
+import contextlib
 import io
 import math
 import warnings
@@ -48,6 +49,11 @@ _STYLE: dict[Any, Any] = {
 }
 
 
+def style(salt: str) -> contextlib.AbstractContextManager[None]:
+    """Matplotlib as every picture of ours has it; `salt` makes the names in an SVG its own."""
+    return matplotlib.rc_context({**_STYLE, "svg.hashsalt": salt})
+
+
 def colour(index: int) -> str:
     """Colour of the model at `index`; they repeat after eight."""
     return COLOURS[index % len(COLOURS)]
@@ -63,7 +69,7 @@ def interval_bars(
       models: One bar per group each.
       values: [groups][models], shares in [0, 1] or nan.
     """
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "bars"}):
+    with style("bars"):
         figure = Figure(figsize=(9.2, 3.3), layout="constrained")
         axes = figure.subplots()
         width = min(0.8 / len(models), 0.28)
@@ -111,7 +117,7 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
         ("Uploaded by clients, GB", _uploaded),
     ]
     shown = [(title, curve) for title, curve in panels if any(len(curve(run)[0]) for run in runs)]
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "curves"}):
+    with style("curves"):
         columns = min(3, len(shown))
         rows = math.ceil(len(shown) / columns)
         figure = Figure(figsize=(9.2, 2.75 * rows), layout="constrained")
@@ -122,7 +128,7 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
                 _curve(axes, run, rounds, values, colour(index), by_tokens=len(runs) > 1)
             axes.set_title(title, fontsize=10)
             if title.startswith("Perplexity"):
-                _logarithmic(axes)
+                logarithmic(axes)
         for axes in grid[len(shown) :]:
             axes.set_axis_off()
         for axes in grid[max(0, len(shown) - columns) : len(shown)]:
@@ -144,7 +150,7 @@ def per_person(
       words: [people], words typed; for the areas.
       label: Of the metric.
     """
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "people"}):
+    with style("people"):
         figure = Figure(figsize=(9.2, 0.8 + 0.95 * len(models)), layout="constrained")
         axes = figure.subplots()
         largest = max(float(words.max(initial=1)), 1.0)
@@ -174,7 +180,7 @@ def reliability(models: Sequence[str], curves: Sequence[Sequence[Bin]]) -> str:
       models: One curve each.
       curves: Per model its bins; the area of a dot is how many strips it stands for.
     """
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "reliability"}):
+    with style("reliability"):
         figure = Figure(figsize=(5.2, 4.2), layout="constrained")
         axes = figure.subplots()
         axes.plot([0, 100], [0, 100], color=_FAINT, linewidth=1, linestyle=":")
@@ -196,7 +202,7 @@ def reliability(models: Sequence[str], curves: Sequence[Sequence[Bin]]) -> str:
 
 def epsilon_curve(rounds: Sequence[int], epsilons: Sequence[float], delta: float) -> str:
     """Privacy spent over rounds."""
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "epsilon"}):
+    with style("epsilon"):
         figure = Figure(figsize=(9.2, 2.4), layout="constrained")
         axes = figure.subplots()
         axes.plot(rounds, epsilons, color=colour(0), linewidth=1.8)
@@ -214,7 +220,7 @@ def error_against_epsilon(curves: Mapping[str, Sequence[tuple[float, float]]]) -
     Args:
       curves: Mechanism to (epsilon, error in clip norms), in rising order of epsilon.
     """
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": "trade-off"}):
+    with style("trade-off"):
         figure = Figure(figsize=(7.2, 3.6), layout="constrained")
         axes = figure.subplots()
         for place, (name, points) in enumerate(curves.items()):
@@ -254,7 +260,8 @@ def _curve(
     axes.margins(x=0.12)
 
 
-def _logarithmic(axes: Axes) -> None:
+def logarithmic(axes: Axes) -> None:
+    """A logarithmic vertical axis with round numbers, where the values are far enough apart."""
     low, high = axes.get_ylim()
     if high < 3 * low:  # too little for round numbers on a logarithmic axis; a line is as good
         return

@@ -20,6 +20,10 @@ LAST_MODEL = "model_last"
 MODEL_DESCRIPTION = "model.json"
 WEIGHTS = "weights.npz"
 
+STUDY = "study.json"
+STUDY_TABLES = "study.md"
+STUDY_CURVES = "curves.png"
+
 CLIENTS = "clients.sqlite"
 NGRAM = "ngram.npz"
 

@@ -1,0 +1,97 @@
+"""Trains the runs of a study, several seeds and arms, and makes its tables and pictures.
+
+tff-keyboard study configs/studies/ablation_irc.toml --workdir=runs/ablation --plan
+tff-keyboard study configs/studies/ablation_irc.toml --workdir=runs/ablation [--jobs=2]
+
+A study is a TOML file: a question, arms (each a config), a control, seeds, and sweeps of a key.
+--plan says how many runs, tokens and hours it takes, and trains nothing. Every run is a run
+directory in WORKDIR that resumes, and a finished one is skipped: interrupted, run the same command
+again. All arms train with the first seed before any does with the second. After each run
+WORKDIR/study.json, study.md and curves.png are written anew, and with --markdown the tables stand
+between `<!-- table: NAME -->` and `<!-- end: NAME -->`, where NAME is the stem of the study's file.
+
+A rule is "better" or "worse" only with three seeds or more whose pooled interval over people lies
+on one side of the control and whose own differences all do.
+"""
+
+import dataclasses
+import pathlib
+import sys
+from typing import Annotated
+
+from tasks.options import Range, TaskOptions, Words
+from tff_keyboard import quiet
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import ProgramError, UsageError
+from tff_keyboard.study import estimate, plan, runner, study_file, tables
+from tff_keyboard.training import preflight
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
+
+    study: Annotated[pathlib.Path, Words("the study's TOML file")]
+    workdir: Annotated[pathlib.Path, "Folder of the runs, new or to be resumed."]
+    plan: Annotated[bool, "Only say what it takes."] = False
+    jobs: Annotated[int, "Trainings at a time.", Range(1)] = 1
+    seeds: Annotated[tuple[int, ...], "Only these of the study's seeds."] = ()
+    rounds: Annotated[int | None, "In place of `train.rounds`.", Range(1)] = None
+    set: Annotated[
+        tuple[str, ...], "Override `section.key=value` of every run; may be repeated."
+    ] = ()
+    markdown: Annotated[
+        pathlib.Path | None, "A document with the two markers, to keep the tables in."
+    ] = None
+
+
+def run(options: Options) -> None:
+    """Trains what is not finished, and writes tables and pictures."""
+    study = study_file.load(options.study)
+    _check_markers(options)
+    overrides = list(options.set)
+    if options.rounds is not None:
+        overrides.append(f"train.rounds={options.rounds}")
+    runs = plan.runs_of(study, options.study.parent, options.workdir, overrides, options.seeds)
+    if not runs:
+        raise UsageError(f"--seeds: the study has none of {', '.join(map(str, options.seeds))}.")
+    for each in {run.config.data.store: run.config for run in runs}.values():
+        preflight.check_population(each)
+    print(f"{study.question}\n\n{estimate.plan_text(runs, jobs=options.jobs)}\n", flush=True)
+    if options.plan:
+        return
+    quiet.import_tensorflow()
+    from tff_keyboard.study.judge import Judge
+    from tff_keyboard.study.report import Results
+
+    results = Results(study, runs, " ".join(["tff-keyboard", *sys.argv[1:]]))
+    judge = Judge(study, next(r.config for r in runs if r.arm == study.control))
+
+    def ended(finished: plan.Run) -> None:
+        results.add(finished, judge.evaluations(finished))
+        results.write(options.workdir)
+        _write_markdown(options, results.markdown)
+
+    failed = runner.train_all(runs, jobs=options.jobs, ended=ended)
+    print(f"{results.markdown}\n\nTables, figures and curves: {options.workdir}")
+    if failed:
+        raise ProgramError(
+            f"{len(failed)} of {len(runs)} runs are missing: "
+            f"{', '.join(run.path.name for run in failed)}. See the .log files beside them."
+        )
+
+
+def _check_markers(options: Options) -> None:
+    if options.markdown is not None:
+        try:
+            text = options.markdown.read_text(encoding="utf-8")
+            tables.replace_section(text, options.study.stem, "")
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--markdown={options.markdown}: {error}") from None
+
+
+def _write_markdown(options: Options, table: str) -> None:
+    if options.markdown is not None:
+        text = options.markdown.read_text(encoding="utf-8")
+        text = tables.replace_section(text, options.study.stem, table)
+        files.write_atomically(options.markdown, [text.encode()])

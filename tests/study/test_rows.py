@@ -1,0 +1,129 @@
+"""Rows of a study against NumPy, and when a difference is called one."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tff_keyboard.evaluation.result import Evaluation, ModelFacts, TextFacts
+from tff_keyboard.study import rows, tables
+from tff_keyboard.study.study_file import Arm, Study
+
+POPULATIONS = ("validation", "held_out")
+RECALL = "recall_at_1_no_eos"
+
+
+def evaluation(population, hits, nll):
+    tokens = 10 * np.arange(1, len(hits) + 1)
+    zero = np.zeros(len(hits))
+    sums = {"tokens": tokens, "eos_tokens": zero, "hits_at_1": hits, "hits_at_3": zero, "nll": nll}
+    people = tuple(f"person {i}" for i in range(len(hits)))
+    text = TextFacts(name=population, people=people, words=int(tokens.sum()), store="s")
+    return Evaluation(model=ModelFacts(name="m"), text=text, sums=sums)
+
+
+def evaluations(hits, nll):
+    return {people: evaluation(people, hits, nll) for people in POPULATIONS}
+
+
+HITS = np.random.default_rng(0).integers(0, 10, size=[2, 2, 5])  # [config, seed, person]
+NATS = np.random.default_rng(1).uniform(10, 40, size=[2, 2, 5])
+WORDS = 10.0 * np.arange(1, 6)
+FACTS = {
+    **{"rounds": 9, "tokens": 2.5e6, "total_bytes": 2.5e9, "last_quarter_gain": 0.02},
+    **{"flat": False},
+}
+
+
+def summary(seeds=(0, 1), control="control"):
+    results = {
+        (name, ""): {seed: evaluations(HITS[i, seed], NATS[i, seed]) for seed in seeds}
+        for i, name in enumerate(["control", "other"])
+    }
+    facts = {key: dict.fromkeys(seeds, FACTS) for key in results}
+    return rows.rows_of(
+        study_of(control), {**results, ("late", ""): {}}, {**facts, ("late", ""): {}}
+    )
+
+
+def study_of(control="control"):
+    arms = tuple(Arm(name=name, config=f"{name}.toml") for name in ("control", "other", "late"))
+    return Study(question="Which?", control=control, arms=arms, seeds=(0, 1, 2))
+
+
+def test_means_over_seeds_and_paired_differences():
+    control, other = summary()  # a config without a run has no row
+    recalls = HITS.sum(axis=2) / WORDS.sum()  # [config, seed]
+    for i, row in enumerate((control, other)):
+        metrics = row["metrics"]["held_out"]
+        assert metrics[RECALL]["value"] == pytest.approx(recalls[i].mean())
+        nats = NATS[i].sum(axis=1) / WORDS.sum()
+        assert metrics["perplexity"]["value"] == pytest.approx(np.exp(nats.mean()))
+        for seed in (0, 1):
+            value = row["seeds"][str(seed)]["validation"][RECALL]["value"]
+            assert value == pytest.approx(recalls[i, seed])
+    assert "differences" not in control
+    difference = other["differences"]["held_out"][RECALL]
+    assert difference["value"] == pytest.approx(recalls[1].mean() - recalls[0].mean())
+    gain = (HITS[1] - HITS[0]).sum(axis=0).astype(float)  # both seeds of a person go together
+    without = (gain.sum() - gain) / (2 * (WORDS.sum() - WORDS))
+    effective = WORDS.sum() ** 2 / np.square(WORDS).sum()
+    quantile = stats.t.ppf(0.975, effective - 1)
+    reach = quantile * np.sqrt(4 / 5 * np.sum((without - without.mean()) ** 2))
+    assert difference["high"] - difference["value"] == pytest.approx(reach, rel=1e-3)
+    for seed in (0, 1):
+        value = other["differences_of_seeds"][str(seed)]["held_out"][RECALL]["value"]
+        assert value == pytest.approx(recalls[1, seed] - recalls[0, seed])
+
+
+def test_a_verdict_needs_three_seeds_that_agree():
+    def of(gains, spread=0.0):
+        hits = np.arange(5.0) + 1
+        results = {
+            ("control", ""): {s: evaluations(hits, hits) for s in range(len(gains))},
+            ("other", ""): {
+                s: evaluations(hits + gain * WORDS + spread * hits, hits)
+                for s, gain in enumerate(gains)
+            },
+        }
+        facts = {key: dict.fromkeys(range(len(gains)), FACTS) for key in results}
+        return rows.rows_of(study_of(), results, facts)[1]["verdicts"]["held_out"][RECALL]
+
+    assert of([0.1, 0.1, 0.1], 0.01) == "better"
+    assert of([-0.1, -0.1, -0.1], 0.01) == "worse"
+    assert of([0.3, 0.3, -0.1], 0.01) == "not distinguishable"  # though pooled it is
+    assert of([0.1, 0.1]) == "2 seeds"
+    assert of([0.1]) == "one seed"
+
+
+def test_markdown_has_the_control_first():
+    found = summary()
+    study = study_of()
+    text = tables.markdown(study, found[::-1])
+    first = text.split("\n\n")[1].splitlines()  # held out
+    assert [line.split("|")[1].strip() for line in first[2:]] == ["control", "other"]
+    assert len({line.count("|") for line in first}) == 1
+    differences = (HITS[1] - HITS[0]).sum(axis=1) / WORDS.sum() * 100
+    assert f"{differences.min():+.2f} .. {differences.max():+.2f} 2 seeds" in first[3]
+    facts = text.split("\n\n")[2].splitlines()
+    assert facts[2] == "| control | 9 | 2.50 | 2.50 | 2.0 % | still falling |"
+
+
+def test_a_sweep_has_tables_of_its_own_in_its_order():
+    results, facts = {}, {}
+    for point in ("", "client.epochs=5", "client.epochs=1"):
+        for i, name in enumerate(["control", "other"]):
+            results[name, point] = {0: evaluations(HITS[i, 0], NATS[i, 0])}
+            facts[name, point] = {0: FACTS}
+    text = tables.markdown(study_of(), rows.rows_of(study_of(), results, facts))
+    *_, sweep, _ = text.split("\n\n")
+    names = [line.split("|")[1].strip() for line in sweep.splitlines()[2:]]
+    assert names == [
+        *("control, client.epochs=5", "other, client.epochs=5"),
+        *("control, client.epochs=1", "other, client.epochs=1"),
+    ]
+
+
+def test_markers_must_be_there_once():
+    for text in ("nothing", "<!-- table: t -->", "<!-- table: t --><!-- end: t -->" * 2):
+        with pytest.raises(ValueError, match="must have"):
+            tables.replace_section(text, "t", "x")

@@ -1,0 +1,110 @@
+"""Trainings as processes: order, failure, interruption; a script stands in for the train task."""
+
+import os
+import pathlib
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.storage import names
+from tff_keyboard.study import runner
+from tff_keyboard.study.plan import Run
+
+# What `train` leaves, as far as a study looks at it.
+TRAINER = """
+import json, pathlib, sys, time
+words = dict(w.lstrip('-').split('=', 1) for w in sys.argv[2:] if '=' in w)
+path = pathlib.Path(words['workdir'])
+if path.name.startswith('slow'):
+    time.sleep(60)
+if path.name.startswith('bad'):
+    sys.exit(3)
+(path / 'model').mkdir(parents=True)
+(path / 'config.toml').write_text(pathlib.Path(words['config']).read_text())
+(path / 'metrics.jsonl').write_text(json.dumps({'round': 1}) + '\\n')
+(path / 'model' / 'weights.npz').write_text('')
+with (path.parent / 'order').open('a') as file:
+    file.write(path.name + '\\n')
+"""
+
+
+@pytest.fixture
+def command(tmp_path):
+    script = tmp_path / "trainer.py"
+    script.write_text(TRAINER)
+    return [sys.executable, str(script)]
+
+
+def run_of(tmp_path, name, after=None):
+    config = config_lib.loads("[train]\nrounds = 1")
+    file = tmp_path / "resolved.toml"
+    file.write_text(config_lib.dump(config))
+    return Run(
+        arm=name,
+        point="",
+        seed=1,
+        path=tmp_path / "runs" / name,
+        task="train",
+        config_file=file,
+        overrides=(),
+        config=config,
+        after=tmp_path / "runs" / after if after else None,
+    )
+
+
+def order(tmp_path):
+    return (tmp_path / "runs" / "order").read_text().split()
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_trains_each_once_and_what_is_waited_for_first(tmp_path, command, jobs):
+    runs = [run_of(tmp_path, "a"), run_of(tmp_path, "b", after="a"), run_of(tmp_path, "c")]
+    seen = []
+    for _ in range(2):
+        failed = runner.train_all(
+            runs, jobs=jobs, ended=lambda run: seen.append(run.arm), command=command
+        )
+        assert not failed
+    done = order(tmp_path)
+    assert sorted(done) == ["a", "b", "c"]  # the second time nothing was trained
+    assert done.index("a") < done.index("b")
+    assert sorted(seen) == ["a", "a", "b", "b", "c", "c"]
+
+
+def test_a_failure_stops_what_waits_for_it_alone(tmp_path, command, capsys):
+    runs = [run_of(tmp_path, "bad"), run_of(tmp_path, "b", after="bad"), run_of(tmp_path, "c")]
+    failed = runner.train_all(runs, command=command)
+    assert [run.arm for run in failed] == ["bad", "b"]
+    assert order(tmp_path) == ["c"]
+    assert "bad failed with status 3; see" in capsys.readouterr().err
+
+
+def test_another_config_in_the_directory_is_not_finished(tmp_path, command):
+    run = run_of(tmp_path, "a")
+    runner.train_all([run], command=command)
+    assert runner.is_finished(run)
+    (run.path / names.CONFIG).write_text(config_lib.dump(config_lib.loads("[train]\nrounds = 2")))
+    assert not runner.is_finished(run)
+
+
+def test_an_interruption_ends_the_trainings(tmp_path, command):
+    def interrupt():
+        while not runner.log_of(run).exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    run = run_of(tmp_path, "slow")
+    threading.Thread(target=interrupt).start()
+    before = children()
+    with pytest.raises(KeyboardInterrupt):
+        runner.train_all([run], command=command)
+    assert children() <= before
+
+
+def children():
+    text = pathlib.Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text()
+    return set(text.split())

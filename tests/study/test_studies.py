@@ -1,0 +1,28 @@
+"""The studies that we ship: each can be read, and its runs are configs that hold."""
+
+import pathlib
+
+import pytest
+
+from tff_keyboard.study import plan, study_file
+
+STUDIES = sorted(pathlib.Path("configs/studies").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_runs_can_be_planned(path):
+    study = study_file.load(path)
+    runs = plan.runs_of(study, path.parent, pathlib.Path("runs"))
+    assert len({run.path for run in runs}) == len(runs)
+    assert {run.arm for run in runs} == {arm.name for arm in study.arms}
+    assert all(
+        path.stem in line for line in path.read_text().splitlines() if "tff-keyboard study" in line
+    )
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_who_claims_a_rule_is_better_has_the_control_and_three_seeds(path):
+    study = study_file.load(path)
+    assert len(study.seeds) >= 3
+    if any("fedatt" in arm.name or "fedmed" in arm.name for arm in study.arms):
+        assert study.control == "fedavg_epsilon"

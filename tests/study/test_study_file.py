@@ -1,0 +1,60 @@
+"""What a study's file may say."""
+
+import pytest
+
+from tff_keyboard.storage.errors import ConfigError
+from tff_keyboard.study import study_file
+
+HEAD = 'question = "Which?"\ncontrol = "a"\n'
+ARM = '[[arms]]\nname = "a"\nconfig = "a.toml"\n'
+
+
+def loaded(tmp_path, text):
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    return study_file.load(path)
+
+
+def test_reads_arms_and_sweeps(tmp_path):
+    study = loaded(
+        tmp_path,
+        HEAD
+        + 'seeds = [3, 4]\nset = ["train.rounds=7"]\n'
+        + ARM
+        + '[[sweeps]]\nkey = "client.epochs"\nvalues = [1, 0.5, true, "x"]\n',
+    )
+    assert study.arm("a").config == "a.toml"
+    assert study.seeds == (3, 4)
+    assert study.sweeps[0].values == ("1", "0.5", "true", "x")
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        (HEAD, "arms"),
+        (HEAD.replace('"a"', '"b"') + ARM, "control"),
+        (HEAD + ARM + ARM, "arms.name"),
+        (HEAD + ARM.replace('"a"\n', '"A b"\n'), "arms"),
+        (HEAD + ARM + 'after = "b"\n', "arms.after"),
+        (HEAD + ARM + "sede = 3\n", "sede"),
+        (HEAD + 'metrics = ["recal"]\n' + ARM, "metrics"),
+        (HEAD + 'populations = ["everybody"]\n' + ARM, "populations"),
+        (HEAD + "seeds = [1, 1]\n" + ARM, "seeds"),
+        (HEAD + "flat_within = 2\n" + ARM, "flat_within"),
+        (HEAD + ARM + '[[sweeps]]\nkey = "epochs"\nvalues = [1]\n', "sweeps"),
+        (HEAD + ARM + '[[sweeps]]\nkey = "client.epochs"\nvalues = []\n', "sweeps"),
+        (HEAD + ARM + '[[sweeps]]\nkey = "a.b"\nvalues = [1]\narms = ["c"]\n', "sweeps.arms"),
+        ("question = ", "s.toml"),
+        ("arms = 3\n" + HEAD, "arms"),
+    ],
+)
+def test_says_what_is_wrong(text, says, tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, text)
+    assert says in str(caught.value)
+    assert "s.toml" in str(caught.value)
+
+
+def test_a_missing_file_is_one_line(tmp_path):
+    with pytest.raises(ConfigError, match="Cannot read"):
+        study_file.load(tmp_path / "none.toml")

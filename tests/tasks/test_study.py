@@ -1,0 +1,101 @@
+"""The study task: flags, and a whole small study that is interrupted, resumed and extended."""
+
+import json
+
+import pytest
+
+from tasks import study
+from tests.fakes import TINY
+from tff_keyboard import config as config_lib
+from tff_keyboard.data.store.prepare import prepare as prepare_store
+from tff_keyboard.storage.errors import ProgramError, UsageError
+
+STUDY = """
+question = "Does a half do?"
+control = "control"
+populations = ["validation", "held_out"]
+set = ["evaluation.every=1", "train.rounds=2"]
+
+[[arms]]
+name = "control"
+config = "base.toml"
+
+[[arms]]
+name = "top"
+label = "half of the clients"
+config = "base.toml"
+set = ["aggregation.rule.name=fedmed", "aggregation.rule.top_fraction=0.5"]
+
+[[arms]]
+name = "private"
+config = "base.toml"
+set = [
+    "aggregation.client_weighting=uniform",
+    "aggregation.privacy.mechanism=gaussian",
+    "aggregation.privacy.noise_multiplier=1.0",
+]
+"""
+
+
+@pytest.fixture
+def small(tmp_path):
+    store = tmp_path / "store"
+    config = config_lib.load("configs/demo.toml", [*TINY, f"data.store={store}"])
+    prepare_store(config.data, store)
+    (tmp_path / "base.toml").write_text(config_lib.dump(config))
+    (tmp_path / "half.toml").write_text(STUDY)
+    return tmp_path
+
+
+def options(folder, **more):
+    return study.Options(study=folder / "half.toml", workdir=folder / "runs", **more)
+
+
+def test_plan_trains_nothing(small, capsys):
+    study.run(options(small, plan=True))
+    text = capsys.readouterr().out
+    assert "Does a half do?" in text
+    assert "3 runs, 0 finished; about" in text
+    assert not (small / "runs").exists()
+
+
+def test_wrong_flags_end_before_any_run(small):
+    with pytest.raises(UsageError, match="none of 7"):
+        study.run(options(small, seeds=(7,)))
+    (small / "page.md").write_text("no markers")
+    with pytest.raises(UsageError, match="must have"):
+        study.run(options(small, markdown=small / "page.md"))
+    with pytest.raises(config_lib.ConfigError, match=r"train\.rouns"):
+        study.run(options(small, set=("train.rouns=3",)))
+    assert not (small / "runs").exists()
+
+
+@pytest.mark.slow
+def test_trains_tabulates_and_goes_on(small, capsys):
+    page = small / "results.md"
+    page.write_text("before\n<!-- table: half -->\n<!-- end: half -->\nafter\n")
+    study.run(options(small, markdown=page, jobs=2))
+    report = json.loads((small / "runs" / "study.json").read_text())
+    rows = {row["arm"]: row for row in report["rows"]}
+    assert list(rows) == ["control", "top", "private"]
+    sent = {name: row["facts"]["1"]["upload_bytes_per_round"] for name, row in rows.items()}
+    assert sent["top"] == pytest.approx(sent["control"] * 2 / 3)  # ceil(0.5 * 3) of 3 clients
+    assert rows["private"]["facts"]["1"]["privacy"]["epsilon"] > 0
+    assert "privacy" not in rows["control"]["facts"]["1"]
+    assert rows["top"]["verdicts"]["held_out"]["perplexity"] == "one seed"
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "half of the clients" in text
+    assert (small / "runs" / "curves.png").stat().st_size > 5_000
+
+    # All finished: nothing is trained or evaluated again.
+    times = {path: path.stat().st_mtime for path in (small / "runs").glob("*/*.json*")}
+    study.run(options(small))
+    assert times == {path: path.stat().st_mtime for path in (small / "runs").glob("*/*.json*")}
+    assert json.loads((small / "runs" / "study.json").read_text())["rows"] == report["rows"]
+
+    # Another config in the same folder is not taken for finished, and train refuses it.
+    with pytest.raises(ProgramError, match=r"3 of 3 runs are missing"):
+        study.run(options(small, set=("client.learning_rate=0.1",)))
+    assert "failed with status 4" in capsys.readouterr().err

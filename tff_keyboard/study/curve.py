@@ -1,0 +1,79 @@
+"""What the validation curve of a run says: where it got to, whether it still rises, when it passed.
+
+A curve is flat when the last quarter of its rounds lowered the best perplexity on validation people
+by no more than a given share. A curve with fewer than four validations is never called flat.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tff_keyboard.storage import metrics_rows
+
+PERPLEXITY = "evaluation/perplexity"
+TOKENS = "tokens"
+_FEWEST = 4
+
+
+class Curve(NamedTuple):
+    """Validation perplexity of a run.
+
+    Attributes:
+      rounds: With a validation.
+      tokens: Trained on up to each.
+      perplexities: At each.
+    """
+
+    rounds: list[int]
+    tokens: list[float]
+    perplexities: list[float]
+
+
+def of_rows(rows: Sequence[metrics_rows.Row]) -> Curve:
+    """The curve in the metrics of a run."""
+    rounds, values = metrics_rows.series(rows, PERPLEXITY)
+    totals = metrics_rows.running_total(rows, TOKENS)
+    return Curve(rounds, [totals.get(number, math.nan) for number in rounds], values)
+
+
+def gain_of_last_quarter(curve: Curve) -> float:
+    """By which share the last quarter of the rounds lowered the best perplexity; nan if too short.
+
+    >>> gain_of_last_quarter(Curve([1, 2, 3, 4], [0] * 4, [400, 200, 100, 90]))
+    0.1
+    """
+    if len(curve.rounds) < _FEWEST:
+        return math.nan
+    begin = 0.75 * curve.rounds[-1]
+    before = [v for r, v in zip(curve.rounds, curve.perplexities, strict=True) if r <= begin]
+    if not before:
+        return math.nan
+    return max(0.0, 1 - min(curve.perplexities) / min(before))
+
+
+def is_flat(curve: Curve, within: float) -> bool:
+    """Whether the last quarter gained no more than `within`."""
+    return gain_of_last_quarter(curve) <= within  # nan: False
+
+
+def rounds_to(curve: Curve, target: float) -> int | None:
+    """The first round with a validation perplexity of `target` or less.
+
+    >>> rounds_to(Curve([5, 10], [0, 0], [300.0, 199.0]), 200.0)
+    10
+    """
+    reached = (r for r, v in zip(curve.rounds, curve.perplexities, strict=True) if v <= target)
+    return next(reached, None)
+
+
+def summary(curve: Curve, *, flat_within: float, target: float) -> dict[str, Any]:
+    """What tables show of it; JSON values."""
+    gain = gain_of_last_quarter(curve)
+    facts: dict[str, Any] = {
+        "best_validation_perplexity": min(curve.perplexities, default=None),
+        "last_quarter_gain": None if math.isnan(gain) else gain,
+        "flat": is_flat(curve, flat_within),
+    }
+    if target:
+        facts["rounds_to_target"] = rounds_to(curve, target)
+    return facts

@@ -1,0 +1,89 @@
+"""The learning curves of a study: validation perplexity against tokens, a line an arm.
+
+A line is the geometric mean of the seeds at the rounds that all of them validated; the band spans
+them. A sweep has a panel of its own for each of its values.
+"""
+
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+
+from tff_keyboard.report import charts
+from tff_keyboard.study.curve import Curve
+from tff_keyboard.study.study_file import Study
+
+Curves = Mapping[tuple[str, str], Sequence[Curve]]  # (arm, point) -> one a seed
+
+_COLUMNS = 3
+
+
+def draw(study: Study, curves: Curves, path: pathlib.Path) -> None:
+    """Writes a PNG; nothing where no run has validated yet.
+
+    Args:
+      study: For the names, and the target where it has one.
+      curves: Of the runs, also of those that still train.
+      path: Of the file.
+    """
+    shown = {key: _mean(found) for key, found in curves.items()}
+    shown = {key: found for key, found in shown.items() if len(found[0])}
+    points = list(dict.fromkeys(point for _, point in shown))
+    if not points:
+        return
+    columns = min(_COLUMNS, len(points))
+    rows = math.ceil(len(points) / columns)
+    with charts.style("study"):
+        figure = Figure(figsize=(2.2 + 4.4 * columns, 0.9 + 3.4 * rows), layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
+        for axes, point in zip(panels, points, strict=False):
+            _panel(axes, study, point, shown)
+        for axes in panels[len(points) :]:
+            axes.set_axis_off()
+        handles, labels = [], []
+        for axes in panels:
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+                if label not in labels:
+                    handles.append(handle)
+                    labels.append(label)
+        figure.legend(handles, labels, loc="outside upper left", ncols=min(4, len(labels)))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=130, metadata={"Software": None})
+
+
+def _panel(axes: Axes, study: Study, point: str, shown: Mapping[tuple[str, str], tuple]) -> None:
+    for place, arm in enumerate(study.arms):
+        if (arm.name, point) not in shown:
+            continue
+        tokens, mean, low, high = shown[arm.name, point]
+        colour = charts.colour(place)
+        axes.plot(tokens, mean, color=colour, linewidth=1.7, label=arm.label or arm.name)
+        if np.any(high > low):
+            axes.fill_between(tokens, low, high, color=colour, alpha=0.18, linewidth=0)
+    if study.target:
+        axes.axhline(study.target, color="#667085", linewidth=0.8, linestyle="--")
+    axes.set_title(point or "Perplexity, validation people", fontsize=10)
+    axes.set_xlabel("tokens trained on")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    charts.logarithmic(axes)
+
+
+def _mean(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """`(tokens, mean, low, high)` at the rounds that all seeds have."""
+    common = sorted(set.intersection(*(set(curve.rounds) for curve in curves))) if curves else []
+    places = [[curve.rounds.index(number) for number in common] for curve in curves]
+    values = np.array(
+        [np.array(c.perplexities)[at] for c, at in zip(curves, places, strict=True) if at]
+    ).reshape(-1, len(common))
+    tokens = np.array(
+        [np.array(c.tokens)[at] for c, at in zip(curves, places, strict=True) if at]
+    ).reshape(-1, len(common))
+    if not len(common):
+        nothing = np.zeros(0)
+        return nothing, nothing, nothing, nothing
+    mean = np.exp(np.log(values).mean(axis=0))
+    return tokens.mean(axis=0), mean, values.min(axis=0), values.max(axis=0)

@@ -1,0 +1,152 @@
+"""The runs of a study: which, in what order, how many tokens and hours they take."""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.study.study_file import Study
+
+_Training: TypeAlias = tuple[str, str, int]  # arm, point of a sweep or "", seed
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One training.
+
+    Attributes:
+      arm: Its name.
+      point: `key=value` of the sweep it belongs to; "" for the arms as they are.
+      seed: `train.seed`.
+      path: Run directory.
+      task: That trains it.
+      config_file: TOML file.
+      overrides: Of the file, in the order in which they count.
+      config: What both make.
+      after: Run directory that must be finished first, or None.
+    """
+
+    arm: str
+    point: str
+    seed: int
+    path: pathlib.Path
+    task: str
+    config_file: pathlib.Path
+    overrides: tuple[str, ...]
+    config: config_lib.RunConfig
+    after: pathlib.Path | None
+
+    @property
+    def variant(self) -> str:
+        """What its seeds have in common: arm and point."""
+        return variant_name(self.arm, self.point)
+
+    @property
+    def command(self) -> list[str]:
+        """The words after `tff-keyboard` that train it."""
+        words = [self.task, f"--config={self.config_file}", f"--workdir={self.path}"]
+        return words + [f"--set={override}" for override in self.overrides]
+
+
+def variant_name(arm: str, point: str) -> str:
+    """Name of an arm at a point of a sweep.
+
+    >>> variant_name("fedatt", "client.epochs=5"), variant_name("fedatt", "")
+    ('fedatt, client.epochs=5', 'fedatt')
+    """
+    return f"{arm}, {point}" if point else arm
+
+
+def runs_of(
+    study: Study,
+    folder: pathlib.Path,
+    workdir: pathlib.Path,
+    overrides: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+) -> list[Run]:
+    """All runs, the first seed of everything before the second of anything, the control first.
+
+    Args:
+      study: The study.
+      folder: Where its file lies; paths of configs are relative to it.
+      workdir: Where runs go, one directory each.
+      overrides: Of all runs, after those of the study and of the arms.
+      seeds: Only these; all if empty.
+
+    Raises:
+      ConfigError: A config cannot be read or breaks a rule.
+    """
+    trainings = list(dict.fromkeys(_trainings(study)))
+    chosen = [each for each in trainings if not seeds or each[2] in seeds]
+    needed = {_after(study, each, trainings) for each in chosen} - {None}
+    order = [each for each in trainings if each in chosen or each in needed]
+    ranks = {seed: rank for rank, seed in enumerate(dict.fromkeys(seed for *_, seed in order))}
+    order.sort(key=lambda each: (each not in needed, ranks[each[2]], each[1] != ""))
+    return [_run(study, folder, workdir, overrides, each, trainings) for each in order]
+
+
+def _trainings(study: Study) -> Iterator[_Training]:
+    """In the order of the study, the control first where it waits for no other arm."""
+    arms = list(study.arms)
+    if not study.arm(study.control).after:
+        arms.sort(key=lambda arm: arm.name != study.control)
+    for arm in arms:
+        for seed in arm.seeds or study.seeds:
+            yield arm.name, "", seed
+    for sweep in study.sweeps:
+        for value in sweep.values:
+            for arm in arms:
+                if not sweep.arms or arm.name in (*sweep.arms, study.control):
+                    for seed in sweep.seeds or arm.seeds or study.seeds:
+                        yield arm.name, f"{sweep.key}={value}", seed
+
+
+def _after(study: Study, training: _Training, all_of_them: list[_Training]) -> _Training | None:
+    """The training that must be finished first: the same point and seed, as far as there is one."""
+    name, point, seed = training
+    before = study.arm(name).after
+    if not before:
+        return None
+    same = [(before, point, seed), (before, "", seed)]
+    others = [each for each in all_of_them if each[0] == before]
+    return next(each for each in (*same, *others) if each in all_of_them)
+
+
+def _run(
+    study: Study,
+    folder: pathlib.Path,
+    workdir: pathlib.Path,
+    overrides: Sequence[str],
+    training: _Training,
+    all_of_them: list[_Training],
+) -> Run:
+    name, point, seed = training
+    arm = study.arm(name)
+    before = _after(study, training, all_of_them)
+    after = _directory(workdir, before) if before else None
+    ours = [each.replace("{after}", str(after)) for each in (*study.set, *arm.set)]
+    words = (*ours, *([point] if point else []), *overrides, f"train.seed={seed}")
+    file = folder / arm.config
+    return Run(
+        arm=name,
+        point=point,
+        seed=seed,
+        path=_directory(workdir, training),
+        task=arm.task,
+        config_file=file,
+        overrides=words,
+        config=config_lib.load(file, words),
+        after=after,
+    )
+
+
+def _directory(workdir: pathlib.Path, training: _Training) -> pathlib.Path:
+    name, point, seed = training
+    return workdir / "_".join(word for word in (name, _file_name(point), f"seed{seed}") if word)
+
+
+def _file_name(point: str) -> str:
+    """`key=value` with the characters that a file name should not have replaced."""
+    return re.sub(r"[^A-Za-z0-9=.+-]", "-", point)

@@ -1,0 +1,88 @@
+"""What a study leaves: `study.json`, `study.md` and `curves.png` in its directory.
+
+They are made of the files of the runs alone and written anew after every run that ends, so a study
+that was interrupted shows what it has.
+"""
+
+import datetime
+import json
+import os
+import pathlib
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tff_keyboard.evaluation.result import Evaluation
+from tff_keyboard.storage import environment, errors, files, names
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.study import curve, picture, rows, tables
+from tff_keyboard.study.plan import Run
+from tff_keyboard.study.study_file import Study
+
+
+class Results:
+    """Of the runs that are finished; grows while a study trains.
+
+    Args:
+      study: Their study.
+      runs: All runs of it.
+      command: The words that made it, for the record.
+    """
+
+    def __init__(self, study: Study, runs: Sequence[Run], command: str):
+        self._study = study
+        self._runs = list(runs)
+        self._command = command
+        self._evaluations: dict[tuple[str, str], dict[int, Mapping[str, Evaluation]]] = {}
+        self._facts: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+        for arm, point in dict.fromkeys((run.arm, run.point) for run in runs):
+            self._evaluations[arm, point] = {}
+            self._facts[arm, point] = {}
+
+    def add(self, run: Run, evaluations: Mapping[str, Evaluation]) -> None:
+        """A run that is finished."""
+        self._evaluations[run.arm, run.point][run.seed] = evaluations
+        self._facts[run.arm, run.point][run.seed] = rows.facts_of(run, self._study)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each arm and point with a finished run."""
+        return rows.rows_of(self._study, self._evaluations, self._facts)
+
+    @property
+    def markdown(self) -> str:
+        """The tables."""
+        return tables.markdown(self._study, self.rows)
+
+    def write(self, directory: pathlib.Path) -> None:
+        """All three files; each whole or not at all."""
+        files.make_directory(directory)
+        content = json.dumps(self._json(), indent=1, allow_nan=False)
+        files.write_atomically(directory / names.STUDY, [content.encode(), b"\n"])
+        text = f"{self._study.question}\n\n{self.markdown}\n"
+        files.write_atomically(directory / names.STUDY_TABLES, [text.encode()])
+        picture.draw(self._study, _curves(self._runs), directory / names.STUDY_CURVES)
+
+    def _json(self) -> dict[str, Any]:
+        return {
+            "question": self._study.question,
+            "control": self._study.control,
+            "command": self._command,
+            "date": datetime.date.today().isoformat(),
+            "commit": environment.describe()["commit"],
+            "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
+            "intervals": "95 % jackknife over people, paired in differences",
+            "rows": self.rows,
+        }
+
+
+def _curves(runs: Sequence[Run]) -> dict[tuple[str, str], list[curve.Curve]]:
+    found: dict[tuple[str, str], list[curve.Curve]] = {}
+    for run in runs:
+        try:
+            rows_of_run = RunDirectory(run.path).rows()
+        except errors.RunDirectoryError:
+            continue
+        if rows_of_run:
+            found.setdefault((run.arm, run.point), []).append(curve.of_rows(rows_of_run))
+    return found

@@ -1,0 +1,164 @@
+"""A row of a study's table: an arm's metrics over its seeds, its differences to the control.
+
+Intervals are 95 % jackknives over people, paired where they are of differences; with several seeds
+a person is left out of all of them at once. So they tell how far a result is one of these people.
+How far it is one of these seeds, the differences of single seeds tell.
+
+A verdict, "better" or "worse", needs at least `FEWEST_SEEDS` seeds whose pooled interval lies on
+one side and whose own differences all do; everything else is "not distinguishable", or "one seed".
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tff_keyboard.evaluation import communication
+from tff_keyboard.evaluation.comparison import pooled_difference, verdict
+from tff_keyboard.evaluation.metric_table import METRICS
+from tff_keyboard.evaluation.result import Evaluation, pooled_sums
+from tff_keyboard.evaluation.sums import metric_interval
+from tff_keyboard.privacy import ledger, statement
+from tff_keyboard.storage import metrics_rows
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.study import curve
+from tff_keyboard.study.plan import Run, variant_name
+from tff_keyboard.study.study_file import Study
+
+FEWEST_SEEDS = 3
+
+BySeed = Mapping[int, Mapping[str, Evaluation]]  # seed -> population -> evaluation
+
+
+def facts_of(run: Run, study: Study) -> dict[str, Any]:
+    """What a run trained on, sent and, if it claims privacy, spent; where its curve got to."""
+    directory = RunDirectory(run.path)
+    rows = directory.rows()
+    account = communication.account(rows, parameters=communication.num_parameters(run.path))
+    facts: dict[str, Any] = {
+        "rounds": len(rows),
+        "tokens": metrics_rows.total(rows, "tokens"),
+        "upload_bytes_per_round": _uploaded(rows) / max(len(rows), 1),
+        "rehearsal_bytes": account.rehearsal_bytes,
+        "total_bytes": account.total_bytes,
+        "rejected_rounds": int(metrics_rows.total(rows, "rejected")),
+        **curve.summary(curve.of_rows(rows), flat_within=study.flat_within, target=study.target),
+    }
+    for name, label in (
+        ("effective_clients", "effective_clients"),
+        ("adaptive", "adaptive_rounds"),
+    ):
+        values = [float(v) for row in rows for k, v in row.items() if k.endswith(f"/{name}")]
+        if values:
+            facts[label] = math.fsum(values) / len(values)
+    if directory.privacy_ledger.exists():
+        facts["privacy"] = _privacy(directory)
+    return facts
+
+
+def _uploaded(rows: Sequence[metrics_rows.Row]) -> float:
+    sent = metrics_rows.total(rows, "uploaded_bytes")
+    return sent - metrics_rows.total(rows, "bytes_not_uploaded")
+
+
+def _privacy(directory: RunDirectory) -> dict[str, Any]:
+    header, rounds = ledger.read_ledger(directory.privacy_ledger)
+    guarantee = statement.guarantee_of(header, len(rounds))
+    return {
+        "noise_multiplier": header.noise_multiplier,
+        "clip_norm": header.clip_norm,
+        "epsilon": guarantee.epsilon if math.isfinite(guarantee.epsilon) else None,
+        "delta": guarantee.delta,
+        "adjacency": guarantee.adjacency,
+    }
+
+
+def rows_of(
+    study: Study,
+    results: Mapping[tuple[str, str], BySeed],
+    facts: Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]],
+) -> list[dict[str, Any]]:
+    """A row for each arm and point that has a run, JSON values.
+
+    Args:
+      study: Names the control, the metrics and the populations.
+      results: `(arm, point)` -> seed -> population -> evaluation.
+      facts: `(arm, point)` -> seed -> `facts_of`.
+
+    Returns:
+      Rows with `metrics` (population -> metric -> value, low, high; means over seeds, of a
+      perplexity the geometric one), `seeds` (the same of each) and, but for the control,
+      `differences` and `verdicts` against the control at the same point, on the seeds both have.
+    """
+    return [_row(study, key, results, facts[key]) for key, by_seed in results.items() if by_seed]
+
+
+def _row(study, key, results, facts) -> dict[str, Any]:
+    arm, point = key
+    by_seed = results[key]
+    row: dict[str, Any] = {
+        "arm": arm,
+        "point": point,
+        "name": variant_name(study.arm(arm).label or arm, point),
+        "facts": {str(seed): dict(facts[seed]) for seed in by_seed},
+        "metrics": _metrics(study, list(by_seed.values())),
+        "seeds": {str(seed): _metrics(study, [found]) for seed, found in by_seed.items()},
+    }
+    if study.arm(arm).paper:
+        row["paper"] = study.arm(arm).paper
+    control = results.get((study.control, point), {})
+    both = [seed for seed in by_seed if seed in control]
+    if arm != study.control and both:
+        row["differences"] = _differences(study, by_seed, control, both)
+        of_seeds = {str(seed): _differences(study, by_seed, control, [seed]) for seed in both}
+        row["differences_of_seeds"] = of_seeds
+        row["verdicts"] = _verdicts(study, row["differences"], of_seeds)
+    return row
+
+
+def _metrics(study: Study, evaluations: Sequence[Mapping[str, Evaluation]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for people in study.populations:
+        sums = pooled_sums([each[people] for each in evaluations])
+        found[people] = {name: metric_interval(sums, name).to_json() for name in study.metrics}
+    return found
+
+
+def _differences(study: Study, ours: BySeed, control: BySeed, seeds: Sequence[int]) -> Any:
+    return {
+        people: {
+            name: {
+                **(
+                    interval := pooled_difference(
+                        [ours[seed][people] for seed in seeds],
+                        [control[seed][people] for seed in seeds],
+                        name,
+                    )
+                ).to_json(),
+                "says": verdict(
+                    interval, better=METRICS[name].better, neutral=METRICS[name].neutral
+                ),
+            }
+            for name in study.metrics
+        }
+        for people in study.populations
+    }
+
+
+def _verdicts(study: Study, pooled: Any, of_seeds: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    return {
+        people: {
+            name: _verdict(
+                pooled[people][name]["says"],
+                [(each[people][name]["value"], METRICS[name]) for each in of_seeds.values()],
+            )
+            for name in study.metrics
+        }
+        for people in study.populations
+    }
+
+
+def _verdict(says: str, of_seeds: Sequence[tuple[float | None, Any]]) -> str:
+    if len(of_seeds) < FEWEST_SEEDS:
+        return "one seed" if len(of_seeds) == 1 else f"{len(of_seeds)} seeds"
+    sides = {value is not None and value > metric.neutral for value, metric in of_seeds}
+    return says if len(sides) == 1 else "not distinguishable"

@@ -1,0 +1,173 @@
+"""Trains the runs of a study, each in a process of its own, several at a time where asked for.
+
+A run directory resumes by itself and a finished one is skipped, so an interrupted study goes on
+where it stopped. A run that fails is reported and the others go on; those that wait for it are
+left out.
+"""
+
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.progress import Progress
+from tff_keyboard.storage import errors, files
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.study.plan import Run
+
+_INTERRUPTED = (130, 143)
+_POLL_SECONDS = 0.5
+
+
+def is_finished(run: Run) -> bool:
+    """Whether the run directory holds all rounds and the model of this very config."""
+    directory = RunDirectory(run.path)
+    try:
+        before = config_lib.to_dict(config_lib.load_of_run(directory.config_path))
+        done = directory.rows()
+    except (errors.ConfigError, errors.RunDirectoryError, OSError):
+        return False
+    wanted = config_lib.to_dict(run.config)
+    for values in (before, wanted):
+        values.pop("execution")  # never changes results but for `sub_rounds`, which train checks
+    return before == wanted and directory.weights.is_file() and bool(done)
+
+
+def rounds_done(run: Run) -> int:
+    """Rounds whose metrics are on disk."""
+    try:
+        return len(RunDirectory(run.path).rows())
+    except errors.RunDirectoryError:
+        return 0
+
+
+def log_of(run: Run) -> pathlib.Path:
+    """Where the output of the run's process goes, beside the run directory."""
+    return run.path.with_name(f"{run.path.name}.log")
+
+
+def train_all(
+    runs: Sequence[Run],
+    *,
+    jobs: int = 1,
+    ended: Callable[[Run], None] = lambda run: None,
+    command: Sequence[str] = (sys.executable, "-m", "tasks"),
+) -> list[Run]:
+    """Trains whatever is not finished.
+
+    Args:
+      runs: As `plan.runs_of` gives them: what a run waits for comes before it.
+      jobs: Processes at a time, >= 1.
+      ended: Called with each run that is finished, also with those that were before.
+      command: That the words of `Run.command` are appended to.
+
+    Returns:
+      The runs that failed or waited for one that did.
+
+    Raises:
+      KeyboardInterrupt: A training was interrupted; they have all ended.
+    """
+    work = _Work(list(runs), ended)
+    crew = _Crew(jobs, command)
+    total = sum(run.config.train.rounds for run in runs)
+    with Progress("study", total=total, unit="rounds") as line:
+        try:
+            while work.waiting or crew.working:
+                while not crew.is_full and (run := work.next()):
+                    crew.start(run)
+                for run, code in crew.collect():
+                    if code in _INTERRUPTED:
+                        raise KeyboardInterrupt
+                    work.report(run, code)
+                done = sum(_rounds(run, run.path in work.finished) for run in runs)
+                line.update(done, f"{len(work.finished)} of {len(runs)} runs")
+                if crew.working:
+                    time.sleep(_POLL_SECONDS)
+        finally:
+            crew.stop()
+    return work.failed
+
+
+class _Work:
+    """What is still to be trained, what is done and what failed."""
+
+    def __init__(self, waiting: list[Run], ended: Callable[[Run], None]):
+        self.waiting = waiting
+        self.failed: list[Run] = []
+        self.finished: set[pathlib.Path] = set()
+        self._ended = ended
+
+    def next(self) -> Run | None:
+        """The next run to train; finished ones on the way are reported, hopeless ones left out."""
+        for run in list(self.waiting):
+            if run.after in {each.path for each in self.failed}:
+                self.waiting.remove(run)
+                self.failed.append(run)
+            elif run.after is None or run.after in self.finished:
+                self.waiting.remove(run)
+                if not is_finished(run):
+                    return run
+                self._finish(run)
+        return None
+
+    def report(self, run: Run, code: int) -> None:
+        """A training that has ended."""
+        if code == 0 and is_finished(run):
+            self._finish(run)
+        else:
+            self.failed.append(run)
+            print(
+                f"{run.path.name} failed with status {code}; see {log_of(run)}.",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def _finish(self, run: Run) -> None:
+        self.finished.add(run.path)
+        self._ended(run)
+
+
+def _rounds(run: Run, finished: bool) -> int:
+    """For the progress line: an early end counts as the whole run."""
+    return run.config.train.rounds if finished else rounds_done(run)
+
+
+class _Crew:
+    """Processes that train, at most so many at a time."""
+
+    def __init__(self, jobs: int, command: Sequence[str]):
+        self._jobs = jobs
+        self._command = tuple(command)
+        self.working: list[tuple[Run, subprocess.Popen]] = []
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.working) >= self._jobs
+
+    def start(self, run: Run) -> None:
+        files.make_directory(run.path.parent)
+        with log_of(run).open("ab") as log:
+            process = subprocess.Popen(
+                [*self._command, *run.command], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        self.working.append((run, process))
+
+    def collect(self) -> list[tuple[Run, int]]:
+        """Those that have ended since, with their exit codes."""
+        ended = [(run, process.returncode) for run, process in self.working if _has_ended(process)]
+        self.working = [pair for pair in self.working if pair[1].returncode is None]
+        return ended
+
+    def stop(self) -> None:
+        """Lets the others end as an interrupted training does, and waits for them."""
+        for _, process in self.working:
+            process.terminate()
+        for _, process in self.working:
+            process.wait()
+        self.working = []
+
+
+def _has_ended(process: subprocess.Popen) -> bool:
+    return process.poll() is not None

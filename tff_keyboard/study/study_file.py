@@ -1,0 +1,186 @@
+"""The TOML file of a study: which trainings, with which seeds, and what they are compared with.
+
+    question = "Do FedAtt and FedMed beat FedAvg?"
+    control = "fedavg_epsilon"
+    seeds = [1, 2, 3]
+    set = ["train.rounds=300"]
+
+    [[arms]]
+    name = "fedavg_epsilon"
+    label = "FedAvg, server rate 1.2"
+    config = "../aggregation/sms_fedavg_epsilon.toml"
+
+    [[sweeps]]
+    key = "client.epochs"
+    values = [1, 5, 10]
+
+An arm is a config; a sweep repeats every arm, or those it names, with a key set to each value. A
+config's path is relative to the study's file.
+"""
+
+import dataclasses
+import pathlib
+import re
+import tomllib
+import typing
+from typing import ClassVar, Literal
+
+from tff_keyboard.config import tables
+from tff_keyboard.config.checks import (
+    require,
+    require_at_least,
+    require_fraction,
+    require_one_of,
+)
+from tff_keyboard.evaluation.metric_table import METRICS
+from tff_keyboard.storage.errors import ConfigError
+
+Population = Literal["validation", "held_out", "general"]
+_NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arm(tables.Table):
+    """One training of a study.
+
+    Attributes:
+      name: Of its runs; small letters, digits and underscores.
+      config: TOML file, relative to the study's.
+      label: In tables and pictures; the name if empty.
+      task: That trains it.
+      after: Another arm; `{after}` in `set` stands for that arm's run of the same seed and sweep.
+      set: Overrides `section.key=value` of this arm, after those of the study.
+      seeds: Instead of the study's.
+      paper: What the paper reports for it, as it stands there.
+    """
+
+    PATH: ClassVar[str] = "arms"
+    name: str
+    config: str
+    label: str = ""
+    task: Literal["train", "train-server"] = "train"
+    after: str = ""
+    set: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    paper: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rule = "must be small letters, digits and underscores"
+        require(bool(_NAME.fullmatch(self.name)), "arms.name", rule, self.name)
+        _require_different("arms.seeds", self.seeds)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sweep(tables.Table):
+    """A key of the config, and the values it takes.
+
+    Attributes:
+      key: Dotted, such as `client.epochs`.
+      values: Of the key, as TOML writes them.
+      arms: Names; all if empty. The control is always among them.
+      seeds: Instead of the study's.
+    """
+
+    PATH: ClassVar[str] = "sweeps"
+    key: str
+    values: tuple[str, ...]
+    arms: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(bool(self.values), "sweeps.values", "must not be empty", [])
+        require("." in self.key, "sweeps.key", "must be `section.key`", self.key)
+        _require_different("sweeps.seeds", self.seeds)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Study(tables.Table):
+    """A study.
+
+    Attributes:
+      question: What it is to answer, one sentence.
+      control: The arm that differences are to.
+      arms: At least the control.
+      sweeps: Repetitions of arms with a key changed.
+      seeds: Of `train.seed`; all arms have the first seed before any has the second.
+      populations: To evaluate on; "general" is the general corpus of a fine-tuning run.
+      metrics: Columns; the first one decides.
+      most_messages: Of each person that are evaluated; 0 for all.
+      target: Perplexity on validation people for the column "rounds to target"; 0 for none.
+      flat_within: A curve is flat when the last quarter of its rounds gained no more than this
+        share of validation perplexity.
+      set: Overrides of all arms.
+    """
+
+    PATH: ClassVar[str] = ""
+    question: str
+    control: str
+    arms: tuple[Arm, ...]
+    sweeps: tuple[Sweep, ...] = ()
+    seeds: tuple[int, ...] = (1,)
+    populations: tuple[Population, ...] = ("validation", "held_out")
+    metrics: tuple[str, ...] = ("recall_at_1_no_eos", "recall_at_3_no_eos", "perplexity")
+    most_messages: int = 0
+    target: float = 0.0
+    flat_within: float = 0.01
+    set: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = [arm.name for arm in self.arms]
+        known = f"must be one of {', '.join(names)}"
+        require(len(set(names)) == len(names), "arms.name", "must differ from arm to arm", names)
+        require(self.control in names, "control", known, self.control)
+        for place, arm in enumerate(self.arms):
+            if arm.after:
+                earlier = arm.after in names[:place]
+                require(earlier, "arms.after", "must name an earlier arm", arm.after)
+        for sweep in self.sweeps:
+            for name in sweep.arms:
+                require(name in names, "sweeps.arms", known, name)
+        for name in self.metrics:
+            require(name in METRICS, "metrics", "must be in evaluation/metric_table.py", name)
+        for name in self.populations:
+            require_one_of("populations", name, typing.get_args(Population))
+        _require_different("seeds", self.seeds)
+        for key in ("arms", "seeds", "metrics", "populations"):
+            require(len(getattr(self, key)) > 0, key, "must not be empty", [])
+        require_fraction("flat_within", self.flat_within)
+        require_at_least("target", self.target, 0)
+        require_at_least("most_messages", self.most_messages, 0)
+
+    def arm(self, name: str) -> Arm:
+        """The arm of a name."""
+        return next(arm for arm in self.arms if arm.name == name)
+
+
+def load(path: pathlib.Path) -> Study:
+    """Reads a study.
+
+    Raises:
+      ConfigError: The file cannot be read or breaks a rule; names file and key.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"Cannot read {path}: {error.strerror}.") from None
+    except ValueError as error:  # no UTF-8, or no TOML
+        raise ConfigError(f"{path}: {error}") from None
+    try:
+        for sweep in values.get("sweeps", ()):
+            if isinstance(sweep, dict) and isinstance(sweep.get("values"), list):
+                sweep["values"] = [_as_override(value) for value in sweep["values"]]
+        return tables.build(Study, values)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _require_different(name: str, seeds: tuple[int, ...]) -> None:
+    require(len(set(seeds)) == len(seeds), name, "must differ from each other", list(seeds))
+
+
+def _as_override(value: object) -> str:
+    """A TOML value as `section.key=value` takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

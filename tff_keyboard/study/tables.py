@@ -1,0 +1,159 @@
+"""A study's rows in Markdown, and where a document keeps them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tff_keyboard.evaluation.metric_table import METRICS, Metric
+from tff_keyboard.study.study_file import Study
+
+_PEOPLE = {"validation": "validation", "held_out": "held-out", "general": "general text"}
+
+
+def markdown(study: Study, rows: Sequence[Mapping[str, Any]]) -> str:
+    """All tables: the arms as they are, then one for each sweep that has rows."""
+    points = list(dict.fromkeys(str(row["point"]).partition("=")[0] for row in rows))
+    found = []
+    for key in points:
+        members = [row for row in rows if str(row["point"]).partition("=")[0] == key]
+        found.append("\n\n".join(_tables(study, members)))
+    return "\n\n".join(found)
+
+
+def _tables(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    ordered = sorted(rows, key=lambda row: (row["point"] != "", row["arm"] != study.control))
+    if any(row["point"] for row in rows):
+        ordered = list(rows)  # a sweep stays in the order of its values
+    return [_table(study, ordered, people) for people in study.populations] + [
+        _facts(study, ordered)
+    ]
+
+
+def _table(study: Study, rows: Sequence[Mapping[str, Any]], people: str) -> str:
+    head = [f"{_PEOPLE[people]}, mean over seeds", "seeds"]
+    for name in study.metrics:
+        metric = METRICS[name]
+        unit = ", %" if metric.kind == "percent" else ""
+        head += [f"{metric.label}{unit}", _difference_head(metric)]
+    if any("paper" in row for row in rows):
+        head.append("the paper's")
+    lines = []
+    for row in rows:
+        cells = [row["name"], ", ".join(row["seeds"])]
+        for name in study.metrics:
+            metric = METRICS[name]
+            cells.append(_interval(row["metrics"][people][name], metric))
+            cells.append(_difference(row, people, metric))
+        if "the paper's" in head:
+            cells.append(row.get("paper", ""))
+        lines.append(cells)
+    return _markdown([head, *lines])
+
+
+def _difference_head(metric: Metric) -> str:
+    if metric.is_perplexity:
+        return "factor of the control's; by seed"
+    return "points to the control; by seed" if metric.kind == "percent" else "to the control"
+
+
+def _difference(row: Mapping[str, Any], people: str, metric: Metric) -> str:
+    if "differences" not in row:
+        return "control" if not row.get("verdicts") else ""
+    cell = _interval(row["differences"][people][metric.name], metric, signed=True)
+    by_seed = [each[people][metric.name]["value"] for each in row["differences_of_seeds"].values()]
+    values = [_number(value, metric, signed=True) for value in by_seed]
+    ends = f"; {values[0]} .. {values[-1]}" if len(values) > 1 else ""
+    if len(values) > 1:
+        low, high = (_number(end(by_seed), metric, signed=True) for end in (min, max))
+        ends = f"; {low} .. {high}"
+    return f"{cell}{ends} {row['verdicts'][people][metric.name]}".strip()
+
+
+def _facts(study: Study, rows: Sequence[Mapping[str, Any]]) -> str:
+    target = f"rounds to perplexity {study.target:g}"
+    head = ["", "rounds", "M tokens", "GB sent", "last quarter gained", "curve", "adaptive rounds"]
+    if study.target:
+        head.append(target)
+    privacy = any("privacy" in fact for row in rows for fact in row["facts"].values())
+    if privacy:
+        head.append("epsilon, delta")
+    lines = []
+    for row in rows:
+        facts = list(row["facts"].values())
+        cells = [
+            row["name"],
+            _each([str(fact["rounds"]) for fact in facts]),
+            _each([f"{fact['tokens'] / 1e6:.2f}" for fact in facts]),
+            _each([f"{fact['total_bytes'] / 1e9:.2f}" for fact in facts]),
+            _each([_percent(fact["last_quarter_gain"]) for fact in facts]),
+            _each(["flat" if fact["flat"] else "still falling" for fact in facts]),
+            _each([_percent(fact.get("adaptive_rounds")) for fact in facts]),
+        ]
+        if study.target:
+            cells.append(_each([str(fact.get("rounds_to_target") or "-") for fact in facts]))
+        if privacy:
+            cells.append(_each([_epsilon(fact.get("privacy")) for fact in facts]))
+        lines.append(cells)
+    if not any("adaptive_rounds" in fact for row in rows for fact in row["facts"].values()):
+        place = head.index("adaptive rounds")
+        for cells in (head, *lines):
+            del cells[place]
+    return _markdown([head, *lines])
+
+
+def _each(words: Sequence[str]) -> str:
+    """One word where all seeds agree.
+
+    >>> _each(["flat", "flat"]), _each(["1", "2"])
+    ('flat', '1, 2')
+    """
+    return words[0] if len(set(words)) == 1 else ", ".join(words)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def _epsilon(privacy: Mapping[str, Any] | None) -> str:
+    if not privacy:
+        return "none"
+    epsilon = privacy["epsilon"]
+    return "no claim" if epsilon is None else f"{epsilon:.2f}, {privacy['delta']:.0e}"
+
+
+def _interval(values: Mapping[str, Any], metric: Metric, *, signed: bool = False) -> str:
+    value, low, high = (_number(values[k], metric, signed=signed) for k in ("value", "low", "high"))
+    return f"{value} [{low}, {high}]"
+
+
+def _number(value: float | None, metric: Metric, *, signed: bool) -> str:
+    """A value, or a difference of two: points of a ratio, the factor of a perplexity."""
+    if value is None:
+        return "-"
+    if not signed:
+        return metric.format(value)
+    if metric.is_perplexity:
+        return f"{value:.3f}"
+    return f"{100 * value:+.2f}" if metric.kind == "percent" else f"{value:+.4f}"
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    head, *body = rows
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def replace_section(text: str, name: str, table: str) -> str:
+    """`text` with `table` between the two markers of `name`.
+
+    Raises:
+      ValueError: The markers are not there, once each.
+
+    >>> replace_section("a\\n<!-- table: t -->\\nold\\n<!-- end: t -->\\nb", "t", "new")
+    'a\\n<!-- table: t -->\\n\\nnew\\n\\n<!-- end: t -->\\nb'
+    """
+    begin, end = f"<!-- table: {name} -->", f"<!-- end: {name} -->"
+    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+    if len(pattern.findall(text)) != 1:
+        raise ValueError(f"The Markdown file must have {begin} and {end}, once each.")
+    return pattern.sub(lambda match: f"{begin}\n\n{table}\n\n{end}", text)
