@@ -21,9 +21,8 @@ from typing import Annotated
 
 from tasks.options import Range, TaskOptions, Words
 from tff_keyboard import quiet
-from tff_keyboard.storage import files
-from tff_keyboard.storage.errors import ProgramError, UsageError
-from tff_keyboard.study import estimate, plan, runner, study_file, tables
+from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.study import estimate, plan, study_file
 from tff_keyboard.training import preflight
 
 
@@ -48,50 +47,26 @@ class Options(TaskOptions):
 def run(options: Options) -> None:
     """Trains what is not finished, and writes tables and pictures."""
     study = study_file.load(options.study)
-    _check_markers(options)
     overrides = list(options.set)
     if options.rounds is not None:
         overrides.append(f"train.rounds={options.rounds}")
     runs = plan.runs_of(study, options.study.parent, options.workdir, overrides, options.seeds)
     if not runs:
         raise UsageError(f"--seeds: the study has none of {', '.join(map(str, options.seeds))}.")
-    for each in {run.config.data.store: run.config for run in runs}.values():
-        preflight.check_population(each)
+    for config in {run.config.data.store: run.config for run in runs}.values():
+        preflight.check_population(config)
     print(f"{study.question}\n\n{estimate.plan_text(runs, jobs=options.jobs)}\n", flush=True)
     if options.plan:
         return
     quiet.import_tensorflow()
-    from tff_keyboard.study.judge import Judge
-    from tff_keyboard.study.report import Results
+    from tff_keyboard.study.conduct import Document, conduct
 
-    results = Results(study, runs, " ".join(["tff-keyboard", *sys.argv[1:]]))
-    judge = Judge(study, next(r.config for r in runs if r.arm == study.control))
-
-    def ended(finished: plan.Run) -> None:
-        results.add(finished, judge.evaluations(finished))
-        results.write(options.workdir)
-        _write_markdown(options, results.markdown)
-
-    failed = runner.train_all(runs, jobs=options.jobs, ended=ended)
-    print(f"{results.markdown}\n\nTables, figures and curves: {options.workdir}")
-    if failed:
-        raise ProgramError(
-            f"{len(failed)} of {len(runs)} runs are missing: "
-            f"{', '.join(run.path.name for run in failed)}. See the .log files beside them."
-        )
-
-
-def _check_markers(options: Options) -> None:
-    if options.markdown is not None:
-        try:
-            text = options.markdown.read_text(encoding="utf-8")
-            tables.replace_section(text, options.study.stem, "")
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--markdown={options.markdown}: {error}") from None
-
-
-def _write_markdown(options: Options, table: str) -> None:
-    if options.markdown is not None:
-        text = options.markdown.read_text(encoding="utf-8")
-        text = tables.replace_section(text, options.study.stem, table)
-        files.write_atomically(options.markdown, [text.encode()])
+    text = conduct(
+        study,
+        runs,
+        options.workdir,
+        jobs=options.jobs,
+        document=Document(options.markdown, options.study.stem),
+        command=" ".join(["tff-keyboard", *sys.argv[1:]]),
+    )
+    print(f"{text}\n\nTables, figures and curves: {options.workdir}")

@@ -6,7 +6,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 MOST_LINES = 400
-MOST_LINES_OF_A_TASK, MOST_LINES_OF_TASKS = 150, 1700
+MOST_LINES_OF_A_TASK, MEAN_LINES_OF_TASKS = 150, 85  # 20 files had 3,423 lines once
 # Longer ones, with what excuses them.
 LONGER = {
     "tff_keyboard/data/sources/synthetic_phrases.py": 430,  # phrases: text, no code
@@ -35,4 +35,4 @@ def test_no_file_is_long(package):
 def test_tasks_are_wiring():
     found = {path.name: lines(path) for path in files("tasks")}
     assert max(found.values()) <= MOST_LINES_OF_A_TASK, found
-    assert sum(found.values()) <= MOST_LINES_OF_TASKS
+    assert sum(found.values()) <= MEAN_LINES_OF_TASKS * len(found)

@@ -93,13 +93,14 @@ def test_another_config_in_the_directory_is_not_finished(tmp_path, command):
 
 def test_an_interruption_ends_the_trainings(tmp_path, command):
     def interrupt():
-        while not runner.log_of(run).exists():
+        while not children() - before:
             time.sleep(0.05)
+        time.sleep(0.2)  # until it is one of the crew
         os.kill(os.getpid(), signal.SIGINT)
 
     run = run_of(tmp_path, "slow")
-    threading.Thread(target=interrupt).start()
     before = children()
+    threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         runner.train_all([run], command=command)
     assert children() <= before
