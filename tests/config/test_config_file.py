@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests import shipped_configs
 from tests.config.test_tables import all_tables
 from tff_keyboard import config
 from tff_keyboard.config.aggregation_config import AggregationConfig, AutoProtection, NoClipping
@@ -175,13 +176,13 @@ def test_sections_are_frozen():
         config.RunConfig().train.rounds = 3
 
 
-@pytest.mark.parametrize("path", sorted(pathlib.Path("configs").rglob("*.toml")), ids=str)
+@pytest.mark.parametrize("path", shipped_configs.CONFIGS, ids=str)
 def test_every_shipped_config_loads(path):
     run = config.load(path)
     assert config.loads(config.dump(run)) == run
 
 
-@pytest.mark.parametrize("path", sorted(pathlib.Path("configs").rglob("*.toml")), ids=str)
+@pytest.mark.parametrize("path", [*shipped_configs.CONFIGS, *shipped_configs.STUDIES], ids=str)
 def test_every_shipped_config_says_what_it_is_and_what_was_measured(path):
     header = [line for line in path.read_text().splitlines() if line.startswith("#")]
     measured = [line for line in header if line.startswith("# Measured: ")]
@@ -203,7 +204,7 @@ def tags_of(table):
 
 def test_every_kind_of_table_has_a_shipped_config():
     found = set()
-    for path in pathlib.Path("configs").rglob("*.toml"):
+    for path in shipped_configs.CONFIGS:
         found |= set(tags_of(config.load(path)))
     kinds = {cls.__name__ for cls in all_tables(config.RunConfig) if tag_of(cls)}
     without = kinds - found - {"CentralYogi", "CentralAdagrad"}  # one line from CentralAdam

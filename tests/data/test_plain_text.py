@@ -47,6 +47,17 @@ def test_lines_are_mixed(tmp_path):
     assert len({line % 10 for line in own}) == 10
 
 
+@pytest.mark.parametrize("form", ["ptb.{}.txt", "wiki.{}.tokens"])
+def test_knows_the_names_of_usual_corpora(tmp_path, form):
+    names = [form.format(part) for part in ("train", "valid", "test")]
+    for name in names:
+        (tmp_path / name).write_text("a b c\n")
+    assert plain_text.corpus_files([tmp_path]) == [tmp_path / name for name in names]
+    (tmp_path / names[1]).unlink()
+    with pytest.raises(DataError, match=names[1]):
+        plain_text.corpus_files([tmp_path])
+
+
 def test_folder_without_a_file_is_named(tmp_path):
     corpus(tmp_path)
     (tmp_path / "valid.txt").unlink()

@@ -4,9 +4,8 @@ import pathlib
 
 import pytest
 
+from tests.shipped_configs import STUDIES
 from tff_keyboard.study import plan, study_file
-
-STUDIES = sorted(pathlib.Path("configs/studies").glob("*.toml"))
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)

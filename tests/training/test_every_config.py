@@ -1,15 +1,13 @@
 """Every shipped config trains a round, shrunk and on synthetic typists."""
 
-import pathlib
-
 import numpy as np
 import pytest
 
+from tests.shipped_configs import CONFIGS
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.cohort_config import GrowingCohort
 from tff_keyboard.training.federated import train_federated
 
-CONFIGS = sorted(pathlib.Path("configs").rglob("*.toml"))
 SHRUNK = (
     *('data.source="synthetic"', "data.input=[]", 'data.vocabulary_path=""', 'data.mode="words"'),
     *("data.validation_fraction=0.2", "data.held_out_fraction=0.2"),

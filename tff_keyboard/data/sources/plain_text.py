@@ -16,7 +16,13 @@ from tff_keyboard.data.sources import lines, messages
 from tff_keyboard.data.sources.messages import Message, Reading
 from tff_keyboard.storage import errors
 
+# How the usual distributions of a corpus name its three parts.
 FILE_NAMES = ("train.txt", "valid.txt", "test.txt")
+_USUAL_NAMES = (
+    FILE_NAMES,
+    ("ptb.train.txt", "ptb.valid.txt", "ptb.test.txt"),  # Penn Treebank (Mikolov's)
+    ("wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens"),  # WikiText
+)
 _POPULATIONS = (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT)
 
 
@@ -27,12 +33,14 @@ def corpus_files(paths: Sequence[pathlib.Path]) -> list[pathlib.Path]:
       DataError: It is neither one folder nor three paths, or the folder lacks a file.
     """
     if len(paths) == 1 and paths[0].is_dir():
-        files = [paths[0] / name for name in FILE_NAMES]
+        names = max(_USUAL_NAMES, key=lambda each: sum((paths[0] / n).exists() for n in each))
+        files = [paths[0] / name for name in names]
         missing = [file.name for file in files if not file.exists()]
         if missing:
             raise errors.DataError(
-                f"{paths[0]}: the folder has no {' or '.join(missing)}. Name the files so, or give "
-                "all three in `data.input`."
+                f"{paths[0]}: the folder has no {' or '.join(missing)}. Name the files so (Penn "
+                "Treebank's ptb.train.txt and WikiText's wiki.train.tokens are known, too), or "
+                "give all three in `data.input`."
             )
         return files
     if len(paths) != len(FILE_NAMES):
