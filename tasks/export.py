@@ -59,6 +59,7 @@ class Options(TaskOptions):
         "Size of an n-gram file beside the model, as 500kB: with it the keyboard is a hybrid that "
         "learns its owner's words. Counted from the store's train people.",
     ] = None
+    allow_little_text: Annotated[bool, "Let less than 1,000 words of 5 people decide."] = False
     trainable: Annotated[bool, "Add signatures that go on training on the device."] = False
     pack: Annotated[
         bool, "Pack vocabulary and manifest into the model file (TFLite associated files)."
@@ -112,6 +113,7 @@ def run(options: Options) -> None:
                 trainable=options.trainable,
                 pack=options.pack,
                 allow_loss=options.allow_loss,
+                allow_little_text=options.allow_little_text,
             ),
             held_out=held_out,
             calibration=calibration,

@@ -1,4 +1,4 @@
-"""The parity gate's error; the others are in `tff_keyboard.storage.errors`."""
+"""The errors of the gate; the others are in `tff_keyboard.storage.errors`."""
 
 from tff_keyboard.storage.errors import CheckFailed
 
@@ -13,3 +13,7 @@ class ParityFailed(CheckFailed):
     def __init__(self, message: str, table: str):
         super().__init__(message)
         self.table = table
+
+
+class GateUndecided(CheckFailed):
+    """There is too little text to say whether the written file suggests what the model does."""

@@ -1,6 +1,6 @@
 """From a trained model to the files a phone takes, checked before they appear.
 
-    load -> quantise -> write aside -> verify the bytes -> parity in the interpreter -> rename
+    load -> quantise -> write aside -> verify the bytes -> the gate, in the interpreter -> rename
 
 Nothing appears under the final names unless every check passed.
 """
@@ -26,7 +26,6 @@ from tflite_export import (
     inspection,
     manifest,
     ngram_part,
-    parity,
     quantization,
     row_scaled,
     signatures,
@@ -35,9 +34,10 @@ from tflite_export import (
 )
 from tflite_export.cifg_weights import CifgWeights
 from tflite_export.errors import ParityFailed
+from tflite_export.gate import gate, parity
+from tflite_export.gate.parity import Texts
 from tflite_export.hybrid_keyboard import with_ngram
 from tflite_export.ngram_part import HybridReport, NGramPart
-from tflite_export.parity import Texts
 from tflite_export.runtime import KeyboardPredictor
 
 QUANTIZATIONS = ("int8", "int8-rows", "int4-rows", "float16", "none")
@@ -60,6 +60,8 @@ class ExportOptions:
       trainable: Whether the file can go on training on the device (float32 in memory).
       pack: Whether vocabulary and manifest go into the model file as associated files.
       allow_loss: Whether a failed parity gate is reported and forgiven.
+      allow_little_text: Whether the parity gate may decide on less text than
+        `parity.ENOUGH_TEXT`, which the manifest then says.
     """
 
     quantization: str = "int8-rows"
@@ -68,6 +70,7 @@ class ExportOptions:
     trainable: bool = False
     pack: bool = False
     allow_loss: bool = False
+    allow_little_text: bool = False
 
     def __post_init__(self):
         if self.quantization not in QUANTIZATIONS:
@@ -151,13 +154,16 @@ def export(
 
     Raises:
       ExportError: The run cannot be read or exported, or `out` is no name for a model file.
-      CheckFailed: The written file broke a promise; nothing was published.
+      CheckFailed: The written file broke a promise, or there is too little text to say; nothing
+        was published.
       OSError: The disk is full, or `out` may not be written.
     """
     if out.suffix != ".tflite":
         raise ExportError(f"`out` must end in .tflite, got '{out.name}'.")
     if out.is_dir():
         raise ExportError(f"{out} is a directory. Give the name of a file.")
+    if held_out is not None and not options.allow_little_text:
+        parity.check_enough(held_out)
     model, vocabulary = load_run(run_dir)
     weights = CifgWeights.from_model(model)
     if options.top_k > len(vocabulary) - len(manifest.SPECIAL_IDS):
@@ -183,11 +189,12 @@ def export(
         staged.vocabulary.write_bytes(vocabulary_data)
         staged.manifest.write_bytes(manifest.to_bytes(content))
 
+        predictor = KeyboardPredictor(staged.model)
+        gate.check_contents(written, predictor, model, vocabulary)
         comparison, forgiven = None, None
         if held_out is not None:
-            predictor = KeyboardPredictor(staged.model, vocabulary)
             comparison = parity.compare(model, vocabulary, predictor, held_out)
-            forgiven = _gate(comparison, options)
+            forgiven = _forgiven(comparison, options)
             content["parity"] = dataclasses.asdict(comparison) | {"forgiven": forgiven}
             staged.manifest.write_bytes(manifest.to_bytes(content))
         hybrid = _hybrid_report(staged.model, held_out, options) if ngram is not None else None
@@ -299,7 +306,7 @@ def _verified(
     )
 
 
-def _gate(comparison: parity.ParityReport, options: ExportOptions) -> str | None:
+def _forgiven(comparison: parity.ParityReport, options: ExportOptions) -> str | None:
     try:
         comparison.check(parity.TOLERANCES[options.quantization])
     except ParityFailed as error:

@@ -109,7 +109,12 @@ def test_compares_ngrams_of_every_size(place, tmp_path):
 def test_an_exported_file_is_compared_word_by_word(place, tmp_path):
     from tasks import export as export_task
 
-    arguments = [str(place / "run"), f"--out={tmp_path / 'kb.tflite'}", "--quantize=none"]
+    arguments = [
+        str(place / "run"),
+        f"--out={tmp_path / 'kb.tflite'}",
+        "--quantize=none",
+        "--noparity",
+    ]
     assert cli.launch(export_task, arguments) == cli.OK
     models = [str(place / "run"), str(tmp_path / "kb.tflite")]
     result = compare(models, out=tmp_path)

@@ -29,7 +29,8 @@ def place(store, tmp_path_factory):
 
 
 def launch(*arguments):
-    return cli.launch(export_task, [str(argument) for argument in arguments])
+    """With the few words of the shared store, which are no verdict."""
+    return cli.launch(export_task, [*map(str, arguments), "--allow-little-text"])
 
 
 def test_finds_the_store_of_the_run(place, tmp_path, capsys):
@@ -189,3 +190,13 @@ def test_no_ngram_beside_a_promise_of_privacy(place, tmp_path, capsys):
     arguments = [run, "--out", tmp_path / "k.tflite", "--ngram=6kB", "--no-parity"]
     assert launch(*arguments) == cli.BAD_INPUT
     assert "has a privacy ledger" in capsys.readouterr().err
+
+
+def test_little_text_is_no_verdict(place, tmp_path, capsys):
+    arguments = [str(place / "run"), f"--out={tmp_path / 'k.tflite'}"]
+    assert cli.launch(export_task, arguments) == cli.CHECK_FAILED
+    error = capsys.readouterr().err
+    assert error.startswith("error: The gate is not decided: a verdict takes 1,000 words")
+    assert "--allow-little-text" in error
+    assert len(error.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

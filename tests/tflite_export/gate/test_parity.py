@@ -8,12 +8,13 @@ import pytest
 
 from tests import export_fakes
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL
-from tff_keyboard.storage.errors import ExportError
+from tff_keyboard.storage.errors import CheckFailed, ExportError
 from tflite_export import export as exporting
-from tflite_export import parity
 from tflite_export.cifg_weights import CifgWeights
 from tflite_export.errors import ParityFailed
 from tflite_export.export import ExportOptions, export
+from tflite_export.gate import gate, parity
+from tflite_export.gate.shown_words import ShownReport
 from tflite_export.runtime import KeyboardPredictor
 
 VOCABULARY = export_fakes.vocabulary()
@@ -45,7 +46,9 @@ def test_sound_files_pass(run, tmp_path, quantization):
         assert report.same_best > 0.6
         return
     # 44 words: ties and near-ties of so small a vocabulary weigh more than in a real one.
-    tolerance = dataclasses.replace(parity.TOLERANCES[quantization], recall=0.01, agreement=0.93)
+    tolerance = dataclasses.replace(
+        parity.TOLERANCES[quantization], recall=0.01, agreement=0.93, rms_error=0.1, max_error=1.0
+    )
     report.check(tolerance)
     if quantization == "none":
         report.check(parity.TOLERANCES["none"])
@@ -96,6 +99,8 @@ def test_a_corrupted_table_is_caught(run, tmp_path, monkeypatch, quantization, c
 
     monkeypatch.setattr(CifgWeights, "from_model", corrupted)
     out = tmp_path / "keyboard.tflite"
+    # The table's own check would be the first to see it (test_gate.py).
+    monkeypatch.setattr(gate, "check_contents", lambda *_: None)
     with pytest.raises(ParityFailed, match="does not suggest what the model does"):
         export(run, out, ExportOptions(quantization=quantization), held_out=TEXTS)
     assert list(tmp_path.iterdir()) == []
@@ -180,6 +185,9 @@ def report_of(**changes):
         "differences": dict.fromkeys(("recall_at_1", "recall_at_3", "kss"), difference),
         "max_logit_error": 0.3,
         "rms_logit_error": 0.02,
+        "logit_spread": 1.0,
+        "shown": ShownReport(12_000, 0, 1e-6, 0, 0.0),
+        "little_text": False,
     }
     return parity.ParityReport(**(values | changes))
 
@@ -215,10 +223,24 @@ def test_low_agreement_fails_though_recall_is_the_same():
         report_of(same_best=0.95).check(TOLERANCE)
 
 
-@pytest.mark.parametrize("error", [math.nan, math.inf])
-def test_logits_that_are_not_finite_fail(error):
-    with pytest.raises(ParityFailed, match="not finite"):
-        report_of(max_logit_error=error).check(TOLERANCE)
+@pytest.mark.parametrize("error", [math.nan, math.inf, 2.01 * TOLERANCE.max_error])
+def test_large_logit_errors_fail(error):
+    report_of(max_logit_error=1.99 * TOLERANCE.max_error, logit_spread=2.0).check(TOLERANCE)
+    with pytest.raises(ParityFailed, match=r"of their spread \(max"):
+        report_of(max_logit_error=error, logit_spread=2.0).check(TOLERANCE)
+    with pytest.raises(ParityFailed, match=r"of their spread \(rms"):
+        report_of(rms_logit_error=2.01 * TOLERANCE.rms_error, logit_spread=2.0).check(TOLERANCE)
+
+
+def test_logits_that_are_all_alike_have_no_spread_to_compare_with():
+    with pytest.raises(ParityFailed, match="of their spread"):
+        report_of(logit_spread=0.0).check(TOLERANCE)
+
+
+def test_a_strip_that_contradicts_the_logits_is_no_loss():
+    with pytest.raises(CheckFailed, match="1 of 12,000 strips") as caught:
+        report_of(shown=ShownReport(12_000, 1, 0.5, 0, 0.0)).check(TOLERANCE)
+    assert not isinstance(caught.value, ParityFailed)
 
 
 def test_the_figures_come_with_the_failure():
@@ -230,8 +252,9 @@ def test_the_figures_come_with_the_failure():
 
 @pytest.mark.parametrize("texts", [{}, {"a": []}, {"a": [[]]}])
 def test_text_without_a_word_is_rejected(run, tmp_path, texts):
+    options = ExportOptions(allow_little_text=True)
     with pytest.raises(ExportError, match="no word to compare"):
-        export(run, tmp_path / "k.tflite", ExportOptions(), held_out=texts)
+        export(run, tmp_path / "k.tflite", options, held_out=texts)
 
 
 def test_text_of_unknown_words_counts_as_missed_by_both(run, tmp_path):

@@ -1,0 +1,218 @@
+"""Does a file show what it computes? `step` and `predict` against `logits`, word by word.
+
+A keyboard shows `ids` and `probabilities` of `step` while one types, and of `predict` where a text
+is there at once (paste, a moved cursor, a field that is opened again). Recall and agreement are
+computed from `logits`, so that they see neither: here every strip is held against
+
+    the k largest of softmax(logits) over the words, with their probabilities
+
+and `predict` against a chain of `step` from zeros. A tie may be broken either way: an id counts as
+right if its probability is the one that belongs to its place.
+
+Ids are those of the file.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, OOV, PAD
+from tff_keyboard.storage.errors import CheckFailed
+from tflite_export import signatures
+from tflite_export.runtime import KeyboardPredictor
+
+# Float32 against float64; docs/export.md has what sound files reach. Relative for probabilities, so
+# that a model which is sure of nothing is checked as well.
+PROBABILITY_TOLERANCE = 1e-3
+STATE_TOLERANCE = 1e-4
+
+LONG_MESSAGE = 300  # words; drift and NaN come late
+LENGTHS = (1, 2, 3, 10, 50, 100, 200, LONG_MESSAGE + 1)  # tokens of it that `predict` reads
+_OUT_OF_RANGE = (-1, -(2**31), 2**31 - 1)  # and the size of the vocabulary
+
+
+class Chain(NamedTuple):
+    """What `step` and `logits` said along a message, one row a token.
+
+    Attributes:
+      ids: [time, k] int32.
+      probabilities: [time, k].
+      logits: [time, V].
+      c: [time, units].
+      h: [time, dim].
+    """
+
+    ids: np.ndarray
+    probabilities: np.ndarray
+    logits: np.ndarray
+    c: np.ndarray
+    h: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class ShownReport:
+    """How a file's strips compare with its own logits.
+
+    Attributes:
+      strips: Outputs of `step` and `predict` that were compared.
+      wrong_strips: Those with another word, or another probability, than the logits give.
+      max_probability_error: Largest difference of a probability, relative to what it should be.
+      wrong_states: Outputs of `predict` whose state is not that of the chain of `step`.
+      max_state_error: Largest difference of a state.
+    """
+
+    strips: int
+    wrong_strips: int
+    max_probability_error: float
+    wrong_states: int
+    max_state_error: float
+
+    def check(self) -> None:
+        """Raises unless everything shown is what was computed.
+
+        Raises:
+          CheckFailed: The file is broken, whichever way its weights were rounded.
+        """
+        if self.wrong_states:
+            raise CheckFailed(
+                "The exported file's `predict` does not end in the state that `step` reaches word "
+                f"by word ({self.wrong_states:,} messages; largest difference "
+                f"{self.max_state_error:.2g}). The file is broken; report this with the command."
+            )
+        if self.wrong_strips:
+            raise CheckFailed(
+                "The exported file shows other words than it computes: `ids` and `probabilities` "
+                f"are not the best of softmax(logits) in {self.wrong_strips:,} of "
+                f"{self.strips:,} strips (off by up to {self.max_probability_error:.2g} of a "
+                "probability). The file is broken; report this with the command."
+            )
+
+
+class Reader:
+    """Reads messages with a file and counts what contradicts itself.
+
+    Args:
+      predictor: The file.
+    """
+
+    def __init__(self, predictor: KeyboardPredictor):
+        sizes = predictor.manifest["model"]["state_sizes"]
+        self._zeros = tuple(np.zeros([1, sizes[name]], np.float32) for name in ("c", "h"))
+        self._step = predictor.signature(signatures.STEP)
+        self._logits = predictor.signature(signatures.LOGITS)
+        self._predict = predictor.signature(signatures.PREDICT)
+        self._strips = self._wrong_strips = self._wrong_states = 0
+        self._probability_error = self._state_error = 0.0
+
+    @property
+    def report(self) -> ShownReport:
+        """Of everything read so far."""
+        return ShownReport(
+            self._strips,
+            self._wrong_strips,
+            self._probability_error,
+            self._wrong_states,
+            self._state_error,
+        )
+
+    def read(self, ids: np.ndarray) -> Chain:
+        """Reads a message [time] token by token; every strip is checked."""
+        c, h = self._zeros
+        rows: list[tuple[np.ndarray, ...]] = []
+        for word_id in ids:
+            out = self.step(int(word_id), c, h)
+            c, h = out["new_c"], out["new_h"]
+            logits = self._logits(h=h)["logits"]
+            rows.append((out["ids"][0], out["probabilities"][0], logits[0], c[0], h[0]))
+        chain = Chain(*(np.stack(column) for column in zip(*rows, strict=True)))
+        self._check_strips(chain.logits, chain.ids, chain.probabilities)
+        return chain
+
+    def read_at_once(self, ids: np.ndarray, chain: Chain, lengths: tuple[int, ...]) -> None:
+        """Reads the first tokens of a message with `predict`; `chain` is what `step` said."""
+        for length in lengths:
+            out = self._predict(tokens=np.array([ids[:length]], np.int32))
+            last = length - 1
+            self._check_strips(chain.logits[last : last + 1], out["ids"], out["probabilities"])
+            error = np.maximum(
+                np.abs(out["new_c"][0] - chain.c[last]).max(),
+                np.abs(out["new_h"][0] - chain.h[last]).max(),
+            )
+            self._state_error = float(np.maximum(self._state_error, error))
+            self._wrong_states += not error <= STATE_TOLERANCE  # NaN is wrong
+
+    def step(self, word_id: int, c: np.ndarray, h: np.ndarray) -> dict[str, Any]:
+        """The signature `step`."""
+        return self._step(token=np.array([word_id], np.int32), c=c, h=h)
+
+    def _check_strips(self, logits: np.ndarray, ids: np.ndarray, probabilities: np.ndarray) -> None:
+        """[n, V], [n, k], [n, k]."""
+        wrong, error = compare_strips(logits, ids, probabilities)
+        self._strips += len(ids)
+        self._wrong_strips += int(wrong.sum())
+        self._probability_error = float(np.maximum(self._probability_error, error))
+
+
+def compare_strips(
+    logits: np.ndarray, ids: np.ndarray, probabilities: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Which strips are not the best words of their logits.
+
+    Args:
+      logits: [n, V].
+      ids: [n, k].
+      probabilities: [n, k].
+
+    Returns:
+      `(wrong [n] bool, largest relative difference of a probability)`.
+    """
+    of_words = (ids >= NUM_SPECIAL) & (ids < logits.shape[1])
+    own = np.take_along_axis(logits, np.where(of_words, ids, 0), axis=1)  # [n, k]
+    largest = logits.max(axis=1, keepdims=True)
+    total = np.exp(logits - largest).sum(axis=1, dtype=np.float64, keepdims=True)
+    expected = np.exp((own - largest).astype(np.float64)) / total
+    error = np.abs(probabilities - expected) / np.maximum(expected, np.finfo(np.float32).tiny)
+    # Of the word in place j at most j others are better.
+    better = [
+        (logits[:, NUM_SPECIAL:] > own[:, [place]] + PROBABILITY_TOLERANCE).sum(axis=1) <= place
+        for place in range(ids.shape[1])
+    ]
+    repeated = (np.diff(np.sort(ids, axis=1), axis=1) == 0).any(axis=1)
+    near = (error <= PROBABILITY_TOLERANCE).all(axis=1)  # NaN is not near
+    right = of_words.all(axis=1) & ~repeated & near & np.all(better, axis=0)
+    return ~right, float(error.max(initial=0.0))
+
+
+def check_made_up(predictor: KeyboardPredictor) -> ShownReport:
+    """Reads words drawn from the whole vocabulary, which needs no text, and odd tokens.
+
+    Raises:
+      CheckFailed: The file contradicts itself.
+    """
+    size = len(predictor.index.vocabulary)
+    reader = Reader(predictor)
+    ids = np.random.default_rng(0).integers(OOV, size, LONG_MESSAGE + 1)
+    ids[0] = BOS
+    chain = reader.read(ids)
+    reader.read_at_once(ids, chain, LENGTHS)
+    reader.report.check()
+    _check_odd_tokens(reader, chain, size)
+    return reader.report
+
+
+def _check_odd_tokens(reader: Reader, chain: Chain, size: int) -> None:
+    """PAD leaves the state alone; an id that is no row is read as OOV."""
+    c, h = chain.c[-1:], chain.h[-1:]
+    unknown = reader.step(OOV, c, h)
+    for token, expected in (
+        (PAD, {"new_c": c, "new_h": h}),
+        *((outside, unknown) for outside in (*_OUT_OF_RANGE, size)),
+    ):
+        out = reader.step(token, c, h)
+        if any(not np.array_equal(out[name], expected[name]) for name in ("new_c", "new_h")):
+            raise CheckFailed(
+                f"The exported file reads the token {token} wrongly: PAD must leave the state "
+                "alone, and an id that is no row of the table counts as OOV. The file is broken; "
+                "report this with the command."
+            )
