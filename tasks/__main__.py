@@ -28,6 +28,7 @@ TASKS = {
     "export": "write the model as a TFLite keyboard model, and check it",
     "play": "type on an exported model, in the browser or the terminal",
     "personalise": "train an exported model on one person's messages",
+    "personalise-all": "the same for each of many people: whom it helps and harms",
 }
 
 

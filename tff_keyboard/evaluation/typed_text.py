@@ -34,12 +34,15 @@ class TypedText:
       people: Their ids, or names of pseudo-users.
       messages: One list per person, in the order typed; each message is a list of words.
       pseudo_users: Whether the people are blocks of one text, so that intervals speak about blocks.
+      before: What each of them had typed before, oldest first; empty for nothing of anybody. A
+        model that learns has learnt it, and it is not evaluated.
     """
 
     name: str
     people: tuple[str, ...]
     messages: tuple[list[Message], ...]
     pseudo_users: bool = False
+    before: tuple[list[Message], ...] = ()
 
     @property
     def num_words(self) -> int:

@@ -1,8 +1,9 @@
 """A hybrid as it lives: person by person, message by message, learning as it goes.
 
-Each person starts with an empty cache; their messages are scored in the order typed, and what was
-scored is learnt before the next message, never before. A message that is cut for scoring is learnt
-whole. `HybridPredictor.stream` hands the scored positions to `predictor_evaluation.py`, so that one
+Each person starts with a cache of what they typed before, if the text says so (`TypedText.before`),
+else an empty one; their messages are scored in the order typed, and what was scored is learnt
+before the next message, never before. A message that is cut for scoring is learnt whole.
+`HybridPredictor.stream` hands the scored positions to `predictor_evaluation.py`, so that one
 table compares a hybrid with models that learn nothing; the weights of the mixture are fitted by the
 same walk over other people.
 
@@ -134,6 +135,8 @@ def _replay(
     size = len(hybrid.vocabulary)
     for owner in range(first, end):
         hybrid.cache.forget_all()
+        for words in _before(text, owner):
+            hybrid.learn(words)
         messages = text.messages[owner]
         for start, stop in _runs(messages, limit, max(1, _SCORES_AT_ONCE // (2 * size))):
             targets = [
@@ -186,13 +189,17 @@ def _groups(text: TypedText, vocabulary: Vocabulary) -> Iterator[tuple[int, int]
     """Runs of people whose words out of the vocabulary fit into one index."""
     start, words = 0, set[str]()
     for person, messages in enumerate(text.messages):
-        own = _unknown(messages, vocabulary)
+        own = _unknown([*_before(text, person), *messages], vocabulary)
         if person > start and len(words | own) > _MOST_EXTRAS:
             yield start, person
             start, words = person, set()
         words |= own
     if text.messages:
         yield start, len(text.messages)
+
+
+def _before(text: TypedText, person: int) -> list[list[str]]:
+    return text.before[person] if text.before else []
 
 
 def _unknown(messages: list[list[str]], vocabulary: Vocabulary) -> set[str]:
@@ -206,7 +213,12 @@ def _unknown(messages: list[list[str]], vocabulary: Vocabulary) -> set[str]:
 
 def _extended(text: TypedText, vocabulary: Vocabulary, first: int, end: int) -> Vocabulary:
     """The vocabulary, and behind it every other word that these people type."""
-    own = set().union(*(_unknown(text.messages[p], vocabulary) for p in range(first, end)))
+    own = set().union(
+        *(
+            _unknown([*_before(text, person), *text.messages[person]], vocabulary)
+            for person in range(first, end)
+        )
+    )
     return Vocabulary((*vocabulary.words, *sorted(own)), vocabulary.rules)
 
 

@@ -1,0 +1,100 @@
+"""The results of `everybody`, a person a line, so that a long run can be stopped and gone on with.
+
+    line 1   JSON: what the results depend on
+    then     JSON, a person each, in the order measured
+
+A line without its line feed was cut by a kill and is measured again. People are named by a digest.
+"""
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+from tff_keyboard.evaluation.result import person_digest
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import DataError
+from tflite_export.everybody import PersonResult
+
+FORMAT = "tff-keyboard personalisation 1"
+
+
+class Records:
+    """The file of one run.
+
+    Args:
+      path: New, or of a run that was stopped.
+      facts: What the results depend on: model, people, settings; as JSON has them.
+
+    Attributes:
+      results: Digest of a person -> result.
+
+    Raises:
+      DataError: The file is of a run with other facts, or damaged.
+      ProgramError: It cannot be written.
+    """
+
+    def __init__(self, path: pathlib.Path, facts: dict[str, Any]):
+        self._path = path
+        self.results: dict[str, PersonResult] = {}
+        header = {"format": FORMAT, **facts}
+        content = _whole_lines(path)
+        if not content:
+            files.write_atomically(path, [_line(header)])
+            return
+        self._check(header, content[0])
+        for number, line in enumerate(content[1:], start=2):
+            try:
+                row = json.loads(line)
+                person = row.pop("person")
+                self.results[person] = PersonResult(**row)
+            except (ValueError, TypeError, KeyError, AttributeError):
+                raise DataError(
+                    f"{path}, line {number}: not a result. Remove the file to begin anew."
+                ) from None
+        # What a kill left half is cut away, so that lines can be added again.
+        files.write_atomically(path, [line + b"\n" for line in content])
+
+    def __contains__(self, person: str) -> bool:
+        return person_digest(person) in self.results
+
+    def add(self, person: str, result: PersonResult) -> None:
+        """Keeps a result; on disk when it returns.
+
+        Raises:
+          ProgramError: It cannot be written.
+        """
+        digest = person_digest(person)
+        files.append(self._path, _line({"person": digest, **dataclasses.asdict(result)}))
+        self.results[digest] = result
+
+    def of(self, people: list[str]) -> list[PersonResult]:
+        """Their results, in this order; all must be there."""
+        return [self.results[person_digest(person)] for person in people]
+
+    def _check(self, header: dict[str, Any], line: bytes) -> None:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise DataError(f"{self._path}: not a file of {FORMAT!r}. Remove it, or choose --out.")
+        other = sorted(name for name in header if found.get(name) != header[name])
+        if other:
+            raise DataError(
+                f"{self._path}: was begun with another {', '.join(other)}. Give the same again to "
+                "go on with it, or another --out."
+            )
+
+
+def _whole_lines(path: pathlib.Path) -> list[bytes]:
+    try:
+        return path.read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+
+
+def _line(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, allow_nan=False).encode() + b"\n"
