@@ -18,6 +18,9 @@ interpreter's own code loaded before; manners are opened and timed after it is r
 """
 
 import argparse
+import collections
+import functools
+import gzip
 import json
 import pathlib
 import platform
@@ -80,33 +83,28 @@ def measure(model: pathlib.Path, messages: list[str]) -> tuple[list[dict], float
     watch = Stopwatch()
     for message in messages:
         for text, begins in keys_of(message):
-            watch.time(
-                "key",
-                lambda text=text: keyboard.strip_for(text),
-                "first of a word" if begins else "",
-            )
+            also = "first of a word" if begins else ""
+            watch.time("key", functools.partial(keyboard.strip_for, text), also)
         words = keyboard.network.words_of(message)
-        watch.time("message learnt", lambda words=words: keyboard.learn(words))
+        watch.time("message learnt", functools.partial(keyboard.learn, words))
     memory = (resident_bytes() - before) / 1e6
     keyboard.cache.forget_all()
     mannerly = MannerlyKeyboard(keyboard)
     for message in messages:
         for text, _ in keys_of(message):
-            watch.time("with manners", lambda text=text: mannerly.strip_for(text))
+            watch.time("with manners", functools.partial(mannerly.strip_for, text))
         keyboard.learn(keyboard.network.words_of(message))
     return watch.rows(), memory
 
 
 def messages_of(path: pathlib.Path, people: int) -> list[str]:
     """What the people with the most lines typed, person after person."""
-    import collections
-    import gzip
-
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
     by_person: dict[str, list[str]] = collections.defaultdict(list)
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
-        for line in file:
-            person, _, text = line.rstrip("\n").partition("\t")
-            by_person[person].append(text)
+    for line in text.split("\n")[:-1]:
+        person, _, message = line.partition("\t")
+        by_person[person].append(message)
     chosen = sorted(by_person.values(), key=len, reverse=True)[:people]
     return [text for lines in chosen for text in lines]
 

@@ -146,7 +146,7 @@ class KeyboardPredictor:
         """Forgets what was typed."""
         self._ids: list[int] = []
         self._positions: list[_Position | None] = []  # one for each id; None where not kept
-        self._scores: np.ndarray | None = None  # logits [V] after the last of `_ids`
+        self._probabilities: np.ndarray | None = None  # [V] after the last of `_ids`
 
     def strip_for(self, text: str, k: int = 3) -> Strip:
         """Suggestions for text as it stands in the input field, cursor at the end.
@@ -186,13 +186,12 @@ class KeyboardPredictor:
         if not prefix and k <= len(position.ids):
             found = zip(position.ids, position.probabilities, strict=True)
             return [(words[i], float(p)) for i, p in list(found)[:k]]
-        if self._scores is None:
-            self._scores = self._log_softmax(position.h)
+        probabilities = self._probabilities_at(position)
         # Rows are sorted like the index, so its ranges are ranges of ids.
         first, end = self.index.range(prefix)
         ids = np.arange(first + NUM_SPECIAL, end + NUM_SPECIAL)
-        ids, scores = best_words(self._scores, ids, k)
-        return [(words[i], float(np.exp(s))) for i, s in zip(ids, scores, strict=True)]
+        ids, best = best_words(probabilities, ids, k)
+        return [(words[i], float(p)) for i, p in zip(ids, best, strict=True)]
 
     def next_word(self, context: Sequence[str]) -> np.ndarray:
         """Probabilities of the word behind a context: [V] float32, in `vocabulary` ids.
@@ -201,9 +200,7 @@ class KeyboardPredictor:
           ExportError: The model computes NaN; its weights are broken.
         """
         position = self._read(context_ids(self._words, context))
-        if self._scores is None:
-            self._scores = self._log_softmax(position.h)
-        probabilities = np.exp(self._scores)
+        probabilities = self._probabilities_at(position)
         return probabilities if self._own_order else probabilities[self._to_file]
 
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
@@ -241,7 +238,7 @@ class KeyboardPredictor:
         while known and self._positions[known - 1] is None:
             known -= 1
         if known < len(ids) or len(ids) != len(self._ids):
-            self._scores = None
+            self._probabilities = None
         del self._ids[known:], self._positions[known:]
         last = self._positions[-1] if self._positions else None
         if last is not None and not last.is_finite:
@@ -267,6 +264,14 @@ class KeyboardPredictor:
             self.reset()
             raise ExportError("The model computes values that are not finite. Export it again.")
         return position
+
+    def _probabilities_at(self, position: _Position) -> np.ndarray:
+        """[V] float32 after the last word read."""
+        if self._probabilities is None:
+            logits = self._logits(h=position.h)["logits"][0]
+            shares = np.exp(logits - logits.max())
+            self._probabilities = shares / shares.sum()
+        return self._probabilities
 
     def _log_softmax(self, h: np.ndarray) -> np.ndarray:
         logits = self._logits(h=h)["logits"][0]

@@ -156,6 +156,7 @@ class HybridPredictor:
         self._table: CacheTable | None = None
         self._table_changes = -1
         self._last: tuple[list[str], int, np.ndarray] | None = None
+        self._contexts: tuple[list[str] | None, list[int]] = (None, [])  # of the n-gram
 
     def learn(self, message: Sequence[str]) -> None:
         """Learns a message that was sent, less what is not to be remembered.
@@ -273,9 +274,15 @@ class HybridPredictor:
 
     def _ngram_nodes(self, words: list[str]) -> np.ndarray:
         model = self.ngram.model
+        before, contexts = self._contexts
+        if isinstance(model, CompactNGram) and words and words[:-1] == before:
+            contexts = model.step(contexts, self.ngram.vocabulary.id_of(words[-1]))
+            self._contexts = (words, contexts)
+            return np.array(contexts, np.int64)
         ids = context_ids(self.ngram.vocabulary, words[-model.order :])[-max(model.order - 1, 1) :]
         if isinstance(model, CompactNGram):
-            return np.array(model.contexts(ids), np.int64)
+            self._contexts = (words, model.contexts(ids))
+            return np.array(self._contexts[1], np.int64)
         return model.context_nodes(np.array([ids]))[0, -1]
 
     def _ngram_distribution(self, nodes: np.ndarray) -> np.ndarray:
