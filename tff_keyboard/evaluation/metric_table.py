@@ -194,7 +194,29 @@ _ROWS = (
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ROWS}
+# What people say for the metrics they name most.
+SHORT_NAMES = {
+    "top-1": "recall_at_1_no_eos",
+    "top-3": "recall_at_3_no_eos",
+    "tap-counted": "kss_selection_counted",
+}
 HEADLINES = tuple(metric for metric in _ROWS if metric.headline)
+
+
+def metric_called(word: str) -> Metric:
+    """The metric of a name or a short name.
+
+    Raises:
+      ValueError: There is none.
+
+    >>> metric_called("top-3").name
+    'recall_at_3_no_eos'
+    """
+    found = METRICS.get(SHORT_NAMES.get(word, word))
+    if found is None:
+        known = ", ".join([*SHORT_NAMES, *(metric.name for metric in HEADLINES)])
+        raise ValueError(f"There is no metric {word!r}. Known: {known}.")
+    return found
 
 
 def computable(sums: Collection[str]) -> list[str]:

@@ -1,0 +1,75 @@
+"""How many people a test needs to see a lift, from how much people differ in an evaluation.
+
+tff-keyboard power runs/demo/evaluation_held_out.json --lift=top-3:0.5 --lift=perplexity:3
+tff-keyboard power runs/comparison/comparison.json --lift=top-3:0.5,kss:0.5 --looks=4
+
+Of an evaluation: an experiment, where each half of the people has one of two models. Of a
+comparison: also a replay, where both models see the text of the same people, the first model
+against each other one; what people have in common cancels there, so it takes far fewer of them.
+
+A lift is METRIC:POINTS, of a perplexity METRIC:PERCENT. With --looks the figures may be looked at
+before the end without more error (O'Brien and Fleming's bounds). Several lifts are several claims:
+each must hold at its share of the error (Holm).
+"""
+
+import dataclasses
+import json
+import pathlib
+from typing import TYPE_CHECKING, Annotated
+
+from tasks.options import Range, TaskOptions, Words
+from tff_keyboard.storage.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from tff_keyboard.evaluation.result import Evaluation
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
+
+    results: Annotated[pathlib.Path, Words("a file of `evaluate` or `compare`, JSON")]
+    lift: Annotated[tuple[str, ...], "METRIC:POINTS, such as top-3:0.5; may be repeated."] = ()
+    power: Annotated[float, "Probability to see the lift.", Range(0.1, 0.999)] = 0.8
+    alpha: Annotated[float, "Probability to see one that is none.", Range(0.0001, 0.5)] = 0.05
+    looks: Annotated[int, "At the figures, the last one included.", Range(1, 20)] = 1
+
+
+def run(options: Options) -> None:
+    """Prints the table."""
+    from tff_keyboard.evaluation import power
+    from tff_keyboard.report import power_text
+
+    words = [word for each in options.lift for word in each.split(",")]
+    if not words:
+        raise UsageError("Give at least one --lift=METRIC:POINTS, such as --lift=top-3:0.5.")
+    try:
+        lifts = [power.lift_of(word) for word in words]
+        design = power.Design(options.alpha, options.power, options.looks, len(lifts))
+        first, *others = _evaluations(options.results)
+        needs = []
+        for metric, lift in lifts:
+            for other in others:
+                need = power.of_replay(other.sums, first.sums, metric, lift, design)
+                needs.append((f"same people, {other.model.name}", need))
+            needs.append(("two groups", power.of_experiment(first.sums, metric, lift, design)))
+    except DataError:
+        raise
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    print(power_text.need_table(needs, design))
+
+
+def _evaluations(path: pathlib.Path) -> "tuple[Evaluation, ...]":
+    from tff_keyboard.evaluation.comparison import Comparison
+    from tff_keyboard.evaluation.result import Evaluation, read_json
+
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"Cannot read {path}: {error.strerror}.") from None
+    except (ValueError, RecursionError):
+        content = None  # `read_json` says what is wrong
+    if isinstance(content, dict) and "models" in content:
+        return read_json(path, Comparison.from_json, "compare").evaluations
+    return (read_json(path, Evaluation.from_json, "evaluate"),)
