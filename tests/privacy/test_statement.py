@@ -6,9 +6,10 @@ import pytest
 
 from tests.fakes import ledger_header
 from tff_keyboard.privacy import accounting, noise_key
+from tff_keyboard.privacy.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger import PrivacyLedger
 from tff_keyboard.privacy.mechanism import optimal_mechanism
-from tff_keyboard.privacy.statement import guarantee_of, privacy_statement
+from tff_keyboard.privacy.statement import privacy_statement
 from tff_keyboard.storage.errors import RunDirectoryError
 
 HEADER = ledger_header(population=10_000, clients_per_round=100, selected_per_round=100)

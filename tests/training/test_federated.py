@@ -22,8 +22,10 @@ from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.evaluation import run_evaluation
 from tff_keyboard.evaluation.metric_table import FEDERATED_METRICS
 from tff_keyboard.evaluation.result import person_digest
-from tff_keyboard.privacy.ledger import refuse_shared_noise
+from tff_keyboard.privacy.guarantee import total_guarantee
+from tff_keyboard.privacy.ledger import read_ledger, refuse_shared_noise
 from tff_keyboard.privacy.noise_key import NoiseKeyError
+from tff_keyboard.privacy.statement import privacy_statement
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.training.federated import train_federated
 from tff_keyboard.training.round_lines import RoundLines
@@ -307,3 +309,23 @@ def test_a_private_run_without_its_nonce_is_one_line(store, tmp_path, capsys):
     with pytest.raises(NoiseKeyError, match="is missing, but rounds were released") as error:
         train_federated(tiny_config(store, *overrides), run)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.slow
+def test_a_private_run_on_top_of_what_knows_these_people_claims_nothing(store, tmp_path):
+    """It printed epsilon 0.15 where the truth is infinite."""
+    train_federated(tiny_config(store, "train.rounds=1"), tmp_path / "plain")
+    start = f"model.initial_model={tmp_path / 'plain'}"
+    private = (*DP, "aggregation.privacy.mechanism=gaussian", "train.rounds=1")
+    train_federated(tiny_config(store, *private, start), tmp_path / "on_top")
+    text = privacy_statement(tmp_path / "on_top" / "privacy_ledger.jsonl")
+    assert text.startswith("NO CLAIM")
+    assert "all of these people" in text
+    train_federated(tiny_config(store, *private), tmp_path / "first")
+    start = f"model.initial_model={tmp_path / 'first' / 'model'}"
+    train_federated(tiny_config(store, *private, start), tmp_path / "second")
+    epsilons = []
+    for name in ("first", "second"):
+        header, rounds = read_ledger(tmp_path / name / "privacy_ledger.jsonl")
+        epsilons.append(total_guarantee(header, len(rounds)).epsilon)
+    assert epsilons[1] > 1.2 * epsilons[0]

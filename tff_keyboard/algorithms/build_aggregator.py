@@ -58,6 +58,7 @@ from tff_keyboard.config.rule_config import (
     PrivateFedAtt,
     TrimmedMean,
 )
+from tff_keyboard.privacy.discrete_normal import BITS
 
 Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
 Names: TypeAlias = Sequence[str] | None
@@ -118,6 +119,7 @@ def _private_mean(privacy: Privacy, clients_per_round: int) -> PrivateMeanFactor
         independent_noise=isinstance(privacy, Gaussian | GaussianAdaptive),
         adaptive=adaptive,
         clip_every=clip_every,
+        grid_bits=BITS if isinstance(privacy, Gaussian) and privacy.is_discrete else 0,
     )
 
 

@@ -211,6 +211,12 @@ class AggregationConfig(Table):
                 f"= 'gaussian', got {self.privacy.mechanism!r}: its record has fixed clip norms "
                 "and its ratio needs each round's own sum, not a running one."
             )
+        discrete = isinstance(self.privacy, Gaussian) and self.privacy.is_discrete
+        if discrete and not isinstance(self.rule, Mean):
+            raise ValueError(
+                "`aggregation.privacy.distribution` = 'discrete' needs `aggregation.rule.name` = "
+                f"'mean', got {self.rule.name!r}: only sums of deltas are on a grid."
+            )
         if self.is_private:
             self._check_private()
 

@@ -77,10 +77,28 @@ class Gaussian(MechanismConfig):
 
     Attributes:
       sampling: What the accounting may assume of cohorts: "fixed_size" (our sampler) or "poisson".
+      distribution: "continuous": doubles; "discrete": clients round their clipped deltas towards
+        zero to a grid of noise_multiplier x clip_norm / 2^20, sums are of integers, noise is a
+        discrete Gaussian on the same grid. Needs the rule "mean" and noise.
     """
 
     mechanism: Literal["gaussian"] = "gaussian"
     sampling: Literal["fixed_size", "poisson"] = "fixed_size"
+    distribution: Literal["continuous", "discrete"] = "continuous"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.distribution == "continuous" or self.noise_multiplier > 0,
+            f"{_PATH}.distribution",
+            "'discrete' needs a noise multiplier above 0: the grid is a fraction of the noise",
+            self.distribution,
+        )
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether sum and noise are integers."""
+        return self.distribution == "discrete"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from tff_keyboard.privacy.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger import LedgerHeader, read_ledger
-from tff_keyboard.privacy.statement import guarantee_of, privacy_statement
+from tff_keyboard.privacy.statement import privacy_statement
 from tff_keyboard.report import charts
 from tff_keyboard.report.page import Privacy
 from tff_keyboard.report.run_records import RunRecord

@@ -57,7 +57,7 @@ def train_federated(
     store = ClientStore(config.data.store)
     general_store = validation.open_general_store(config, store)
     with (
-        open_run(config, workdir, store) as run,
+        open_run(config, workdir, store, general_store) as run,
         execution.install_context(
             config.execution.workers,
             num_subrounds=config.execution.sub_rounds,
@@ -131,8 +131,8 @@ def _privacy(
         config,
         ledger_path=run.privacy_ledger,
         nonce_path=run.noise_nonce,
-        store_sha256=store.card["store_sha256"],
+        store_card=store.card,
+        client_ids=store.client_ids("train"),
         initial_weights=list(weights_by_name(model).values()),
-        population=cohorts.population,
         selected_per_round=cohorts.selected_per_round,
     )
