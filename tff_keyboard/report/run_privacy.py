@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from tff_keyboard.privacy.guarantee import guarantee_of
-from tff_keyboard.privacy.ledger import LedgerHeader, read_ledger
+from tff_keyboard.privacy.ledger import read_ledger
+from tff_keyboard.privacy.ledger_header import LedgerHeader
 from tff_keyboard.privacy.statement import privacy_statement
 from tff_keyboard.report import charts
 from tff_keyboard.report.page import Privacy
