@@ -21,7 +21,7 @@ LIBRARY = {
     "storage": set(),
     "command_line": set(),
     "config": set(),
-    "data": {"packs"},
+    "data": {"packs", "privacy"},
     "models": set(),
     "metrics": {"models", "data"},
     "privacy": {"models", "storage"},

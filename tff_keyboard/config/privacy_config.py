@@ -40,6 +40,9 @@ class MechanismConfig(Table):
         "env:NAME" or "file:PATH"; "" is none.
       fixed_nonce: 32 hexadecimal digits instead of a nonce drawn for the run: reproducible noise,
         for experiments only; the statement then says "simulation".
+      participation: "record": rounds and people are noted beside the store, and people of other
+        runs' last rounds wait for `train.min_separation_rounds`; "off": each run is by itself, as
+        experiments on one store need it; "auto": "record" where there is a `noise_secret`.
     """
 
     PATH: ClassVar[str] = _PATH
@@ -50,6 +53,14 @@ class MechanismConfig(Table):
     max_participations: int = 0
     noise_secret: str = ""
     fixed_nonce: str = ""
+    participation: Literal["auto", "record", "off"] = "auto"
+
+    @property
+    def records_participation(self) -> bool:
+        """`participation` with "auto" decided."""
+        if self.participation == "auto":
+            return bool(self.noise_secret) and self.noise_multiplier > 0
+        return self.participation == "record"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,6 +73,12 @@ class MechanismConfig(Table):
             f"{_PATH}.noise_secret",
             "must be 'env:NAME' or 'file:PATH'",
             self.noise_secret,
+        )
+        require(
+            self.participation != "record" or self.noise_multiplier > 0,
+            f"{_PATH}.participation",
+            "'record' needs a noise multiplier above 0: runs are named by their noise keys",
+            self.participation,
         )
         require(
             not self.fixed_nonce or bool(re.fullmatch("[0-9a-f]{32}", self.fixed_nonce)),

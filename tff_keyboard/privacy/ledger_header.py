@@ -57,6 +57,7 @@ class LedgerHeader:
       decays: Of the mechanism "blt".
       scales: Of the mechanism "blt".
       bands: Of the mechanism "banded".
+      records_participation: Whether the separation holds across runs on the store.
       is_discrete: Whether sum and noise were integers: the discrete Gaussian.
       store_sha256: Of the client store; "" in older ledgers.
       initial_model: `model.initial_model`; "" is random weights; None: an older ledger, which does
@@ -86,6 +87,7 @@ class LedgerHeader:
     decays: tuple[float, ...] = ()
     scales: tuple[float, ...] = ()
     bands: tuple[float, ...] = ()
+    records_participation: bool = False
     is_discrete: bool = False
     store_sha256: str = ""
     initial_model: str | None = None

@@ -86,6 +86,7 @@ def ledger_header(
         scales=mechanism.scales,
         bands=mechanism.bands,
         is_discrete=mechanism.is_discrete,
+        records_participation=privacy.records_participation,
     )
 
 

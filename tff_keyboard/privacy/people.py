@@ -57,11 +57,17 @@ def salted(client_ids: Iterable[str], secret: str = "") -> People:
     salt = read_secret(secret) or _CONSTANT
     return People(
         salt_id=hashlib.sha256(b"people salt id" + salt).hexdigest()[:_DIGITS],
-        digests=frozenset(
-            hmac.digest(salt, client_id.encode(), hashlib.sha256).hex()[:_DIGITS]
-            for client_id in client_ids
-        ),
+        digests=frozenset(digests_of(client_ids, secret)),
     )
+
+
+def digests_of(client_ids: Iterable[str], secret: str = "") -> list[str]:
+    """The digest of each person, in order; arguments and errors as of `salted`."""
+    salt = read_secret(secret) or _CONSTANT
+    return [
+        hmac.digest(salt, client_id.encode(), hashlib.sha256).hex()[:_DIGITS]
+        for client_id in client_ids
+    ]
 
 
 def write(path: pathlib.Path, people: People) -> None:

@@ -145,7 +145,7 @@ def _what_came_before(
         ),
         "vocabulary_sha256": store_card.get("vocabulary", {}).get("fingerprint", ""),
         "vocabulary_rho": chosen.get("rho", 0.0),
-        "vocabulary_delta": chosen.get("delta", 0.0),
+        "vocabulary_delta": chosen.get("delta_of_words", 0.0),
     }
 
 

@@ -134,7 +134,7 @@ def _sampling(header: LedgerHeader) -> str:
         limit = f", at most {most} rounds" if most else ""
         return (
             f"none assumed; a person joins again {header.min_separation_rounds} rounds later "
-            f"at the earliest{limit}, as the cohort sampler enforces"
+            f"at the earliest{limit}, as the cohort sampler enforces; {_across_runs(header)}"
         )
     if not header.uniform_sampling:
         return "cohorts are not uniform draws: no amplification by sampling is claimed"
@@ -142,6 +142,12 @@ def _sampling(header: LedgerHeader) -> str:
     if header.sampling == "poisson":
         return f"Poisson, {drawn} expected: every person tossed independently"
     return f"fixed size, {drawn}, uniformly without replacement"
+
+
+def _across_runs(header: LedgerHeader) -> str:
+    if header.records_participation:
+        return "across runs, too, by the record beside the store"
+    return "within this run only"
 
 
 def _figure(value: float) -> str:
