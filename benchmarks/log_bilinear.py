@@ -2,8 +2,8 @@
 
     h = E[w_t] A + E[w_{t-1}] B,   logits = h E^T + b
 
-Log-bilinear with two words of context and a tied table (Mnih & Hinton 2007). The attack table trains
-it, because what is studied there are aggregation rules, not models.
+Log-bilinear with two words of context and a tied table (Mnih & Hinton 2007). The attack table
+trains it, because what is studied there are aggregation rules, not models.
 """
 
 import dataclasses
@@ -73,7 +73,7 @@ def gradient(weights: Weights, batch: Positions) -> tuple[Weights, float]:
 def train(
     weights: Weights, data: Positions, *, learning_rate: float, batch_size: int, epochs: int = 1
 ) -> tuple[Weights, float]:
-    """SGD in order, gradients clipped to norm 1: the delta new - old, and the mean loss on the way."""
+    """SGD in order, gradients clipped to norm 1: the delta new - old, and the mean loss."""
     now = [w.copy() for w in weights]
     losses = []
     for _ in range(epochs):
@@ -89,7 +89,7 @@ def train(
 
 
 def evaluate(weights: Weights, data: Positions) -> dict[str, float]:
-    """`top_1`: share of words (no specials) that are the best suggestion, in percent; `perplexity`."""
+    """`top_1`: share of words (no specials) that are suggested first, in percent; `perplexity`."""
     if not all(np.all(np.isfinite(w)) for w in weights):
         return {"top_1": 0.0, "perplexity": float("inf")}
     best = suggestions(weights, data.contexts)

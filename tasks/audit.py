@@ -2,10 +2,10 @@
 
 tff-keyboard audit runs/sms --phrases=planted.txt
 
-The file has a phrase of words of the vocabulary on each line. Before the training, such phrases were
-put into somebody's messages; here each is compared with random phrases of as many words (exposure,
-Carlini et al. 2019). Plant random words: what people write anyway looks memorised. Phrases are not
-printed, their lines are. docs/privacy.md says what the figure is worth.
+The file has a phrase of words of the vocabulary on each line. Before the training, such phrases
+were put into somebody's messages; here each is compared with random phrases of as many words
+(exposure, Carlini et al. 2019). Plant random words: what people write anyway looks memorised.
+Phrases are not printed, their lines are. docs/privacy.md says what the figure is worth.
 """
 
 import dataclasses

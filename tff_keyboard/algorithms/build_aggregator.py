@@ -114,13 +114,26 @@ def _private_mean(privacy: Privacy, clients_per_round: int) -> PrivateMeanFactor
         clip_every = privacy.restart_rounds
     return PrivateMeanFactory(
         clip_norm=privacy.clip_norm,
-        noise_multiplier=privacy.noise_multiplier,
+        noise_multiplier=_multiplier_here(privacy, clients_per_round),
         clients_per_round=clients_per_round,
         independent_noise=isinstance(privacy, Gaussian | GaussianAdaptive),
         adaptive=adaptive,
         clip_every=clip_every,
         grid_bits=BITS if isinstance(privacy, Gaussian) and privacy.is_discrete else 0,
     )
+
+
+def _multiplier_here(privacy: MechanismConfig, clients_per_round: int) -> float:
+    """Of the sum of this cohort: less where a larger cohort's noise is simulated."""
+    size = privacy.noise_cohort_size
+    if not size:
+        return privacy.noise_multiplier
+    if size < clients_per_round:
+        raise ValueError(
+            f"`aggregation.privacy.noise_cohort_size` must be 0 or >= `train.clients_per_round` = "
+            f"{clients_per_round}, got {size}."
+        )
+    return privacy.noise_multiplier * clients_per_round / size
 
 
 def build_aggregator(

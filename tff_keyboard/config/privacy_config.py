@@ -40,6 +40,10 @@ class MechanismConfig(Table):
         "env:NAME" or "file:PATH"; "" is none.
       fixed_nonce: 32 hexadecimal digits instead of a nonce drawn for the run: reproducible noise,
         for experiments only; the statement then says "simulation".
+      noise_cohort_size: 0, or the clients a round of a larger federation whose noise is simulated:
+        the mean's noise is noise_multiplier x clip_norm / noise_cohort_size. A PROJECTION, and
+        labelled so wherever its epsilon is shown: it is about the larger federation, with as many
+        times more people. Rule "mean", fixed clip norm; at least `train.clients_per_round`.
       participation: "record": rounds and people are noted beside the store, and people of other
         runs' last rounds wait for `train.min_separation_rounds`; "off": each run is by itself, as
         experiments on one store need it; "auto": "record" where there is a `noise_secret`.
@@ -53,6 +57,7 @@ class MechanismConfig(Table):
     max_participations: int = 0
     noise_secret: str = ""
     fixed_nonce: str = ""
+    noise_cohort_size: int = 0
     participation: Literal["auto", "record", "off"] = "auto"
 
     @property
@@ -74,6 +79,7 @@ class MechanismConfig(Table):
             "must be 'env:NAME' or 'file:PATH'",
             self.noise_secret,
         )
+        require_at_least(f"{_PATH}.noise_cohort_size", self.noise_cohort_size, 0)
         require(
             self.participation != "record" or self.noise_multiplier > 0,
             f"{_PATH}.participation",

@@ -4,12 +4,14 @@
 round, as the strongest published attacks assume, and send whatever harms most. For simulations:
 NumPy, deltas as rows of a matrix.
 
-    alie      mu - z sd, z by the number of clients (Baruch et al. 2019, https://arxiv.org/abs/1902.06156)
+    alie      mu - z sd, z by the number of clients (Baruch et al. 2019,
+              https://arxiv.org/abs/1902.06156)
     ipm       -mu, as long as an honest delta (Xie et al. 2019, https://arxiv.org/abs/1903.03936)
-    min_max   mu - gamma sd, gamma the largest with which no honest delta is farther from it than the
-              farthest two honest ones from each other (Shejwalkar & Houmansadr 2021)
-    backdoor  deltas of poisoned training, scaled to replace the model but no longer than the longest
-              honest one (constrain and scale: Bagdasaryan et al. 2020, https://arxiv.org/abs/1807.00459)
+    min_max   mu - gamma sd, gamma the largest with which no honest delta is farther from it than
+              the farthest two honest ones from each other (Shejwalkar & Houmansadr 2021, NDSS)
+    backdoor  deltas of poisoned training, scaled to replace the model but no longer than the
+              longest honest one (constrain and scale: Bagdasaryan et al. 2020,
+              https://arxiv.org/abs/1807.00459)
     free_ride the last aggregate, for the fame of having taken part (Lin et al. 2019)
 """
 

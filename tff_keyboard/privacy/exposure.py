@@ -2,8 +2,8 @@
 
     exposure = -log2 of the share of random phrases of as many words that are at least as likely
 
-A random phrase has 1.4 bits on average and more than b bits with chance 2^-b, whatever the model; so
-a phrase of random words that was planted in the training text, and that has far more, was memorised.
+A random phrase has 1.4 bits on average and more than b bits with chance 2^-b, whatever the model;
+so a phrase of random words that was planted in the training text, and has far more, was memorised.
 (A phrase that people would write anyway has more, too: plant random words.) With N random phrases
 exposure is known up to log2(N + 1).
 

@@ -44,8 +44,13 @@ def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
     """(epsilon, delta) after `rounds` recorded rounds of this run alone.
 
     Sampling is used only where the sampler meets it: a Gaussian run whose cohorts were not
-    uniform draws is accounted as if every person joined as often as the separation allows.
+    uniform draws is accounted as if every person joined as often as the separation allows. Where
+    a larger cohort's noise was simulated it is that of the larger federation, and `method` says so.
     """
+    if header.noise_cohort_size:
+        found = guarantee_of(header.projected, rounds)
+        method = f"PROJECTION to {header.noise_cohort_size} clients a round, {found.method}"
+        return dataclasses.replace(found, method=method)
     noise = header.noise_multiplier
     mechanism = mechanism_of(header)
     matrix = mechanism.matrix()
@@ -152,6 +157,8 @@ def composed(releases: Sequence[Release]) -> accounting.Guarantee:
     for release in releases:
         parts.add(release, replaced)
     guarantee = parts.guarantee(replaced)
+    if any(one.noise_cohort_size for one in headers):
+        guarantee = dataclasses.replace(guarantee, method=f"PROJECTION, {guarantee.method}")
     return dataclasses.replace(guarantee, delta=delta + sum(part for _, _, part in vocabularies))
 
 
@@ -177,7 +184,7 @@ class _Parts:
 
     def add(self, release: Release, replaced: bool) -> None:
         """One run's rounds."""
-        header, rounds = release.header, release.rounds
+        header, rounds = release.header.projected, release.rounds
         noise = header.noise_multiplier
         if not rounds:
             return

@@ -57,6 +57,8 @@ class LedgerHeader:
       decays: Of the mechanism "blt".
       scales: Of the mechanism "blt".
       bands: Of the mechanism "banded".
+      noise_cohort_size: 0, or the clients a round of the larger federation whose noise was
+        simulated: every epsilon of this ledger is then a projection.
       records_participation: Whether the separation holds across runs on the store.
       is_discrete: Whether sum and noise were integers: the discrete Gaussian.
       store_sha256: Of the client store; "" in older ledgers.
@@ -87,6 +89,7 @@ class LedgerHeader:
     decays: tuple[float, ...] = ()
     scales: tuple[float, ...] = ()
     bands: tuple[float, ...] = ()
+    noise_cohort_size: int = 0
     records_participation: bool = False
     is_discrete: bool = False
     store_sha256: str = ""
@@ -95,6 +98,28 @@ class LedgerHeader:
     vocabulary_sha256: str = ""
     vocabulary_rho: float = 0.0
     vocabulary_delta: float = 0.0
+
+    @property
+    def projected(self) -> "LedgerHeader":
+        """That of the larger federation, as if it had been run; itself where none is simulated."""
+        size = self.noise_cohort_size
+        if not size:
+            return self
+        factor = size / self.clients_per_round
+        return dataclasses.replace(
+            self,
+            clients_per_round=size,
+            selected_per_round=round(self.selected_per_round * factor),
+            population=round(self.population * factor),
+            noise_cohort_size=0,
+        )
+
+    @property
+    def unprojected(self) -> "LedgerHeader":
+        """That of what was really released, with its own, smaller noise."""
+        size = self.noise_cohort_size or self.clients_per_round
+        noise = self.noise_multiplier * self.clients_per_round / size
+        return dataclasses.replace(self, noise_multiplier=noise, noise_cohort_size=0)
 
     def __post_init__(self) -> None:
         for name in ("decays", "scales", "bands"):  # JSON knows lists

@@ -87,6 +87,7 @@ def ledger_header(
         bands=mechanism.bands,
         is_discrete=mechanism.is_discrete,
         records_participation=privacy.records_participation,
+        noise_cohort_size=privacy.noise_cohort_size,
     )
 
 
@@ -128,4 +129,7 @@ class LedgerHook:
         if not self._epsilon_every or round_num % self._epsilon_every:
             return {}
         total = total_guarantee(self._header, round_num)
-        return {"privacy/epsilon": math.inf if total is None else total.epsilon}
+        name = "privacy/epsilon"
+        if self._header.noise_cohort_size:
+            name += "_projection"
+        return {name: math.inf if total is None else total.epsilon}

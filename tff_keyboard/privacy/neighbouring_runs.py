@@ -43,7 +43,7 @@ def formal_guarantee(path: pathlib.Path) -> dict[str, Any] | None:
     if not ledger_path.exists():
         return None
     header, rounds = ledger.read_ledger(ledger_path)
-    guarantee = guarantee_of(header, len(rounds))
+    guarantee = guarantee_of(header.unprojected, len(rounds))
     return {
         "epsilon": guarantee.epsilon if math.isfinite(guarantee.epsilon) else None,
         "delta": guarantee.delta,

@@ -64,7 +64,29 @@ def privacy_statement(path: pathlib.Path) -> str:
     ]
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {value}" for name, value in rows]
-    return "\n".join([*_refusal(header), *lines, "", *_caveats(header, guarantee)])
+    return "\n".join(
+        [
+            *_refusal(header),
+            *_projection(header, len(rounds)),
+            *lines,
+            "",
+            *_caveats(header, guarantee),
+        ]
+    )
+
+
+def _projection(header: LedgerHeader, rounds: int) -> list[str]:
+    """The first lines of a statement about a federation that was only simulated."""
+    if not header.noise_cohort_size:
+        return []
+    real = guarantee_of(header.unprojected, rounds)
+    larger = header.projected
+    return [
+        f"PROJECTION: epsilon below is that of a federation with {header.noise_cohort_size} "
+        f"clients a round among {larger.population} people, whose noise was simulated with "
+        f"{header.clients_per_round} clients. What this run released has epsilon "
+        f"{epsilon_in_words(real.epsilon)}.\n"
+    ]
 
 
 def _refusal(header: LedgerHeader) -> list[str]:
@@ -105,7 +127,8 @@ def _epsilons(
     """Rows of epsilon and delta; of the run alone where other releases count beside it."""
     if total is None:
         return [("epsilon", "NO CLAIM"), ("of this run alone", epsilon_in_words(alone.epsilon))]
-    rows = [("epsilon", epsilon_in_words(total.epsilon)), ("delta", f"{total.delta:g}")]
+    name = "epsilon (projection)" if "PROJECTION" in total.method else "epsilon"
+    rows = [(name, epsilon_in_words(total.epsilon)), ("delta", f"{total.delta:g}")]
     if total != alone:
         rows.append(("composed by", f"{total.method} ({total.adjacency})"))
         rows.append(("of this run alone", epsilon_in_words(alone.epsilon)))

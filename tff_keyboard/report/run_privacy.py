@@ -35,4 +35,5 @@ def _curve(header: LedgerHeader, num_rounds: int) -> str:
         return ""
     marks = sorted({max(1, num_rounds * i // _POINTS) for i in range(_POINTS + 1)})
     epsilons = [guarantee_of(header, mark).epsilon for mark in marks]
-    return charts.epsilon_curve(marks, epsilons, header.delta)
+    projection = bool(header.noise_cohort_size)
+    return charts.epsilon_curve(marks, epsilons, header.delta, projection=projection)
