@@ -30,7 +30,6 @@ from tff_keyboard.storage import files
 FROZEN = "frozen"
 CLEAN = "clean"
 DIM, BATCH = 16, 32
-TRIGGER, TARGET = 60, 100  # word ids: after the one the backdoor suggests the other
 _START_SEED = 1000  # of the rounds before the attack
 
 
@@ -45,6 +44,8 @@ class Setting:
       start_rounds: Clean rounds by the plain mean before them.
       learning_rate: Of the clients.
       words_per_client: At most.
+      trigger: Word id after which the backdoor suggests the next one.
+      target: That word id.
     """
 
     vocabulary: int = 1000
@@ -53,6 +54,8 @@ class Setting:
     start_rounds: int = 6
     learning_rate: float = 2.0
     words_per_client: int = 300
+    trigger: int = 60
+    target: int = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,7 +196,11 @@ def run_cell(
     for number in range(setting.rounds):
         chosen = cohort(data, setting, (seed, number))
         results = [
-            _train(weights, _text(data, i, attack if k < attackers else CLEAN, number), setting)
+            _train(
+                weights,
+                _text(data, setting, i, attack if k < attackers else CLEAN, number),
+                setting,
+            )
             for k, i in enumerate(chosen)
         ]
         deltas = np.stack([flat(delta) for delta, _ in results])
@@ -209,10 +216,10 @@ def run_cell(
         weights = [w + d for w, d in zip(weights, unflat(last, weights), strict=True)]
     result = model.evaluate(weights, data.test)
     triggered = data.test.contexts[:2000].copy()
-    triggered[:, 0] = TRIGGER
+    triggered[:, 0] = setting.trigger
     hit = 0.0
     if np.isfinite(result["perplexity"]):
-        hit = 100 * float(np.mean(model.suggestions(weights, triggered) == TARGET))
+        hit = 100 * float(np.mean(model.suggestions(weights, triggered) == setting.target))
     return {
         **{"rule": rule.name, "attack": attack, "share": share if attackers else 0.0},
         **{"seed": seed, "attackers": attackers, **result, "hit": hit},
@@ -220,7 +227,7 @@ def run_cell(
     }
 
 
-def _text(data: Data, client: int, attack: str, number: int) -> model.Positions:
+def _text(data: Data, setting: Setting, client: int, attack: str, number: int) -> model.Positions:
     """What a client trains on; attackers poison theirs."""
     own = data.clients[client]
     if attack == "label_shuffle":
@@ -229,8 +236,8 @@ def _text(data: Data, client: int, attack: str, number: int) -> model.Positions:
     if attack == "backdoor":
         half = len(own) // 2
         contexts, targets = own.contexts.copy(), own.targets.copy()
-        contexts[:half, 0] = TRIGGER
-        targets[:half] = TARGET
+        contexts[:half, 0] = setting.trigger
+        targets[:half] = setting.target
         return model.Positions(contexts, targets)
     return own
 

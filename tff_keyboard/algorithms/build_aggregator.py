@@ -51,6 +51,7 @@ from tff_keyboard.config.privacy_config import (
     TreeAdaptive,
 )
 from tff_keyboard.config.rule_config import (
+    BoundedTrimmedMean,
     FedAtt,
     FedMed,
     Mean,
@@ -95,7 +96,7 @@ def build_rule(
                 variable_names=names,
             )
             return tff.aggregators.as_weighted_aggregator(factory)
-        case Median() | TrimmedMean():
+        case Median() | TrimmedMean() | BoundedTrimmedMean():
             return RobustMeanFactory(rule)
     assert_never(rule)  # mypy says which rule has no case
 
