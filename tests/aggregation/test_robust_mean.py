@@ -86,7 +86,7 @@ def bounded_process(attackers):
 @pytest.mark.parametrize("attackers", [0.1, 0.3, 0.49])
 @pytest.mark.parametrize("clients", [1, 2, 5, 10])
 def test_bounded_trimmed_mean_equals_numpy(attackers, clients):
-    values = [[(k + 1) * x for x in v] for k, v in enumerate(deltas(1, clients))]
+    values = [[np.float32(k + 1) * x for x in v] for k, v in enumerate(deltas(1, clients))]
     output = one_round(bounded_process(attackers), values, [1.0] * clients)
     got = np.concatenate([np.ravel(x) for x in output.result])
     expected = numpy_bounded_trimmed_mean(values, attackers)

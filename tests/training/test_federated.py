@@ -3,6 +3,7 @@
 import hashlib
 import json
 import pathlib
+import shutil
 import signal
 import stat
 import subprocess
@@ -329,3 +330,23 @@ def test_a_private_run_on_top_of_what_knows_these_people_claims_nothing(store, t
         header, rounds = read_ledger(tmp_path / name / "privacy_ledger.jsonl")
         epsilons.append(total_guarantee(header, len(rounds)).epsilon)
     assert epsilons[1] > 1.2 * epsilons[0]
+
+
+@pytest.mark.slow
+def test_people_wait_across_private_runs_on_a_store(store, tmp_path):
+    shutil.copytree(store, tmp_path / "store")
+    record = ("aggregation.privacy.participation=record", "train.min_separation_rounds=3")
+    private = (*DP, *record, "aggregation.privacy.mechanism=gaussian", "train.rounds=2")
+    for name in ("one", "other"):
+        train_federated(tiny_config(tmp_path / "store", *private), tmp_path / name)
+    text = (tmp_path / "store.participation.jsonl").read_text()
+    cohorts = [set(json.loads(line)["people"]) for line in text.splitlines()]
+    assert len(cohorts) == 4
+    for t, cohort in enumerate(cohorts):
+        assert not any(cohort & earlier for earlier in cohorts[max(t - 2, 0) : t])
+    rows = (tmp_path / "one" / "metrics.jsonl").read_text().splitlines()
+    assert not {"tokens", "cohort", "client_work/train/nll"} & json.loads(rows[0]).keys()
+    assert "tokens" in json.loads(rows[0])["withheld"].split()
+    secret = tmp_path / "one" / "withheld_metrics.jsonl"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert json.loads(secret.read_text().splitlines()[0])["tokens"] > 0

@@ -31,7 +31,10 @@ def bounded(stacked: Any) -> Any:
     In float64, where the square of no float32 overflows.
     """
     flat = tf.nest.flatten(stacked)
-    rows = [tf.reshape(tf.cast(x, tf.float64), [tf.shape(x)[0], -1]) for x in flat]
+    rows = [
+        tf.reshape(tf.cast(x, tf.float64), [tf.shape(x)[0], x.shape[1:].num_elements()])
+        for x in flat
+    ]
     norms = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(row), axis=1) for row in rows]))  # [clients]
     ascending = tf.sort(norms)
     count = tf.shape(norms)[0]
