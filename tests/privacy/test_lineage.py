@@ -9,7 +9,7 @@ from tests.fakes import ledger_header
 from tff_keyboard.privacy import composed_statement, people
 from tff_keyboard.privacy.guarantee import composed, history, total_guarantee
 from tff_keyboard.privacy.ledger import PrivacyLedger, read_ledger
-from tff_keyboard.privacy.lineage import ancestors
+from tff_keyboard.privacy.lineage import ancestors, ledger_of
 from tff_keyboard.privacy.statement import privacy_statement
 
 OURS = ["ann", "bob", "eve"]
@@ -163,3 +163,9 @@ def test_one_run_without_a_claim_leaves_none_for_all(tmp_path):
     ]
     parts = {path.name: composed_statement.LedgerAndPeople.of_run(path) for path in paths}
     assert composed_statement.composed_statement(parts).startswith("NO CLAIM for second, third")
+
+
+def test_a_model_is_known_by_its_run(tmp_path):
+    run = make_run(tmp_path / "run", OURS, header=TREE)
+    assert ledger_of(run) == ledger_of(run / "model") == run / "privacy_ledger.jsonl"
+    assert not ledger_of(tmp_path).exists()

@@ -62,6 +62,12 @@ def run_of(path: pathlib.Path) -> RunDirectory | None:
     return next((run for run in map(RunDirectory, candidates) if run.exists()), None)
 
 
+def ledger_of(model: pathlib.Path) -> pathlib.Path:
+    """Of the run that a model lies in, whether the run or the saved model in it is named."""
+    run = run_of(model)
+    return run.privacy_ledger if run is not None else RunDirectory(model).privacy_ledger
+
+
 def _overlap(run: RunDirectory, store_sha256: str, ours: Sequence[people_lib.People]) -> str:
     theirs = people_lib.read(run.people)
     if theirs is None:  # an older run
