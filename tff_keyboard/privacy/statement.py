@@ -217,11 +217,18 @@ def _coverage(header: LedgerHeader) -> list[str]:
             f"The vocabulary is counted: rho {header.vocabulary_rho:.4g}, and a word of one person "
             f"alone got in with chance {header.vocabulary_delta:g} at most."
         )
+    metrics = (
+        "Metrics: losses and counts of training are withheld (withheld_metrics.jsonl, not to be "
+        "published); metrics.jsonl has what is noised, public or about other people."
+    )
+    if header.initial_model is None:
+        metrics = "Metrics: this older run released losses and counts without noise (unbounded)."
     return [
         "Covered: the sequence of released models (and clip norms). Not covered: choices made "
         "after looking at results (tuning: each further run on these people costs what it costs, "
         "see tff-keyboard privacy RUN RUN...), and people of validation and held-out text.",
         vocabulary,
+        metrics,
     ]
 
 
