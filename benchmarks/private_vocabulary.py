@@ -93,16 +93,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for population, most in (("train", flags.people), ("held_out", 300))
         )
         corpora[flags.store.name] = (train, test)
-    for name, (train, test) in corpora.items():
-        true = by_counts(train, flags.size)
+    for name, (people, testers) in corpora.items():
+        true = by_counts(people, flags.size)
         rows: list[tuple[str, list[str]]] = [("none", true)]
-        rows += [(f"{e:g}", private(train, flags.size, e, flags.max_words)) for e in EPSILONS]
-        print(f"{name}: {len(train)} people, V = {flags.size}, {flags.max_words} words a person")
+        rows += [(f"{e:g}", private(people, flags.size, e, flags.max_words)) for e in EPSILONS]
+        print(f"{name}: {len(people)} people, V = {flags.size}, {flags.max_words} words a person")
         for label, words in rows:
             recall = 100 * len(set(words) & set(true)) / len(true)
             line = f"| {label} | {len(words)} | {recall:.1f} |"
-            if test:
-                hits, covered = bigram_recall(train, test, words)
+            if testers:
+                hits, covered = bigram_recall(people, testers, words)
                 line += f" {covered:.1f} | {hits:.2f} |"
             print(line, flush=True)
 
