@@ -26,7 +26,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks import mutants as mutants_lib
@@ -57,18 +57,11 @@ class TestMap:
     def __init__(self, map_path: pathlib.Path):
         from xml.etree import ElementTree
 
-        import coverage.numbits
-
         self._lines: dict[tuple[str, int], set[str]] = collections.defaultdict(set)
         with sqlite3.connect(map_path) as database:
-            rows = database.execute(
-                "select file.path, context.context, line_bits.numbits from line_bits "
-                "join file on file.id = line_bits.file_id "
-                "join context on context.id = line_bits.context_id where context.context != ''"
-            )
-            for path, context, bits in rows:
-                relative = os.path.relpath(path, ROOT)
-                for line in coverage.numbits.numbits_to_nums(bits):
+            for path, context, lines in _lines_by_test(database):
+                relative = "tff_keyboard" + path.rpartition("/tff_keyboard")[2]  # of any checkout
+                for line in lines:
                     self._lines[relative, line].add(context)
         self._nodes: dict[str, list[tuple[float, str]]] = collections.defaultdict(list)
         for case in ElementTree.parse(map_path.with_suffix(".xml")).iter("testcase"):
@@ -87,6 +80,25 @@ class TestMap:
             key = ".".join(context.split(".")[-2:])
             found.update(self._nodes.get(key, ()))
         return [node for _, node in sorted(found)[:MOST_TESTS]]
+
+
+def _lines_by_test(database: sqlite3.Connection) -> Iterator[tuple[str, str, Iterable[int]]]:
+    """`(file, test, lines)`, measured with or without branches."""
+    import coverage.numbits
+
+    of_test = (
+        "join file on file.id = {0}.file_id join context on context.id = {0}.context_id "
+        "where context.context != ''"
+    )
+    columns = "select file.path, context.context"
+    for path, test, bits in database.execute(
+        f"{columns}, numbits from line_bits {of_test.format('line_bits')}"
+    ):
+        yield path, test, coverage.numbits.numbits_to_nums(bits)
+    for path, test, line in database.execute(
+        f"{columns}, abs(tono) from arc {of_test.format('arc')}"
+    ):
+        yield path, test, [line]
 
 
 class _MutatedModule(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -122,6 +134,7 @@ def is_killed(mutant: mutants_lib.Mutant, tests: Sequence[str]) -> bool:
             os.dup2(sink, 1)
             os.dup2(sink, 2)
             sys.meta_path.insert(0, _MutatedModule(mutant))
+            _live_context()
             import pytest
 
             code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
@@ -137,6 +150,13 @@ def is_killed(mutant: mutants_lib.Mutant, tests: Sequence[str]) -> bool:
     _end_group(child)
     os.waitpid(child, 0)
     return True
+
+
+def _live_context() -> None:
+    """A context of this process: the thread of that which TFF made at import stayed behind."""
+    tff = sys.modules.get("tensorflow_federated")
+    if tff is not None:
+        tff.backends.native.set_sync_local_cpp_execution_context()
 
 
 def _end_group(leader: int) -> None:

@@ -2,9 +2,10 @@
 
 import ast
 
+import coverage
 import pytest
 
-from benchmarks import mutants, mutation
+from benchmarks import mutants, mutation, named_mutants
 
 
 def found(source):
@@ -72,3 +73,45 @@ def test_equivalent_mutants_do_not_count(tmp_path):
     total = mutation.score(results, mutation.read_equivalent(path))
     assert total["data"] == {"killed": 1, "mutants": 1, "score": 1.0}
     assert total["all"] == {"killed": 1, "mutants": 2, "score": 0.5}
+
+
+@pytest.mark.parametrize("named", named_mutants.NAMED, ids=lambda named: named.name)
+def test_named_mutants_follow_the_code(named):
+    changed = named.mutant().source
+    compile(changed, named.path, "exec")
+    path, function = named.test.partition("[")[0].split("::")
+    assert f"def {function}(" in (mutation.ROOT / path).read_text()
+
+
+def test_a_mutant_of_a_line_that_is_gone_is_refused():
+    gone = named_mutants.NamedMutant("x", "benchmarks/mutants.py", "no such line", "", "")
+    with pytest.raises(ValueError, match="is there 0 times"):
+        gone.mutant()
+
+
+@pytest.mark.parametrize("branches", [False, True])
+def test_the_tests_of_a_line_come_quickest_first(tmp_path, branches):
+    data = coverage.CoverageData(str(tmp_path / "map"))
+    module = "tests.benchmarks.test_mutants"
+    for name in ("test_named_mutants_follow_the_code", "test_one_change_each"):
+        data.set_context(f"{module}.{name}")
+        file = "/elsewhere/tff_keyboard/data/batches.py"
+        if branches:
+            data.add_arcs({file: [(-1, 7), (7, 8), (8, -1)]})
+        else:
+            data.add_lines({file: [7, 8]})
+    data.write()
+    (tmp_path / "map.xml").write_text(
+        "<testsuites><testsuite>"
+        f'<testcase classname="{module}" name="test_named_mutants_follow_the_code[a]" time="2"/>'
+        f'<testcase classname="{module}" name="test_one_change_each[b]" time="0.5"/>'
+        f'<testcase classname="{module}" name="test_another" time="0.1"/>'
+        "</testsuite></testsuites>"
+    )
+    found = mutation.TestMap(tmp_path / "map")
+    file = "tests/benchmarks/test_mutants.py"
+    assert found.tests("tff_keyboard/data/batches.py", 8) == [
+        f"{file}::test_one_change_each[b]",
+        f"{file}::test_named_mutants_follow_the_code[a]",
+    ]
+    assert found.tests("tff_keyboard/data/batches.py", 9) == []

@@ -67,6 +67,26 @@ def _model():
     return model
 
 
+def test_hits_match_python_on_any_scores():
+    """Targets of every kind, EOS and OOV often the best: what is masked makes a difference."""
+    rng = np.random.default_rng(11)
+    logits = rng.normal(size=(600, VOCABULARY)).astype(np.float32)
+    logits[:, 2:4] += 1.0
+    targets = rng.integers(2, VOCABULARY, len(logits))
+    losses = tensorflow_sums.losses_of(tf.constant(logits), tf.constant(targets, tf.int32))
+    sums = tensorflow_sums.batch_sums(
+        tf.constant(logits), losses, tf.constant(targets, tf.int32), tf.constant(9, tf.int64)
+    )
+    special, but_eos = (0, 1, 2, 3), (0, 1, 3)
+    expected = {
+        f"hits_at_{k}{suffix}": python_hits(logits, targets, k, masked)
+        for k in (1, 3)
+        for suffix, masked in {"": special, "_eos_allowed": but_eos}.items()
+    }
+    assert len(set(expected.values())) == len(expected)
+    assert {name: int(sums[name]) for name in expected} == expected
+
+
 def test_metrics_match_python(model):
     clients = random_clients(seed=0, clients=4)
     sums = sums_per_client(model, clients)

@@ -36,6 +36,10 @@ def _case(request):
     return model, step, state_size
 
 
+def test_every_model_has_a_case():
+    assert {name for name, *_ in CASES.values()} == set(MODELS)
+
+
 def numpy_logits(model, step, state_size, ids):
     """[batch, time, vocabulary] float64, one position at a time."""
     weights = model_truth.float64_weights(model)
@@ -137,6 +141,12 @@ def test_batch_without_a_target_has_no_positions(case):
     hidden, _, _, targets = model.packed_hidden_at_targets(batch[:, :-1], batch[:, 1:])
     assert hidden.shape[0] == 0
     assert targets.shape[0] == 0
+
+
+def test_a_new_cifg_forgets_little():
+    """Bias -1 at the input gate: f = 1 - i begins at 0.73."""
+    cifg = build_model("cifg", vocabulary_size=VOCABULARY, seed=0, units=3, embedding_size=2)
+    np.testing.assert_array_equal(cifg.bias, [-1, -1, -1, 0, 0, 0, 0, 0, 0])
 
 
 def test_the_papers_sizes_and_parameter_counts():

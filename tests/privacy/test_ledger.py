@@ -112,6 +112,19 @@ def test_damage_is_found_and_named(tmp_path, damage):
         read_ledger(path)
 
 
+def test_a_line_of_another_ledger_does_not_fit(tmp_path):
+    """Its checksum and its number are right; what stands before it is not."""
+    paths = [tmp_path / name for name in ("ledger.jsonl", "other.jsonl")]
+    for path, clip_norm in zip(paths, (0.5, 0.6), strict=True):
+        ledger = PrivacyLedger(path, HEADER)
+        for round_num in (1, 2, 3):
+            ledger.record(round_num, clip_norm=clip_norm if round_num == 1 else 1.0, clients=10)
+    lines, others = (path.read_bytes().splitlines(keepends=True) for path in paths)
+    paths[0].write_bytes(b"".join([*lines[:2], others[2], *lines[3:]]))
+    with pytest.raises(RunDirectoryError, match="line 3 is damaged"):
+        read_ledger(paths[0])
+
+
 def test_another_noise_cannot_go_on_in_the_same_ledger(tmp_path):
     ledger_with(tmp_path / "ledger.jsonl", 1)
     louder = dataclasses.replace(HEADER, noise_multiplier=0.1)

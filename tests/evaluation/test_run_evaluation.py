@@ -1,0 +1,33 @@
+"""A finished run on the people it was asked for, and no others."""
+
+import pytest
+
+from tests.fakes import save_untrained_run, tiny_config
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.evaluation import run_evaluation
+from tff_keyboard.evaluation.result import person_digest
+
+
+@pytest.fixture(scope="module")
+def run(store, tmp_path_factory):
+    path = tmp_path_factory.mktemp("evaluation") / "run"
+    return save_untrained_run(path, tiny_config(store, "model.units=4", "model.embedding_size=3"))
+
+
+@pytest.mark.parametrize("population", ["held_out", "validation", "train"])
+def test_evaluates_the_people_it_was_asked_for(run, store, population):
+    found = run_evaluation.evaluate_run(run, population, max_length=0)
+    opened = ClientStore(store)
+    people = opened.client_ids(population)
+    assert found.text.people == tuple(map(person_digest, people))
+    typed = [opened.words(population, person) for person in people]
+    assert found.text.words == sum(len(message) for own in typed for message in own)
+    assert found.sums["examples"].tolist() == [len(own) for own in typed]
+    assert found.text.name == population
+
+
+def test_a_kept_evaluation_is_of_these_weights(run, store, tmp_path):
+    first = run_evaluation.kept_evaluation(run, "validation")
+    assert run_evaluation.kept_evaluation(run, "validation").to_json() == first.to_json()
+    other = save_untrained_run(tmp_path / "other", tiny_config(store, "model.units=4"), seed=2)
+    assert run_evaluation.weights_digest(other) != run_evaluation.weights_digest(run)

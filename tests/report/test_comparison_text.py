@@ -1,0 +1,61 @@
+"""Tables of results: each figure in the row of its own name."""
+
+import numpy as np
+
+from tff_keyboard.evaluation.comparison import Comparison
+from tff_keyboard.evaluation.metric_table import HOST_SUMS, METRICS
+from tff_keyboard.evaluation.result import Evaluation, ModelFacts, TextFacts
+from tff_keyboard.report import comparison_text, slice_text
+
+PEOPLE = 4
+# Per person: 100 words typed, of which so many were the first suggestion, or on the strip.
+COUNTS = {"examples": 10, "tokens": 110, "eos_tokens": 10, "oov_tokens": 20, "nll": 330.0}
+
+
+def evaluation(name, at_1, at_3):
+    counts = dict.fromkeys(HOST_SUMS, 0) | COUNTS | {"hits_at_1": at_1, "hits_at_3": at_3}
+    return Evaluation(
+        model=ModelFacts(name=name, vocabulary_rows=9, vocabulary_fingerprint="f"),
+        text=TextFacts(name="held_out", people=tuple("abcd"), words=100 * PEOPLE),
+        sums={key: np.full(PEOPLE, value) for key, value in counts.items()},
+        slices={},
+        seconds=1.0,
+    )
+
+
+def row_of(table, label):
+    (row,) = [line for line in table.splitlines() if line.startswith(f"{label} ")]
+    return row.removeprefix(label)
+
+
+def test_an_evaluation_has_every_figure_behind_its_label():
+    table = comparison_text.evaluation_table(evaluation("run", 12, 34))
+    for name, label, value in (
+        ("recall_at_1_no_eos", "top-1 recall", "12.00"),
+        ("recall_at_3_no_eos", "top-3 recall", "34.00"),
+        ("recall_at_1_words", "top-1 recall, in vocabulary", "15.00"),
+        ("recall_at_3_words", "top-3 recall, in vocabulary", "42.50"),
+    ):
+        assert METRICS[name].label == label
+        (row,) = [line for line in table.splitlines() if f" {name} " in line]
+        assert row.startswith(f"{label}  ")
+        assert row.split(name)[1].split()[0] == value
+
+
+def test_a_comparison_has_every_model_in_its_column():
+    table = comparison_text.comparison_table(
+        Comparison((evaluation("one", 12, 34), evaluation("two", 20, 30)))
+    )
+    values, differences = table.split("Difference to one")
+    assert [row_of(values, "top-1 recall").index(v) for v in ("12.00", "20.00")] == sorted(
+        row_of(values, "top-1 recall").index(v) for v in ("12.00", "20.00")
+    )
+    assert "34.00" in row_of(values, "top-3 recall")
+    assert "+8.00" in row_of(differences, "top-1 recall")
+    assert "-4.00" in row_of(differences, "top-3 recall")
+
+
+def test_slices_follow_the_table():
+    both = Comparison((evaluation("one", 12, 34),))
+    shown = slice_text.comparison_with_slices(both)
+    assert shown.startswith(comparison_text.comparison_table(both))

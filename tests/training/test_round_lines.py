@@ -1,0 +1,90 @@
+"""What a training prints: each figure behind its own name."""
+
+import math
+
+import pytest
+
+from tff_keyboard.program import best_round, training_loop
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training.round_lines import RoundLines, closing_lines
+
+ROW = {
+    "cohort": "0123",
+    "tokens": 2000,
+    "client_work/train/nll": 500.0,
+    "client_work/train/tokens": 250,
+    "evaluation/recall_at_1_no_eos": 0.1234,
+    "evaluation/recall_at_3_no_eos": 0.3456,
+    "evaluation/perplexity": 98.7,
+}
+GENERAL = {
+    "evaluation/general/recall_at_1_no_eos": 0.0567,
+    "evaluation/general/recall_at_3_no_eos": 0.0789,
+    "evaluation/general/perplexity": 210.5,
+}
+
+
+def progress(row, **changes):
+    facts = {
+        "round_num": 4,
+        "total_rounds": 9,
+        "resumed_round": 3,
+        "row": row,
+        "seconds": {"round_seconds": 4.0},
+        "is_best": False,
+    }
+    return training_loop.Progress(**(facts | changes))
+
+
+def test_figures_of_a_validation(capsys):
+    RoundLines(9)(progress(ROW))
+    assert capsys.readouterr().out == (
+        "round    4  validation: top-1 12.34 %  top-3 34.56 %  perplexity    98.7\n"
+    )
+
+
+def test_the_best_round_and_the_general_corpus(capsys):
+    RoundLines(9)(progress(ROW | GENERAL, is_best=True))
+    assert capsys.readouterr().out.strip() == (
+        "round    4  validation: top-1 12.34 %  top-3 34.56 %  perplexity    98.7"
+        "  general: top-1  5.67 %  perplexity   210.5  (best so far)"
+    )
+
+
+def test_a_round_without_validation_lasts_on_the_terminal_only(capsys):
+    RoundLines(9)(progress({k: v for k, v in ROW.items() if not k.startswith("evaluation")}))
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "loss 2.000 nats  500 tokens/s" in captured.err or not captured.err
+
+
+@pytest.mark.parametrize(
+    "changes, is_best, expected",
+    [
+        ({}, True, ["Model (best, round 2): {run}/model"]),
+        ({}, False, ["Model (last): {run}/model"]),
+        ({"resumed_round": 3}, True, ["{run}: all 3 rounds were done already.", "Model (best"]),
+        ({"stop_reason": "no better"}, True, ["Stopped after round 3: no better", "Model (best"]),
+    ],
+)
+def test_how_it_ended(tmp_path, changes, is_best, expected):
+    facts = {
+        "state": None,
+        "model_weights": None,
+        "best_model_weights": None,
+        "loop_state": best_round.LoopState(best_value=1.0, best_round=2),
+        "rounds": 3,
+        "resumed_round": 0,
+        "stop_reason": "",
+    }
+    result = training_loop.TrainingResult(**(facts | changes))
+    lines = list(closing_lines(result, RunDirectory(tmp_path), is_best=is_best))
+    for line, words in zip(lines, [*expected, "Next: tff-keyboard evaluate {run}"], strict=True):
+        assert line.startswith(words.format(run=tmp_path))
+
+
+def test_rejected_rounds_are_told(tmp_path):
+    loop = best_round.LoopState(math.nan, 0, 0, rejected_rounds=2)
+    result = training_loop.TrainingResult(None, None, None, loop, 3, 0, "")
+    lines = list(closing_lines(result, RunDirectory(tmp_path), is_best=False))
+    assert lines[0] == "2 rounds had no usable update and changed nothing."
