@@ -1,11 +1,14 @@
 # `make demo` and `make test` need Python 3.11, make and pip; they fetch uv when it is missing.
-.PHONY: help demo test test-all coverage lint format lock clean install
+.PHONY: help demo test test-all coverage soak lint format lock clean install
 .DEFAULT_GOAL := help
 
 SHELL := /bin/bash
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := $(UV) run --frozen
-PYTEST := $(RUN) pytest --numprocesses=2 --dist=loadfile
+# A file is run by one process, for what its tests share; conftest.py puts the long files first.
+PYTEST := $(RUN) pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+EXTRAS :=  # of pyproject.toml, as in `make test EXTRAS="--extra cluster"`
+N := 20
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -16,11 +19,15 @@ demo: install  ## prepare, train, evaluate on synthetic typists: about a minute 
 test: lint  ## lint, types and the quick tests
 	$(PYTEST) -m "not slow"
 
-test-all: lint  ## lint, types and all tests
-	$(PYTEST)
+test-all: lint  ## lint, types and all tests, the ten slowest named
+	HYPOTHESIS_PROFILE=full $(PYTEST) --durations=10
 
-coverage: install  ## which branches the quick tests take: a table, and build/coverage/index.html
-	$(PYTEST) -m "not slow" --cov --cov-report=term-missing:skip-covered --cov-report=html:build/coverage
+coverage: lint  ## as test-all, and which branches are taken: a table, and build/coverage/index.html
+	HYPOTHESIS_PROFILE=full $(PYTEST) --durations=10 --cov \
+	  --cov-report=term-missing:skip-covered --cov-report=html:build/coverage
+
+soak: install  ## the quick tests N times with other random examples, now and then on a busy machine
+	$(RUN) python -m benchmarks.soak --times=$(N)
 
 lint: install  ## ruff and mypy
 	$(RUN) ruff check .
@@ -32,7 +39,7 @@ format: install  ## put the code into shape: ruff's fixes and its formatter
 	$(RUN) ruff format .
 
 install: $(UV)  ## the locked packages, into .venv
-	$(UV) sync --frozen --quiet
+	$(UV) sync --frozen --quiet $(EXTRAS)
 
 # Only reached when no uv is on the PATH: a private one, beside the checkout.
 .uv/bin/uv:

@@ -9,10 +9,39 @@ import hypothesis
 import pytest
 
 # A push is judged by its change, not by the day's luck: in CI the examples are fixed. At home they
-# are drawn anew, and what they find becomes an `@example`.
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
-if os.environ.get("CI"):
-    hypothesis.settings.load_profile("ci")
+# are drawn anew, and what they find becomes an `@example`. `make test-all` draws more of them where
+# a test does not say how many.
+FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
+hypothesis.settings.register_profile(
+    "here",
+    derandomize=bool(os.environ.get("CI")),
+    deadline=None,
+    max_examples=100 if FULL else 40,
+)
+hypothesis.settings.load_profile("here")
+
+# Files that take longest, the longest first: they begin first, so that the last process is not left
+# alone with one of them.
+LONG_FILES = (
+    "tests/training/test_federated.py",
+    "tests/tasks/test_play.py",
+    "tests/training/test_every_config.py",
+    "tests/learning/test_client_delivery.py",
+    "tests/algorithms/test_fine_tuning.py",
+    "tests/program/test_training_loop.py",
+    "tests/aggregation/test_battery.py",
+    "tests/tasks/test_attack_task.py",
+    "tests/training/test_optimisation.py",
+    "tests/algorithms/test_build_aggregator.py",
+    "tests/algorithms/test_server_transfer.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Long files first, all else in its order."""
+    places = {name: place for place, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+
 
 # A shell that runs a job in the background has it ignore SIGINT, and a worker would inherit that.
 # TFF's own contexts end their worker by SIGINT and wait for it: for ever, then.

@@ -80,7 +80,14 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("method", METHODS)
+# Slow ones are others with less: rehearsal is retraining and more, and "generated" is a transfer.
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(m, marks=pytest.mark.slow if m in ("retraining", "transfer") else ())
+        for m in METHODS
+    ],
+)
 def test_methods_train_and_are_judged_on_both_populations(
     folder, general_model, tmp_path, method, capsys
 ):
@@ -97,22 +104,28 @@ def test_methods_train_and_are_judged_on_both_populations(
     assert (sent > 0) == (method == "rehearsal")
 
 
-def test_compositions_with_the_rules_of_aggregation(folder, general_model, tmp_path):
+DP = [
+    "aggregation.privacy.mechanism=gaussian",
+    "aggregation.privacy.noise_multiplier=0.1",
+    "aggregation.client_weighting=uniform",
+]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["aggregation.rule.name=fedmed"],  # whose clients score their work besides
+        pytest.param(["aggregation.rule.name=fedatt"], marks=pytest.mark.slow),
+        pytest.param(DP, marks=pytest.mark.slow),
+    ],
+    ids=["fedmed", "fedatt", "dp"],
+)
+def test_compositions_with_the_rules_of_aggregation(folder, general_model, tmp_path, overrides):
     """A client's method does not care who aggregates: FedMed's scored work, DP."""
     start = f"model.initial_model={general_model}"
-    lwf = METHODS["lwf"]
-    for name, overrides in {
-        "fedmed": ["aggregation.rule.name=fedmed"],
-        "fedatt": ["aggregation.rule.name=fedatt"],
-        "dp": [
-            "aggregation.privacy.mechanism=gaussian",
-            "aggregation.privacy.noise_multiplier=0.1",
-            "aggregation.client_weighting=uniform",
-        ],
-    }.items():
-        row = train_federated(config(folder, start, *lwf, *overrides), tmp_path / name)
-        assert np.isfinite(row["evaluation/trade_off/perplexity"]), name
-        assert row["rejected"] == 0, name
+    row = train_federated(config(folder, start, *METHODS["lwf"], *overrides), tmp_path / "run")
+    assert np.isfinite(row["evaluation/trade_off/perplexity"])
+    assert row["rejected"] == 0
 
 
 def test_evaluate_prints_both_populations(folder, tmp_path, capsys):
