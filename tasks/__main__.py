@@ -20,7 +20,6 @@ TASKS = {
     "evaluate": "recall and perplexity on held-out clients, with intervals",
     "communication": "what a run sent: model, rehearsal, uploads, total",
     "privacy": "what a run may claim: epsilon, delta and every assumption",
-    "audit": "how well a model knows phrases that were planted in its text",
     "audit-tail": "estimate what texts of the model show of one person",
     "power": "how many people a test needs to see a lift",
     "study": "train a table of runs with seeds and a control, and judge them",

@@ -14,7 +14,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from tasks import options, output
+from tasks import options
+from tff_keyboard.command_line import output
 from tff_keyboard.storage import errors
 from tff_keyboard.storage.errors import UsageError, UserError
 

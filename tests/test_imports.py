@@ -21,7 +21,7 @@ LIBRARY = {
     "storage": set(),
     "command_line": set(),
     "config": set(),
-    "data": {"packs", "privacy"},
+    "data": {"packs"},
     "models": set(),
     "metrics": {"models", "data"},
     "privacy": {"models", "storage"},
@@ -112,7 +112,7 @@ def test_parts_below_learning_know_no_tff(part):
 
 
 # Parts of tasks/ that are not tasks: what tasks are launched with, and what opens any model.
-NO_TASKS = {"__init__", "__main__", "cli", "options", "output", "predictors"}
+NO_TASKS = {"__init__", "__main__", "cli", "options", "predictors"}
 
 
 def task_modules():

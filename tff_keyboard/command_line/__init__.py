@@ -1,1 +1,1 @@
-"""Flags made from the fields of a dataclass; `tasks/options.py` shows what that looks like."""
+"""Flags from the fields of a dataclass (`tasks/options.py` shows them), output that lasts."""

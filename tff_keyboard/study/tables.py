@@ -118,8 +118,7 @@ def _epsilon(privacy: Mapping[str, Any] | None) -> str:
     if not privacy:
         return "none"
     epsilon = privacy["epsilon"]
-    label = " (projection)" if "PROJECTION" in privacy.get("accounting", "") else ""
-    return "no claim" if epsilon is None else f"{epsilon:.2f}, {privacy['delta']:.0e}{label}"
+    return "no claim" if epsilon is None else f"{epsilon:.2f}, {privacy['delta']:.0e}"
 
 
 def _interval(values: Mapping[str, Any], metric: Metric, *, signed: bool = False) -> str:
