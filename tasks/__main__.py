@@ -21,6 +21,7 @@ TASKS = {
     "communication": "what a run sent: model, rehearsal, uploads, total",
     "privacy": "what a run may claim: epsilon, delta and every assumption",
     "audit-tail": "estimate what texts of the model show of one person",
+    "events": "click-through and impression recall from keyboards' logs",
     "power": "how many people a test needs to see a lift",
     "study": "train a table of runs with seeds and a control, and judge them",
     "attack": "train a rule clean and under attack, and compare",
