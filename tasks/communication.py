@@ -60,7 +60,7 @@ def _account(path: pathlib.Path) -> "Communication":
             f"{directory.model} holds no weights: the run is not finished. Run its `train` again."
         ) from None
     try:
-        return communication.account(directory.rows(), parameters=parameters)
+        return communication.account(directory.all_rows(), parameters=parameters)
     except ValueError as error:
         raise RunDirectoryError(f"{path}: {error}") from None
 

@@ -25,6 +25,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.evaluation import model_words
 from tff_keyboard.privacy.ledger import refuse_shared_noise
+from tff_keyboard.privacy.lineage import ledger_of
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.errors import UsageError
 
@@ -61,7 +62,7 @@ class Options(TaskOptions):
 def run(options: Options) -> "Comparison":
     """Evaluates, writes the files and prints the table."""
     model_words.check_words(options.models)
-    refuse_shared_noise([pathlib.Path(model) / names.LEDGER for model in options.models])
+    refuse_shared_noise([ledger_of(pathlib.Path(model)) for model in options.models])
     config = _first_config(options.models)
     store_path = options.store or (pathlib.Path(config.data.store) if config else None)
     if store_path is None and options.text is None:

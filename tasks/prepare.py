@@ -3,6 +3,7 @@
 tff-keyboard prepare --out=data/demo                              the synthetic typists
 tff-keyboard prepare --input=messages.tsv --out=data/mine         your own: user<TAB>text
 tff-keyboard prepare --config=configs/wikitext2.toml              as a config says
+tff-keyboard prepare --input=messages.tsv --out=data/mine --vocabulary-epsilon=2   private words
 
 A second run with the same inputs and options changes nothing. What happens to bad input is in
 docs/data.md.
@@ -32,6 +33,9 @@ class Options(TaskOptions):
         "Text instead of `data.input`; may be repeated. Words that are not flags count too.",
     ] = ()
     out: Annotated[pathlib.Path | None, "Folder of the store; `data.store` if left out."] = None
+    vocabulary_epsilon: Annotated[
+        float | None, "Choose the words privately, at this price (`data.vocabulary_epsilon`)."
+    ] = None
     overwrite: Annotated[bool, "Replace a store made from something else."] = False
     set: Annotated[tuple[str, ...], "Override `section.key=value`; may be repeated."] = ()
 
@@ -47,6 +51,8 @@ class Options(TaskOptions):
         overrides = list(self.set)
         if self.out:
             overrides.append(f"data.store={json.dumps(str(self.out))}")
+        if self.vocabulary_epsilon is not None:
+            overrides.append(f"data.vocabulary_epsilon={self.vocabulary_epsilon}")
         data = config_lib.load(self.config, overrides).data
         if not inputs:
             return data

@@ -1,6 +1,7 @@
 """Prints what runs guarantee, or what noise a planned run needs.
 
 tff-keyboard privacy runs/sms                      the statement: unit, mechanism, epsilon, ...
+tff-keyboard privacy runs/a runs/b                 both, and together: what they cost who is in both
 tff-keyboard privacy --target-epsilon=4 --config=configs/my.toml --population=20000 --plot=plan.svg
 
 The second finds the least noise multiplier for the config's schedule under every mechanism, and how
@@ -60,11 +61,16 @@ def run(options: Options) -> None:
     for path in paths:
         ledger.read_ledger(path)  # before the accounting is imported, which takes two seconds
     ledger.refuse_shared_noise(paths)
-    from tff_keyboard.privacy import statement
+    from tff_keyboard.privacy import composed_statement, statement
 
     texts = [statement.privacy_statement(path) for path in paths]
     if len(texts) > 1:
         texts = [f"{path}\n\n{text}" for path, text in zip(options.run_dirs, texts, strict=True)]
+        runs = dict.fromkeys(options.run_dirs)
+        together = composed_statement.composed_statement(
+            {str(path): composed_statement.LedgerAndPeople.of_run(path) for path in runs}
+        )
+        texts += [together] if together else []
     print("\n\n".join(texts))
 
 

@@ -66,7 +66,7 @@ def save_untrained_run(directory: pathlib.Path, config, seed: int = 1) -> pathli
 
 def ledger_header(**changes):
     """The header of a privacy ledger of FedAvg with Gaussian noise, ten of a thousand people."""
-    from tff_keyboard.privacy.ledger import LedgerHeader
+    from tff_keyboard.privacy.ledger_header import LedgerHeader
 
     facts = {
         "mechanism": "gaussian",

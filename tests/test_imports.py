@@ -21,7 +21,7 @@ LIBRARY = {
     "storage": set(),
     "command_line": set(),
     "config": set(),
-    "data": {"packs"},
+    "data": {"packs", "privacy"},
     "models": set(),
     "metrics": {"models", "data"},
     "privacy": {"models", "storage"},
@@ -34,14 +34,13 @@ LIBRARY = {
     },
     "baselines": {"metrics", "data"},
     "hybrid": {"baselines", "evaluation", "metrics", "data"},
-    "report": {"events", "evaluation", "metrics", "data", "privacy"},
+    "report": {"evaluation", "metrics", "data", "privacy"},
     "program": set(),
     "training": {
         *("algorithms", "learning", "models", "evaluation", "data", "privacy", "program"),
         "storage",
     },
     "packs": set(),
-    "events": {"evaluation", "metrics"},
     "study": {"evaluation", "report", "metrics", "models", "data", "privacy", "storage"},
 }
 LEAVES = {"storage", "config", "progress", "quiet", "text_table"}
@@ -59,7 +58,6 @@ NO_TFF = [
     "report",
     "privacy",
     "study",
-    "events",
 ]
 OURS = set(MAY_IMPORT)
 

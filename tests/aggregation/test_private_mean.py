@@ -18,8 +18,13 @@ from tff_keyboard.aggregation.adaptive_clip import (
 from tff_keyboard.aggregation.host_noise import NoisedProcess, map_query_states
 from tff_keyboard.aggregation.noised_sum import EMPTY_ROUND, NoiseSlot
 from tff_keyboard.aggregation.private_mean import PrivateMeanFactory
+from tff_keyboard.privacy.discrete_normal import BITS
 from tff_keyboard.privacy.mechanism import Mechanism
-from tff_keyboard.privacy.noise_streams import IndependentNoise, keyed_draw
+from tff_keyboard.privacy.noise_streams import (
+    IndependentNoise,
+    keyed_discrete_draw,
+    keyed_draw,
+)
 
 SIZE = 1500
 VALUE_TYPE = tff.to_type([tff.TensorType(np.float32, [SIZE]), tff.TensorType(np.float32, [2])])
@@ -328,3 +333,42 @@ def test_wrong_arguments_are_named(changes, words):
     arguments = {"clip_norm": 1.0, "noise_multiplier": 0.5, "clients_per_round": 10} | changes
     with pytest.raises(ValueError, match=words):
         PrivateMeanFactory(**arguments)
+
+
+def discrete_process(noise, draw):
+    built = PrivateMeanFactory(
+        clip_norm=0.75, noise_multiplier=noise, clients_per_round=CLIENTS, grid_bits=BITS
+    ).create(VALUE_TYPE)
+    mechanism = Mechanism(name="gaussian", is_discrete=True)
+    return NoisedProcess(built, lambda size: mechanism.noise(draw, size))
+
+
+@pytest.mark.parametrize("noise", [0.5, 4.0])
+def test_a_discrete_sum_is_of_integers_with_the_stated_sensitivity(noise):
+    """Without its noise the result is a sum of records cut towards zero to the grid, exactly."""
+    run = discrete_process(noise, lambda label, size: np.zeros(size))
+    values = clients()
+    result = run.next(run.initialize(), values).result
+    step = noise * 0.75 / 2**BITS
+    expected = np.zeros(SIZE)
+    for first, _ in values:
+        exact = first.astype(np.float64)
+        norm = np.linalg.norm(exact)
+        if norm > 0.75:
+            factor = np.float32(0.75 * (1 - 1e-6) / norm)
+            exact = (first * factor).astype(np.float64)
+        whole = np.trunc(exact / step)
+        assert np.linalg.norm(whole) <= 0.75 / step  # the sensitivity, in steps
+        expected += whole
+    got = np.asarray(result[0], np.float64) * CLIENTS / step
+    np.testing.assert_allclose(got, expected, atol=2, rtol=1e-6)  # the result is float32
+    assert np.abs(np.asarray(result[0]) * CLIENTS - sum(v[0] for v in values)).max() > 1e-3
+
+
+def test_discrete_noise_has_the_stated_size():
+    run = discrete_process(2.0, keyed_discrete_draw(KEY))
+    zeros = [[np.zeros(SIZE, np.float32), np.zeros(2, np.float32)]] * CLIENTS
+    result = np.asarray(run.next(run.initialize(), zeros).result[0], np.float64)
+    assert result.std() == pytest.approx(2.0 * 0.75 / CLIENTS, rel=0.08)
+    whole = result * CLIENTS / (2.0 * 0.75 / 2**BITS)
+    np.testing.assert_allclose(whole, np.round(whole), atol=0.6)

@@ -56,7 +56,7 @@ def test_labels_and_keys_are_unrelated():
 @pytest.mark.parametrize("bits, radius", [(0, 9.4), (1, 9.3), (1 << 11, 8.5), ((1 << 64) - 1, 0.0)])
 def test_the_tail_is_not_cut_off(bits, radius):
     """TensorFlow's float32 generator ends at sqrt(-2 ln 1e-7) = 5.678."""
-    log_uniform = module._log_uniform(np.array([bits], np.uint64), KEY, "tail")
+    log_uniform = module.log_uniform(np.array([bits], np.uint64), KEY, "tail")
     assert np.sqrt(-2 * log_uniform[0]) >= radius
     assert np.isfinite(log_uniform[0])
     assert log_uniform[0] < 0
@@ -65,7 +65,7 @@ def test_the_tail_is_not_cut_off(bits, radius):
 def test_values_beyond_the_old_end_appear_as_often_as_they_should():
     # 1e8 draws are too many for a test: the radius alone, of which a share e^-(r^2/2) is beyond r.
     bits = keyed_uint64(KEY, "many", 20_000_000)
-    radius_squared = -2 * module._log_uniform(bits, KEY, "more")
+    radius_squared = -2 * module.log_uniform(bits, KEY, "more")
     for bound in (5.0, 5.678):
         expected = len(bits) * math.exp(-(bound**2) / 2)
         seen = np.count_nonzero(radius_squared > bound**2)
@@ -75,6 +75,6 @@ def test_values_beyond_the_old_end_appear_as_often_as_they_should():
 
 def test_further_bits_continue_the_uniform():
     tiny = np.arange(1, 5, dtype=np.uint64)
-    values = np.exp(module._log_uniform(tiny, KEY, "more")) * 2.0**64
+    values = np.exp(module.log_uniform(tiny, KEY, "more")) * 2.0**64
     assert np.array_equal(np.floor(values), tiny)
     assert len(set(values - tiny)) == 4

@@ -4,9 +4,9 @@ import pytest
 
 from tff_keyboard.config.aggregation_config import AggregationConfig
 from tff_keyboard.config.privacy_config import Gaussian, GaussianAdaptive, Tree
+from tff_keyboard.privacy.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger import read_ledger
 from tff_keyboard.privacy.ledger_hook import LedgerHook, ledger_header
-from tff_keyboard.privacy.statement import guarantee_of
 
 NOISE = {"noise_multiplier": 1.0}
 METRICS = {"aggregator/inner/inner/dp_query_metrics/clip_norm": 0.25, "loss": 3.0}

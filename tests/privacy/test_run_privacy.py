@@ -27,12 +27,14 @@ def config(mechanism="blt", *overrides):
 
 def opened(path, config, **changes):
     path.mkdir(exist_ok=True)
-    arguments = {"store_sha256": "ab", "initial_weights": WEIGHTS} | changes
+    card = {"store_sha256": changes.pop("store_sha256", "ab")}
+    arguments = {"initial_weights": WEIGHTS} | changes
     return open_run_privacy(
         config,
         ledger_path=path / "privacy_ledger.jsonl",
         nonce_path=path / "noise_nonce",
-        population=100,
+        store_card=card,
+        client_ids=[str(number) for number in range(100)],
         selected_per_round=10,
         **arguments,
     )

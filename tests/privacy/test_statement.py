@@ -6,9 +6,10 @@ import pytest
 
 from tests.fakes import ledger_header
 from tff_keyboard.privacy import accounting, noise_key
+from tff_keyboard.privacy.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger import PrivacyLedger
 from tff_keyboard.privacy.mechanism import optimal_mechanism
-from tff_keyboard.privacy.statement import guarantee_of, privacy_statement
+from tff_keyboard.privacy.statement import privacy_statement
 from tff_keyboard.storage.errors import RunDirectoryError
 
 HEADER = ledger_header(population=10_000, clients_per_round=100, selected_per_round=100)
@@ -146,3 +147,16 @@ def test_an_epsilon_that_protects_nobody_is_said_to(tmp_path, noise, words):
     assert (epsilon > 10, epsilon > 100) == (bool(words), "no protection" in words)
     assert f"{epsilon:.2f}{words}\n" in text
     assert ("above 10 says little" in text) == bool(words)
+
+
+def test_vocabulary_and_metrics_are_private_or_named(tmp_path):
+    old = statement(tmp_path / "old", HEADER, 1)
+    assert "not recorded by this older ledger" in old
+    assert "released losses and counts without noise" in old
+    assert "price: unbounded" in old
+    facts = {"vocabulary_rho": 0.25, "vocabulary_delta": 5e-9, "vocabulary_sha256": "v"}
+    new = statement(tmp_path / "new", dataclasses.replace(HEADER, initial_model="", **facts), 1)
+    assert "random weights" in new
+    assert "are withheld" in new
+    assert "The vocabulary is counted: rho 0.25" in new
+    assert "composed by" in new

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import pathlib
+import shutil
 import signal
 import stat
 import subprocess
@@ -22,8 +23,10 @@ from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.evaluation import run_evaluation
 from tff_keyboard.evaluation.metric_table import FEDERATED_METRICS
 from tff_keyboard.evaluation.result import person_digest
-from tff_keyboard.privacy.ledger import refuse_shared_noise
+from tff_keyboard.privacy.guarantee import total_guarantee
+from tff_keyboard.privacy.ledger import read_ledger, refuse_shared_noise
 from tff_keyboard.privacy.noise_key import NoiseKeyError
+from tff_keyboard.privacy.statement import privacy_statement
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.training.federated import train_federated
 from tff_keyboard.training.round_lines import RoundLines
@@ -307,3 +310,43 @@ def test_a_private_run_without_its_nonce_is_one_line(store, tmp_path, capsys):
     with pytest.raises(NoiseKeyError, match="is missing, but rounds were released") as error:
         train_federated(tiny_config(store, *overrides), run)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.slow
+def test_a_private_run_on_top_of_what_knows_these_people_claims_nothing(store, tmp_path):
+    """It printed epsilon 0.15 where the truth is infinite."""
+    train_federated(tiny_config(store, "train.rounds=1"), tmp_path / "plain")
+    start = f"model.initial_model={tmp_path / 'plain'}"
+    private = (*DP, "aggregation.privacy.mechanism=gaussian", "train.rounds=1")
+    train_federated(tiny_config(store, *private, start), tmp_path / "on_top")
+    text = privacy_statement(tmp_path / "on_top" / "privacy_ledger.jsonl")
+    assert text.startswith("NO CLAIM")
+    assert "all of these people" in text
+    train_federated(tiny_config(store, *private), tmp_path / "first")
+    start = f"model.initial_model={tmp_path / 'first' / 'model'}"
+    train_federated(tiny_config(store, *private, start), tmp_path / "second")
+    epsilons = []
+    for name in ("first", "second"):
+        header, rounds = read_ledger(tmp_path / name / "privacy_ledger.jsonl")
+        epsilons.append(total_guarantee(header, len(rounds)).epsilon)
+    assert epsilons[1] > 1.2 * epsilons[0]
+
+
+@pytest.mark.slow
+def test_people_wait_across_private_runs_on_a_store(store, tmp_path):
+    shutil.copytree(store, tmp_path / "store")
+    record = ("aggregation.privacy.participation=record", "train.min_separation_rounds=3")
+    private = (*DP, *record, "aggregation.privacy.mechanism=gaussian", "train.rounds=2")
+    for name in ("one", "other"):
+        train_federated(tiny_config(tmp_path / "store", *private), tmp_path / name)
+    text = (tmp_path / "store.participation.jsonl").read_text()
+    cohorts = [set(json.loads(line)["people"]) for line in text.splitlines()]
+    assert len(cohorts) == 4
+    for t, cohort in enumerate(cohorts):
+        assert not any(cohort & earlier for earlier in cohorts[max(t - 2, 0) : t])
+    rows = (tmp_path / "one" / "metrics.jsonl").read_text().splitlines()
+    assert not {"tokens", "cohort", "client_work/train/nll"} & json.loads(rows[0]).keys()
+    assert "tokens" in json.loads(rows[0])["withheld"].split()
+    secret = tmp_path / "one" / "withheld_metrics.jsonl"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert json.loads(secret.read_text().splitlines()[0])["tokens"] > 0

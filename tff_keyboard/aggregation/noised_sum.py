@@ -75,6 +75,9 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
       adaptive: How the clip norm follows a quantile; None keeps it.
       clip_every: With `adaptive`, rounds between changes of the clip norm, >= 1: the rounds of a
         tree, whose nodes must share one sensitivity.
+      grid_bits: 0, or records are rounded towards zero, which lengthens none, to whole multiples of
+        the noise's standard deviation / 2^grid_bits and summed as integers, and so is the noise,
+        whose draws must be whole multiples of 2^-grid_bits. Not with `adaptive`; needs noise.
 
     Raises:
       ValueError: Adaptive clipping would spend all of the noise.
@@ -90,6 +93,7 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
         denominator: float = 1.0,
         adaptive: AdaptiveClip | None = None,
         clip_every: int = 1,
+        grid_bits: int = 0,
     ):
         self._specs = tf.nest.flatten(specs)
         self._clip_norm = clip_norm
@@ -97,6 +101,7 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
         self._denominator = denominator
         self._adaptive = adaptive
         self._clip_every = clip_every
+        self._grid = float(2**grid_bits) if grid_bits else 0.0  # steps of a standard deviation
         self._count_stddev = 0.0
         self._multiplier = noise_multiplier
         if adaptive is not None and noise_multiplier:
@@ -119,13 +124,21 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
 
     def initial_sample_state(self, template=None):
         """Zeros shaped as a preprocessed record."""
-        zeros = tf.nest.map_structure(lambda x: tf.zeros(x.shape, x.dtype), template)
+        zeros = tf.nest.map_structure(
+            lambda x: tf.zeros(x.shape, tf.int64 if self._grid else x.dtype), template
+        )
         return (zeros, tf.constant(0.0)) if self._adaptive else zeros
 
     def preprocess_record(self, params, record):
         """On the client: clips; with an adaptive norm, adds whether the delta was inside it."""
         clip_norm, estimate = params
         clipped, norm = clip_with_norm(record, clip_norm)
+        if self._grid:
+            steps = self._grid / self._stddev(clip_norm)
+            # A cast to integers rounds towards zero.
+            return tf.nest.map_structure(
+                lambda x: tf.cast(tf.cast(x, tf.float64) * steps, tf.int64), clipped
+            )
         if not self._adaptive:
             return clipped
         return clipped, tf.cast(norm <= tf.cast(estimate, tf.float64), tf.float32) - 0.5
@@ -160,13 +173,17 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
 
     def _noised(self, total: Any, noise: tf.Tensor, stddev: tf.Tensor) -> Any:
         flat, start = [], 0
-        for x in tf.nest.flatten(total):
+        for x, spec in zip(tf.nest.flatten(total), self._specs, strict=True):
             exact = tf.cast(x, tf.float64)
             if self._size:
                 end = start + _elements(x)
-                exact += stddev * tf.reshape(noise[start:end], x.shape)
+                drawn = tf.reshape(noise[start:end], x.shape)
                 start = end
-            flat.append(tf.cast(exact / self._denominator, x.dtype))
+                if self._grid:  # integers, exact below 2^53
+                    exact = (exact + self._grid * drawn) * (stddev / self._grid)
+                else:
+                    exact += stddev * drawn
+            flat.append(tf.cast(exact / self._denominator, spec.dtype))
         return tf.nest.pack_sequence_as(total, flat)
 
     def _stddev(self, clip_norm: tf.Tensor) -> tf.Tensor:

@@ -30,6 +30,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         says; no event says "correlated, with participation limits": the ledger does.
       adaptive: How the clip norm follows a quantile; None keeps it.
       clip_every: With `adaptive`, rounds between changes of the clip norm, >= 1.
+      grid_bits: 0, or sum and noise are integers; see `NoisedSumQuery`.
 
     Raises:
       ValueError: An argument is out of range, or adaptive clipping would spend all of the noise.
@@ -44,6 +45,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         independent_noise: bool = True,
         adaptive: AdaptiveClip | None = None,
         clip_every: int = 1,
+        grid_bits: int = 0,
     ):
         if not (math.isfinite(clip_norm) and clip_norm > 0):
             raise ValueError(f"`clip_norm` must be > 0 in weight units, got {clip_norm!r}.")
@@ -65,6 +67,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
             "denominator": float(clients_per_round),
             "adaptive": adaptive,
             "clip_every": clip_every,
+            "grid_bits": grid_bits,
         }
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:

@@ -1,22 +1,52 @@
-"""Coordinate median and trimmed mean: robust to a minority of arbitrary clients. Simulation only.
+"""Median and trimmed means of coordinates: robust to a minority of arbitrary clients.
 
     median:        result_i = median_k delta_k[i]                    (mean of the middle two)
     trimmed mean:  result_i = mean of delta_k[i] without the g lowest and the g highest,
                    g = floor(trim_fraction * M)
+    bounded:       the trimmed mean of delta_k min(1, R / ||delta_k||), R the median of the norms,
+                   g = ceil(attackers * M)
 
-Both need all M deltas on the server at once: memory grows with clients, no secure sum fits, and
+The last is the defence of the attack table: the norm bound takes the length of a boost, trimming
+what only attackers want of a coordinate, as the rows of a backdoor's words.
+
+For simulations: all need the M deltas on the server at once: memory grows, no secure sum fits, and
 nothing bounds what the server learns of a client. Clients count equally; weight only says whether.
 
 Source: Yin et al. 2018, Definitions 1 and 2, https://arxiv.org/abs/1803.01498.
 """
 
 import collections
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.aggregation.layers import require_float_tensors
-from tff_keyboard.config.rule_config import Median, TrimmedMean
+from tff_keyboard.config.rule_config import BoundedTrimmedMean, Median, TrimmedMean
+
+
+def bounded(stacked: Any) -> Any:
+    """Clients' tensors [clients, ...], each client's scaled to at most the median L2 norm.
+
+    In float64, where the square of no float32 overflows.
+    """
+    flat = tf.nest.flatten(stacked)
+    rows = [
+        tf.reshape(tf.cast(x, tf.float64), [tf.shape(x)[0], x.shape[1:].num_elements()])
+        for x in flat
+    ]
+    norms = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(row), axis=1) for row in rows]))  # [clients]
+    ascending = tf.sort(norms)
+    count = tf.shape(norms)[0]
+    # Of an even number the lower middle: half of the clients are then at least as long.
+    middle = tf.maximum((count - 1) // 2, 0)
+    radius = tf.reduce_sum(ascending[middle : middle + 1])  # 0 where there is nobody
+    factors = tf.minimum(radius / tf.maximum(norms, 1e-300), 1.0)
+    scaled = [
+        tf.cast(row * factors[:, tf.newaxis], x.dtype) for row, x in zip(rows, flat, strict=True)
+    ]
+    shaped = [tf.reshape(row, tf.shape(x)) for row, x in zip(scaled, flat, strict=True)]
+    return tf.nest.pack_sequence_as(stacked, shaped)
 
 
 class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
@@ -29,7 +59,7 @@ class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
       rule: A `trim_fraction` of 0 makes the trimmed mean the unweighted mean.
     """
 
-    def __init__(self, rule: Median | TrimmedMean):
+    def __init__(self, rule: Median | TrimmedMean | BoundedTrimmedMean):
         self._rule = rule
 
     def create(
@@ -65,6 +95,11 @@ class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
             if isinstance(self._rule, TrimmedMean):
                 exact = tf.cast(clients, tf.float64) * self._rule.trim_fraction
                 cut = tf.cast(tf.floor(exact + 1e-9), tf.int32)  # 0.3 * 10 is 2.999...
+            elif isinstance(self._rule, BoundedTrimmedMean):
+                stacked = bounded(stacked)
+                exact = tf.cast(clients, tf.float64) * self._rule.attackers
+                cut = tf.cast(tf.math.ceil(exact - 1e-9), tf.int32)
+                cut = tf.minimum(cut, tf.maximum((clients - 1) // 2, 0))
             else:
                 cut = tf.maximum((clients - 1) // 2, 0)
             kept = tf.maximum(clients - 2 * cut, 0)

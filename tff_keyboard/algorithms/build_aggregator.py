@@ -51,6 +51,7 @@ from tff_keyboard.config.privacy_config import (
     TreeAdaptive,
 )
 from tff_keyboard.config.rule_config import (
+    BoundedTrimmedMean,
     FedAtt,
     FedMed,
     Mean,
@@ -58,6 +59,7 @@ from tff_keyboard.config.rule_config import (
     PrivateFedAtt,
     TrimmedMean,
 )
+from tff_keyboard.privacy.discrete_normal import BITS
 
 Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
 Names: TypeAlias = Sequence[str] | None
@@ -94,7 +96,7 @@ def build_rule(
                 variable_names=names,
             )
             return tff.aggregators.as_weighted_aggregator(factory)
-        case Median() | TrimmedMean():
+        case Median() | TrimmedMean() | BoundedTrimmedMean():
             return RobustMeanFactory(rule)
     assert_never(rule)  # mypy says which rule has no case
 
@@ -113,12 +115,26 @@ def _private_mean(privacy: Privacy, clients_per_round: int) -> PrivateMeanFactor
         clip_every = privacy.restart_rounds
     return PrivateMeanFactory(
         clip_norm=privacy.clip_norm,
-        noise_multiplier=privacy.noise_multiplier,
+        noise_multiplier=_multiplier_here(privacy, clients_per_round),
         clients_per_round=clients_per_round,
         independent_noise=isinstance(privacy, Gaussian | GaussianAdaptive),
         adaptive=adaptive,
         clip_every=clip_every,
+        grid_bits=BITS if isinstance(privacy, Gaussian) and privacy.is_discrete else 0,
     )
+
+
+def _multiplier_here(privacy: MechanismConfig, clients_per_round: int) -> float:
+    """Of the sum of this cohort: less where a larger cohort's noise is simulated."""
+    size = privacy.noise_cohort_size
+    if not size:
+        return privacy.noise_multiplier
+    if size < clients_per_round:
+        raise ValueError(
+            f"`aggregation.privacy.noise_cohort_size` must be 0 or >= `train.clients_per_round` = "
+            f"{clients_per_round}, got {size}."
+        )
+    return privacy.noise_multiplier * clients_per_round / size
 
 
 def build_aggregator(

@@ -211,8 +211,15 @@ class AggregationConfig(Table):
                 f"= 'gaussian', got {self.privacy.mechanism!r}: its record has fixed clip norms "
                 "and its ratio needs each round's own sum, not a running one."
             )
+        discrete = isinstance(self.privacy, Gaussian) and self.privacy.is_discrete
+        if discrete and not isinstance(self.rule, Mean):
+            raise ValueError(
+                "`aggregation.privacy.distribution` = 'discrete' needs `aggregation.rule.name` = "
+                f"'mean', got {self.rule.name!r}: only sums of deltas are on a grid."
+            )
         if self.is_private:
             self._check_private()
+            self._check_projection()
 
     @property
     def is_private(self) -> bool:
@@ -225,6 +232,21 @@ class AggregationConfig(Table):
         if not isinstance(self.protection, AutoProtection):
             return self.protection
         return AdaptiveClipping() if self.rule.averages and not self.is_private else NoClipping()
+
+    def _check_projection(self) -> None:
+        assert isinstance(self.privacy, MechanismConfig)
+        size = self.privacy.noise_cohort_size
+        if size and not isinstance(self.rule, Mean):
+            raise ValueError(
+                f"`aggregation.privacy.noise_cohort_size` = {size} needs `aggregation.rule.name` = "
+                f"'mean', got {self.rule.name!r}: only a mean's noise falls with the cohort."
+            )
+        if size and self.privacy.mechanism.endswith("_adaptive"):
+            raise ValueError(
+                f"`aggregation.privacy.noise_cohort_size` = {size} needs a fixed clip norm, got "
+                f"{self.privacy.mechanism!r}: the count of unclipped clients is that of the small "
+                "cohort."
+            )
 
     def _check_private(self) -> None:
         mechanism = f"`aggregation.privacy.mechanism` = {self.privacy.mechanism!r}"

@@ -37,6 +37,11 @@ class DataConfig:
       min_word_users: Words that fewer train users typed stay out of the vocabulary, which every
         phone gets in the clear; >= 1. 0 goes by their number: 5 from 1,000 users on, else 2 (and 1
         with "text", whose clients are not people). Not used with `vocabulary_path`.
+      vocabulary_epsilon: Price of a private choice of words, > 0; 0 goes by exact counts. With one,
+        `min_word_count` and `min_word_users` have no say: noise and a threshold do
+        (privacy/private_vocabulary.py), and every new store is a new release.
+      vocabulary_delta: Its delta, in (0, 1).
+      vocabulary_words_per_person: Distinct words of a person that count, the most typed; >= 1.
       vocabulary_path: Vocabulary file to encode with, in place of one built from train users.
       max_length: Targets of a sequence in training, the end of message among them; >= 2.
       long_messages: What becomes of messages with more targets. "continue": they go on in further
@@ -72,6 +77,9 @@ class DataConfig:
     vocabulary_size: int = 10_000
     min_word_count: int = 1
     min_word_users: int = 0
+    vocabulary_epsilon: float = 0.0
+    vocabulary_delta: float = 1e-8
+    vocabulary_words_per_person: int = 200
     vocabulary_path: str = ""
     max_length: int = 64
     long_messages: str = "continue"
@@ -109,6 +117,27 @@ class DataConfig:
         )
         require_at_least("data.min_word_count", self.min_word_count, 1)
         require_at_least("data.min_word_users", self.min_word_users, 0)
+        require_at_least("data.vocabulary_epsilon", self.vocabulary_epsilon, 0)
+        require(
+            0 < self.vocabulary_delta < 1,
+            "data.vocabulary_delta",
+            "must be in (0, 1)",
+            self.vocabulary_delta,
+        )
+        require_at_least("data.vocabulary_words_per_person", self.vocabulary_words_per_person, 1)
+        require(
+            not (self.vocabulary_epsilon and self.vocabulary_path),
+            "data.vocabulary_epsilon",
+            "must be 0 with `data.vocabulary_path`: the words are given",
+            self.vocabulary_epsilon,
+        )
+        require(
+            not self.vocabulary_epsilon or (self.min_word_count == 1 and not self.min_word_users),
+            "data.vocabulary_epsilon",
+            "needs `data.min_word_count` = 1 and `data.min_word_users` = 0: exact counts would "
+            "decide beside the noisy ones",
+            self.vocabulary_epsilon,
+        )
         require_at_least("data.max_length", self.max_length, 2)
         require_one_of("data.long_messages", self.long_messages, LONG_MESSAGES)
         require_one_of("data.mode", self.mode, MODES)

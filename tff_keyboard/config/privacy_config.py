@@ -40,6 +40,13 @@ class MechanismConfig(Table):
         "env:NAME" or "file:PATH"; "" is none.
       fixed_nonce: 32 hexadecimal digits instead of a nonce drawn for the run: reproducible noise,
         for experiments only; the statement then says "simulation".
+      noise_cohort_size: 0, or the clients a round of a larger federation whose noise is simulated:
+        the mean's noise is noise_multiplier x clip_norm / noise_cohort_size. A PROJECTION, and
+        labelled so wherever its epsilon is shown: it is about the larger federation, with as many
+        times more people. Rule "mean", fixed clip norm; at least `train.clients_per_round`.
+      participation: "record": rounds and people are noted beside the store, and people of other
+        runs' last rounds wait for `train.min_separation_rounds`; "off": each run is by itself, as
+        experiments on one store need it; "auto": "record" where there is a `noise_secret`.
     """
 
     PATH: ClassVar[str] = _PATH
@@ -50,6 +57,15 @@ class MechanismConfig(Table):
     max_participations: int = 0
     noise_secret: str = ""
     fixed_nonce: str = ""
+    noise_cohort_size: int = 0
+    participation: Literal["auto", "record", "off"] = "auto"
+
+    @property
+    def records_participation(self) -> bool:
+        """`participation` with "auto" decided."""
+        if self.participation == "auto":
+            return bool(self.noise_secret) and self.noise_multiplier > 0
+        return self.participation == "record"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,6 +78,13 @@ class MechanismConfig(Table):
             f"{_PATH}.noise_secret",
             "must be 'env:NAME' or 'file:PATH'",
             self.noise_secret,
+        )
+        require_at_least(f"{_PATH}.noise_cohort_size", self.noise_cohort_size, 0)
+        require(
+            self.participation != "record" or self.noise_multiplier > 0,
+            f"{_PATH}.participation",
+            "'record' needs a noise multiplier above 0: runs are named by their noise keys",
+            self.participation,
         )
         require(
             not self.fixed_nonce or bool(re.fullmatch("[0-9a-f]{32}", self.fixed_nonce)),
@@ -77,10 +100,28 @@ class Gaussian(MechanismConfig):
 
     Attributes:
       sampling: What the accounting may assume of cohorts: "fixed_size" (our sampler) or "poisson".
+      distribution: "continuous": doubles; "discrete": clients round their clipped deltas towards
+        zero to a grid of noise_multiplier x clip_norm / 2^20, sums are of integers, noise is a
+        discrete Gaussian on the same grid. Needs the rule "mean" and noise.
     """
 
     mechanism: Literal["gaussian"] = "gaussian"
     sampling: Literal["fixed_size", "poisson"] = "fixed_size"
+    distribution: Literal["continuous", "discrete"] = "continuous"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.distribution == "continuous" or self.noise_multiplier > 0,
+            f"{_PATH}.distribution",
+            "'discrete' needs a noise multiplier above 0: the grid is a fraction of the noise",
+            self.distribution,
+        )
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether sum and noise are integers."""
+        return self.distribution == "discrete"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

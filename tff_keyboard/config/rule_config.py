@@ -158,7 +158,27 @@ class TrimmedMean(_Rule):
         require(0 <= share < 0.5, "aggregation.rule.trim_fraction", "must be in [0, 0.5)", share)
 
 
-Rule: TypeAlias = Mean | FedAtt | FedMed | PrivateFedAtt | Median | TrimmedMean
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BoundedTrimmedMean(_Rule):
+    """The trimmed mean of deltas no longer than the median delta: a defence (docs/aggregation.md).
+
+    Attributes:
+      attackers: Share of a cohort that may attack, in (0, 0.5): as many are cut on each side of
+        each coordinate, rounded up.
+    """
+
+    privacy_problem: ClassVar[str] = _ORDER_STATISTICS
+
+    name: Literal["bounded_trimmed_mean"] = "bounded_trimmed_mean"
+    attackers: float = 0.15
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        share = self.attackers
+        require(0 < share < 0.5, "aggregation.rule.attackers", "must be in (0, 0.5)", share)
+
+
+Rule: TypeAlias = Mean | FedAtt | FedMed | PrivateFedAtt | Median | TrimmedMean | BoundedTrimmedMean
 RULES: Mapping[str, type[Rule]] = variants(Rule)
 
 

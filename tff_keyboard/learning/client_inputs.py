@@ -63,6 +63,23 @@ class CohortInputs:
         self._model_bytes = parameters * BYTES_PER_PARAMETER
 
     @property
+    def client_ids(self) -> list[str]:
+        """Of the people who may be drawn, by position."""
+        return self._client_ids
+
+    def selected(self, round_num: int) -> np.ndarray:
+        """Positions of the people who are asked in a round."""
+        return self._sampler.cohort(round_num).selected
+
+    def wait_after(self, earlier: Sequence[np.ndarray]) -> None:
+        """Lets the people of other runs' last rounds wait; before the first round is asked for.
+
+        Args:
+          earlier: See `CohortSampler`.
+        """
+        self._sampler = cohort_sampler(self._config.train, len(self._client_ids), earlier)
+
+    @property
     def population(self) -> int:
         """People who may be drawn."""
         return len(self._client_ids)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -54,6 +54,7 @@ class CohortSampler:
         dropout_rate: float = 0.0,
         min_separation_rounds: int = 1,
         size_of_round: Callable[[int], int] | None = None,
+        earlier: Sequence[np.ndarray] = (),
     ):
         """Checks that every round can be filled.
 
@@ -66,6 +67,8 @@ class CohortSampler:
           dropout_rate: Chance in [0, 1) that a selected client never reports.
           min_separation_rounds: >= 1; 1 lets a client take part in every round.
           size_of_round: Wanted reports of a round, 1..clients_per_round; None: always the same.
+          earlier: Who was selected in the rounds of other runs just before round 1, the oldest
+            first; they wait, too. Round 0 is then the last of them.
 
         Raises:
           ValueError: An argument is out of range, or the population is too small for
@@ -97,7 +100,9 @@ class CohortSampler:
         self._seed = seed
         self._dropout_rate = dropout_rate
         self._separation = min_separation_rounds
-        self._history: list[np.ndarray] = []  # selected clients of rounds 0, 1, ...
+        self._earlier = list(earlier)
+        # Selected clients of rounds 0, 1, ...
+        self._history: list[np.ndarray] = self._earlier[-1:]
 
     @property
     def num_selected(self) -> int:
@@ -125,11 +130,24 @@ class CohortSampler:
         if self._separation == 1:  # no round depends on another
             return self._draw(round_num, np.arange(self._num_clients))
         for t in range(len(self._history), round_num + 1):
-            is_free = np.ones(self._num_clients, dtype=bool)
-            for earlier in self._history[max(t - self._separation + 1, 0) : t]:
-                is_free[earlier] = False
-            self._history.append(self._draw(t, np.flatnonzero(is_free)))
+            self._history.append(self._draw(t, self._free(t)))
         return self._history[round_num].copy()
+
+    def _free(self, round_num: int) -> np.ndarray:
+        """Clients that are not waiting in a round whose predecessors are known."""
+        before = [*self._earlier[:-1], *self._history]
+        is_free = np.ones(self._num_clients, dtype=bool)
+        for selected in before[max(len(before) - self._separation + 1, 0) :]:
+            is_free[selected] = False
+        free = np.flatnonzero(is_free)
+        needed = self._to_select(self._size_of_round(round_num))
+        if len(free) < needed:
+            raise ValueError(
+                f"Round {round_num} needs {needed} clients, but {len(free)} do not wait for "
+                f"`min_separation_rounds` = {self._separation} after the rounds of other runs on "
+                "this store. Lower `train.clients_per_round` or the separation."
+            )
+        return free
 
     def _draw(self, round_num: int, eligible: np.ndarray) -> np.ndarray:
         rng = np.random.default_rng([self._seed, round_num, _SELECT])
@@ -141,7 +159,9 @@ class CohortSampler:
         return math.ceil(round(self._over_selection * clients, 9))
 
 
-def cohort_sampler(config: TrainConfig, population: int) -> CohortSampler:
+def cohort_sampler(
+    config: TrainConfig, population: int, earlier: Sequence[np.ndarray] = ()
+) -> CohortSampler:
     """Who takes part in the rounds of a run, out of `population` train clients.
 
     Raises:
@@ -155,4 +175,5 @@ def cohort_sampler(config: TrainConfig, population: int) -> CohortSampler:
         dropout_rate=config.dropout_rate,
         min_separation_rounds=config.min_separation_rounds,
         size_of_round=config.clients_in_round,
+        earlier=earlier,
     )

@@ -135,22 +135,26 @@ def fixed_size_gaussian(
     return Guarantee(epsilon=epsilon, delta=delta, adjacency=REPLACE_ONE, method="RDP")
 
 
-def unsampled_gaussian(*, noise_multiplier: float, participations: int, delta: float) -> Guarantee:
+def unsampled_gaussian(
+    *, noise_multiplier: float, participations: int, delta: float, method: str = "exact Gaussian"
+) -> Guarantee:
     """Fresh noise every round, and a person joins at most `participations` rounds, any of them.
 
     Assumes nothing of sampling: for cohorts that are not drawn at random (check-ins, a minimum
     separation). Exact: T rounds are one Gaussian mechanism of noise z / sqrt(T)
     (Dong et al. 2019, Corollary 3.3, https://arxiv.org/abs/1905.02383). Epsilon is finite for any
     noise above 0 (about T / 2z^2 where there is next to none) as long as a float can hold it.
+    `method`: see `epsilon_of_zcdp`; a discrete Gaussian has the rho (Canonne et al. 2020, Theorem
+    4), and its own curve only to one step of its grid, so it takes "RDP conversion".
     """
     _check(noise_multiplier, participations, delta)
     rho = _rho(participations, noise_multiplier)
     return Guarantee(
-        epsilon=epsilon_of_zcdp(rho, delta, method="exact Gaussian"),
+        epsilon=epsilon_of_zcdp(rho, delta, method=method),
         delta=delta,
         rho=rho,
         adjacency=ZERO_OUT_ONE,
-        method="zCDP, exact Gaussian",
+        method=f"zCDP, {method}",
     )
 
 

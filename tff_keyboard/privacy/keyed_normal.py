@@ -47,14 +47,14 @@ def keyed_normal(key: bytes, label: str, size: int) -> np.ndarray:
     result = np.empty([2, pairs])
     for start in range(0, pairs, _CHUNK):
         end = min(start + _CHUNK, pairs)
-        radius = np.sqrt(-2 * _log_uniform(bits[start:end], key, f"{label} tail {start}"))
+        radius = np.sqrt(-2 * log_uniform(bits[start:end], key, f"{label} tail {start}"))
         angle = (bits[pairs + start : pairs + end] >> np.uint64(11)) * (2 * math.pi * 2.0**-53)
         np.multiply(radius, np.cos(angle), out=result[0, start:end])
         np.multiply(radius, np.sin(angle), out=result[1, start:end])
     return result.reshape(-1)[:size]
 
 
-def _log_uniform(bits: np.ndarray, key: bytes, label: str) -> np.ndarray:
+def log_uniform(bits: np.ndarray, key: bytes, label: str) -> np.ndarray:
     """ln of uniforms in (0, 1) from 64 bits each, of all 128 where 64 say too little."""
     uniform = (bits.astype(np.float64) + 0.5) * 2.0**-64
     tiny = np.flatnonzero(bits < _TINY)

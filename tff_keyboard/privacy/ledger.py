@@ -17,68 +17,14 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tff_keyboard.privacy.ledger_header import LedgerHeader
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import RunDirectoryError
 
-FORMAT = 2
-# Format 1 knew neither key nor coefficients: its noise came from the seed in the config.
-_READABLE = (1, FORMAT)
-
-SEED = "seed"  # `noise_source` of format 1
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LedgerHeader:
-    """What does not change during a run and the statement needs.
-
-    Attributes:
-      mechanism: One of `privacy.mechanism.NAMES`.
-      aggregator: `aggregation.rule.name`.
-      noise_multiplier: Noise standard deviation / sensitivity of one client.
-      clip_norm: L2 bound on one client's delta (the first one where it adapts).
-      delta: Of the (epsilon, delta) statement.
-      population: People who may be drawn.
-      clients_per_round: The report goal; the fixed denominator of the mean.
-      selected_per_round: People drawn a round, with over-selection.
-      sampling: "fixed_size" or "poisson".
-      uniform_sampling: Whether every cohort is a uniform draw from the whole population:
-        a minimum separation above 1 or a deterministic schedule makes it false.
-      min_separation_rounds: A person who joins round i joins none before i + this.
-      max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      tree_restart_rounds: Rounds of a tree; 0 means one tree.
-      secure_noise: Whether noise came from a cryptographic generator whose key is not all in the
-        run directory.
-      noise_source: Where the key came from: `noise_key.SECRET`, `NONCE` or `FIXED_NONCE`; `SEED`
-        in ledgers of older versions.
-      key_id: `NoiseKey.key_id`; "" where there is no noise.
-      decays: Of the mechanism "blt".
-      scales: Of the mechanism "blt".
-      bands: Of the mechanism "banded".
-    """
-
-    mechanism: str
-    aggregator: str
-    noise_multiplier: float
-    clip_norm: float
-    delta: float
-    population: int
-    clients_per_round: int
-    selected_per_round: int
-    sampling: str
-    uniform_sampling: bool
-    min_separation_rounds: int
-    max_participations: int
-    tree_restart_rounds: int
-    secure_noise: bool = False
-    noise_source: str = SEED
-    key_id: str = ""
-    decays: tuple[float, ...] = ()
-    scales: tuple[float, ...] = ()
-    bands: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("decays", "scales", "bands"):  # JSON knows lists
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+FORMAT = 3
+# Format 1 knew neither key nor coefficients: its noise came from the seed in the config. Format 2
+# did not know what training started from.
+_READABLE = (1, 2, FORMAT)
 
 
 class PrivacyLedger:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tff_keyboard.config.aggregation_config import AggregationConfig
-from tff_keyboard.config.privacy_config import MechanismConfig, Tree, TreeAdaptive
-from tff_keyboard.privacy.ledger import LedgerHeader, PrivacyLedger
+from tff_keyboard.config.privacy_config import Gaussian, MechanismConfig, Tree, TreeAdaptive
+from tff_keyboard.privacy.guarantee import total_guarantee
+from tff_keyboard.privacy.ledger import PrivacyLedger
+from tff_keyboard.privacy.ledger_header import LedgerHeader
 from tff_keyboard.privacy.mechanism import Mechanism
 from tff_keyboard.privacy.noise_key import NoiseKey
-from tff_keyboard.privacy.statement import guarantee_of
 
 _RECORDED = ("clip_norm", "noise_stddev")  # last words of metric names
 
@@ -59,7 +60,11 @@ def ledger_header(
         )
     if mechanism is None:
         restart_rounds = privacy.restart_rounds if isinstance(privacy, Tree | TreeAdaptive) else 0
-        mechanism = Mechanism(name=privacy.mechanism, restart_rounds=restart_rounds)
+        mechanism = Mechanism(
+            name=privacy.mechanism,
+            restart_rounds=restart_rounds,
+            is_discrete=isinstance(privacy, Gaussian) and privacy.is_discrete,
+        )
     return LedgerHeader(
         mechanism=mechanism.name,
         aggregator=config.rule.name,
@@ -80,6 +85,9 @@ def ledger_header(
         decays=mechanism.decays,
         scales=mechanism.scales,
         bands=mechanism.bands,
+        is_discrete=mechanism.is_discrete,
+        records_participation=privacy.records_participation,
+        noise_cohort_size=privacy.noise_cohort_size,
     )
 
 
@@ -120,4 +128,8 @@ class LedgerHook:
         self._ledger.record(round_num, **facts)
         if not self._epsilon_every or round_num % self._epsilon_every:
             return {}
-        return {"privacy/epsilon": guarantee_of(self._header, round_num).epsilon}
+        total = total_guarantee(self._header, round_num)
+        name = "privacy/epsilon"
+        if self._header.noise_cohort_size:
+            name += "_projection"
+        return {name: math.inf if total is None else total.epsilon}

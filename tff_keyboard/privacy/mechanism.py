@@ -37,6 +37,7 @@ class Mechanism:
       decays: BLT: lambda_i.
       scales: BLT: s_i.
       bands: Banded: the diagonals c of C, 1 first.
+      is_discrete: "gaussian": noise is a discrete Gaussian.
 
     Raises:
       ValueError: The numbers do not fit the name.
@@ -47,6 +48,7 @@ class Mechanism:
     decays: tuple[float, ...] = ()
     scales: tuple[float, ...] = ()
     bands: tuple[float, ...] = ()
+    is_discrete: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in NAMES:
@@ -56,6 +58,7 @@ class Mechanism:
             ("decays", (BLT,)),
             ("scales", (BLT,)),
             ("bands", (BANDED,)),
+            ("is_discrete", GAUSSIAN[:1]),
         ):
             if getattr(self, field) and self.name not in owners:
                 raise ValueError(f"`{field}` does not belong to the mechanism {self.name!r}.")

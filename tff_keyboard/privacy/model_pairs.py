@@ -14,9 +14,9 @@ from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.privacy import neighbouring_runs, tail_audit
 from tff_keyboard.privacy.ledger import refuse_shared_noise
+from tff_keyboard.privacy.lineage import ledger_of
 from tff_keyboard.privacy.tail_audit import Settings
 from tff_keyboard.privacy.tail_report import CLAIM
-from tff_keyboard.storage.run_directory import RunDirectory
 
 
 def audit_pairs(
@@ -44,7 +44,7 @@ def audit_pairs(
       RunDirectoryError: Two runs have one noise key, so that their noise cancels.
       SavedModelError: A path holds no model.
     """
-    refuse_shared_noise([RunDirectory(path).privacy_ledger for path in (full, *others)])
+    refuse_shared_noise([ledger_of(path) for path in (full, *others)])
     model, vocabulary = load_model(full)
     for path in others:  # all of them before the first text
         _check_same_vocabulary(full, vocabulary, path, load_model(path)[1])

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.privacy import ledger, statement
+from tff_keyboard.privacy import ledger
+from tff_keyboard.privacy.guarantee import guarantee_of
 from tff_keyboard.storage.run_directory import RunDirectory
 
 # What may differ between two runs that differ by one person.
@@ -18,7 +19,7 @@ def rounds_joined(full: pathlib.Path, other: pathlib.Path) -> int | None:
     runs = [RunDirectory(path) for path in (full, other)]
     if not all(run.metrics_jsonl.is_file() for run in runs):
         return None
-    rows = [run.rows() for run in runs]
+    rows = [run.all_rows() for run in runs]
     cohorts = [{row["round"]: row.get("cohort") for row in run_rows} for run_rows in rows]
     return sum(cohorts[0][r] != cohorts[1][r] for r in cohorts[0].keys() & cohorts[1].keys())
 
@@ -42,7 +43,7 @@ def formal_guarantee(path: pathlib.Path) -> dict[str, Any] | None:
     if not ledger_path.exists():
         return None
     header, rounds = ledger.read_ledger(ledger_path)
-    guarantee = statement.guarantee_of(header, len(rounds))
+    guarantee = guarantee_of(header.unprojected, len(rounds))
     return {
         "epsilon": guarantee.epsilon if math.isfinite(guarantee.epsilon) else None,
         "delta": guarantee.delta,

@@ -22,6 +22,7 @@ import numpy as np
 
 from tff_keyboard.privacy.banded import Banded
 from tff_keyboard.privacy.blt import Blt
+from tff_keyboard.privacy.discrete_normal import keyed_discrete_normal
 from tff_keyboard.privacy.keyed_normal import keyed_normal
 
 # Label and size to independent standard normal draws, [size] float64.
@@ -193,3 +194,8 @@ class NoiseOfRounds:
 def keyed_draw(key: bytes) -> Draw:
     """The cryptographic generator of `keyed_normal` as a `Draw`."""
     return lambda label, size: keyed_normal(key, label, size)
+
+
+def keyed_discrete_draw(key: bytes) -> Draw:
+    """The generator of `discrete_normal`: whole multiples of 2^-20."""
+    return lambda label, size: keyed_discrete_normal(key, label, size)

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tff_keyboard.privacy import accounting, mechanism, toeplitz
-from tff_keyboard.privacy.ledger import LedgerHeader
-from tff_keyboard.privacy.statement import guarantee_of
+from tff_keyboard.privacy.guarantee import guarantee_of
+from tff_keyboard.privacy.ledger_header import LedgerHeader
 
 # Of adaptive clipping the cost is the same: the multiplier is that of delta and count together.
 COMPARED = ("gaussian", "tree", "banded", "blt")

@@ -6,17 +6,32 @@ and its nonce say, so that the rounds after a stop release the bits they would h
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.learning_config import FedAvgM
-from tff_keyboard.config.privacy_config import Banded, Blt, MechanismConfig, Tree, TreeAdaptive
-from tff_keyboard.privacy import ledger, ledger_hook, statement
+from tff_keyboard.config.privacy_config import (
+    Banded,
+    Blt,
+    Gaussian,
+    MechanismConfig,
+    Tree,
+    TreeAdaptive,
+)
+from tff_keyboard.privacy import guarantee, ledger, ledger_hook, lineage, people
+from tff_keyboard.privacy.ledger_header import LedgerHeader
 from tff_keyboard.privacy.mechanism import Mechanism, optimal_mechanism
 from tff_keyboard.privacy.noise_key import NoiseKey, NoiseKeyError, open_noise_key, weights_digest
-from tff_keyboard.privacy.noise_streams import NoiseOfRounds, keyed_draw
+from tff_keyboard.privacy.noise_streams import NoiseOfRounds, keyed_discrete_draw, keyed_draw
+
+# Fields of the header about the initial model and the vocabulary.
+_BEFORE = (
+    *("store_sha256", "initial_model", "ancestors"),
+    *("vocabulary_sha256", "vocabulary_rho", "vocabulary_delta"),
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,14 +46,15 @@ class RunPrivacy:
 
     mechanism: Mechanism
     key: NoiseKey | None
-    header: ledger.LedgerHeader
+    header: LedgerHeader
 
     @property
     def build_noise(self) -> Callable[[int], NoiseOfRounds] | None:
         """From the size of a round's noise to any round's noise; None without noise."""
         if self.key is None:
             return None
-        draw = keyed_draw(self.key.key)
+        build = keyed_discrete_draw if self.mechanism.is_discrete else keyed_draw
+        draw = build(self.key.key)
         return lambda size: self.mechanism.noise(draw, size)
 
 
@@ -47,9 +63,9 @@ def open_run_privacy(
     *,
     ledger_path: pathlib.Path,
     nonce_path: pathlib.Path,
-    store_sha256: str,
+    store_card: Mapping[str, Any],
+    client_ids: Sequence[str],
     initial_weights: Sequence[np.ndarray],
-    population: int,
     selected_per_round: int,
 ) -> RunPrivacy:
     """Begins or goes on with the privacy of a run; draws and stores the nonce of a new one.
@@ -58,9 +74,9 @@ def open_run_privacy(
       config: Of the run, with a mechanism.
       ledger_path: `privacy_ledger.jsonl`; there is one if the run was begun before.
       nonce_path: Where the run keeps its nonce.
-      store_sha256: Of the client store.
+      store_card: Of the client store.
+      client_ids: Of the people who may be drawn.
       initial_weights: The weights training starts from.
-      population: People who may be drawn.
       selected_per_round: People drawn a round, with over-selection.
 
     Raises:
@@ -68,18 +84,18 @@ def open_run_privacy(
       RunDirectoryError: The ledger is damaged.
       ValueError: The config claims a limit on participation that nothing enforces.
     """
-    recorded: ledger.LedgerHeader | None = None
+    recorded: LedgerHeader | None = None
     rounds_released = 0
     if ledger_path.exists():
         recorded, rounds = ledger.read_ledger(ledger_path)
         rounds_released = len(rounds)
-    mechanism = statement.mechanism_of(recorded) if recorded else _new_mechanism(config)
+    mechanism = guarantee.mechanism_of(recorded) if recorded else _new_mechanism(config)
     key = None
     privacy = _privacy_of(config)
     if privacy.noise_multiplier:
         key = open_noise_key(
             nonce_path,
-            _facts(config, mechanism, store_sha256, initial_weights),
+            _facts(config, mechanism, store_card["store_sha256"], initial_weights),
             may_draw=rounds_released == 0,
             secret=privacy.noise_secret,
             fixed_nonce=privacy.fixed_nonce,
@@ -93,14 +109,44 @@ def open_run_privacy(
     header = ledger_hook.ledger_header(
         config.aggregation,
         rounds=config.train.rounds,
-        population=population,
+        population=len(client_ids),
         clients_per_round=config.train.clients_per_round,
         selected_per_round=selected_per_round,
         min_separation_rounds=config.train.min_separation_rounds,
         mechanism=mechanism,
         key=key,
     )
+    header = dataclasses.replace(
+        header, **_what_came_before(config, recorded, store_card, client_ids)
+    )
     return RunPrivacy(mechanism=mechanism, key=key, header=header)
+
+
+def _what_came_before(
+    config: RunConfig,
+    recorded: LedgerHeader | None,
+    store_card: Mapping[str, Any],
+    client_ids: Sequence[str],
+) -> dict[str, Any]:
+    """The fields of the header about the initial model and the vocabulary.
+
+    A run that goes on keeps what it recorded: the runs behind its initial model may have gone on,
+    too, or may be gone.
+    """
+    if recorded is not None:
+        return {name: getattr(recorded, name) for name in _BEFORE}
+    ours = [people.salted(client_ids, secret) for secret in {_privacy_of(config).noise_secret, ""}]
+    chosen = store_card.get("vocabulary", {}).get("privacy") or {}
+    return {
+        "store_sha256": store_card["store_sha256"],
+        "initial_model": config.model.initial_model,
+        "ancestors": lineage.ancestors(
+            config.model.initial_model, store_sha256=store_card["store_sha256"], ours=ours
+        ),
+        "vocabulary_sha256": store_card.get("vocabulary", {}).get("fingerprint", ""),
+        "vocabulary_rho": chosen.get("rho", 0.0),
+        "vocabulary_delta": chosen.get("delta_of_words", 0.0),
+    }
 
 
 def _privacy_of(config: RunConfig) -> MechanismConfig:
@@ -111,6 +157,8 @@ def _privacy_of(config: RunConfig) -> MechanismConfig:
 
 def _new_mechanism(config: RunConfig) -> Mechanism:
     privacy = _privacy_of(config)
+    if isinstance(privacy, Gaussian):
+        return Mechanism(name=privacy.mechanism, is_discrete=privacy.is_discrete)
     return optimal_mechanism(
         privacy.mechanism,
         rounds=config.train.rounds,
@@ -131,8 +179,11 @@ def _facts(
 ) -> dict:
     """Whatever two runs with one nonce could differ in: see `noise_key`."""
     privacy = _privacy_of(config)
+    described = dataclasses.asdict(mechanism)
+    if not mechanism.is_discrete:  # runs from before there was a choice keep their key
+        del described["is_discrete"]
     return {
-        "mechanism": dataclasses.asdict(mechanism),
+        "mechanism": described,
         "aggregator": config.aggregation.rule.name,
         "clip_norm": privacy.clip_norm,
         "noise_multiplier": privacy.noise_multiplier,

@@ -8,9 +8,15 @@ accounting, parameters, and what is not covered.
 import math
 import pathlib
 
-from tff_keyboard.privacy import accounting, noise_key
-from tff_keyboard.privacy.ledger import SEED, LedgerHeader, read_ledger
-from tff_keyboard.privacy.mechanism import TREES, Mechanism
+from tff_keyboard.privacy import accounting, noise_key, people
+from tff_keyboard.privacy.guarantee import (
+    guarantee_of,
+    mechanism_of,
+    total_guarantee,
+    unclaimed,
+)
+from tff_keyboard.privacy.ledger import read_ledger
+from tff_keyboard.privacy.ledger_header import SEED, Ancestor, LedgerHeader
 
 # Ponomareva et al. 2023, section 5.2: up to 1 strong, up to 10 reasonable, above it weak or none.
 REASONABLE_EPSILON = 10
@@ -33,67 +39,6 @@ _SOURCES = {
 }
 
 
-def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
-    """(epsilon, delta) after `rounds` recorded rounds.
-
-    Sampling is used only where the sampler meets it: a Gaussian run whose cohorts were not
-    uniform draws is accounted as if every person joined as often as the separation allows.
-    """
-    noise = header.noise_multiplier
-    mechanism = mechanism_of(header)
-    matrix = mechanism.matrix()
-    if matrix is not None:
-        return accounting.matrix_gaussian(
-            noise=matrix,
-            noise_multiplier=noise,
-            rounds=rounds,
-            delta=header.delta,
-            min_separation=header.min_separation_rounds,
-            max_participations=header.max_participations,
-        )
-    if mechanism.name in TREES:
-        return accounting.tree_gaussian(
-            noise_multiplier=noise,
-            rounds=rounds,
-            delta=header.delta,
-            min_separation=header.min_separation_rounds,
-            max_participations=header.max_participations,
-            restart_rounds=header.tree_restart_rounds,
-        )
-    if not header.uniform_sampling:
-        most = -(-rounds // header.min_separation_rounds)
-        if header.max_participations:
-            most = min(most, header.max_participations)
-        return accounting.unsampled_gaussian(
-            noise_multiplier=noise, participations=most, delta=header.delta
-        )
-    if header.sampling == "poisson":
-        return accounting.poisson_gaussian(
-            noise_multiplier=noise,
-            sampling_probability=header.selected_per_round / header.population,
-            rounds=rounds,
-            delta=header.delta,
-        )
-    return accounting.fixed_size_gaussian(
-        noise_multiplier=noise,
-        population=header.population,
-        cohort=header.selected_per_round,
-        rounds=rounds,
-        delta=header.delta,
-    )
-
-
-def mechanism_of(header: LedgerHeader) -> Mechanism:
-    """The mechanism a ledger records, with the coefficients the run began with."""
-    return Mechanism(
-        name=header.mechanism,
-        restart_rounds=header.tree_restart_rounds,
-        decays=header.decays,
-        scales=header.scales,
-        bands=header.bands,
-    )
-
-
 def privacy_statement(path: pathlib.Path) -> str:
     """The statement of the run whose ledger is at `path`, as text for a terminal.
 
@@ -102,7 +47,9 @@ def privacy_statement(path: pathlib.Path) -> str:
     """
     header, rounds = read_ledger(path)
     guarantee = guarantee_of(header, len(rounds))
+    total = total_guarantee(header, len(rounds))
     rows = [
+        ("initial model", _initial_model(header)),
         ("unit", "one person: everything one client ever contributes"),
         ("adjacency", guarantee.adjacency),
         ("mechanism", _mechanism(header)),
@@ -113,16 +60,85 @@ def privacy_statement(path: pathlib.Path) -> str:
         ("sampling", _sampling(header)),
         ("accounting", guarantee.method),
         ("rho (zCDP)", "-" if guarantee.rho is None else _figure(guarantee.rho)),
-        ("epsilon", _epsilon(guarantee.epsilon)),
-        ("delta", f"{guarantee.delta:g}"),
+        *_epsilons(guarantee, total),
     ]
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {value}" for name, value in rows]
-    return "\n".join([*lines, "", *_caveats(header, guarantee)])
+    return "\n".join(
+        [
+            *_refusal(header),
+            *_projection(header, len(rounds)),
+            *lines,
+            "",
+            *_caveats(header, guarantee),
+        ]
+    )
+
+
+def _projection(header: LedgerHeader, rounds: int) -> list[str]:
+    """The first lines of a statement about a federation that was only simulated."""
+    if not header.noise_cohort_size:
+        return []
+    real = guarantee_of(header.unprojected, rounds)
+    larger = header.projected
+    return [
+        f"PROJECTION: epsilon below is that of a federation with {header.noise_cohort_size} "
+        f"clients a round among {larger.population} people, whose noise was simulated with "
+        f"{header.clients_per_round} clients. What this run released has epsilon "
+        f"{epsilon_in_words(real.epsilon)}.\n"
+    ]
+
+
+def _refusal(header: LedgerHeader) -> list[str]:
+    """The first lines of a statement that claims nothing."""
+    return [
+        f"NO CLAIM: the initial model '{one.model}' {_why(one)}. The figures below are what this "
+        "run took alone, on top of what that model may already give away.\n"
+        for one in unclaimed(header.ancestors)
+    ]
+
+
+def _why(one: Ancestor) -> str:
+    if one.people == people.UNKNOWN:
+        return "is of unknown origin: it may have been trained on these people without privacy"
+    share = "all" if one.people == people.SAME else "some"
+    return f"was trained without privacy on {share} of these people"
+
+
+def _initial_model(header: LedgerHeader) -> str:
+    if header.initial_model is None:
+        return "not recorded by this older ledger: what it gave away is not counted"
+    if not header.initial_model:
+        return "random weights"
+    words = []
+    for one in header.ancestors:
+        if not one.shares_people:
+            words.append(f"{one.model} (other people)")
+        elif one.header is None:
+            words.append(f"{one.model} (no privacy, {one.people} people)")
+        else:
+            words.append(f"{one.model} (private, {one.rounds} rounds, {one.people} people)")
+    return ", from ".join(words)
+
+
+def _epsilons(
+    alone: accounting.Guarantee, total: accounting.Guarantee | None
+) -> list[tuple[str, str]]:
+    """Rows of epsilon and delta; of the run alone where other releases count beside it."""
+    if total is None:
+        return [("epsilon", "NO CLAIM"), ("of this run alone", epsilon_in_words(alone.epsilon))]
+    name = "epsilon (projection)" if "PROJECTION" in total.method else "epsilon"
+    rows = [(name, epsilon_in_words(total.epsilon)), ("delta", f"{total.delta:g}")]
+    if total != alone:
+        rows.append(("composed by", f"{total.method} ({total.adjacency})"))
+        rows.append(("of this run alone", epsilon_in_words(alone.epsilon)))
+    return rows
 
 
 def _mechanism(header: LedgerHeader) -> str:
     text = _MECHANISMS[header.mechanism]
+    if header.is_discrete:
+        text = f"discrete {text}; sums of integers"
     if header.aggregator == "private_fedatt":
         return f"{text}, on the private FedAtt record (docs/private_fedatt.md)"
     return text
@@ -141,7 +157,7 @@ def _sampling(header: LedgerHeader) -> str:
         limit = f", at most {most} rounds" if most else ""
         return (
             f"none assumed; a person joins again {header.min_separation_rounds} rounds later "
-            f"at the earliest{limit}, as the cohort sampler enforces"
+            f"at the earliest{limit}, as the cohort sampler enforces; {_across_runs(header)}"
         )
     if not header.uniform_sampling:
         return "cohorts are not uniform draws: no amplification by sampling is claimed"
@@ -151,11 +167,17 @@ def _sampling(header: LedgerHeader) -> str:
     return f"fixed size, {drawn}, uniformly without replacement"
 
 
+def _across_runs(header: LedgerHeader) -> str:
+    if header.records_participation:
+        return "across runs, too, by the record beside the store"
+    return "within this run only"
+
+
 def _figure(value: float) -> str:
     return "infinite: no guarantee" if math.isinf(value) else f"{value:.2f}"
 
 
-def _epsilon(value: float) -> str:
+def epsilon_in_words(value: float) -> str:
     """Epsilon, with what it is worth where that is little."""
     if math.isinf(value) or value <= REASONABLE_EPSILON:
         return _figure(value)
@@ -181,11 +203,33 @@ def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee) -> list[str]
             "For what it does, set `aggregation.privacy.sampling` = 'fixed_size'."
         )
     caveats += _noise_caveats(header)
-    caveats.append(
-        "Covered: the sequence of released models (and clip norms). Not covered: training metrics, "
-        "counts of refused updates, the vocabulary, and choices made after looking at results."
-    )
+    caveats += _coverage(header)
     return [f"* {caveat}" for caveat in caveats]
+
+
+def _coverage(header: LedgerHeader) -> list[str]:
+    vocabulary = (
+        "The vocabulary was not chosen privately: that a word is in it may be due to one person "
+        "(price: unbounded). tff-keyboard prepare --vocabulary-epsilon chooses it privately."
+    )
+    if header.vocabulary_rho:
+        vocabulary = (
+            f"The vocabulary is counted: rho {header.vocabulary_rho:.4g}, and a word of one person "
+            f"alone got in with chance {header.vocabulary_delta:g} at most."
+        )
+    metrics = (
+        "Metrics: losses and counts of training are withheld (withheld_metrics.jsonl, not to be "
+        "published); metrics.jsonl has what is noised, public or about other people."
+    )
+    if header.initial_model is None:
+        metrics = "Metrics: this older run released losses and counts without noise (unbounded)."
+    return [
+        "Covered: the sequence of released models (and clip norms). Not covered: choices made "
+        "after looking at results (tuning: each further run on these people costs what it costs, "
+        "see tff-keyboard privacy RUN RUN...), and people of validation and held-out text.",
+        vocabulary,
+        metrics,
+    ]
 
 
 def _noise_caveats(header: LedgerHeader) -> list[str]:

@@ -84,7 +84,7 @@ class CheckpointManager(tff.program.ProgramStateManager):
         path = self.path(version)
         if path.exists() and version not in self._replaceable:
             raise tff.program.ProgramStateExistsError(version=version, path=os.fspath(path))
-        files.write_atomically(path, _encode(program_state, version))
+        files.write_atomically(path, _encode(program_state, version), mode=files.OWNER_ONLY)
         self._replaceable.discard(version)
         self._prune()
 

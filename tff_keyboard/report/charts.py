@@ -200,8 +200,10 @@ def reliability(models: Sequence[str], curves: Sequence[Sequence[Bin]]) -> str:
         return _svg(figure)
 
 
-def epsilon_curve(rounds: Sequence[int], epsilons: Sequence[float], delta: float) -> str:
-    """Privacy spent over rounds."""
+def epsilon_curve(
+    rounds: Sequence[int], epsilons: Sequence[float], delta: float, *, projection: bool = False
+) -> str:
+    """Privacy spent over rounds; `projection` says so in the title."""
     with style("epsilon"):
         figure = Figure(figsize=(9.2, 2.4), layout="constrained")
         axes = figure.subplots()
@@ -209,7 +211,8 @@ def epsilon_curve(rounds: Sequence[int], epsilons: Sequence[float], delta: float
         axes.set_xlabel("round")
         axes.set_ylabel("epsilon")
         axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
-        axes.set_title(f"epsilon at delta = {delta:g}", fontsize=10)
+        note = ", a projection" if projection else ""
+        axes.set_title(f"epsilon at delta = {delta:g}{note}", fontsize=10)
         axes.set_ylim(bottom=0)
         return _svg(figure)
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
-from tff_keyboard.privacy.ledger import LedgerHeader, read_ledger
-from tff_keyboard.privacy.statement import guarantee_of, privacy_statement
+from tff_keyboard.privacy.guarantee import guarantee_of
+from tff_keyboard.privacy.ledger import read_ledger
+from tff_keyboard.privacy.ledger_header import LedgerHeader
+from tff_keyboard.privacy.statement import privacy_statement
 from tff_keyboard.report import charts
 from tff_keyboard.report.page import Privacy
 from tff_keyboard.report.run_records import RunRecord
@@ -33,4 +35,5 @@ def _curve(header: LedgerHeader, num_rounds: int) -> str:
         return ""
     marks = sorted({max(1, num_rounds * i // _POINTS) for i in range(_POINTS + 1)})
     epsilons = [guarantee_of(header, mark).epsilon for mark in marks]
-    return charts.epsilon_curve(marks, epsilons, header.delta)
+    projection = bool(header.noise_cohort_size)
+    return charts.epsilon_curve(marks, epsilons, header.delta, projection=projection)

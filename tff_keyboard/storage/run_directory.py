@@ -6,10 +6,13 @@
     environment.json       package versions, platform, commit, command
     checkpoints/           program/checkpoints.py
     metrics.jsonl, .csv    program/release.py, deterministic values only
+    withheld_metrics.jsonl of a private run: what metrics.jsonl leaves out, mode 0600: as secret
+                           as the data
     timings.csv            wall clock
     tensorboard/           the same metrics as scalars
     privacy_ledger.jsonl   what was released to whom, if the algorithm keeps one
     noise_nonce            of the privacy noise, mode 0600: as secret as the data
+    people_digests         whose text was trained on, mode 0600: as secret as the data
     model/                 weights, config and vocabulary of the trained model
     model_last/            the same of the last iterate, where `model/` is an average
     evaluation_*.json      results of the task `evaluate`, by population
@@ -40,8 +43,8 @@ class RunDirectory:
 
     Attributes: `path` and one for each part, all `pathlib.Path`: `config_path`,
     `data_card_path`, `vocabulary_path`, `environment_path`, `checkpoints`, `metrics_jsonl`,
-    `metrics_csv`, `timings_csv`, `tensorboard`, `privacy_ledger`,
-    `noise_nonce`, `model`, `last_model`, `logs`, `lock_path`.
+    `metrics_csv`, `withheld_jsonl`, `timings_csv`, `tensorboard`, `privacy_ledger`,
+    `noise_nonce`, `people`, `model`, `last_model`, `logs`, `lock_path`.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -53,10 +56,12 @@ class RunDirectory:
         self.checkpoints = self.path / names.CHECKPOINTS
         self.metrics_jsonl = self.path / names.METRICS
         self.metrics_csv = self.path / names.METRICS_TABLE
+        self.withheld_jsonl = self.path / names.WITHHELD_METRICS
         self.timings_csv = self.path / names.TIMINGS
         self.tensorboard = self.path / names.TENSORBOARD
         self.privacy_ledger = self.path / names.LEDGER
         self.noise_nonce = self.path / names.NOISE_NONCE
+        self.people = self.path / names.PEOPLE
         self.model = self.path / names.MODEL
         self.last_model = self.path / names.LAST_MODEL
         self.logs = self.path / names.LOGS
@@ -178,6 +183,18 @@ class RunDirectory:
                 "training again with the same command: it computes the rounds again."
             )
         return metrics_rows.read_rows(self.metrics_jsonl)
+
+    def all_rows(self) -> list[metrics_rows.Row]:
+        """`rows`, with what a private run withholds from them: as secret as the data.
+
+        Raises:
+          RunDirectoryError: As `rows`.
+        """
+        rows = self.rows()
+        if not self.withheld_jsonl.exists():
+            return rows
+        withheld = metrics_rows.read_rows(self.withheld_jsonl)
+        return [row | secret for row, secret in zip(rows, withheld, strict=False)]
 
     def evaluation_path(self, population: str, digest: str = "") -> pathlib.Path:
         """Where the result of an evaluation is kept; see `names.evaluation`."""

@@ -81,7 +81,7 @@ def measured_rate(runs: Sequence[Run]) -> float:
             continue
         with path.open(newline="") as file:
             times = [row.get("round_seconds") or "" for row in csv.DictReader(file)]
-        done = RunDirectory(run.path).rows() if runner.rounds_done(run) else []
+        done = RunDirectory(run.path).all_rows() if runner.rounds_done(run) else []
         for row, time in zip(done, times, strict=False):
             if time:
                 tokens += float(row.get("tokens", 0.0))

@@ -17,7 +17,7 @@ from tff_keyboard.evaluation.comparison import pooled_difference, verdict
 from tff_keyboard.evaluation.metric_table import METRICS
 from tff_keyboard.evaluation.result import Evaluation, pooled_sums
 from tff_keyboard.evaluation.sums import metric_interval
-from tff_keyboard.privacy import ledger, statement
+from tff_keyboard.privacy import guarantee, ledger
 from tff_keyboard.storage import metrics_rows
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.study import curve
@@ -32,7 +32,7 @@ BySeed = Mapping[int, Mapping[str, Evaluation]]  # seed -> population -> evaluat
 def facts_of(run: Run, study: Study) -> dict[str, Any]:
     """What a run trained on, sent and, if it claims privacy, spent; where its curve got to."""
     directory = RunDirectory(run.path)
-    rows = directory.rows()
+    rows = directory.all_rows()
     account = communication.account(rows, parameters=communication.num_parameters(run.path))
     facts: dict[str, Any] = {
         "rounds": len(rows),
@@ -62,13 +62,15 @@ def _uploaded(rows: Sequence[metrics_rows.Row]) -> float:
 
 def _privacy(directory: RunDirectory) -> dict[str, Any]:
     header, rounds = ledger.read_ledger(directory.privacy_ledger)
-    guarantee = statement.guarantee_of(header, len(rounds))
+    total = guarantee.total_guarantee(header, len(rounds))
+    claimed = total is not None and math.isfinite(total.epsilon)
     return {
         "noise_multiplier": header.noise_multiplier,
         "clip_norm": header.clip_norm,
-        "epsilon": guarantee.epsilon if math.isfinite(guarantee.epsilon) else None,
-        "delta": guarantee.delta,
-        "adjacency": guarantee.adjacency,
+        "epsilon": total.epsilon if total is not None and claimed else None,
+        "delta": header.delta if total is None else total.delta,
+        "adjacency": "" if total is None else total.adjacency,
+        "accounting": "no claim" if total is None else total.method,  # says "PROJECTION", too
     }
 
 

@@ -118,7 +118,8 @@ def _epsilon(privacy: Mapping[str, Any] | None) -> str:
     if not privacy:
         return "none"
     epsilon = privacy["epsilon"]
-    return "no claim" if epsilon is None else f"{epsilon:.2f}, {privacy['delta']:.0e}"
+    label = " (projection)" if "PROJECTION" in privacy.get("accounting", "") else ""
+    return "no claim" if epsilon is None else f"{epsilon:.2f}, {privacy['delta']:.0e}{label}"
 
 
 def _interval(values: Mapping[str, Any], metric: Metric, *, signed: bool = False) -> str:

@@ -67,7 +67,7 @@ def study_attacks(
             print(f"== {rule}, {attack}", flush=True)
             path = _train(config, workdir / rule / attack, attack, share)
             results = {people: kept_evaluation(path, people) for people in POPULATIONS}
-            run_rows = RunDirectory(path).rows()
+            run_rows = RunDirectory(path).all_rows()
             rows.append(
                 {
                     "rule": rule,

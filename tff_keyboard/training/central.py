@@ -71,7 +71,7 @@ def train_central(
         config = dataclasses.replace(config, train=dataclasses.replace(config.train, rounds=rounds))
         print(f"{tokens:,.0f} tokens: {rounds:,} rounds of {pooled.messages_per_round:,} messages.")
     model = build_process.build_initial_model(config, store.vocabulary)
-    with open_run(config, workdir, store) as run:
+    with open_run(config, workdir, store, general_store) as run:
         return train_run(
             *(config, run, store, model),
             process=_process(config, client, model),
@@ -101,5 +101,5 @@ def tokens_trained(run_path: pathlib.Path) -> int:
     Raises:
       RunDirectoryError, ProgramError: It is no run directory, or has no metrics yet.
     """
-    rows = RunDirectory.open(run_path).rows()
+    rows = RunDirectory.open(run_path).all_rows()
     return sum(int(row["tokens"]) for row in rows)

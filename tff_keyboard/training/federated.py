@@ -8,6 +8,7 @@ from tff_keyboard.algorithms.build_process import WrapClientWork
 from tff_keyboard.algorithms.fine_tuning import rehearsal
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.learning_config import FedAvgClient, ServerConfig
+from tff_keyboard.config.privacy_config import MechanismConfig
 from tff_keyboard.config.resolved_execution import packs_as_begun, with_sub_rounds
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.learning import (
@@ -19,9 +20,10 @@ from tff_keyboard.learning import (
 )
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import weights_by_name
+from tff_keyboard.privacy import participation, people
 from tff_keyboard.privacy.ledger_hook import LedgerHook
 from tff_keyboard.privacy.run_privacy import RunPrivacy, open_run_privacy
-from tff_keyboard.program import execution
+from tff_keyboard.program import execution, training_loop
 from tff_keyboard.program.round_process import RoundProcess
 from tff_keyboard.program.scheduled_process import ScheduledProcess
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -57,7 +59,7 @@ def train_federated(
     store = ClientStore(config.data.store)
     general_store = validation.open_general_store(config, store)
     with (
-        open_run(config, workdir, store) as run,
+        open_run(config, workdir, store, general_store) as run,
         execution.install_context(
             config.execution.workers,
             num_subrounds=config.execution.sub_rounds,
@@ -71,6 +73,11 @@ def train_federated(
             config, store, rehearsal.build_rehearsal(config.fine_tuning, general_store)
         )
         privacy = _privacy(config, run, store, model, cohorts)
+        hooks: list[training_loop.Hook] = []
+        if privacy:
+            hooks = [LedgerHook(run.privacy_ledger, privacy.header)]
+        if privacy and privacy.header.records_participation:
+            hooks.append(_participation(config, store, cohorts, privacy.header.key_id))
         process = build_process.build_process(
             *(config, model),
             wrap_client_work=wrap_client_work,
@@ -91,7 +98,7 @@ def train_federated(
             evaluate=validation.Validation(
                 config, store, general_store, validation.federated(evaluator, config)
             ),
-            hooks=[LedgerHook(run.privacy_ledger, privacy.header)] if privacy else [],
+            hooks=hooks,
             pop_aggregation_seconds=context.pop_aggregation_seconds,
         )
 
@@ -118,6 +125,19 @@ def with_schedules(process: RoundProcess, config: RunConfig) -> RoundProcess:
     return ScheduledProcess(process, rates)
 
 
+def _participation(
+    config: RunConfig, store: ClientStore, cohorts: client_inputs.CohortInputs, run: str
+) -> participation.ParticipationRecord:
+    """The record beside the store; people of other runs' last rounds wait from here on."""
+    privacy = config.aggregation.privacy
+    assert isinstance(privacy, MechanismConfig)
+    digests = people.digests_of(cohorts.client_ids, privacy.noise_secret)
+    path = participation.record_path(store.directory)
+    record = participation.ParticipationRecord(path, run, digests, cohorts.selected)
+    cohorts.wait_after(record.last_cohorts(config.train.min_separation_rounds - 1))
+    return record
+
+
 def _privacy(
     config: RunConfig,
     run: RunDirectory,
@@ -131,8 +151,8 @@ def _privacy(
         config,
         ledger_path=run.privacy_ledger,
         nonce_path=run.noise_nonce,
-        store_sha256=store.card["store_sha256"],
+        store_card=store.card,
+        client_ids=store.client_ids("train"),
         initial_weights=list(weights_by_name(model).values()),
-        population=cohorts.population,
         selected_per_round=cohorts.selected_per_round,
     )

@@ -8,9 +8,15 @@ from tff_keyboard.storage.run_directory import RunDirectory
 
 
 class RoundLines:
-    """A live line for every round on stderr, a lasting one for every evaluation on stdout."""
+    """A live line for every round on stderr, a lasting one for every evaluation on stdout.
 
-    def __init__(self, total_rounds: int):
+    Args:
+      total_rounds: To be done.
+      show_training: Whether loss and tokens of training are shown; a private run withholds them.
+    """
+
+    def __init__(self, total_rounds: int, *, show_training: bool = True):
+        self._show_training = show_training
         self._line = progress.Progress("round", total=total_rounds)
 
     def __call__(self, done: training_loop.Progress) -> None:
@@ -18,10 +24,7 @@ class RoundLines:
         row = {name: value for name, value in done.row.items() if not isinstance(value, str)}
         if done.round_num == done.resumed_round + 1:
             self._line.start_from(done.resumed_round)
-        nats = row["client_work/train/nll"] / max(row["client_work/train/tokens"], 1)
-        seconds = done.seconds["round_seconds"] or 0.0
-        note = f"loss {nats:.3f} nats  {row['tokens'] / max(seconds, 1e-9):,.0f} tokens/s"
-        self._line.update(done.round_num, note)
+        self._line.update(done.round_num, self._note(row, done.seconds["round_seconds"] or 0.0))
         if "evaluation/recall_at_1_no_eos" in row:
             self._line.close()
             print(
@@ -32,6 +35,12 @@ class RoundLines:
             )
         if done.round_num == done.total_rounds:
             self._line.close()
+
+    def _note(self, row: Mapping[str, float], seconds: float) -> str:
+        if not self._show_training:
+            return f"{seconds:.1f} s  (loss and counts are withheld)"
+        nats = row["client_work/train/nll"] / max(row["client_work/train/tokens"], 1)
+        return f"loss {nats:.3f} nats  {row['tokens'] / max(seconds, 1e-9):,.0f} tokens/s"
 
 
 def _figures(row: Mapping[str, float], part: str, *, with_top_3: bool) -> str:

@@ -13,9 +13,12 @@ from typing import Any
 from tff_keyboard import config as config_lib
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.averaging_config import NoAverage
+from tff_keyboard.config.privacy_config import MechanismConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
+from tff_keyboard.privacy import people
+from tff_keyboard.privacy.released_metrics import is_public
 from tff_keyboard.program import (
     best_round,
     checkpoints,
@@ -23,6 +26,7 @@ from tff_keyboard.program import (
     release,
     round_clock,
     training_loop,
+    withheld,
 )
 from tff_keyboard.program.averaged_process import AveragedProcess, IterateWeights
 from tff_keyboard.program.round_process import RoundProcess
@@ -66,14 +70,20 @@ def recorded_config(workdir: str | os.PathLike[str]) -> str | None:
 
 
 def open_run(
-    config: RunConfig, workdir: str | os.PathLike[str], store: ClientStore
+    config: RunConfig,
+    workdir: str | os.PathLike[str],
+    store: ClientStore,
+    general_store: ClientStore | None = None,
 ) -> RunDirectory:
     """A new run directory, or one to go on with; locked until it is closed.
+
+    It keeps digests of the people whose text will be trained on, that of `general_store` included:
+    a later run that starts from this one's model compares them with its own.
 
     Raises:
       ProgramError: As `RunDirectory.create`.
     """
-    return RunDirectory.create(
+    run = RunDirectory.create(
         workdir,
         config_text=config_lib.dump(config),
         data_card_text=json.dumps(store.card, indent=2, sort_keys=True) + "\n",
@@ -81,6 +91,13 @@ def open_run(
         may_change=MAY_CHANGE,
         resumable=config_lib.resumable,
     )
+    if not run.people.exists():
+        stores = [one for one in (store, general_store) if one is not None]
+        client_ids = [name for one in stores for name in one.client_ids("train")]
+        privacy = config.aggregation.privacy
+        secret = privacy.noise_secret if isinstance(privacy, MechanismConfig) else ""
+        people.write(run.people, people.salted(client_ids, secret))
+    return run
 
 
 def of_both(
@@ -134,12 +151,19 @@ def train_run(
         process = AveragedProcess(process, config.averaging)
         evaluate = of_both(evaluate)
     metrics = release.MetricsRelease(run.metrics_jsonl, run.metrics_csv)
+    managers: list[release.RoundReleaseManager] = [
+        metrics,
+        release.TensorBoardRelease(run.tensorboard),
+    ]
+    is_private = config.aggregation.is_private
+    if is_private:
+        managers = [withheld.WithholdingRelease(run.withheld_jsonl, is_public, managers)]
     result = training_loop.TrainingLoop(
         process=process,
         cohort_source=lambda round_num: read_ahead.RoundInput(*round_input(round_num)),
         total_rounds=train.rounds,
         checkpoint_manager=checkpoints.CheckpointManager(run.checkpoints, train.keep_checkpoints),
-        release_managers=[metrics, release.TensorBoardRelease(run.tensorboard)],
+        release_managers=managers,
         timings_manager=release.TimingsRelease(run.timings_csv, round_clock.TIMING_COLUMNS),
         evaluate=evaluate,
         evaluate_every=config.evaluation.every,
@@ -151,7 +175,7 @@ def train_run(
         checkpoint_every=train.checkpoint_every,
         max_rejected_in_a_row=train.max_rejected_rounds,
         hooks=hooks,
-        progress=RoundLines(train.rounds),
+        progress=RoundLines(train.rounds, show_training=not is_private),
         pop_aggregation_seconds=pop_aggregation_seconds,
     ).train()
     is_best = train.final_model == "best"

@@ -28,6 +28,7 @@ from tff_keyboard.data.sources import open_source as sources
 from tff_keyboard.data.store import (
     grouping,
     population_statistics,
+    private_words,
     split,
     store_writer,
     word_choice,
@@ -139,6 +140,11 @@ def _unused_options(config: DataConfig) -> Iterator[str]:
         yield from ("synthetic_typists", "synthetic_messages")
     if config.vocabulary_path:
         yield from ("vocabulary_size", "min_word_count", "min_word_users")
+    if not config.vocabulary_epsilon:
+        yield from (
+            *("vocabulary_epsilon", "vocabulary_delta"),
+            "vocabulary_words_per_person",
+        )
 
 
 def _check_target(
@@ -195,16 +201,22 @@ def _write_store(
         skipped = _read_and_tokenise(config, source, text.Tokenizer(rules), groups)
         plan = _UserPlan(config, groups)
         counts = word_counts.WordCounts()
+        private = private_words.PrivateWords(config) if config.vocabulary_epsilon else None
         sizes: collections.Counter[str] = collections.Counter()
         with Progress("vocabulary", total=groups.num_users(), unit="users") as progress:
             for index, client in enumerate(plan.clients()):
                 progress.update(index)
                 sizes[client.population] += 1
                 if client.population == messages.TRAIN:
-                    counts.add_person(" ".join(client.messages).split(" "))
+                    words = " ".join(client.messages).split(" ")
+                    counts.add_person(words)
+                    if private:
+                        private.add_person(words)
         _check_populations(config, sizes, plan)
         choice = None
         vocabulary = given
+        if private:
+            vocabulary = private.vocabulary(rules)
         if vocabulary is None:
             choice = _choose_words(config, counts, rules)
             vocabulary = choice.vocabulary
@@ -239,6 +251,7 @@ def _write_store(
             "distinct_train_words": len(counts.counts) + counts.forgotten,
             "words_forgotten_in_counting": counts.forgotten,
             **(choice.facts if choice else {}),
+            **({"privacy": private.facts} if private else {}),
             "rules": dataclasses.asdict(vocabulary.rules),
         },
         "skipped_lines": dict(sorted(skipped.items())),

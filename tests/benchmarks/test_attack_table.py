@@ -1,0 +1,101 @@
+"""The attack table: its model against a numerical gradient, cells, and the Markdown they become."""
+
+import numpy as np
+import pytest
+
+from benchmarks import attack_table
+from benchmarks import log_bilinear as model
+from benchmarks.attack_table import Data, Setting
+
+SETTING = Setting(
+    vocabulary=30, clients=5, rounds=3, start_rounds=1, words_per_client=40, trigger=5, target=9
+)
+RNG = np.random.default_rng(0)
+
+
+def some_positions(number):
+    return model.Positions(
+        RNG.integers(4, 30, (number, 2)).astype(np.int32),
+        RNG.integers(4, 30, number).astype(np.int32),
+    )
+
+
+DATA = Data([some_positions(40) for _ in range(12)], some_positions(100))
+
+
+def test_the_gradient_is_that_of_the_loss():
+    weights = [w.astype(np.float64) for w in model.initial_weights(30, 4, 0)]
+    batch = some_positions(20)
+    grads, _ = model.gradient(weights, batch)
+    for k, (w, g) in enumerate(zip(weights, grads, strict=True)):
+        place = tuple(RNG.integers(0, n) for n in w.shape)
+        losses = []
+        for step in (1e-5, -1e-5):
+            moved = [x.copy() for x in weights]
+            moved[k][place] += step
+            losses.append(model.gradient(moved, batch)[1])
+        assert g[place] == pytest.approx((losses[0] - losses[1]) / 2e-5, rel=1e-4, abs=1e-8)
+
+
+def test_positions_have_two_words_of_context():
+    found = model.positions([np.array([7, 90, 9])], 30, most=10)
+    assert found.contexts.tolist() == [[1, 1], [7, 1], [3, 7], [9, 3]]
+    assert found.targets.tolist() == [7, 3, 9, 2]
+
+
+class PlainMean:
+    """A rule without TFF."""
+
+    name = "plain"
+
+    def begin(self):
+        pass
+
+    def __call__(self, deltas, weights, losses):
+        return np.average(deltas, axis=0, weights=weights)
+
+
+def cell(attack, share=0.2, rule=None):
+    start = attack_table.start_weights(DATA, SETTING, 1)
+    return attack_table.run_cell(rule or PlainMean(), attack, share, 1, DATA, SETTING, start)
+
+
+def test_cells_repeat_and_attacks_change_them():
+    clean = cell("clean")
+    assert clean["attackers"] == 0
+    again = cell("clean")
+    assert again["perplexity"] == clean["perplexity"]
+    for attack in ("weight_lie", "boost", "label_shuffle", "backdoor"):
+        attacked = cell(attack)
+        assert attacked["attackers"] == 1
+        assert attacked["perplexity"] != clean["perplexity"]
+
+
+def test_a_frozen_server_learns_nothing():
+    frozen = attack_table.Rule(attack_table.FROZEN, [], SETTING)
+    start = attack_table.start_weights(DATA, SETTING, 1)
+    found = attack_table.run_cell(frozen, "clean", 0.0, 1, DATA, SETTING, start)
+    assert found["perplexity"] == model.evaluate(start, DATA.test)["perplexity"]
+
+
+def test_the_table_is_about_each_rules_own_clean_training():
+    cells = [
+        {
+            "rule": "mean",
+            "attack": attack,
+            "share": share,
+            "seed": seed,
+            "top_1": top,
+            "hit": 50.0,
+        }
+        for attack, share, seed, top in [
+            ("clean", 0.0, 1, 9.0),
+            ("clean", 0.0, 2, 10.0),
+            ("boost", 0.1, 1, 4.0),
+            ("boost", 0.1, 2, 4.0),
+            ("backdoor", 0.1, 1, 9.5),
+        ]
+    ]
+    text = attack_table.table(cells)
+    assert "10% attackers" in text
+    assert "| mean | 9.50 | -5.50 | +0.50, hit 50 % |" in text

@@ -1,0 +1,56 @@
+"""Exposure of phrases: how much better a model knows a planted phrase than a random one.
+
+    exposure = -log2 of the share of random phrases of as many words that are at least as likely
+
+A random phrase has 1.4 bits on average and more than b bits with chance 2^-b, whatever the model;
+so a phrase of random words that was planted in the training text, and has far more, was memorised.
+(A phrase that people would write anyway has more, too: plant random words.) With N random phrases
+exposure is known up to log2(N + 1).
+
+Source: Carlini et al. 2019, Definition 2 and section 4.3, https://arxiv.org/abs/1802.08232.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from tff_keyboard.data.vocabulary import NUM_SPECIAL
+
+
+@dataclasses.dataclass(frozen=True)
+class Exposure:
+    """Of one phrase.
+
+    Attributes:
+      bits: The estimate; where no random phrase is as likely, the bound log2(N + 1).
+      is_bound: Whether it is that bound, so that the truth may be more.
+      nats_per_word: Mean negative log-likelihood of the phrase.
+    """
+
+    bits: float
+    is_bound: bool
+    nats_per_word: float
+
+
+def random_phrases(count: int, words: int, vocabulary_size: int, seed: int) -> np.ndarray:
+    """[count, words] int32 word ids, uniform over the words of the vocabulary."""
+    rng = np.random.default_rng([seed, words])
+    return rng.integers(NUM_SPECIAL, vocabulary_size, (count, words)).astype(np.int32)
+
+
+def exposure(phrase: float, random: np.ndarray, *, words: int) -> Exposure:
+    """The exposure of a phrase.
+
+    Args:
+      phrase: Its log-likelihood, in nats.
+      random: [N] those of random phrases of as many words.
+      words: Of the phrase.
+
+    >>> exposure(-10.0, np.array([-20.0, -5.0, -30.0]), words=5).bits
+    1.0
+    """
+    as_likely = int(np.sum(random >= phrase))
+    # The phrase is one of the N + 1.
+    bits = math.log2(len(random) + 1) - math.log2(as_likely + 1)
+    return Exposure(bits, as_likely == 0, -phrase / words)

@@ -1,0 +1,129 @@
+"""The first line of a privacy ledger: what does not change during a run and the statement needs."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+SEED = "seed"  # `noise_source` of format 1
+NO_PEOPLE = "none"  # `Ancestor.people`: nobody is in both
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ancestor:
+    """One run behind an initial model.
+
+    Attributes:
+      model: The path as the config names it.
+      people: How its people overlap with ours: "same", "some", "none" or "unknown".
+      rounds: That it released, as its ledger says; 0 without one.
+      header: Of its ledger, as JSON has it; None: it claims no privacy, or nobody knows.
+    """
+
+    model: str
+    people: str
+    rounds: int = 0
+    header: Mapping[str, Any] | None = None
+
+    @property
+    def shares_people(self) -> bool:
+        """Whether people may be in both; what is not known counts as shared."""
+        return self.people != NO_PEOPLE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LedgerHeader:
+    """What does not change during a run and the statement needs.
+
+    Attributes:
+      mechanism: One of `privacy.mechanism.NAMES`.
+      aggregator: `aggregation.rule.name`.
+      noise_multiplier: Noise standard deviation / sensitivity of one client.
+      clip_norm: L2 bound on one client's delta (the first one where it adapts).
+      delta: Of the (epsilon, delta) statement.
+      population: People who may be drawn.
+      clients_per_round: The report goal; the fixed denominator of the mean.
+      selected_per_round: People drawn a round, with over-selection.
+      sampling: "fixed_size" or "poisson".
+      uniform_sampling: Whether every cohort is a uniform draw from the whole population:
+        a minimum separation above 1 or a deterministic schedule makes it false.
+      min_separation_rounds: A person who joins round i joins none before i + this.
+      max_participations: Rounds a person joins at most; 0 means what the separation allows.
+      tree_restart_rounds: Rounds of a tree; 0 means one tree.
+      secure_noise: Whether noise came from a cryptographic generator whose key is not all in the
+        run directory.
+      noise_source: Where the key came from: `noise_key.SECRET`, `NONCE` or `FIXED_NONCE`; `SEED`
+        in ledgers of older versions.
+      key_id: `NoiseKey.key_id`; "" where there is no noise.
+      decays: Of the mechanism "blt".
+      scales: Of the mechanism "blt".
+      bands: Of the mechanism "banded".
+      noise_cohort_size: 0, or the clients a round of the larger federation whose noise was
+        simulated: every epsilon of this ledger is then a projection.
+      records_participation: Whether the separation holds across runs on the store.
+      is_discrete: Whether sum and noise were integers: the discrete Gaussian.
+      store_sha256: Of the client store; "" in older ledgers.
+      initial_model: `model.initial_model`; "" is random weights; None: an older ledger, which does
+        not say.
+      ancestors: The runs behind the initial model (`lineage.py`).
+      vocabulary_sha256: Of the vocabulary's rows and rules.
+      vocabulary_rho: zCDP of choosing it; 0: it was not chosen privately.
+      vocabulary_delta: The chance that a word of one person alone got in, where it was.
+    """
+
+    mechanism: str
+    aggregator: str
+    noise_multiplier: float
+    clip_norm: float
+    delta: float
+    population: int
+    clients_per_round: int
+    selected_per_round: int
+    sampling: str
+    uniform_sampling: bool
+    min_separation_rounds: int
+    max_participations: int
+    tree_restart_rounds: int
+    secure_noise: bool = False
+    noise_source: str = SEED
+    key_id: str = ""
+    decays: tuple[float, ...] = ()
+    scales: tuple[float, ...] = ()
+    bands: tuple[float, ...] = ()
+    noise_cohort_size: int = 0
+    records_participation: bool = False
+    is_discrete: bool = False
+    store_sha256: str = ""
+    initial_model: str | None = None
+    ancestors: tuple[Ancestor, ...] = ()
+    vocabulary_sha256: str = ""
+    vocabulary_rho: float = 0.0
+    vocabulary_delta: float = 0.0
+
+    @property
+    def projected(self) -> "LedgerHeader":
+        """That of the larger federation, as if it had been run; itself where none is simulated."""
+        size = self.noise_cohort_size
+        if not size:
+            return self
+        factor = size / self.clients_per_round
+        return dataclasses.replace(
+            self,
+            clients_per_round=size,
+            selected_per_round=round(self.selected_per_round * factor),
+            population=round(self.population * factor),
+            noise_cohort_size=0,
+        )
+
+    @property
+    def unprojected(self) -> "LedgerHeader":
+        """That of what was really released, with its own, smaller noise."""
+        size = self.noise_cohort_size or self.clients_per_round
+        noise = self.noise_multiplier * self.clients_per_round / size
+        return dataclasses.replace(self, noise_multiplier=noise, noise_cohort_size=0)
+
+    def __post_init__(self) -> None:
+        for name in ("decays", "scales", "bands"):  # JSON knows lists
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        read: tuple[Any, ...] = self.ancestors  # JSON knows no classes
+        ancestors = (x if isinstance(x, Ancestor) else Ancestor(**x) for x in read)
+        object.__setattr__(self, "ancestors", tuple(ancestors))

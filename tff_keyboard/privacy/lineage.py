@@ -1,0 +1,77 @@
+"""What a run's initial model has seen: the runs before it, with their ledgers and their people.
+
+A guarantee is about everything that is known of a person. A run that starts from a model adds to
+what that model gave away, if people are in both. So the ledger's header records, for each run that
+lies behind the initial model, whether it shares people and what it claims; the statement composes
+(`guarantee.py`), or claims nothing.
+"""
+
+import dataclasses
+import json
+import pathlib
+import tomllib
+from collections.abc import Sequence
+from typing import Any
+
+from tff_keyboard.privacy import people as people_lib
+from tff_keyboard.privacy.ledger import read_ledger
+from tff_keyboard.privacy.ledger_header import Ancestor
+from tff_keyboard.storage import names
+from tff_keyboard.storage.run_directory import RunDirectory
+
+
+def ancestors(
+    initial_model: str, *, store_sha256: str, ours: Sequence[people_lib.People]
+) -> tuple[Ancestor, ...]:
+    """The runs behind a model, the youngest first.
+
+    Args:
+      initial_model: `model.initial_model`: a run directory or the saved model in it; "" for none.
+      store_sha256: Of the client store of the new run.
+      ours: Its people, under each salt that an older run may have used.
+
+    Raises:
+      RunDirectoryError: A ledger behind the model is damaged.
+    """
+    found: list[Ancestor] = []
+    seen: set[pathlib.Path] = set()
+    while initial_model:
+        run = run_of(pathlib.Path(initial_model))
+        if run is None or run.path.resolve() in seen:
+            found.append(Ancestor(model=initial_model, people=people_lib.UNKNOWN))
+            break
+        seen.add(run.path.resolve())
+        facts: dict[str, Any] = {}
+        if run.privacy_ledger.exists():
+            header, rounds = read_ledger(run.privacy_ledger)
+            plain = json.loads(json.dumps(dataclasses.asdict(header)))
+            plain.pop("ancestors")  # this list has them, compared with our own people
+            facts = {"header": plain, "rounds": len(rounds)}
+        shared = _overlap(run, store_sha256, ours)
+        found.append(Ancestor(model=initial_model, people=shared, **facts))
+        model = tomllib.loads(run.config_text()).get("model", {})
+        initial_model = model.get("initial_model", "")
+    return tuple(found)
+
+
+def run_of(path: pathlib.Path) -> RunDirectory | None:
+    """The run that a model lies in; None: it lies in none, so nobody knows where it comes from."""
+    candidates = [path]
+    if path.name in (names.MODEL, names.LAST_MODEL):
+        candidates.append(path.parent)
+    return next((run for run in map(RunDirectory, candidates) if run.exists()), None)
+
+
+def ledger_of(model: pathlib.Path) -> pathlib.Path:
+    """Of the run that a model lies in, whether the run or the saved model in it is named."""
+    run = run_of(model)
+    return run.privacy_ledger if run is not None else RunDirectory(model).privacy_ledger
+
+
+def _overlap(run: RunDirectory, store_sha256: str, ours: Sequence[people_lib.People]) -> str:
+    theirs = people_lib.read(run.people)
+    if theirs is None:  # an older run
+        same = run.data_card().get("store_sha256") == store_sha256
+        return people_lib.SAME if same else people_lib.UNKNOWN
+    known = [own.overlap(theirs) for own in ours]
+    return next((word for word in known if word != people_lib.UNKNOWN), people_lib.UNKNOWN)
