@@ -22,6 +22,7 @@ TASKS = {
     "privacy": "what a run may claim: epsilon, delta and every assumption",
     "audit": "how well a model knows phrases that were planted in its text",
     "audit-tail": "estimate what texts of the model show of one person",
+    "events": "click-through and impression recall from keyboards' logs",
     "power": "how many people a test needs to see a lift",
     "study": "train a table of runs with seeds and a control, and judge them",
     "attack": "train a rule clean and under attack, and compare",

@@ -34,13 +34,14 @@ LIBRARY = {
     },
     "baselines": {"metrics", "data"},
     "hybrid": {"baselines", "evaluation", "metrics", "data"},
-    "report": {"evaluation", "metrics", "data", "privacy"},
+    "report": {"events", "evaluation", "metrics", "data", "privacy"},
     "program": set(),
     "training": {
         *("algorithms", "learning", "models", "evaluation", "data", "privacy", "program"),
         "storage",
     },
     "packs": set(),
+    "events": {"evaluation", "metrics"},
     "study": {"evaluation", "report", "metrics", "models", "data", "privacy", "storage"},
 }
 LEAVES = {"storage", "config", "progress", "quiet", "text_table"}
@@ -58,6 +59,7 @@ NO_TFF = [
     "report",
     "privacy",
     "study",
+    "events",
 ]
 OURS = set(MAY_IMPORT)
 

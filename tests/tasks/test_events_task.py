@@ -1,0 +1,40 @@
+"""The events task: logs of a replay, their figures, and the private sums."""
+
+import pytest
+
+from tasks import events
+from tests.fakes import TINY
+from tff_keyboard import config as config_lib
+from tff_keyboard.data.store.prepare import prepare as prepare_store
+from tff_keyboard.storage.errors import DataError, UsageError
+
+
+def test_replays_logs_and_reads_them(tmp_path, capsys):
+    store = tmp_path / "store"
+    config = config_lib.load("configs/demo.toml", [*TINY, f"data.store={store}"])
+    prepare_store(config.data, store)
+    events.run(events.Options(replay="unigram", store=store, out=tmp_path / "logs", people=3))
+    logs = tuple(sorted((tmp_path / "logs").iterdir()))
+    assert len(logs) == 3
+    assert all(path.stat().st_mode & 0o077 == 0 for path in logs)
+    capsys.readouterr()
+    events.run(events.Options(logs=logs))
+    plain = capsys.readouterr().out
+    assert "3 people" in plain
+    assert "prediction impression recall" in plain
+    events.run(events.Options(logs=logs, noise_multiplier=1.0, clip_norm=100.0))
+    private = capsys.readouterr().out
+    assert "epsilon = " in private
+    assert "3 people" not in private
+
+
+def test_flags_that_do_not_fit(tmp_path):
+    for words in ({}, {"logs": (tmp_path,), "replay": "unigram"}, {"replay": "unigram"}):
+        with pytest.raises(UsageError):
+            events.Options(**words)
+
+
+def test_a_damaged_log_is_one_line(tmp_path):
+    (tmp_path / "log.jsonl").write_text("hello\n")
+    with pytest.raises(DataError, match="line 1"):
+        events.run(events.Options(logs=(tmp_path / "log.jsonl",)))

@@ -1,0 +1,138 @@
+"""The log of a keyboard's strip: one JSON line for each strip that was shown, no text.
+
+    {"v": 1, "model": "0a1b2c3d4e5f", "hour": "2026-11-21T19", "message": 3, "place": 0,
+     "prefix": 0, "shown": 3, "match": 1, "outcome": "typed", "rank": null, "deleted": false,
+     "latency_us": 640}
+
+  model       first 12 digits of the model file's SHA-256
+  hour        in UTC; no minute, so that two logs cannot be lined up by time
+  message     its number in this log
+  place       of the word in its message, 0 for the first
+  prefix      characters of the word that were typed when the strip was shown
+  shown       suggestions on it
+  match       place on the strip of the word that was typed in the end; null: it was not there
+  outcome     "accepted", "typed" (another key), or "left" (the message was sent or dropped)
+  rank        place on the strip of the suggestion that was accepted; null otherwise
+  deleted     whether the accepted word was taken back before anything else was typed
+  latency_us  from the key to the strip
+
+A word is never written, nor how long it is: `prefix` ends where the person stopped looking.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import DataError
+
+VERSION = 1
+MOST_SHOWN = 16
+Outcome = Literal["accepted", "typed", "left"]
+
+_HOUR = re.compile(r"\d{4}-\d\d-\d\dT\d\d")
+_MODEL = re.compile(r"[0-9a-f]{12}")
+_LARGEST = 10**9
+_LONGEST_LINE = 1000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Strip:
+    """One strip that was shown; fields as in the module docstring.
+
+    Raises:
+      ValueError: A field breaks its rule; the message names it.
+    """
+
+    model: str
+    hour: str
+    message: int
+    place: int
+    prefix: int
+    shown: int
+    match: int | None
+    outcome: Outcome
+    rank: int | None
+    deleted: bool
+    latency_us: int
+
+    def __post_init__(self) -> None:
+        for name in ("message", "place", "prefix", "latency_us"):
+            _require(_is_count(getattr(self, name), _LARGEST), name, "a whole number >= 0")
+        _require(_is_count(self.shown, MOST_SHOWN), "shown", f"from 0 to {MOST_SHOWN}")
+        for name in ("match", "rank"):
+            value = getattr(self, name)
+            inside = value is None or _is_count(value, self.shown - 1)
+            _require(inside, name, "a place on the strip or null")
+        _require(self.outcome in ("accepted", "typed", "left"), "outcome", "a known word")
+        _require(isinstance(self.deleted, bool), "deleted", "true or false")
+        accepted = self.outcome == "accepted"
+        _require((self.rank is not None) == accepted, "rank", "there when accepted, and only then")
+        _require(accepted or not self.deleted, "deleted", "false where nothing was accepted")
+        _require(isinstance(self.model, str) and bool(_MODEL.fullmatch(self.model)), "model",
+                 "12 hexadecimal digits")  # fmt: skip
+        _require(isinstance(self.hour, str) and bool(_HOUR.fullmatch(self.hour)), "hour",
+                 "such as 2026-11-21T19")  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in the log."""
+        return {"v": VERSION, **dataclasses.asdict(self)}
+
+    @classmethod
+    def from_json(cls, content: Any) -> "Strip":
+        """From `to_json`.
+
+        Raises:
+          ValueError: It is another version, has other fields, or one breaks its rule.
+        """
+        if not isinstance(content, dict) or content.get("v") != VERSION:
+            raise ValueError(f"`v` must be {VERSION}")
+        fields = {field.name for field in dataclasses.fields(cls)}
+        if set(content) != {"v", *fields}:
+            raise ValueError("the fields must be those of the schema, and no others")
+        return cls(**{name: content[name] for name in fields})
+
+
+def write_log(path: str | os.PathLike[str], strips: Iterable[Strip]) -> None:
+    """Writes a log, whole or not at all, for its owner's eyes only (mode 0600)."""
+    lines = [json.dumps(strip.to_json()).encode() + b"\n" for strip in strips]
+    files.write_atomically(pathlib.Path(path), lines, mode=0o600)
+
+
+def read_log(path: str | os.PathLike[str]) -> Iterator[Strip]:
+    """The strips of a log, one by one; a last line without its end was cut by a kill and is left.
+
+    Raises:
+      DataError: The file cannot be read, or a line breaks a rule; names file, line and rule.
+    """
+    try:
+        with pathlib.Path(path).open("rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), start=1):
+                if not line.endswith(b"\n"):
+                    if len(line) == _LONGEST_LINE:
+                        raise DataError(f"{path}, line {number}: longer than an event can be.")
+                    return
+                yield _strip_of(line, path, number)
+    except OSError as error:
+        raise DataError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def _strip_of(line: bytes, path: str | os.PathLike[str], number: int) -> Strip:
+    try:
+        return Strip.from_json(json.loads(line))
+    except (ValueError, RecursionError) as error:
+        rule = str(error) if type(error) is ValueError else "it is no JSON"
+        raise DataError(f"{path}, line {number}: {rule}. Remove the line.") from None
+
+
+def _is_count(value: Any, most: int) -> bool:
+    return type(value) is int and 0 <= value <= most
+
+
+def _require(condition: bool, name: str, rule: str) -> None:
+    if not condition:
+        raise ValueError(f"`{name}` must be {rule}")
