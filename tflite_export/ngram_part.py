@@ -1,13 +1,16 @@
 """The n-gram of an export with `--ngram`: counted, pruned, mixed, and measured as written.
 
-It is counted from the text of the store's train people, so no promise of differential privacy that
-the network's training made extends to it: such a run is exported without.
+It is counted from the text of the store's train people. N-grams that one person alone typed are not
+listed (`ngram_people.py`), but no promise of differential privacy that the network's training made
+extends to it: such a run is exported without.
 """
 
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from tff_keyboard.baselines import ngram_spec
 from tff_keyboard.data.store.client_store import ClientStore
@@ -26,6 +29,8 @@ from tflite_export import manifest
 from tflite_export.hybrid_keyboard import HybridKeyboard
 
 Texts = Mapping[str, Sequence[Sequence[str]]]  # person -> messages -> normalised words
+
+LEAST_PEOPLE = 2  # who typed an n-gram, for it to be listed
 
 MEASURED = {
     "recall_at_1_no_eos": "top-1 recall",
@@ -99,7 +104,10 @@ def build(
         spec = ngram_spec.parse(f"ngram:{size}")
         if spec.num_bytes is None:
             raise ValueError("a size in bytes is wanted")
-        ngram, data = ngram_spec.train(spec, store.all_examples("train"), vocabulary)
+        messages, owners = _train_messages(store)
+        ngram, data = ngram_spec.train(
+            spec, messages, vocabulary, owners=owners, least_people=LEAST_PEOPLE
+        )
         hybrid = HybridPredictor(KerasPredictor(model, vocabulary), ngram, mixture.EQUAL)
         fitted_on = trained_here.fit_on_validation(hybrid, store, "mixture")
     except ValueError as error:
@@ -111,6 +119,7 @@ def build(
             "order": ngram.model.order,
             "ngrams": ngram.model.num_ngrams,
             "trained_on": f"{len(store.client_ids('train')):,} people of 'train'",
+            "least_people": LEAST_PEOPLE,
             "bytes": len(data),
             "sha256": manifest.sha256(data),
         },
@@ -120,6 +129,16 @@ def build(
             "fitted_on": fitted_on,
         },
     )
+
+
+def _train_messages(store: ClientStore) -> tuple[list[np.ndarray], list[int]]:
+    """Ids of each message, and whose it is."""
+    messages, owners = [], []
+    for owner, person in enumerate(store.client_ids("train")):
+        own = store.examples("train", person)
+        messages += own
+        owners += [owner] * len(own)
+    return messages, owners
 
 
 @dataclasses.dataclass(frozen=True)

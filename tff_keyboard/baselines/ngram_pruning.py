@@ -89,17 +89,25 @@ class Pruner:
     Args:
       model: Unpruned.
       messages: The text it was trained on.
+      allowed: For each of `model.tables` which rows may stay, [rows] bool, none whose beginning may
+        not; all if left out.
 
     Attributes:
       fewest: n-grams that always stay, the unigrams.
-      most: n-grams of the whole model.
+      most: n-grams that may stay.
     """
 
-    def __init__(self, model: KneserNey, messages: Iterable[np.ndarray]):
+    def __init__(
+        self,
+        model: KneserNey,
+        messages: Iterable[np.ndarray],
+        allowed: Sequence[np.ndarray] | None = None,
+    ):
         self._model = model
         self.fewest = model.num_ngrams[0]
-        self.most = sum(model.num_ngrams)
         scores = relative_entropies(model, context_counts(model, messages))
+        if allowed is not None:  # what goes in any case keeps no beginning
+            scores = [np.where(may, s, -np.inf) for may, s in zip(allowed, scores, strict=True)]
         for level in reversed(range(1, len(scores))):
             starts = model.tables[level].starts
             parents = np.flatnonzero(np.diff(starts))
@@ -111,6 +119,10 @@ class Pruner:
         # Best first; of equals the shorter one, so that no n-gram outlives its beginning.
         flat = np.concatenate([np.empty(0), *scores])
         self._ranking = np.lexsort((levels, -flat))
+        if allowed is not None:
+            may_stay = np.concatenate([np.zeros(0, bool), *allowed])
+            self._ranking = self._ranking[may_stay[self._ranking]]
+        self.most = self.fewest + len(self._ranking)
 
     def prune(self, num_ngrams: int) -> KneserNey:
         """The model with this many n-grams, unigrams counted; all of them where it has fewer.
@@ -123,7 +135,7 @@ class Pruner:
                 f"{num_ngrams:,} n-grams are fewer than the {self.fewest:,} single words, which "
                 "always stay."
             )
-        keep = np.zeros(len(self._ranking), bool)
+        keep = np.zeros(self._bounds[-1], bool)
         keep[self._ranking[: num_ngrams - self.fewest]] = True
         tables = []
         contexts = np.arange(self._model.vocabulary_size)  # rows of the order before that stay

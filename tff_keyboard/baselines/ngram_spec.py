@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tff_keyboard.baselines import ngram_budget, ngram_file
+from tff_keyboard.baselines import ngram_budget, ngram_file, ngram_people
 from tff_keyboard.baselines.kneser_ney import KneserNey
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
 from tff_keyboard.baselines.ngram_pruning import Pruner
@@ -68,7 +68,12 @@ def parse(word: str) -> NGramSpec:
 
 
 def train(
-    spec: NGramSpec, messages: Sequence[np.ndarray], vocabulary: Vocabulary
+    spec: NGramSpec,
+    messages: Sequence[np.ndarray],
+    vocabulary: Vocabulary,
+    *,
+    owners: Sequence[int] | None = None,
+    least_people: int = 1,
 ) -> tuple[NGramPredictor, bytes | None]:
     """Counts, smooths, and makes small.
 
@@ -76,6 +81,8 @@ def train(
       spec: What is wanted.
       messages: Pooled text: ids [words] each, without BOS and EOS.
       vocabulary: Its vocabulary.
+      owners: Of each message, a number from 0 on; needed by `least_people`.
+      least_people: A file lists only what so many people typed; >= 1.
 
     Returns:
       The predictor, and the content of its file: None for a spec without `num_bytes`. With it the
@@ -86,7 +93,12 @@ def train(
     """
     model = KneserNey.train(messages, vocabulary_size=len(vocabulary), order=spec.order)
     if spec.num_bytes is not None:
-        data = ngram_budget.encode_within(Pruner(model, messages), vocabulary, spec.num_bytes)
+        allowed = None
+        if least_people > 1 and owners is not None:
+            counts = ngram_people.people_of_ngrams(model, messages, owners)
+            allowed = [count >= least_people for count in counts]
+        pruner = Pruner(model, messages, allowed)
+        data = ngram_budget.encode_within(pruner, vocabulary, spec.num_bytes)
         return NGramPredictor(*ngram_file.decode(data)), data
     if spec.num_ngrams is not None:
         model = Pruner(model, messages).prune(spec.num_ngrams)
