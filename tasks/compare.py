@@ -11,6 +11,10 @@ exported with --ngram is that already, and `network:FILE` its network alone. Eve
 jackknife interval over people, and every later model its paired difference to the first one:
 better, worse, or not distinguishable. docs/evaluation.md says what is counted.
 Writes comparison.json and comparison.csv to --out.
+
+tff-keyboard compare old.tflite new.tflite --store=DIR --fail-if-worse=top-3:0.2,kss:0.2 --prompts=F
+is the gate of a release: exit code 5 unless new.tflite is shown to lose no more than so many points
+and passes every golden prompt (docs/export.md).
 """
 
 import dataclasses
@@ -24,6 +28,7 @@ from tasks.options import Population, Range, TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.evaluation import model_words
+from tff_keyboard.evaluation.release_gate import release_gate
 from tff_keyboard.privacy.ledger import refuse_shared_noise
 from tff_keyboard.privacy.lineage import ledger_of
 from tff_keyboard.storage import files, names
@@ -56,12 +61,23 @@ class Options(TaskOptions):
     out: Annotated[pathlib.Path, "Folder for comparison.json and comparison.csv."] = pathlib.Path(
         "comparison"
     )
+    fail_if_worse: Annotated[
+        str | None,
+        "Margins in points, as top-3:0.2,kss:0.2: exit code 5 unless every later model is shown to "
+        "lose no more to the first.",
+    ] = None
+    prompts: Annotated[
+        pathlib.Path | None,
+        "Golden prompts, a line each: what is typed, a TAB, wanted and !unwanted words. Exit code "
+        "5 if a model other than the first, or the only one, fails any.",
+    ] = None
     slices: Annotated[bool, "Print differences by slice, deciles and calibration, too."] = False
 
 
 def run(options: Options) -> "Comparison":
     """Evaluates, writes the files and prints the table."""
     model_words.check_words(options.models)
+    gate = release_gate(options.fail_if_worse, options.prompts, num_models=len(options.models))
     refuse_shared_noise([ledger_of(pathlib.Path(model)) for model in options.models])
     config = _first_config(options.models)
     store_path = options.store or (pathlib.Path(config.data.store) if config else None)
@@ -95,6 +111,11 @@ def run(options: Options) -> "Comparison":
     file = options.out / "comparison.json"
     print(f"\nPer-person sums, slices, all metrics: {file}; metrics in .csv, too")
     print(f"Next: tff-keyboard report {options.out}")
+    lines, failure = gate.judge(opened, comparison)
+    for line in lines:
+        print(line)
+    if failure is not None:
+        raise failure
     return comparison
 
 

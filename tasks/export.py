@@ -15,6 +15,7 @@ from tasks.options import Population, Range, TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.data.store.store_card import read_card
+from tff_keyboard.evaluation import golden_prompts
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ExportError
 from tff_keyboard.storage.model_description import read_description
@@ -60,6 +61,10 @@ class Options(TaskOptions):
         "learns its owner's words. Counted from the store's train people.",
     ] = None
     allow_little_text: Annotated[bool, "Let less than 1,000 words of 5 people decide."] = False
+    prompts: Annotated[
+        pathlib.Path | None,
+        "Golden prompts, a line each: what is typed, a TAB, wanted and !unwanted words.",
+    ] = None
     trainable: Annotated[bool, "Add signatures that go on training on the device."] = False
     pack: Annotated[
         bool, "Pack vocabulary and manifest into the model file (TFLite associated files)."
@@ -79,8 +84,9 @@ def run(options: Options) -> None:
     read_description(options.run_dir)  # before TensorFlow is imported
     if (options.parity and not options.text) or options.ngram is not None:
         read_card(_store(options))
+    prompts = golden_prompts.read_prompts(options.prompts) if options.prompts else None
     quiet.import_tensorflow()
-    from tflite_export import export, inspection, texts
+    from tflite_export import export, texts
     from tflite_export.errors import ParityFailed
 
     model, vocabulary = export.load_run(options.run_dir)
@@ -102,38 +108,30 @@ def run(options: Options) -> None:
         from tflite_export import ngram_part
 
         ngram = ngram_part.build(options.run_dir, model, vocabulary, _store(options), options.ngram)
+    export_options = export.ExportOptions(
+        quantization=options.quantize,
+        top_k=options.top_k,
+        max_bytes=options.max_bytes,
+        trainable=options.trainable,
+        pack=options.pack,
+        allow_loss=options.allow_loss,
+        allow_little_text=options.allow_little_text,
+    )
     try:
         result = export.export(
             options.run_dir,
             options.out,
-            export.ExportOptions(
-                quantization=options.quantize,
-                top_k=options.top_k,
-                max_bytes=options.max_bytes,
-                trainable=options.trainable,
-                pack=options.pack,
-                allow_loss=options.allow_loss,
-                allow_little_text=options.allow_little_text,
-            ),
+            export_options,
             held_out=held_out,
             calibration=calibration,
             ngram=ngram,
+            prompts=prompts,
         )
     except ParityFailed as error:
         print(error.table)
         raise
-    print(f"{result.paths.model}: {result.model_bytes:,} bytes, {options.quantize}")
-    packed = ", packed" if options.pack else ""
-    print(f"vocabulary: {result.vocabulary_bytes:,} bytes{packed}")
-    if ngram is not None:
-        print(f"n-gram: {ngram.summary(result.network_bytes)}{packed}")
-    if options.explain:
-        print(inspection.explain(result.report))
-    print(result.parity.table() if result.parity else "parity: not checked (--no-parity)")
-    if result.hybrid is not None:
-        print(result.hybrid.table())
-    if result.forgiven:
-        print(f"allowed by --allow-loss: {result.forgiven}")
+    for line in result.lines(export_options, ngram=ngram, explain=options.explain):
+        print(line)
 
 
 def _store(options: Options) -> pathlib.Path:

@@ -12,15 +12,20 @@ from collections.abc import Mapping
 
 from tff_keyboard.storage.errors import ExportError
 
+VOCABULARY, MANIFEST, NGRAM = "keyboard.vocabulary", "keyboard.json", "keyboard.ngram"
+CARD, SIGNATURE = "keyboard.md", "keyboard.sig"
+NAMES = (VOCABULARY, MANIFEST, NGRAM, CARD, SIGNATURE)  # all that an export packs
+
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files give the same bytes
+_END_MARK, _END_BYTES = b"PK\5\6", 22  # of the record that ends an archive
 
 
 def append(model: bytes, files: Mapping[str, bytes]) -> bytes:
     """The model with files behind it.
 
-    >>> packed = append(b"TFL3...", {"words.txt": b"to"})
+    >>> packed = append(b"TFL3...", {"keyboard.json": b"{}"})
     >>> packed.startswith(b"TFL3..."), extract(packed)
-    (True, {'words.txt': b'to'})
+    (True, {'keyboard.json': b'{}'})
     """
     stream = io.BytesIO(model)
     with zipfile.ZipFile(stream, "a", zipfile.ZIP_STORED) as archive:
@@ -32,16 +37,44 @@ def append(model: bytes, files: Mapping[str, bytes]) -> bytes:
 def extract(data: bytes, path: pathlib.Path | str = "model") -> dict[str, bytes]:
     """The files behind a model; empty if there are none.
 
+    Only what `append` writes is read: few stored entries of known names. Each then has at most the
+    bytes it has in the file, so that reading takes no more memory than the file.
+
     Raises:
-      ExportError: The archive is damaged.
+      ExportError: The archive is damaged, or one that no export writes.
     """
-    stream = io.BytesIO(data)
-    if not zipfile.is_zipfile(stream):
+    if not _has_archive(data):
         return {}
+    found: dict[str, bytes] = {}
     try:
-        with zipfile.ZipFile(stream) as archive:
-            return {name: archive.read(name) for name in archive.namelist()}
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError) as error:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for entry in archive.infolist():
+                _check_entry(entry, found, len(data))
+                found[entry.filename] = archive.read(entry)
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
         raise ExportError(
             f"{path}: the files packed behind the model are damaged ({error}). Export it again."
         ) from None
+    return found
+
+
+def _has_archive(data: bytes) -> bool:
+    """Whether the file ends in a directory of entries, as an archive without comment does.
+
+    Raises `ExportError` where it lists more of them than an export has.
+    """
+    end = data[-_END_BYTES:]
+    if len(end) < _END_BYTES or not end.startswith(_END_MARK):
+        return False
+    if int.from_bytes(end[10:12], "little") > len(NAMES):
+        raise ExportError("Behind the model lie more files than an export packs. Export it again.")
+    return True
+
+
+def _check_entry(entry: zipfile.ZipInfo, found: Mapping[str, bytes], most: int) -> None:
+    if entry.filename not in NAMES or entry.filename in found:
+        raise ValueError("an entry that no export packs, or one of them twice")
+    if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
+        raise ValueError("an entry that is compressed or encrypted")
+    if entry.file_size != entry.compress_size or entry.file_size > most:
+        raise ValueError("an entry of an impossible size")

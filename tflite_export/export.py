@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.vocabulary import BOS, Vocabulary
+from tff_keyboard.evaluation.golden_prompts import Prompts, check_prompts
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.privacy import statement
@@ -34,91 +35,15 @@ from tflite_export import (
 )
 from tflite_export.cifg_weights import CifgWeights
 from tflite_export.errors import ParityFailed
+from tflite_export.export_options import ExportOptions
+from tflite_export.export_result import ExportResult
 from tflite_export.gate import gate, parity
 from tflite_export.gate.parity import Texts
-from tflite_export.hybrid_keyboard import with_ngram
+from tflite_export.hybrid_keyboard import open_keyboard, with_ngram
 from tflite_export.ngram_part import HybridReport, NGramPart
 from tflite_export.runtime import KeyboardPredictor
 
-QUANTIZATIONS = ("int8", "int8-rows", "int4-rows", "float16", "none")
-
-# Of the files a phone gets, without a packed vocabulary. Goal of the project at V = 10,000.
-MAX_BYTES = {"int8": 1_450_000, "int8-rows": 1_450_000, "int4-rows": 1_000_000}
-MAX_TRAINABLE_BYTES = 1_500_000
-
 NO_PRIVACY_CLAIM = "none: trained without differential privacy"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportOptions:
-    """How to export.
-
-    Attributes:
-      quantization: One of `QUANTIZATIONS`.
-      top_k: Words that `predict` and `step` return, >= 1.
-      max_bytes: Limit of the model file; 0 takes `MAX_BYTES`, which knows none for float files.
-      trainable: Whether the file can go on training on the device (float32 in memory).
-      pack: Whether vocabulary and manifest go into the model file as associated files.
-      allow_loss: Whether a failed parity gate is reported and forgiven.
-      allow_little_text: Whether the parity gate may decide on less text than
-        `parity.ENOUGH_TEXT`, which the manifest then says.
-    """
-
-    quantization: str = "int8-rows"
-    top_k: int = 3
-    max_bytes: int = 0
-    trainable: bool = False
-    pack: bool = False
-    allow_loss: bool = False
-    allow_little_text: bool = False
-
-    def __post_init__(self):
-        if self.quantization not in QUANTIZATIONS:
-            raise ExportError(
-                f"`quantize` must be one of {', '.join(QUANTIZATIONS)}, got {self.quantization!r}."
-            )
-        if self.trainable and self.quantization != "int8-rows":
-            raise ExportError(
-                "`trainable` needs `quantize` = 'int8-rows', which its initial values are stored "
-                f"as, got {self.quantization!r}. Leave one of them out."
-            )
-        if self.top_k < 1:
-            raise ExportError(f"`top_k` must be >= 1, got {self.top_k}.")
-        if self.max_bytes < 0:
-            raise ExportError(f"`max_bytes` must be >= 0, got {self.max_bytes}.")
-
-    @property
-    def byte_limit(self) -> int | None:
-        default = MAX_TRAINABLE_BYTES if self.trainable else MAX_BYTES.get(self.quantization)
-        return self.max_bytes or default
-
-
-@dataclasses.dataclass(frozen=True)
-class ExportResult:
-    """What was written.
-
-    Attributes:
-      paths: The files.
-      report: What the model file holds.
-      parity: None if no text was given.
-      vocabulary_bytes: Of the vocabulary file.
-      model_bytes: Of the model file, with what is packed into it.
-      forgiven: The failure of the parity gate that `allow_loss` forgave.
-      hybrid: What n-gram and own words are worth; None without an n-gram or without text.
-    """
-
-    paths: manifest.ExportPaths
-    report: inspection.FileReport
-    parity: parity.ParityReport | None
-    vocabulary_bytes: int
-    model_bytes: int
-    forgiven: str | None
-    hybrid: HybridReport | None = None
-
-    @property
-    def network_bytes(self) -> int:
-        """Of model and vocabulary."""
-        return self.report.num_bytes + self.vocabulary_bytes
 
 
 def load_run(run_dir: pathlib.Path) -> tuple[NextWordModel, Vocabulary]:
@@ -141,6 +66,7 @@ def export(
     held_out: Texts | None = None,
     calibration: Texts | None = None,
     ngram: NGramPart | None = None,
+    prompts: Prompts | None = None,
 ) -> ExportResult:
     """Exports the model of a run.
 
@@ -151,6 +77,7 @@ def export(
       held_out: Text for the parity gate; without it there is no gate, and the manifest says so.
       calibration: Text that int4 rounding is fitted to; "int4-rows" needs it.
       ngram: The other half of a hybrid, written beside the model.
+      prompts: Golden prompts, which the keyboard as written must pass.
 
     Raises:
       ExportError: The run cannot be read or exported, or `out` is no name for a model file.
@@ -201,6 +128,12 @@ def export(
         if hybrid is not None:
             content["hybrid"] = dataclasses.asdict(hybrid)
             staged.manifest.write_bytes(manifest.to_bytes(content))
+        shown = None
+        if prompts is not None:
+            shown = check_prompts(open_keyboard(staged.model), prompts)
+            shown.check(out.name)
+            content["prompts"] = shown.to_json()
+            staged.manifest.write_bytes(manifest.to_bytes(content))
         finished = [staged.model, staged.vocabulary, staged.manifest]
         if ngram is not None:
             finished.insert(1, staged.ngram)
@@ -231,6 +164,7 @@ def export(
         model_bytes=model_bytes,
         forgiven=forgiven,
         hybrid=hybrid,
+        prompts=shown,
     )
 
 

@@ -12,6 +12,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
+import stat
 from typing import Any
 
 from tff_keyboard.data.vocabulary import BOS, EOS, OOV, PAD, Vocabulary
@@ -21,9 +22,13 @@ from tflite_export import associated_files, vocabulary_file
 FORMAT = "tff-keyboard export 1"
 SPECIAL_IDS = {"pad": PAD, "bos": BOS, "eos": EOS, "oov": OOV}
 
-PACKED_VOCABULARY = "keyboard.vocabulary"
-PACKED_MANIFEST = "keyboard.json"
-PACKED_NGRAM = "keyboard.ngram"
+PACKED_VOCABULARY = associated_files.VOCABULARY
+PACKED_MANIFEST = associated_files.MANIFEST
+PACKED_NGRAM = associated_files.NGRAM
+
+# What a person may have put beside a model must not fill the memory, or never end.
+_MOST_BYTES = {".tflite": 2**30, ".ngram": 2**28, ".vocabulary": 2**24, ".json": 2**22}
+_MOST_STATES = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +108,16 @@ def sha256(data: bytes) -> str:
 
 
 def _read(path: pathlib.Path) -> bytes:
+    """A regular file of a size that an export may have."""
+    most = _MOST_BYTES.get(path.suffix, 2**22)
     try:
-        return path.read_bytes()
+        found = path.stat()  # before it is opened: a pipe would wait for ever
+        if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+            raise ExportError(
+                f"{path}: is no file, or larger than the {most:,} bytes that an export may have."
+            )
+        with path.open("rb") as file:
+            return file.read(most + 1)
     except OSError as error:
         raise ExportError(f"{path}: cannot be read ({error.strerror}).") from None
 
@@ -112,31 +125,39 @@ def _read(path: pathlib.Path) -> bytes:
 def _parse(data: bytes, path: pathlib.Path) -> dict[str, Any]:
     try:
         manifest = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ExportError(f"{path}: not a manifest of format {FORMAT!r}. Export the model again.")
     try:
-        complete = (
-            manifest["special_ids"] == SPECIAL_IDS
-            and isinstance(manifest["model"]["sha256"], str)
-            and isinstance(manifest["vocabulary"]["sha256"], str)
-            and all(
-                isinstance(size, int) and 0 < size < 1_000_000
-                for size in (
-                    manifest["model"]["state_sizes"]["c"],
-                    manifest["model"]["state_sizes"]["h"],
-                )
-            )
-            and _is_length(manifest["model"].get("training_length"))
-            and isinstance(manifest["model"]["bytes"], int)
-            and ("ngram" not in manifest or isinstance(manifest["ngram"]["sha256"], str))
-        )
-    except (KeyError, TypeError):
+        complete = _is_complete(manifest)
+    except (KeyError, TypeError, AttributeError):
         complete = False
     if not complete:
         raise ExportError(f"{path}: a field of the manifest is missing or wrong. Export again.")
     return manifest
+
+
+def _is_complete(manifest: dict[str, Any]) -> bool:
+    """Whether the fields that are read are there and of their kind."""
+    model, vocabulary = manifest["model"], manifest["vocabulary"]
+    ids = manifest["special_ids"]
+    parts = [model, vocabulary, *([manifest["ngram"]] if "ngram" in manifest else [])]
+    return (
+        ids == SPECIAL_IDS
+        and all(type(word_id) is int for word_id in ids.values())
+        and all(isinstance(part["sha256"], str) for part in parts)
+        and all(_is_count(model["state_sizes"][name], _MOST_STATES) for name in ("c", "h"))
+        and _is_count(model["top_k"], _MOST_STATES)
+        and _is_count(model["bytes"], _MOST_BYTES[".tflite"])
+        and isinstance(model["quantization"], str)
+        and _is_length(model.get("training_length"))
+    )
+
+
+def _is_count(value: Any, most: int) -> bool:
+    """Whether it is a number from 1 on; True is none."""
+    return type(value) is int and 1 <= value <= most
 
 
 def _is_length(value: Any) -> bool:

@@ -20,7 +20,7 @@ from tff_keyboard.metrics.predictor import Suggestion, best_words, context_ids
 from tff_keyboard.metrics.prefix_index import PrefixIndex
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import manifest as manifests
-from tflite_export import signatures
+from tflite_export import signature_shapes, signatures
 from tflite_export.context_window import last_ids
 from tflite_export.interpreters import open_interpreter
 
@@ -113,6 +113,14 @@ class KeyboardPredictor:
         self._step = self.signature(signatures.STEP)
         self._logits = self.signature(signatures.LOGITS)
         self._predict = self.signature(signatures.PREDICT)
+        signature_shapes.check_shapes(
+            self.path,
+            self._step,
+            self._predict,
+            self._logits,
+            self.manifest["model"],
+            len(self._words),
+        )
         self.reset()
 
     @property

@@ -33,7 +33,11 @@ FORMAT = b"tff-keyboard sorted vocabulary 2"
 _FORMAT_1 = b"tff-keyboard sorted vocabulary 1"
 
 _MOST_SHARED = 255  # one byte
-_MOST_BYTES = 64_000_000  # unpacked; a damaged or hostile file must not fill the memory
+
+# A damaged or hostile file must not fill the memory: a word costs 60 bytes and its characters.
+_MOST_ROWS = 1_000_000
+_MOST_BYTES = 16_000_000  # of the packed part, unpacked
+_MOST_CHARACTERS = 32_000_000  # of all words, which front coding makes much of
 
 
 def sorted_rows(vocabulary: Vocabulary) -> list[int]:
@@ -91,12 +95,14 @@ def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
     try:
         header_line, packed = _checked_body(data).split(b"\n", 1)
         header = json.loads(header_line)
-        size = int(header["size"])
+        size = header["size"]
+        if type(size) is not int or not NUM_SPECIAL < size <= _MOST_ROWS:
+            raise ValueError(f"its size is not from {NUM_SPECIAL + 1} to {_MOST_ROWS:,} rows")
         words = _unpack(packed, size - NUM_SPECIAL)
         vocabulary = Vocabulary((*SPECIAL_WORDS, *words), NormalisationRules(**header["rules"]))
         if vocabulary.fingerprint != header["fingerprint"]:
             raise ValueError("the fingerprint differs from the header")
-    except (ValueError, TypeError, KeyError, zlib.error) as error:
+    except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
         raise ExportError(
             f"{name}: not a whole vocabulary file ({error}). Export the model again."
         ) from None
@@ -128,13 +134,20 @@ def _shared_characters(a: str, b: str) -> int:
 def _unpack(packed: bytes, count: int) -> list[str]:
     inflater = zlib.decompressobj()
     data = inflater.decompress(packed, _MOST_BYTES)
-    if not inflater.eof or inflater.unused_data or not 0 < count <= len(data):
+    if not inflater.eof or inflater.unused_data or count > len(data):
         raise ValueError("its packed part is cut, too long or of another size")
-    endings = data[count:].decode("utf-8").split("\n")
-    if endings.pop() != "" or len(endings) != count:
+    if data.count(b"\n", count) != count or not data.endswith(b"\n"):
         raise ValueError("it holds another number of words than its header says")
-    words, before = [], ""
+    endings = data[count:-1].decode("utf-8").split("\n")
+    words: list[str] = []
+    before, characters = "", 0
     for shared, ending in zip(data[:count], endings, strict=True):
-        before = before[:shared] + ending
-        words.append(before)
+        word = before[:shared] + ending
+        characters += len(word)
+        if characters > _MOST_CHARACTERS:
+            raise ValueError(f"its words have more than {_MOST_CHARACTERS:,} characters")
+        if words and word <= before:
+            raise ValueError("its words are not in order")
+        words.append(word)
+        before = word
     return words

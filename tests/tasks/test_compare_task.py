@@ -241,3 +241,53 @@ def test_two_runs_with_one_noise_key_are_not_compared(tmp_path):
     with pytest.raises(RunDirectoryError, match="have one noise key"):
         compare([str(run) for run in runs], out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_release_gate_opens_for_what_is_no_worse(place, tmp_path, capsys):
+    models = ["unigram", "ngram:3", f"--store={place / 'store'}", f"--out={tmp_path}"]
+    assert cli.launch(compare_task, [*models, "--fail-if-worse=top-3:40,kss:10"]) == cli.OK
+    shown = capsys.readouterr().out
+    assert "ngram:3: top-3 recall, difference +" in shown
+    assert shown.count(": no worse") == 2
+    # Better in value, and still not shown to be no worse: these are too few people.
+    assert cli.launch(compare_task, [*models, "--fail-if-worse=kss:0.2"]) == cli.CHECK_FAILED
+    assert "ngram:3 kss: undecided. Undecided: too few people" in capsys.readouterr().err
+
+
+def test_a_release_gate_stays_shut_for_what_is_worse(place, tmp_path, capsys):
+    models = ["ngram:3", "unigram", f"--store={place / 'store'}", f"--out={tmp_path}"]
+    assert cli.launch(compare_task, [*models, "--fail-if-worse=kss:0.2"]) == cli.CHECK_FAILED
+    captured = capsys.readouterr()
+    assert "unigram: keystrokes saved, difference -" in captured.out
+    assert captured.err.startswith("error: Not shown to be no worse than the first model: unigram")
+    assert (tmp_path / "comparison.json").is_file()
+
+
+def test_golden_prompts_are_asked_of_every_model(place, tmp_path, capsys):
+    saved, store = str(place / "saved_ngram"), ClientStore(place / "store")
+    best = [word for word, _ in NGramPredictor.load(place / "saved_ngram").suggest([], "", 3)]
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text(f"\t{best[0]}\n")
+    arguments = [saved, f"--store={store.directory}", f"--out={tmp_path}", f"--prompts={prompts}"]
+    assert cli.launch(compare_task, arguments) == cli.OK
+    assert "golden prompts: 1 of 1 as wanted" in capsys.readouterr().out
+    prompts.write_text(f"\t!{best[0]}\n")
+    assert cli.launch(compare_task, arguments) == cli.CHECK_FAILED
+    assert "saved_ngram fails 1 of 1 golden prompts" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["{place}/saved_ngram", "--fail-if-worse=kss:0.2"], cli.USAGE),  # alone
+        (["ngram", "unigram", "--fail-if-worse=kss"], cli.USAGE),
+        (["ngram", "unigram", "--fail-if-worse=oov_rate:1"], cli.USAGE),
+        (["ngram", "unigram", "--prompts={place}/none.txt"], cli.BAD_INPUT),
+    ],
+)
+def test_a_gate_that_is_none_is_refused_before_the_work(place, tmp_path, capsys, arguments, code):
+    words = [word.format(place=place) for word in arguments]
+    out = tmp_path / "out"
+    assert cli.launch(compare_task, [*words, f"--store={place / 'store'}", f"--out={out}"]) == code
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not out.exists()

@@ -11,6 +11,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
+from tff_keyboard.data.text.typed_so_far import context_and_prefix
 from tff_keyboard.metrics.predictor import Predictor, Suggestion
 from tff_keyboard.storage.errors import DataError
 
@@ -24,8 +25,6 @@ BEGINNINGS = (
     "thank you so ",
     "let me k",
 )
-
-_LETTER = "x"  # joins the word being typed, and is taken away again
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +48,9 @@ def example_strips(
         Example(
             typed,
             {
-                name: predictor.suggest(*_context_and_prefix(predictor, typed), k)
+                name: predictor.suggest(
+                    *context_and_prefix(PythonTokenizer(predictor.vocabulary.rules), typed), k
+                )
                 for name, predictor in predictors.items()
             },
         )
@@ -70,8 +71,3 @@ def read_beginnings(path: str | os.PathLike[str]) -> list[str]:
     if not lines:
         raise DataError(f"{path}: has no lines. Write a beginning of a message on each.")
     return lines
-
-
-def _context_and_prefix(predictor: Predictor, typed: str) -> tuple[list[str], str]:
-    words = PythonTokenizer(predictor.vocabulary.rules).tokenize_one(typed + _LETTER)
-    return words[:-1], words[-1].removesuffix(_LETTER)

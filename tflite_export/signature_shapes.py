@@ -1,0 +1,54 @@
+"""Do the tensors of a file's signatures fit its manifest and vocabulary? Asked before it is used.
+
+A number in a manifest is easily wrong, and what then happens is the interpreter's: an error in the
+middle of a text, or words of other rows.
+"""
+
+import pathlib
+from typing import Any
+
+from tff_keyboard.storage.errors import ExportError
+from tflite_export import signatures
+
+Shapes = dict[str, list[int] | None]  # None: any
+
+_STATE = ("c", "h")
+
+
+def check_shapes(
+    path: pathlib.Path, step: Any, predict: Any, logits: Any, model: dict[str, Any], rows: int
+) -> None:
+    """Compares shapes, which the file knows without running.
+
+    Args:
+      path: Of the model, for errors.
+      step: The signature's runner.
+      predict: The signature's runner.
+      logits: The signature's runner.
+      model: Entry of the manifest.
+      rows: Words and special ids of the vocabulary.
+
+    Raises:
+      ExportError: Says which signature does not fit.
+    """
+    states: Shapes = {name: [1, model["state_sizes"][name]] for name in _STATE}
+    shown: Shapes = {name: [1, model["top_k"]] for name in ("ids", "probabilities")}
+    outputs = shown | {f"new_{name}": shape for name, shape in states.items()}
+    token: Shapes = {"token": [1]}
+    checks: list[tuple[str, Any, Shapes]] = [
+        (signatures.STEP, step.get_input_details(), token | states),
+        (signatures.LOGITS, logits.get_input_details(), {"h": states["h"]}),
+        (signatures.LOGITS, logits.get_output_details(), {"logits": [1, rows]}),
+        (signatures.STEP, step.get_output_details(), outputs),
+        # A loop's outputs have their shapes when it has run.
+        (signatures.PREDICT, predict.get_input_details(), {"tokens": None}),
+        (signatures.PREDICT, predict.get_output_details(), dict.fromkeys(outputs)),
+    ]
+    for name, found, wanted in checks:
+        for tensor, shape in wanted.items():
+            real = found[tensor]["shape"].tolist() if tensor in found else None
+            if real is None or (shape is not None and real != shape):
+                raise ExportError(
+                    f"{path}: `{tensor}` of the signature `{name}` has the shape {real}, but its "
+                    f"manifest and vocabulary say {shape}. Export the model again."
+                )
