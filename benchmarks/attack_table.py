@@ -150,9 +150,15 @@ class Rule:
 
 
 def aggregation(name: str) -> AggregationConfig:
-    """The config of a rule by its name, with its defaults; "mean_unprotected" without clipping."""
-    from tff_keyboard.config.aggregation_config import NoClipping
+    """The config of a rule by its name, with its defaults.
 
+    "mean_unprotected" is without clipping; "bounded_trimmed_mean_25" expects 25 % attackers.
+    """
+    from tff_keyboard.config.aggregation_config import NoClipping
+    from tff_keyboard.config.rule_config import BoundedTrimmedMean
+
+    if name == "bounded_trimmed_mean_25":
+        return AggregationConfig(rule=BoundedTrimmedMean(attackers=0.25))
     if name == "mean_unprotected":
         return AggregationConfig(protection=NoClipping())
     rule = RULES[name]()

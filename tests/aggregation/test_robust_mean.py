@@ -72,8 +72,13 @@ def numpy_bounded_trimmed_mean(values, attackers):
     norms = np.linalg.norm(flat, axis=1)
     radius = np.sort(norms)[(len(norms) - 1) // 2]
     bounded = flat * np.minimum(1, radius / np.maximum(norms, 1e-300))[:, None]
-    cut = min(int(np.ceil(attackers * len(values) - 1e-9)), (len(values) - 1) // 2)
-    return np.sort(bounded, axis=0)[cut : len(values) - cut].mean(axis=0)
+    wanted = int(np.ceil(attackers * len(values) - 1e-9))
+
+    def trimmed(rows):
+        cut = min(wanted, (len(rows) - 1) // 2)
+        return np.sort(rows, axis=0)[cut : len(rows) - cut].mean(axis=0)
+
+    return trimmed(bounded[bounded @ trimmed(bounded) > 0])
 
 
 @functools.cache

@@ -3,11 +3,13 @@
     median:        result_i = median_k delta_k[i]                    (mean of the middle two)
     trimmed mean:  result_i = mean of delta_k[i] without the g lowest and the g highest,
                    g = floor(trim_fraction * M)
-    bounded:       the trimmed mean of delta_k min(1, R / ||delta_k||), R the median of the norms,
-                   g = ceil(attackers * M)
+    bounded:       the trimmed mean of x_k = delta_k min(1, R / ||delta_k||), R the median of the
+                   norms, g = ceil(attackers * M), over the k with <x_k, c> > 0, where c is that
+                   trimmed mean over all
 
-The last is the defence of the attack table: the norm bound takes the length of a boost, trimming
-what only attackers want of a coordinate, as the rows of a backdoor's words.
+The last is the defence of the attack table: the norm bound takes the length of a boost, the side of
+c what pulls the model back, trimming what only attackers want of a coordinate, as the rows of a
+backdoor's words.
 
 For simulations: all need the M deltas on the server at once: memory grows, no secure sum fits, and
 nothing bounds what the server learns of a client. Clients count equally; weight only says whether.
@@ -49,11 +51,46 @@ def bounded(stacked: Any) -> Any:
     return tf.nest.pack_sequence_as(stacked, shaped)
 
 
+def on_the_side_of(centre: Any, stacked: Any) -> Any:
+    """Clients' tensors [clients, ...] of those whose product with `centre` is > 0."""
+    flat = tf.nest.flatten(stacked)
+    products = [
+        tf.reduce_sum(
+            tf.reshape(
+                tf.cast(x, tf.float64) * tf.cast(c, tf.float64),
+                [tf.shape(x)[0], x.shape[1:].num_elements()],
+            ),
+            axis=1,
+        )
+        for x, c in zip(flat, tf.nest.flatten(centre), strict=True)
+    ]
+    agrees = tf.add_n(products) > 0
+    return tf.nest.map_structure(lambda x: tf.boolean_mask(x, agrees), stacked)
+
+
+def middle_mean(stacked: Any, cut: tf.Tensor) -> Any:
+    """Each coordinate's mean without the `cut` lowest and highest of clients; zeros of nobody."""
+    clients = tf.shape(tf.nest.flatten(stacked)[0])[0]
+    kept = tf.maximum(clients - 2 * cut, 0)
+
+    def mean(column):
+        ascending = tf.sort(column, axis=0)[cut : cut + kept]
+        divisor = tf.cast(tf.maximum(kept, 1), column.dtype)
+        return tf.reduce_sum(ascending / divisor, axis=0)
+
+    return tf.nest.map_structure(mean, stacked)
+
+
+def at_most_half(cut: tf.Tensor, clients: tf.Tensor) -> tf.Tensor:
+    """What may be cut on each side so that somebody is left."""
+    return tf.minimum(cut, tf.maximum((clients - 1) // 2, 0))
+
+
 class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
     """Median or trimmed mean of each coordinate over clients of weight > 0.
 
     A round where nobody counts gives zeros. No state. Measurements: `clients` and
-    `trimmed_clients` (int32; those cut from each coordinate, both sides together).
+    `trimmed_clients` (int32; those left out of each coordinate).
 
     Args:
       rule: A `trim_fraction` of 0 makes the trimmed mean the unweighted mean.
@@ -98,19 +135,20 @@ class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
             elif isinstance(self._rule, BoundedTrimmedMean):
                 stacked = bounded(stacked)
                 exact = tf.cast(clients, tf.float64) * self._rule.attackers
-                cut = tf.cast(tf.math.ceil(exact - 1e-9), tf.int32)
-                cut = tf.minimum(cut, tf.maximum((clients - 1) // 2, 0))
+                wanted = tf.cast(tf.math.ceil(exact - 1e-9), tf.int32)
+                stacked = on_the_side_of(
+                    middle_mean(stacked, at_most_half(wanted, clients)), stacked
+                )
+                left = tf.shape(tf.nest.flatten(stacked)[0])[0]
+                cut = at_most_half(wanted, left)
+                measurements = collections.OrderedDict(
+                    clients=clients, trimmed_clients=clients - left + 2 * cut
+                )
+                return middle_mean(stacked, cut), measurements
             else:
                 cut = tf.maximum((clients - 1) // 2, 0)
-            kept = tf.maximum(clients - 2 * cut, 0)
-
-            def middle_mean(column):
-                ascending = tf.sort(column, axis=0)[cut : cut + kept]
-                divisor = tf.cast(tf.maximum(kept, 1), column.dtype)
-                return tf.reduce_sum(ascending / divisor, axis=0)
-
             measurements = collections.OrderedDict(clients=clients, trimmed_clients=2 * cut)
-            return tf.nest.map_structure(middle_mean, stacked), measurements
+            return middle_mean(stacked, cut), measurements
 
         @tff.federated_computation
         def init_fn():

@@ -160,7 +160,7 @@ class TrimmedMean(_Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BoundedTrimmedMean(_Rule):
-    """The trimmed mean of deltas no longer than the median delta: a defence (docs/aggregation.md).
+    """The trimmed mean of bounded deltas that go the common way: a defence (docs/attacks.md).
 
     Attributes:
       attackers: Share of a cohort that may attack, in (0, 0.5): as many are cut on each side of
