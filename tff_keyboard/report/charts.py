@@ -105,8 +105,8 @@ def interval_bars(
 def learning_curves(runs: Sequence[RunRecord]) -> str:
     """Validation recall and perplexity, training loss and bytes uploaded of each run.
 
-    Several runs are drawn over the tokens they were trained on, so that a federated and a central
-    one can be compared; one run over its rounds.
+    Curves are drawn over the tokens trained on, so that a federated and a central run can be
+    compared; a single run has its rounds on the upper edge.
     """
     panels: list[tuple[str, Curve]] = [
         ("Top-1 recall, validation, %", lambda run: _percent(run, "evaluation/recall_at_1_no_eos")),
@@ -125,14 +125,16 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
         for axes, (title, curve) in zip(grid, shown, strict=False):
             for index, run in enumerate(runs):
                 rounds, values = curve(run)
-                _curve(axes, run, rounds, values, colour(index), by_tokens=len(runs) > 1)
+                _curve(axes, run, rounds, values, colour(index))
+            if len(runs) == 1 and curve(runs[0])[0]:
+                _rounds_above(axes, runs[0])
             axes.set_title(title, fontsize=10)
             if title.startswith("Perplexity"):
                 logarithmic(axes)
         for axes in grid[len(shown) :]:
             axes.set_axis_off()
         for axes in grid[max(0, len(shown) - columns) : len(shown)]:
-            axes.set_xlabel("tokens trained on" if len(runs) > 1 else "round")
+            axes.set_xlabel("tokens trained on")
         if len(runs) > 1:
             handles, labels = grid[0].get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside upper left", ncols=4)
@@ -240,18 +242,13 @@ def _curve(
     rounds: Sequence[int],
     values: Sequence[float],
     line_colour: str,
-    *,
-    by_tokens: bool,
 ) -> None:
     if not len(rounds):
         return
-    if by_tokens:
-        tokens = run.running_total("tokens")
-        x = [tokens.get(r, math.nan) for r in rounds]
-        axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
-    else:
-        x = [float(r) for r in rounds]
-        axes.xaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
+    tokens = run.running_total("tokens")
+    x = [tokens.get(r, math.nan) for r in rounds]
+    axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
     axes.plot(
         x, values, color=line_colour, linewidth=1.7, label=run.name,
         marker="o" if len(x) < 30 else None, markersize=3.5,
@@ -261,6 +258,25 @@ def _curve(
         fontsize=8.5, color=line_colour, va="center",
     )  # fmt: skip
     axes.margins(x=0.12)
+
+
+def _rounds_above(axes: Axes, run: RunRecord) -> None:
+    """The rounds of a run on the upper edge of a plot over tokens."""
+    totals = run.running_total("tokens")
+    rounds = np.array([0, *totals], float)
+    tokens = np.array([0, *totals.values()], float)
+    if len(totals) < 2 or not np.all(np.diff(tokens) > 0):
+        return
+    upper = axes.secondary_xaxis(
+        "top",
+        functions=(
+            lambda x: np.interp(x, tokens, rounds),
+            lambda r: np.interp(r, rounds, tokens),
+        ),
+    )
+    upper.xaxis.set_major_locator(ticker.MaxNLocator(4, integer=True))
+    upper.tick_params(labelsize=8)
+    upper.set_xlabel("round", fontsize=8)
 
 
 def logarithmic(axes: Axes) -> None:

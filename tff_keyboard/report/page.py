@@ -8,6 +8,7 @@ import dataclasses
 import html
 import json
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from tff_keyboard.metrics.jackknife import Interval
 from tff_keyboard.report import charts, slice_page
 from tff_keyboard.report.comparison_text import describe_text, signed
 from tff_keyboard.report.example_strips import Example
+from tff_keyboard.report.page_style import STYLE
 from tff_keyboard.report.run_records import RunRecord
 
 _CARDS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity")
@@ -72,8 +74,9 @@ def render(report: Report) -> str:
             *(_section(*part) for part in slice_page.sections(report.comparison)),
         ]
     if any(run.rows for run in report.runs):
-        curves = charts.learning_curves([run for run in report.runs if run.rows])
-        sections.append(_section("Learning curves", _figure(curves), _CURVES_NOTE))
+        trained = [run for run in report.runs if run.rows]
+        curves = _figure(charts.learning_curves(trained))
+        sections.append(_section("Learning curves", curves, _CURVES_NOTE))
     if report.examples:
         sections.append(_examples(report.examples))
     sections += [_privacy(privacy) for privacy in report.privacy]
@@ -84,7 +87,7 @@ def render(report: Report) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
-        f"<title>{_text(report.title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<title>{_text(report.title)}</title>\n<style>{STYLE}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
@@ -149,9 +152,29 @@ def _table(comparison: Comparison) -> str:
     return _section(
         "Results",
         f'<div class="scroll"><table><thead><tr><td></td>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>",
+        f"<tbody>{''.join(rows)}</tbody></table></div>{_made_by(_command(comparison))}",
         note,
     )
+
+
+def _command(comparison: Comparison) -> Sequence[str]:
+    """The words that compute these figures again."""
+    text = comparison.text
+    sources = [model.model.source or model.model.name for model in comparison.evaluations]
+    task = "compare" if len(sources) > 1 or not comparison.first.model.source else "evaluate"
+    words = ["tff-keyboard", task, *sources, f"--clients={text.name}"]
+    if text.store_path:
+        words.append(f"--store={text.store_path}")
+    if text.max_length:
+        words.append(f"--max-length={text.max_length}")
+    return words
+
+
+def _made_by(words: Sequence[str], commit: str = "") -> str:
+    """A line with the command that made what stands above it."""
+    at = f" at commit {_text(commit[:12])}" if commit else ""
+    command = _text(shlex.join(words))
+    return f'<p class="made">Made by <code>{command}</code>{at}.</p>'
 
 
 def _table_cell(metric: Metric, model: Evaluation, found: Difference | None) -> str:
@@ -240,7 +263,11 @@ def _run_details(run: RunRecord) -> str:
         parts.append(
             f"<details><summary>Environment</summary><pre>{_json(run.environment)}</pre></details>"
         )
-    return _section(f"Run {run.name}", "".join(parts))
+    command = run.environment.get("command")
+    made = ""
+    if isinstance(command, list) and command:
+        made = _made_by(list(map(str, command)), str(run.environment.get("commit") or ""))
+    return _section(f"Run {run.name}", made + "".join(parts))
 
 
 def _populations(card: Mapping[str, Any]) -> str:
@@ -281,70 +308,3 @@ def _text(value: str) -> str:
 
 def _json(value: Any) -> str:
     return _text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))
-
-
-_STYLE = """
-:root { color-scheme: light; --ink: #1f2933; --faint: #667085; --line: #e4e7ec; --page: #f5f7fa; }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--ink);
-  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; }
-main { max-width: 1060px; margin: 0 auto; padding: 28px 20px 60px; }
-header h1 { margin: 0 0 4px; font-size: 28px; letter-spacing: -0.01em; }
-header p { margin: 0 0 20px; color: var(--faint); }
-section { background: #fff; border: 1px solid var(--line); border-radius: 12px;
-  padding: 18px 22px; margin: 0 0 18px; }
-h2 { margin: 0 0 10px; font-size: 17px; }
-.note { color: var(--faint); font-size: 13px; margin: 10px 0 0; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(170px, 1fr)); gap: 14px;
-  background: none; border: 0; padding: 0; }
-.card { background: #fff; border: 1px solid var(--line); border-radius: 12px; padding: 14px 18px; }
-.card span { display: block; }
-.card .name { color: var(--faint); font-size: 13px; }
-.card .figure { font-size: 32px; font-weight: 650; line-height: 1.25; letter-spacing: -0.02em; }
-.card .figure small { font-size: 17px; font-weight: 500; margin-left: 3px; color: var(--faint); }
-.card .range { color: var(--faint); font-size: 13px; font-variant-numeric: tabular-nums; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: 8px 10px; border-bottom: 1px solid var(--line);
-  vertical-align: top; white-space: nowrap; }
-tbody tr:last-child > * { border-bottom: 0; }
-thead th { font-weight: 600; }
-tbody th { text-align: left; font-weight: 600; white-space: normal; min-width: 210px; }
-.slices thead th { white-space: normal; max-width: 130px; vertical-align: bottom; }
-.slices tbody th[scope="row"] { font-weight: 400; padding-left: 22px; }
-th small { display: block; font-weight: 400; color: var(--faint); font-size: 12px;
-  line-height: 1.35; }
-td small { display: block; color: var(--faint); }
-.of { margin: 0 0 6px; font-weight: 600; }
-th i, .strip i, .of i { display: inline-block; width: 10px; height: 10px; border-radius: 3px;
-  margin-right: 6px; }
-.verdict { display: block; width: max-content; margin: 3px 0 0 auto; padding: 0 8px;
-  font-size: 12px;  border-radius: 10px; background: #eef0f3; color: #475467; }
-.verdict.better { background: #dcf5e8; color: #05603a; }
-.verdict.worse { background: #fde8e6; color: #912018; }
-figure { margin: 0; }
-figure svg { width: 100%; height: auto; display: block; }
-.examples { display: grid; grid-template-columns: repeat(auto-fill, minmax(420px, 1fr));
-  gap: 14px; }
-.example { border: 1px solid var(--line); border-radius: 10px; padding: 10px 12px; min-width: 0; }
-.typed { margin: 0 0 8px; font-size: 16px; white-space: pre-wrap; }
-.typed .empty { color: var(--faint); }
-.caret { display: inline-block; width: 2px; height: 1.1em; background: #2f5fb3;
-  vertical-align: text-bottom; margin-left: 1px; }
-.strip { display: grid; grid-template-columns: 10px 96px repeat(3, minmax(0, 1fr)); gap: 6px;
-  align-items: center; margin-top: 5px; }
-.strip .model { color: var(--faint); font-size: 12px; overflow: hidden; text-overflow: ellipsis;
-  white-space: nowrap; }
-.slot { background: #f2f4f7; border-radius: 8px; padding: 3px 6px; text-align: center;
-  overflow: hidden; text-overflow: ellipsis; }
-.slot small { display: block; color: var(--faint); font-size: 11px; line-height: 1.2; }
-.slot.none { grid-column: span 3; color: var(--faint); }
-details { border-top: 1px solid var(--line); padding: 8px 0; }
-details:first-of-type { border-top: 0; }
-summary { cursor: pointer; font-weight: 600; }
-pre { overflow-x: auto; background: #f8f9fb; border-radius: 8px; padding: 12px; font-size: 12.5px;
-  line-height: 1.45; }
-@media (max-width: 520px) { .examples { grid-template-columns: 1fr; }
-  .strip { grid-template-columns: 10px 64px repeat(3, minmax(0, 1fr)); } }
-@media print { body { background: #fff; } section, .card { break-inside: avoid; } }
-"""
