@@ -5,6 +5,7 @@ import json
 import math
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -143,6 +144,23 @@ def test_a_comparison_has_all_sections(place, written):
         assert verdict in page.text
     assert "epsilon" in page.text
     assert "[model]" in page.text  # the config
+
+
+def test_figures_name_the_command_that_made_them(place, written):
+    text = " ".join(Page(written.read_text(encoding="utf-8")).text.split())
+    comparison = json.loads((place / "comparison" / "comparison.json").read_text())
+    sources = shlex.join(model["model"]["source"] for model in comparison["models"])
+    assert f"Made by tff-keyboard compare {sources} --clients=held_out --store=" in text
+
+
+def test_is_dark_where_the_reader_likes_it_so(written):
+    style = written.read_text(encoding="utf-8").split("<style>")[1].split("</style>")[0]
+    light, dark = style.split("@media screen and (prefers-color-scheme: dark)")
+    names = set(re.findall(r"(--[a-z-]+): #", light))
+    assert names
+    assert names <= set(re.findall(r"(--[a-z-]+): #", dark))  # every colour has its dark twin
+    others = re.sub(r":root \{[^}]*\}", "", light)
+    assert not re.findall(r"#[0-9a-f]{3,6}\b", others)  # and no rule has a colour of its own
 
 
 def test_loads_nothing_from_anywhere(written):

@@ -267,13 +267,14 @@ def _rounds_above(axes: Axes, run: RunRecord) -> None:
     tokens = np.array([0, *totals.values()], float)
     if len(totals) < 2 or not np.all(np.diff(tokens) > 0):
         return
-    upper = axes.secondary_xaxis(
-        "top",
-        functions=(
-            lambda x: np.interp(x, tokens, rounds),
-            lambda r: np.interp(r, rounds, tokens),
-        ),
-    )
+
+    def to_rounds(x: Any) -> Any:
+        return np.interp(x, tokens, rounds)
+
+    def to_tokens(x: Any) -> Any:
+        return np.interp(x, rounds, tokens)
+
+    upper = axes.secondary_xaxis("top", functions=(to_rounds, to_tokens))
     upper.xaxis.set_major_locator(ticker.MaxNLocator(4, integer=True))
     upper.tick_params(labelsize=8)
     upper.set_xlabel("round", fontsize=8)
