@@ -92,9 +92,9 @@ def test_a_mutant_of_a_line_that_is_gone_is_refused():
 @pytest.mark.parametrize("branches", [False, True])
 def test_the_tests_of_a_line_come_quickest_first(tmp_path, branches):
     data = coverage.CoverageData(str(tmp_path / "map"))
-    module = "tests.benchmarks.test_mutants"
-    for name in ("test_named_mutants_follow_the_code", "test_one_change_each"):
-        data.set_context(f"{module}.{name}")
+    nodes = ["tests/data/test_a.py::test_slow[x]", "tests/data/test_a.py::test_quick"]
+    for node in nodes:
+        data.set_context(f"{node}|run")
         file = "/elsewhere/tff_keyboard/data/batches.py"
         if branches:
             data.add_arcs({file: [(-1, 7), (7, 8), (8, -1)]})
@@ -103,15 +103,11 @@ def test_the_tests_of_a_line_come_quickest_first(tmp_path, branches):
     data.write()
     (tmp_path / "map.xml").write_text(
         "<testsuites><testsuite>"
-        f'<testcase classname="{module}" name="test_named_mutants_follow_the_code[a]" time="2"/>'
-        f'<testcase classname="{module}" name="test_one_change_each[b]" time="0.5"/>'
-        f'<testcase classname="{module}" name="test_another" time="0.1"/>'
+        '<testcase classname="tests.data.test_a" name="test_slow[x]" time="2"/>'
+        '<testcase classname="tests.data.test_a" name="test_quick" time="0.5"/>'
+        '<testcase classname="tests.data.test_a" name="test_another" time="0.1"/>'
         "</testsuite></testsuites>"
     )
     found = mutation.TestMap(tmp_path / "map")
-    file = "tests/benchmarks/test_mutants.py"
-    assert found.tests("tff_keyboard/data/batches.py", 8) == [
-        f"{file}::test_one_change_each[b]",
-        f"{file}::test_named_mutants_follow_the_code[a]",
-    ]
+    assert found.tests("tff_keyboard/data/batches.py", 8) == nodes[::-1]
     assert found.tests("tff_keyboard/data/batches.py", 9) == []

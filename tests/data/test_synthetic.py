@@ -1,6 +1,7 @@
 """Synthetic typists: repeatable, unlike each other, and worth learning from."""
 
 import collections
+import random
 
 import numpy as np
 import pytest
@@ -101,3 +102,37 @@ def test_context_tells_the_next_word_of_people_never_seen(typists):
                 total += 1
     assert hits / total > 0.3
     assert hits / total > 4 * hits_of_unigram / total
+
+
+def typist_with(habits, monkeypatch, seed=3):
+    """A typist who does what `habits` says, each time."""
+    typist = synthetic.Typist(random.Random(seed))
+    monkeypatch.setattr(typist, "_does", lambda habit: habit in habits)
+    return typist
+
+
+def test_a_greeting_is_followed_by_a_friend(monkeypatch):
+    plain = typist_with({"greeting", "reply"}, monkeypatch)
+    named = typist_with({"greeting", "reply", "friend"}, monkeypatch)
+    friends = [name.lower() for name in synthetic_phrases.NAMES]
+    for typist, expected in ((plain, 0), (named, 1)):
+        for _ in range(20):
+            text = f" {typist.message().lower()} "
+            found = sum(f" {name} " in text for name in friends)
+            assert found >= expected
+            assert expected or not found
+
+
+def test_clauses_are_joined_and_none_comes_twice(monkeypatch):
+    typist = typist_with({"another_clause"}, monkeypatch)
+    templates = []
+    monkeypatch.setattr(typist, "_clause", lambda template: templates.append(template) or "clause")
+    lengths = set()
+    for _ in range(60):
+        templates.clear()
+        words = typist._clauses().split()
+        assert set(words) <= {"clause", "and", "but", "so"}
+        assert words.count("clause") == len(templates) == len(set(templates))
+        lengths.add(len(templates))
+    assert max(lengths) <= synthetic._LONGEST_MESSAGE_CLAUSES
+    assert len(lengths) > 1
