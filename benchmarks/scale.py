@@ -107,7 +107,7 @@ def measure_cohorts(cohorts, messages, repeats, seed):
 
 def write_store(directory, num_clients, messages, seed):
     """A client store of random words, written directly."""
-    from tff_keyboard.data.store import store_card, store_writer
+    from tff_keyboard.data.store import example_bytes, store_card, store_writer
 
     rng = np.random.default_rng(seed)
     vocabulary = words(VOCABULARY)
@@ -115,7 +115,11 @@ def write_store(directory, num_clients, messages, seed):
     writer = store_writer.StoreWriter(directory)
     for n in range(num_clients):
         ids = rng.integers(4, VOCABULARY, [messages, 8]).tolist()
-        writer.add_client("train", f"client{n:06}", ids, [""] * messages)
+        examples = [
+            example_bytes.example_bytes(b"".join(map(example_bytes.varint, row)), b"")
+            for row in ids
+        ]
+        writer.add_client("train", f"client{n:06}", examples)
     digest = writer.close()
     files = (names.VOCABULARY, names.CLIENTS)
     card = {

@@ -14,6 +14,7 @@ from tasks import cli
 TASKS = {
     "doctor": "check this machine: packages, TFF worker, disk",
     "prepare": "turn per-user text into a client store and a vocabulary",
+    "advise": "what to train on a store: config, rounds, minutes, recall to expect",
     "merge-vocabulary": "one vocabulary for several client stores",
     "train": "train a model federatedly; run again to resume",
     "train-server": "train the same model on the pooled text, as a yardstick",

@@ -17,8 +17,8 @@ from typing import Annotated
 
 from tasks.options import TaskOptions, Words
 from tff_keyboard import config as config_lib
-from tff_keyboard import quiet
 from tff_keyboard.config.data_config import DataConfig
+from tff_keyboard.data.store import prepare, store_card
 from tff_keyboard.storage.errors import UsageError
 
 
@@ -65,9 +65,6 @@ class Options(TaskOptions):
 def run(options: Options) -> None:
     """Prepares the store and says what is in it."""
     data_config = options.data_config()
-    quiet.import_tensorflow()
-    from tff_keyboard.data.store import prepare, store_card
-
     start = time.monotonic()
     prepared = prepare.prepare(
         data_config, pathlib.Path(data_config.store), overwrite=options.overwrite
@@ -77,3 +74,4 @@ def run(options: Options) -> None:
     else:
         print(f"{data_config.store}: prepared in {time.monotonic() - start:.1f} s.")
     print(store_card.summary(prepared.card))
+    print(f"Next: tff-keyboard advise {data_config.store}")

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.data.store import truecase_table
 from tff_keyboard.data.vocabulary import BOS, Vocabulary
 from tff_keyboard.evaluation.golden_prompts import Prompts, check_prompts
 from tff_keyboard.models import NextWordModel
@@ -279,6 +280,7 @@ def _manifest(
             "bytes": len(vocabulary_data),
             "sha256": manifest.sha256(vocabulary_data),
         },
+        "truecase": _truecase(run_dir),
         "run": _run_facts(run_dir),
         "privacy": _privacy(run_dir),
         "parity": None,
@@ -289,6 +291,12 @@ def _training_length(run_dir: pathlib.Path) -> int | None:
     """Targets of the sequences the run was trained on; None for a model without a config."""
     path = run_dir / names.CONFIG
     return config_lib.load_of_run(path).data.max_length if path.is_file() else None
+
+
+def _truecase(run_dir: pathlib.Path) -> list[str]:
+    """Forms with capitals that the run's store had for its words."""
+    path = run_dir / names.TRUECASE
+    return truecase_table.read_forms(path.read_bytes()) if path.is_file() else []
 
 
 def _run_facts(run_dir: pathlib.Path) -> dict[str, Any]:

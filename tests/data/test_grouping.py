@@ -8,31 +8,36 @@ from hypothesis import strategies as st
 from tff_keyboard.data.store import grouping
 
 ROWS = st.lists(
-    st.tuples(st.sampled_from(["b", "a", "é", "a b", "", "A"]), st.booleans(), st.text(max_size=5)),
+    st.tuples(st.sampled_from(["b", "a", "é", "a b", "", "A"]), st.booleans(), st.sampled_from(["x", "y z", "é"])),
     max_size=40,
 )
 
 
-@hypothesis.given(rows=ROWS, known_users=st.integers(1, 4))
+@hypothesis.given(rows=ROWS, known_users=st.integers(1, 4), block=st.integers(1, 9))
 @hypothesis.settings(max_examples=60, deadline=None)
-def test_groups_interleaved_users_in_order(tmp_path_factory, rows, known_users):
-    rows = [(user, later, text.encode("utf-8", "replace").decode()) for user, later, text in rows]
+def test_groups_interleaved_users_in_order(tmp_path_factory, rows, known_users, block):
     path = tmp_path_factory.mktemp("grouping") / "scratch.sqlite"
     groups = grouping.Grouping(path)
-    kept, grouping._KNOWN_USERS = grouping._KNOWN_USERS, known_users
+    kept = grouping._KNOWN_USERS, grouping._BLOCK
+    grouping._KNOWN_USERS, grouping._BLOCK = known_users, block
     try:
         expected = collections.defaultdict(list)
         for user, later, text in rows:
-            groups.add_messages([(groups.add_user(user, None), later, text)])
+            groups.add_message(groups.add_user(user, None), later, text, text.upper())
             expected[user].append((text, later))
         groups.add_user("silent", "held_out")
         groups.freeze()
         for _ in range(2):
-            found = {group.user: [tuple(m) for m in group.messages] for group in groups.users()}
+            found = {
+                group.user: [(m, place in group.later) for place, m in enumerate(group.messages)]
+                for group in groups.users()
+            }
+            for group in groups.users():
+                assert group.capitals == [message.upper() for message in group.messages]
             assert found == {**expected, "silent": []}
             assert list(found) == sorted(found) == list(groups.user_names())
         assert groups.num_users() == len(expected) + 1
         assert {group.user: group.population for group in groups.users()}["silent"] == "held_out"
     finally:
-        grouping._KNOWN_USERS = kept
+        grouping._KNOWN_USERS, grouping._BLOCK = kept
         groups.close()

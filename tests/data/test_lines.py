@@ -2,7 +2,9 @@
 
 import gzip
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from tff_keyboard.data.sources import lines
 from tff_keyboard.storage.errors import DataError
@@ -119,3 +121,42 @@ def test_position_ends_at_the_size_of_the_inputs(tmp_path):
     list(lines.read_lines(path, Reading(on_position=positions.append), bytes_before=7))
     assert positions == sorted(positions)
     assert positions[-1] == 7 + path.stat().st_size
+
+
+@hypothesis.given(
+    pieces=st.lists(
+        st.sampled_from([b"a\tx", b"\xc3\xa9", b"\r", b"\n", b"\n\n", b" ", b"\xef\xbb\xbf", b"\0",
+                         b"\xff", b"y" * 50, b"\xe2\x80\xa8"]),
+        max_size=30,
+    ),
+    block=st.integers(1, 70),
+    is_gzip=st.booleans(),
+    cut=st.integers(0, 30),
+)  # fmt: skip
+@hypothesis.settings(max_examples=200, deadline=None)
+def test_blocks_read_what_lines_read(tmp_path_factory, pieces, block, is_gzip, cut):
+    """Whatever is in a file, and wherever its blocks end: as one line after the other."""
+    content = b"".join(pieces)
+    data = gzip.compress(content, mtime=0)[: -cut or None] if is_gzip else content
+    path = write(tmp_path_factory.mktemp("blocks"), data, "c.gz" if is_gzip else "c.tsv")
+    careful = Reading("skip")
+
+    def outcome(read_some):
+        found = []
+        try:
+            for line in read_some:
+                found.append(line)
+        except DataError as error:
+            return found, str(error)
+        return found, ""
+
+    expected = outcome(lines._careful_lines(path, careful, 0, after=0))
+    reading = Reading("skip")
+    kept, lines._BLOCK_BYTES = lines._BLOCK_BYTES, block
+    try:
+        found = outcome(lines.read_lines(path, reading))
+    finally:
+        lines._BLOCK_BYTES = kept
+    assert found == expected
+    if not found[1]:
+        assert reading.skipped == careful.skipped

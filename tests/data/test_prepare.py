@@ -63,7 +63,9 @@ def snapshot(directory):
 def test_store_holds_every_message_of_its_people_in_order(tmp_path):
     out = tmp_path / "store"
     card = prepare.prepare(config(chat(tmp_path)), out).card
-    assert names(out) == ["clients.sqlite", "data_card.json", "vocabulary.txt"]
+    assert names(out) == [
+        *("clients.sqlite", "data_card.json", "truecase.txt", "vocabulary.txt")
+    ]
     store = ClientStore(out)
     assert store.card == card
     seen = []
@@ -429,7 +431,8 @@ def test_memory_does_not_grow_with_users(tmp_path, monkeypatch):
             tracemalloc.stop()
 
     # Buffers small beside what is looked for.
-    monkeypatch.setattr(prepare, "_BLOCK", 512)
+    monkeypatch.setattr(prepare.grouping, "_BLOCK", 512)
+    monkeypatch.setattr("tff_keyboard.data.sources.lines._BLOCK_BYTES", 1 << 12)
     monkeypatch.setattr(prepare.grouping, "_KNOWN_USERS", 500)
     monkeypatch.setattr(prepare.sources, "_READ_BYTES", 1 << 14)
     peak(50)  # what the first call allocates for good
@@ -507,3 +510,18 @@ def test_people_a_word_needs_by_default(tmp_path):
     assert ClientStore(tmp_path / "store").vocabulary.words[4:] == ("hello", "you")
     part = card["populations"]["train"]
     assert (part["oov_words"], part["oov_words_by_counts"]) == (1, 0)
+
+
+def test_the_truecase_table_lies_beside_the_vocabulary(tmp_path):
+    rows = [(user, text) for user in USERS for text in ("We go to Singapore", "Then to NUS", "ok")]
+    out = tmp_path / "store"
+    card = prepare.prepare(config(write(tmp_path / "chat.tsv", rows)), out).card
+    assert ClientStore(out).truecase == ["NUS", "Singapore"]
+    held_out = card["truecase"]["held_out"]
+    assert card["truecase"]["forms"] == 2
+    assert held_out["accuracy_with_table"] == 1.0
+    assert held_out["accuracy_in_lower_case"] == pytest.approx(4 / 6, abs=1e-6)  # of go to ...
+    assert held_out["messages_begun_with_capital_rate"] == pytest.approx(2 / 3, abs=1e-6)
+    cased = prepare.prepare(config(tmp_path / "chat.tsv", lowercase=False), tmp_path / "cased")
+    assert "truecase" not in cased.card
+    assert ClientStore(tmp_path / "cased").truecase == []

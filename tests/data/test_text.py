@@ -10,6 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tff_keyboard.data.text import tokenizer as text, python_tokenizer as text_python, word_characters
+from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules
 
 ALL_RULES = [
@@ -41,7 +42,10 @@ TEXTS = st.one_of(
 
 
 def both(rules, texts):
-    return text.Tokenizer(rules).tokenize(texts), text_python.PythonTokenizer(rules).tokenize(texts)
+    """Tokens by TensorFlow and by plain Python; those of `prepare` are the latter."""
+    fast, plain = FastTokenizer(rules), text_python.PythonTokenizer(rules).tokenize(texts)
+    assert [fast.joined(given) for given in texts] == list(map(" ".join, plain))
+    return text.Tokenizer(rules).tokenize(texts), plain
 
 
 @pytest.mark.parametrize("rules", ALL_RULES, ids=RULES_IDS)

@@ -35,6 +35,7 @@ def launch(*arguments):
 
 def test_finds_the_store_of_the_run(place, tmp_path, capsys):
     out = tmp_path / "k.tflite"
+    (place / "run" / "truecase.txt").write_text("NUS\nSingapore\n")
     assert launch(place / "run", "--out", out, "--quantize", "none", "--explain") == cli.OK
     shown = capsys.readouterr().out
     assert f"{out}: {out.stat().st_size:,} bytes, none" in shown
@@ -42,6 +43,7 @@ def test_finds_the_store_of_the_run(place, tmp_path, capsys):
     assert "graph: tensors, operators, signatures" in shown
     manifest = json.loads(out.with_suffix(".json").read_text())
     assert manifest["model"]["training_length"] == 64  # `data.max_length`
+    assert manifest["truecase"] == ["NUS", "Singapore"]
     held_out = ClientStore(place / "store").card["populations"]["held_out"]
     assert manifest["parity"]["people"] == held_out["clients"]
     assert manifest["parity"]["words"] == held_out["words"]

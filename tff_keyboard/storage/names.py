@@ -3,6 +3,7 @@
 CONFIG = "config.toml"
 DATA_CARD = "data_card.json"
 VOCABULARY = "vocabulary.txt"
+TRUECASE = "truecase.txt"
 ENVIRONMENT = "environment.json"
 METRICS = "metrics.jsonl"
 METRICS_TABLE = "metrics.csv"

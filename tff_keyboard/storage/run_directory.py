@@ -3,6 +3,7 @@
     config.toml            the resolved config, written last: without it there is no run
     data_card.json         what the client store said of itself when the run began
     vocabulary.txt         words and normalisation rules
+    truecase.txt           their forms with capitals, where the store has any
     environment.json       package versions, platform, commit, command
     checkpoints/           program/checkpoints.py
     metrics.jsonl, .csv    program/release.py, deterministic values only
@@ -99,6 +100,7 @@ class RunDirectory:
         config_text: str,
         data_card_text: str,
         vocabulary_text: str | None = None,
+        truecase_text: str | None = None,
         may_change: Sequence[str] = (),
         resumable: Callable[[str], str] = str,
     ) -> RunDirectory:
@@ -109,6 +111,7 @@ class RunDirectory:
           config_text: The resolved config, TOML.
           data_card_text: The data card of the client store, JSON.
           vocabulary_text: Content of the vocabulary file, if the run keeps one.
+          truecase_text: Forms of its words, for an export.
           may_change: Dotted config keys that do not change what a round computes, such as
             `train.rounds`; a new value of theirs replaces the old.
           resumable: From the config text on disk to what it would be now: a key that did not exist
@@ -133,6 +136,8 @@ class RunDirectory:
                 run._write_text(run.data_card_path, data_card_text)
                 if vocabulary_text is not None:
                     run._write_text(run.vocabulary_path, vocabulary_text)
+                if truecase_text:
+                    run._write_text(run.path / names.TRUECASE, truecase_text)
                 run._write_environment()
             if not run.exists() or config_text != run.config_text():
                 run._write_text(run.config_path, config_text)

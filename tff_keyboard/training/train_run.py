@@ -88,6 +88,7 @@ def open_run(
         config_text=config_lib.dump(config),
         data_card_text=json.dumps(store.card, indent=2, sort_keys=True) + "\n",
         vocabulary_text=(store.directory / names.VOCABULARY).read_text(encoding="utf-8"),
+        truecase_text="".join(f"{form}\n" for form in store.truecase),
         may_change=MAY_CHANGE,
         resumable=config_lib.resumable,
     )

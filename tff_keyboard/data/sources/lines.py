@@ -1,11 +1,13 @@
 """Lines of a plain or gzip file, one at a time, with an end to patience.
 
 Every way in which a text file can be broken ends here: in one error that names
-file and line, or in a count.
+file and line, or in a count. Sound text is read in blocks; from the first block that is
+not sound, the rest is read line by line.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import pathlib
@@ -22,6 +24,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _REPORT_EVERY = 1000
+_BLOCK_BYTES = 1 << 17
 
 
 def read_lines(
@@ -44,6 +47,62 @@ def read_lines(
     """
     if path.is_dir():
         raise errors.DataError(f"{path}: is a folder. Name the file in it.")
+    number = 0
+    for block in _sound_blocks(path, reading, bytes_before):
+        if block is None:
+            return
+        for text in block:
+            number += 1
+            if text and not text.isspace():
+                yield number, text
+            else:
+                reading.skip("blank_line")
+    yield from _careful_lines(path, reading, bytes_before, after=number)
+
+
+def _sound_blocks(
+    path: pathlib.Path, reading: Reading, bytes_before: int
+) -> Iterator[list[str] | None]:
+    """Whole lines, block by block, as long as nothing is wrong; None after the last one.
+
+    Whatever is wrong, the lines before it have been given, and `_careful_lines` says what it is.
+    """
+    broken = (OSError, EOFError, zlib.error, UnicodeDecodeError)
+    with contextlib.suppress(*broken), path.open("rb") as raw:
+        first = raw.read(3)
+        raw.seek(0)
+        is_gzip = first.startswith(_GZIP_MAGIC)
+        if first.startswith(_UTF16_MARKS) or (path.suffix == ".gz" and not is_gzip):
+            return
+        stream: BinaryIO | gzip.GzipFile = gzip.GzipFile(fileobj=raw) if is_gzip else raw
+        rest, is_first = b"", True
+        while block := stream.read(_BLOCK_BYTES):
+            if b"\0" in block or len(rest) > MAX_LINE_BYTES // 2:
+                return
+            whole, end, last = (rest + block).rpartition(b"\n")
+            rest = last
+            if end:
+                yield _decoded(whole, is_first=is_first)
+                is_first = False
+            reading.on_position(bytes_before + raw.tell())
+        if rest:
+            yield _decoded(rest, is_first=is_first)
+        if rest or not is_first:
+            yield None
+
+
+def _decoded(block: bytes, *, is_first: bool) -> list[str]:
+    """The lines of a block without its last line end."""
+    if is_first:
+        block = block.removeprefix(_UTF8_MARK)
+    lines = block.decode("utf-8").split("\n")
+    return [line.rstrip("\r") for line in lines] if b"\r" in block else lines
+
+
+def _careful_lines(
+    path: pathlib.Path, reading: Reading, bytes_before: int, *, after: int
+) -> Iterator[tuple[int, str]]:
+    """`read_lines`, one line at a time, behind the first `after` lines, which are sound."""
     number = 0
     try:
         with path.open("rb") as raw:
@@ -68,6 +127,8 @@ def read_lines(
                 if not line:
                     break
                 number += 1
+                if number <= after:
+                    continue
                 if number % _REPORT_EVERY == 0:
                     reading.on_position(bytes_before + raw.tell())
                 text = _decode(line, buffered, path, number, reading)

@@ -23,8 +23,6 @@ import pathlib
 import sqlite3
 from collections.abc import Iterator
 
-import tensorflow as tf
-
 from tff_keyboard.data.sources import messages
 from tff_keyboard.data.sources.messages import Message, Reading
 from tff_keyboard.data.store import split
@@ -178,6 +176,8 @@ def _choose_users(connection: sqlite3.Connection, max_users: int, seed: int) -> 
 
 
 def _text(proto: bytes, feature: str) -> str | None:
+    import tensorflow as tf  # of these two sources only: `prepare` does without
+
     try:
         values = tf.train.Example.FromString(proto).features.feature[feature].bytes_list.value
         return values[0].decode("utf-8") if values else None

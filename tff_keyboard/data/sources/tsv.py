@@ -29,6 +29,10 @@ def read_messages(paths: Sequence[pathlib.Path], reading: Reading) -> Iterator[M
     bytes_before = 0
     for path in paths:
         for number, line in lines.read_lines(path, reading, bytes_before=bytes_before):
+            name, tab, message = line.partition("\t")
+            if tab and number > 1 and "\t" not in message and (name := name.strip()):
+                yield Message(name, message)
+                continue
             user, *texts = line.split("\t")
             if number == 1 and _is_header([user, *texts]):
                 reading.skip("header")

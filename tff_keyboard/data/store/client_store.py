@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_keyboard.data.sources.messages import POPULATIONS
-from tff_keyboard.data.store import store_card, store_writer
+from tff_keyboard.data.store import example_bytes, store_card, store_writer, truecase_table
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.storage import errors, names
 
@@ -27,6 +27,8 @@ class ClientStore:
       card: The data card.
       card_hash: SHA-256 of the card in hex.
       vocabulary: The table its ids belong to.
+      truecase: Forms with capitals in which words are shown; older stores, and those of cased
+        text, have none.
     """
 
     def __init__(self, directory: str | os.PathLike[str]):
@@ -47,6 +49,9 @@ class ClientStore:
                 f"{self.directory}: vocabulary and data card do not belong together. "
                 "Run `tff-keyboard prepare` again with --overwrite."
             )
+        forms = self.directory / names.TRUECASE
+        has_forms = names.TRUECASE in self.card["file_bytes"]
+        self.truecase = truecase_table.read_forms(forms.read_bytes()) if has_forms else []
         self._threads = threading.local()
         self._clients: dict[str, dict[str, int]] = {population: {} for population in POPULATIONS}
         try:
@@ -89,7 +94,7 @@ class ClientStore:
           ValueError: There is no such population or client.
         """
         return [
-            np.array(example.features.feature[store_writer.IDS_FEATURE].int64_list.value, np.int32)
+            np.array(example.features.feature[example_bytes.IDS_FEATURE].int64_list.value, np.int32)
             for example in self._examples(population, client_id)
         ]
 
@@ -116,7 +121,7 @@ class ClientStore:
           ValueError: There is no such population or client.
         """
         return [
-            example.features.feature[store_writer.TOKENS_FEATURE]
+            example.features.feature[example_bytes.TOKENS_FEATURE]
             .bytes_list.value[0]
             .decode("utf-8")
             .split(" ")

@@ -1,32 +1,46 @@
 """Groups the messages of interleaved users on disk.
 
 A scratch SQLite file takes messages in any order and gives them back user by user.
-Memory holds one user's messages at a time, whatever the number of users.
+Memory holds a block of messages and one user's, whatever the number of users.
 """
 
 from __future__ import annotations
 
 import pathlib
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 _KNOWN_USERS = 50_000  # row numbers kept in memory
+_BLOCK = 20_000  # messages kept in memory, until they go to disk with those of the same user
 
-
-class TokenisedMessage(NamedTuple):
-    """Tokens of one message, joined by spaces, and whether the source calls it later."""
-
-    tokens: str
-    is_later: bool
+_SEPARATOR = "\n"  # tokens are separated by single spaces, and hold no white space
 
 
 class UserMessages(NamedTuple):
-    """All messages of a user, in their order, and the population the source gave."""
+    """All messages of a user, in their order, and the population the source gave.
+
+    Attributes:
+      user: Name.
+      population: As the source gave it first, or None.
+      messages: Tokens of each message, joined by spaces.
+      capitals: A line for each message: `text.capitals`.
+      later: Places in `messages` of those that the source calls later; increasing.
+    """
 
     user: str
     population: str | None
-    messages: list[TokenisedMessage]
+    messages: list[str]
+    capitals: list[str]
+    later: list[int]
+
+
+class _Part(NamedTuple):
+    """Messages of one user that lie together in a block, all later or all not."""
+
+    is_later: bool
+    messages: list[str]
+    capitals: list[str]
 
 
 class Grouping:
@@ -40,10 +54,13 @@ class Grouping:
             PRAGMA journal_mode = OFF;
             PRAGMA synchronous = OFF;
             CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, population TEXT);
-            CREATE TABLE messages (user INTEGER NOT NULL, later INTEGER NOT NULL, tokens TEXT);
+            CREATE TABLE messages
+                (user INTEGER NOT NULL, later INTEGER NOT NULL, tokens TEXT, capitals TEXT);
             """
         )
         self._rows: dict[str, int] = {}
+        self._block: dict[int, list[_Part]] = {}  # by row of the user
+        self._size = 0
 
     def add_user(self, user: str, population: str | None) -> int:
         """The row of a user, made at the first call; `population` counts then only."""
@@ -59,17 +76,42 @@ class Grouping:
         self._rows[user] = row
         return row
 
-    def add_messages(self, messages: Iterable[tuple[int, bool, str]]) -> None:
-        """Adds `(user row, is_later, tokens joined by spaces)`."""
-        self._connection.executemany("INSERT INTO messages VALUES (?, ?, ?)", messages)
+    def add_message(self, row: int, is_later: bool, tokens: str, capitals: str = "") -> None:
+        """Adds a message of the user in `row`.
+
+        Args:
+          row: From `add_user`.
+          is_later: Whether the source puts it after the time of training.
+          tokens: At least one, joined by spaces.
+          capitals: One line.
+        """
+        parts = self._block.setdefault(row, [])
+        if not parts or parts[-1].is_later != is_later:
+            parts.append(_Part(is_later, [], []))
+        parts[-1].messages.append(tokens)
+        parts[-1].capitals.append(capitals)
+        self._size += 1
+        if self._size >= _BLOCK:
+            self._write()
+
+    def _write(self) -> None:
+        self._connection.executemany(
+            "INSERT INTO messages VALUES (?, ?, ?, ?)",
+            (
+                (row, part.is_later, *map(_SEPARATOR.join, (part.messages, part.capitals)))
+                for row, parts in self._block.items()
+                for part in parts
+            ),
+        )
+        self._block, self._size = {}, 0
 
     def freeze(self) -> None:
         """Sorts; after this, users can be read."""
+        self._write()
         self._connection.execute("CREATE INDEX by_user ON messages (user)")
         self._connection.commit()
 
     def num_users(self) -> int:
-        """Users that were added."""
         ((count,),) = self._connection.execute("SELECT COUNT(*) FROM users")
         return count
 
@@ -83,13 +125,19 @@ class Grouping:
         for row, name, population in self._connection.execute(
             "SELECT id, name, population FROM users ORDER BY name"
         ):
-            rows = self._connection.execute(
-                "SELECT tokens, later FROM messages WHERE user = ? ORDER BY rowid", (row,)
-            )
-            yield UserMessages(
-                name, population, [TokenisedMessage(tokens, bool(later)) for tokens, later in rows]
-            )
+            messages: list[str] = []
+            capitals: list[str] = []
+            later: list[int] = []
+            for tokens, lines, is_later in self._connection.execute(
+                "SELECT tokens, capitals, later FROM messages WHERE user = ? ORDER BY rowid",
+                (row,),
+            ):
+                part = tokens.split(_SEPARATOR)
+                capitals += lines.split(_SEPARATOR)
+                if is_later:
+                    later.extend(range(len(messages), len(messages) + len(part)))
+                messages += part
+            yield UserMessages(name, population, messages, capitals, later)
 
     def close(self) -> None:
-        """Ends the use of the scratch file, which stays."""
         self._connection.close()

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import hashlib
-import itertools
 import json
 import pathlib
 import sqlite3
@@ -26,23 +24,25 @@ from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.sources import messages
 from tff_keyboard.data.sources import open_source as sources
 from tff_keyboard.data.store import (
+    example_bytes,
     grouping,
     population_statistics,
     private_words,
-    split,
+    store_target,
     store_writer,
+    truecase_table,
+    user_plan,
     word_choice,
 )
-from tff_keyboard.data.store.store_card import CARD_FORMAT, read_card
-from tff_keyboard.data.text import long_messages, word_counts
-from tff_keyboard.data.text import tokenizer as text
+from tff_keyboard.data.store.store_card import CARD_FORMAT
+from tff_keyboard.data.text import word_counts
+from tff_keyboard.data.text.capitals import Capitals, capitals_line
+from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.progress import Progress
 from tff_keyboard.storage import directories, errors, names
 
-_BLOCK = 4096  # messages tokenised in a call
 _SCRATCH_FILE = "scratch.sqlite"
-_STORE_FILES = {names.CLIENTS, names.VOCABULARY, names.DATA_CARD}
 
 
 class Prepared(NamedTuple):
@@ -78,7 +78,7 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
         ],
         "options": _options(config, given),
     }
-    card = _check_target(out, identity, overwrite=overwrite)
+    card = store_target.equal_store(out, identity, overwrite=overwrite)
     if card is not None:
         return Prepared(card, True)
     try:
@@ -147,47 +147,6 @@ def _unused_options(config: DataConfig) -> Iterator[str]:
         )
 
 
-def _check_target(
-    out: pathlib.Path, identity: dict[str, Any], *, overwrite: bool
-) -> dict[str, Any] | None:
-    """The card of an equal store at `out`, or None when it may be written.
-
-    Raises:
-      DataError: Something else is there.
-    """
-    try:
-        names = {entry.name for entry in out.iterdir()} if out.exists() else set()
-    except NotADirectoryError:
-        raise errors.DataError(f"{out}: is a file. Name a folder for the store.") from None
-    except OSError as error:
-        raise errors.DataError(f"{out}: cannot be read: {error.strerror or error}.") from None
-    if not names:
-        return None
-    if names - _STORE_FILES:
-        raise errors.DataError(
-            f"{out}: the folder holds other files, so no store is written there. Name a new folder."
-        )
-    try:
-        card = read_card(out)
-    except errors.DataError:
-        card = None
-    if card is not None and all(card.get(key) == value for key, value in identity.items()):
-        return card
-    if overwrite:
-        return None
-    if card is None:
-        raise errors.DataError(
-            f"{out}: holds a damaged or incomplete store. Give --overwrite to replace it."
-        )
-    differing = [
-        key for key, value in identity["options"].items() if card["options"].get(key) != value
-    ]
-    what = f"other options ({', '.join(differing)})" if differing else "other input files"
-    raise errors.DataError(
-        f"{out}: holds a store made from {what}. Give --overwrite to replace it, or another folder."
-    )
-
-
 def _write_store(
     config: DataConfig, source: sources.Source, given: Vocabulary | None, work: pathlib.Path
 ) -> dict[str, Any]:
@@ -198,10 +157,12 @@ def _write_store(
     scratch = work / _SCRATCH_FILE
     groups = grouping.Grouping(scratch)
     try:
-        skipped = _read_and_tokenise(config, source, text.Tokenizer(rules), groups)
-        plan = _UserPlan(config, groups)
+        skipped = _read_and_tokenise(config, source, FastTokenizer(rules), groups)
+        plan = user_plan.UserPlan(config, groups)
         counts = word_counts.WordCounts()
         private = private_words.PrivateWords(config) if config.vocabulary_epsilon else None
+        reader = truecase_table.FormReader(rules)
+        forms = truecase_table.FormCounts(reader)
         sizes: collections.Counter[str] = collections.Counter()
         with Progress("vocabulary", total=groups.num_users(), unit="users") as progress:
             for index, client in enumerate(plan.clients()):
@@ -212,7 +173,8 @@ def _write_store(
                     counts.add_person(words)
                     if private:
                         private.add_person(words)
-        _check_populations(config, sizes, plan)
+                    forms.add_person([Capitals.of_line(line) for line in client.capitals if line])
+        plan.check_populations(sizes)
         choice = None
         vocabulary = given
         if private:
@@ -221,23 +183,15 @@ def _write_store(
             choice = _choose_words(config, counts, rules)
             vocabulary = choice.vocabulary
         (work / names.VOCABULARY).write_bytes(vocabulary.to_bytes())
-        statistics = {
-            population: population_statistics.PopulationStatistics(
-                config.max_length, is_cut=config.long_messages == "keep", choice=choice
-            )
-            for population in messages.POPULATIONS
-            if sizes[population]
-        }
-        writer = store_writer.StoreWriter(work)
-        with Progress("write", total=sum(sizes.values()), unit="clients") as progress:
-            for index, client in enumerate(plan.clients()):
-                progress.update(index)
-                ids = [vocabulary.encode(tokens.split(" ")) for tokens in client.messages]
-                writer.add_client(
-                    client.population, store_writer.client_id_of(client.user), ids, client.messages
-                )
-                statistics[client.population].add_client(client.messages, ids)
-        store_sha256 = writer.close()
+        case = None
+        if truecase_table.has_capitals(rules) and not private:  # the table is no private release
+            least = _min_word_users(config, counts.num_people)
+            table = truecase_table.choose_forms(forms, counts, vocabulary, min_users=least)
+            (work / names.TRUECASE).write_bytes(truecase_table.to_bytes(table))
+            case = truecase_table.CaseAccuracy(table, vocabulary, reader)
+        statistics, store_sha256 = _write_clients(
+            config, work, plan, sizes, vocabulary, choice, case
+        )
     finally:
         groups.close()
     scratch.unlink()
@@ -254,40 +208,78 @@ def _write_store(
             **({"privacy": private.facts} if private else {}),
             "rules": dataclasses.asdict(vocabulary.rules),
         },
+        **({"truecase": {"forms": len(table), "held_out": case.as_json()}} if case else {}),
         "skipped_lines": dict(sorted(skipped.items())),
         "dropped": dict(sorted(plan.dropped.items())),
         "store_sha256": store_sha256,
         "file_bytes": {
-            name: (work / name).stat().st_size for name in (names.CLIENTS, names.VOCABULARY)
+            name: (work / name).stat().st_size
+            for name in (names.CLIENTS, names.VOCABULARY, names.TRUECASE)
+            if (work / name).exists()
         },
     }
 
 
+def _write_clients(
+    config: DataConfig,
+    work: pathlib.Path,
+    plan: user_plan.UserPlan,
+    sizes: collections.Counter[str],
+    vocabulary: Vocabulary,
+    choice: word_choice.WordChoice | None,
+    case: truecase_table.CaseAccuracy | None,
+) -> tuple[dict[str, population_statistics.PopulationStatistics], str]:
+    """Writes the SQLite file; returns the statistics by population and the file's digest."""
+    statistics = {
+        population: population_statistics.PopulationStatistics(
+            config.max_length,
+            is_cut=config.long_messages == "keep",
+            tells_counts=choice is not None,
+        )
+        for population in messages.POPULATIONS
+        if sizes[population]
+    }
+    words = example_bytes.WordBytes(vocabulary, choice)
+    writer = store_writer.StoreWriter(work)
+    with Progress("write", total=sum(sizes.values()), unit="clients") as progress:
+        for index, client in enumerate(plan.clients()):
+            progress.update(index)
+            words.reset()
+            lengths, examples = zip(*map(words.message, client.messages), strict=True)
+            writer.add_client(client.population, store_writer.client_id_of(client.user), examples)
+            statistics[client.population].add_client(lengths, words)
+            if case is not None and client.population == messages.HELD_OUT:
+                capitals = [Capitals.of_line(line) for line in client.capitals]
+                case.add_person(client.messages, capitals)
+    return statistics, writer.close()
+
+
 def _read_and_tokenise(
-    config: DataConfig, source: sources.Source, tokenizer: text.Tokenizer, groups: grouping.Grouping
+    config: DataConfig,
+    source: sources.Source,
+    tokenizer: FastTokenizer,
+    groups: grouping.Grouping,
 ) -> collections.Counter[str]:
     """Fills `groups`; returns what was skipped, by reason."""
     factor = 1e-6 if source.unit == "bytes" else 1.0
     unit = "MB" if source.unit == "bytes" else source.unit
     total = source.total * factor if source.total is not None else None
     num_messages = 0
+    keeps_capitals = truecase_table.has_capitals(tokenizer.rules)
     with Progress("read", total=total, unit=unit) as progress:
         reading = messages.Reading(
             config.on_bad_line,
             lambda position: progress.update(position * factor, f"{num_messages:,} messages"),
         )
-        stream = source.messages(reading)
-        while block := list(itertools.islice(stream, _BLOCK)):
-            tokenised = tokenizer.tokenize([message.text for message in block])
-            rows = []
-            for message, tokens in zip(block, tokenised, strict=True):
-                row = groups.add_user(message.user, message.population)
-                if tokens:
-                    rows.append((row, message.is_later, " ".join(tokens)))
-                else:
-                    reading.skip("no_words")
-            groups.add_messages(rows)
-            num_messages += len(rows)
+        for user, typed, population, is_later in source.messages(reading):
+            row = groups.add_user(user, population)
+            tokens = tokenizer.joined(typed)
+            if tokens:
+                capitals = capitals_line(typed) if keeps_capitals else ""
+                groups.add_message(row, is_later, tokens, capitals)
+                num_messages += 1
+            else:
+                reading.skip("no_words")
     if not num_messages:
         skipped = ", ".join(f"{count} {reason}" for reason, count in reading.skipped.items())
         raise errors.DataError(
@@ -296,142 +288,6 @@ def _read_and_tokenise(
         )
     groups.freeze()
     return reading.skipped
-
-
-class _Client(NamedTuple):
-    """A user in a population; messages are tokens joined by spaces."""
-
-    user: str
-    population: str
-    messages: list[str]
-
-
-class _UserPlan:
-    """Turns grouped users into clients, the same way each time it is asked.
-
-    Attributes:
-      dropped: Messages and users left out by the last full iteration, by reason.
-    """
-
-    def __init__(self, config: DataConfig, groups: grouping.Grouping):
-        self._config = config
-        self._groups = groups
-        self.dropped: collections.Counter[str] = collections.Counter()
-
-    def clients(self) -> Iterator[_Client]:
-        """Clients in the order of user names; a user may be in train and train_later."""
-        config = self._config
-        self.dropped.clear()
-        chosen = None
-        if config.max_users and config.source != "text":
-            chosen = set(
-                split.choose_users(self._groups.user_names(), config.max_users, seed=config.seed)
-            )
-        for user in self._groups.users():
-            if chosen is not None and user.user not in chosen:
-                self.dropped["users_over_max_users"] += 1
-                continue
-            if not user.messages:
-                self.dropped["users_without_usable_text"] += 1
-                continue
-            kept = self._without_duplicates(user.messages)
-            if len(kept) < config.min_messages_per_user:
-                self.dropped["users_under_min_messages"] += 1
-                self.dropped["messages_of_users_under_min_messages"] += len(kept)
-                continue
-            population = user.population or split.population_of(
-                user.user,
-                seed=config.seed,
-                validation_fraction=config.validation_fraction,
-                held_out_fraction=config.held_out_fraction,
-            )
-            if population != messages.TRAIN:
-                yield self._client(user.user, population, [message.tokens for message in kept])
-                continue
-            sooner = [message.tokens for message in kept if not message.is_later]
-            later = [message.tokens for message in kept if message.is_later]
-            num_later = int(len(sooner) * config.later_fraction)
-            if num_later:
-                sooner, later = sooner[:-num_later], sooner[-num_later:]
-            if sooner:
-                yield self._client(user.user, messages.TRAIN, sooner)
-            if later:
-                yield self._client(user.user, messages.TRAIN_LATER, later)
-
-    def _without_duplicates(
-        self, given: list[grouping.TokenisedMessage]
-    ) -> list[grouping.TokenisedMessage]:
-        """Drops long messages whose tokens this user has typed before."""
-        least = self._config.dedup_min_words
-        if not least or self._config.source == "text":
-            return given
-        seen: set[bytes] = set()
-        kept = []
-        for message in given:
-            if message.tokens.count(" ") + 1 >= least:
-                key = hashlib.blake2b(message.tokens.encode(), digest_size=16).digest()
-                if key in seen:
-                    self.dropped["duplicate_messages"] += 1
-                    continue
-                seen.add(key)
-            kept.append(message)
-        return kept
-
-    def _client(self, user: str, population: str, given: list[str]) -> _Client:
-        if self._config.long_messages == "split":
-            given = [
-                " ".join(piece)
-                for tokens in given
-                for piece in long_messages.split_message(
-                    tokens.split(" "), self._config.max_length - 1
-                )
-            ]
-        return _Client(user, population, given)
-
-
-def _check_populations(
-    config: DataConfig, sizes: collections.Counter[str], plan: _UserPlan
-) -> None:
-    """Raises unless train, validation and held-out all have a client."""
-    empty = [
-        name for name in (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT) if not sizes[name]
-    ]
-    if not empty:
-        return
-    users = sum(sizes.values()) - sizes[messages.TRAIN_LATER]
-    message = f"Of {users} usable users none fell into {' and '.join(empty)}."
-    if users < 3:
-        raise errors.DataError(
-            f"{message} At least 3 are needed, one for each population. Give messages of more "
-            "people, or cut one person's into several users (by chat or by month)."
-        )
-    seed = _working_seed(config, plan)
-    way_out = (
-        f"Set `data.seed` = {seed}, which fills all three"
-        if seed is not None
-        else ("Give more users")
-    )
-    raise errors.DataError(
-        f"{message} {way_out}, or raise `data.validation_fraction` and `data.held_out_fraction`."
-    )
-
-
-def _working_seed(config: DataConfig, plan: _UserPlan) -> int | None:
-    """The nearest seed above under which no population is empty, if one is near."""
-    users = sorted({client.user for client in itertools.islice(plan.clients(), 10_000)})
-    for seed in range(config.seed + 1, config.seed + 1000):
-        filled = {
-            split.population_of(
-                user,
-                seed=seed,
-                validation_fraction=config.validation_fraction,
-                held_out_fraction=config.held_out_fraction,
-            )
-            for user in users
-        }
-        if len(filled) == 3:
-            return seed
-    return None
 
 
 def _choose_words(

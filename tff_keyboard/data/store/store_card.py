@@ -67,6 +67,8 @@ def summary(card: dict[str, Any]) -> str:
     )
     if "min_word_users" in vocabulary:
         lines.append(_people_line(card))
+    if card.get("truecase", {}).get("forms"):
+        lines.append(_case_line(card["truecase"]))
     for title, counts in (("skipped", card["skipped_lines"]), ("dropped", card["dropped"])):
         if counts:
             listed = ", ".join(
@@ -91,4 +93,15 @@ def _people_line(card: dict[str, Any]) -> str:
         f"{vocabulary['rows_of_one_person']:,}. Left out, too: "
         f"{vocabulary['identifiers_left_out']:,} numbers, hashes and time stamps of several. "
         f"OOV: {rates}"
+    )
+
+
+def _case_line(truecase: dict[str, Any]) -> str:
+    """What the table of forms does for people it was not made from."""
+    held_out = truecase["held_out"]
+    return (
+        f"capitals: {truecase['forms']:,} words have a form with capitals. Held-out words inside "
+        f"sentences are shown as typed in {held_out['accuracy_with_table']:.1%} of their uses "
+        f"({held_out['accuracy_in_lower_case']:.1%} in lower case alone); "
+        f"{held_out['messages_begun_with_capital_rate']:.1%} of the messages begin with a capital."
     )

@@ -7,16 +7,12 @@ Source of the format: `tff.simulation.datasets.SqlClientData` and
 from __future__ import annotations
 
 import hashlib
+import itertools
 import pathlib
 import sqlite3
 from collections.abc import Sequence
 
-import tensorflow as tf
-
 from tff_keyboard.storage import names
-
-IDS_FEATURE = "ids"
-TOKENS_FEATURE = "tokens"
 
 
 def client_id_of(user: str) -> str:
@@ -49,26 +45,24 @@ class StoreWriter:
         )
         self._digest = hashlib.sha256()
 
-    def add_client(
-        self, population: str, client_id: str, ids: Sequence[Sequence[int]], tokens: Sequence[str]
-    ) -> None:
+    def add_client(self, population: str, client_id: str, examples: Sequence[bytes]) -> None:
         """Adds all examples of a client in a population, in their order.
 
         Args:
           population: Split name.
           client_id: From `client_id_of`; once for each population.
-          ids: Word ids of each message.
-          tokens: Normalised words of each message, joined by spaces.
+          examples: Serialised messages.
         """
-        protos = [_example(*pair) for pair in zip(ids, tokens, strict=True)]
-        for proto in protos:
-            self._digest.update(digested(population, client_id, proto))
+        start = f"{population}\0{client_id}\0"
+        self._digest.update(
+            b"".join([f"{start}{len(proto)}\0".encode() + proto for proto in examples])
+        )
         self._connection.executemany(
             "INSERT INTO examples VALUES (?, ?, ?)",
-            ((population, client_id, proto) for proto in protos),
+            zip(itertools.repeat(population), itertools.repeat(client_id), examples, strict=False),
         )
         self._connection.execute(
-            "INSERT INTO client_metadata VALUES (?, ?, ?)", (client_id, population, len(protos))
+            "INSERT INTO client_metadata VALUES (?, ?, ?)", (client_id, population, len(examples))
         )
 
     def close(self) -> str:
@@ -85,15 +79,3 @@ class StoreWriter:
 def digested(population: str, client_id: str, proto: bytes) -> bytes:
     """What a row adds to the digest of a store, in the order of the rows."""
     return f"{population}\0{client_id}\0{len(proto)}\0".encode() + proto
-
-
-def _example(ids: Sequence[int], tokens: str) -> bytes:
-    feature = {
-        IDS_FEATURE: tf.train.Feature(int64_list=tf.train.Int64List(value=ids)),
-        TOKENS_FEATURE: tf.train.Feature(
-            bytes_list=tf.train.BytesList(value=[tokens.encode("utf-8")])
-        ),
-    }
-    example = tf.train.Example(features=tf.train.Features(feature=feature))
-    # Deterministic: the features are a map, and the bytes are hashed.
-    return example.SerializeToString(deterministic=True)

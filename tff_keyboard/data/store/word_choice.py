@@ -13,7 +13,7 @@ from typing import Any
 
 from tff_keyboard.data.text.identifiers import is_identifier
 from tff_keyboard.data.text.word_counts import WordCounts
-from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, NormalisationRules, Vocabulary, is_mask
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, NormalisationRules, Vocabulary, is_mask
 
 MANY_PEOPLE = 1_000
 _FEW_USERS, _MANY_USERS = 2, 5
@@ -43,18 +43,6 @@ class WordChoice:
     left_out: frozenset[str]
     first_instead: int
     facts: dict[str, Any]
-
-    def oov_by_counts(self, words: Sequence[str], ids: Sequence[int]) -> int:
-        """OOV words that a message would have with the table by counts alone.
-
-        Args:
-          words: Of the message.
-          ids: Of these words in `vocabulary`.
-        """
-        oov = sum(
-            1 for word, i in zip(words, ids, strict=True) if i == OOV and word not in self.left_out
-        )
-        return oov + sum(1 for i in ids if i >= self.first_instead)
 
 
 def choose_words(

@@ -100,9 +100,15 @@ class PythonTokenizer:
 
     def tokenize_one(self, text: str) -> list[str]:
         """Tokens of one text."""
-        text = text.encode("utf-8", "replace").decode("utf-8")
         lowercase = self._rules.lowercase
-        if self._rules.mode == "whitespace":
+        is_words = self._rules.mode == "words"
+        if is_words and len(text) <= LONGEST_RUN and text.isascii() and text.isprintable():
+            # All that the rules below do to such text.
+            text = text.replace("`", "'")
+            found = _TOKEN.findall(text.lower() if lowercase else text)
+            return [URL_MASK if _URL.fullmatch(token) else token for token in found]
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        if not is_words:
             tokens = [token for token in _WHITESPACE.split(text) if token]
             if lowercase:
                 tokens = [_lower(token) for token in tokens]

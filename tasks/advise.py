@@ -1,0 +1,31 @@
+"""Says what to train on a client store: which config, how many rounds and minutes, what to expect.
+
+tff-keyboard advise data/mine
+
+From the store's data card and from what was measured on corpora of about that size. The last lines
+are the next commands.
+"""
+
+import dataclasses
+import os
+import pathlib
+from typing import Annotated
+
+from tasks.options import Range, TaskOptions, Words
+from tff_keyboard.data.store.store_card import read_card
+from tff_keyboard.report import advice
+from tff_keyboard.report.advice_text import advice_text
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
+
+    store: Annotated[pathlib.Path, Words("a client store")]
+    cores: Annotated[int, "Of the machine that trains; 0 means those of this one.", Range(0)] = 0
+
+
+def run(options: Options) -> None:
+    """Reads the data card and prints."""
+    cores = options.cores or len(os.sched_getaffinity(0))
+    print(advice_text(advice.advise(read_card(options.store), cores=cores), str(options.store)))

@@ -1,0 +1,105 @@
+"""Advice: arithmetic of rounds and minutes, the nearest corpora, a command that can be given."""
+
+import json
+import math
+import shlex
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from tasks import advise as advise_task
+from tasks import cli
+from tff_keyboard import config as config_lib
+from tff_keyboard.report import advice
+from tff_keyboard.report.advice_text import advice_text
+
+
+def card(people=500, messages=40_000, words=600_000, oov_rate=0.05, **vocabulary):
+    train = {"clients": people, "messages": messages, "words": words, "oov_rate": oov_rate}
+    low = 1 << ((messages // people).bit_length() - 1)
+    train["messages_per_client"] = {"bins": {f"{low}-{2 * low - 1}": people}}
+    usual = {"from": "train users", "min_word_users": 2}
+    return {"populations": {"train": train}, "vocabulary": usual | vocabulary}
+
+
+@hypothesis.given(
+    people=st.integers(3, 20_000), messages=st.integers(1, 300), words=st.integers(1, 40),
+    cores=st.integers(1, 64),
+)  # fmt: skip
+@hypothesis.settings(max_examples=100, deadline=None)
+def test_rounds_are_so_many_passes_and_time_is_what_clients_cost(people, messages, words, cores):
+    given = card(people, people * messages, people * messages * words)
+    found = advice.advise(given, cores=cores)
+    targets = people * messages * (words + 1)
+    low = 1 << (messages.bit_length() - 1)
+    of_a_person = min(messages, 256, math.sqrt(low * (2 * low - 1)))
+    a_round = found.clients_per_round * of_a_person * (words + 1)
+    assert found.passes == pytest.approx(found.rounds * a_round / targets)
+    wanted = 6 if people * messages * words >= 1e6 else 8
+    assert found.rounds >= 300
+    if found.rounds > 300:
+        assert wanted <= found.passes < wanted + a_round / targets + 1e-9
+    else:
+        assert found.passes >= wanted - 1e-9
+    assert found.clients_per_round == max(1, min(16, people // 4))
+    cpu = 0.0073 * found.clients_per_round + 0.00017 * a_round
+    assert found.minutes == pytest.approx(found.rounds * cpu / cores / 60)
+
+
+def test_the_nearest_in_size_are_shown():
+    found = advice.advise(card(words=310_000), cores=2)
+    sizes = {measured.words for measured in found.nearest}
+    far = {measured.words for measured in advice.MEASURED} - sizes
+    assert len(sizes) == 3
+    assert {283_846, 299_902} < sizes
+    distance = [abs(math.log(size / 310_000)) for size in sizes]
+    assert all(abs(math.log(size / 310_000)) >= max(distance) for size in far)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (card(words=19_000), "n-gram"),
+        (card(words=90_000), "general model"),
+        (card(people=99), "99 train people"),
+        (card(oov_rate=0.2), "20% of the train words"),
+    ],
+)
+def test_what_is_noted(given, says):
+    (warning,) = advice.advise(given, cores=2).warnings
+    assert says in warning
+
+
+def test_an_older_store_should_be_prepared_again():
+    old = card()
+    del old["vocabulary"]["min_word_users"]
+    assert "Prepare it again" in advice.advise(old, cores=2).warnings[0]
+    old["vocabulary"]["from"] = "file"
+    assert advice.advise(old, cores=2).warnings == ()
+    assert advice.advise(card(), cores=2).warnings == ()
+    with pytest.raises(ValueError, match="cores"):
+        advice.advise(card(), cores=0)
+
+
+def test_the_command_can_be_given(tmp_path, capsys):
+    (tmp_path / "my store").mkdir()
+    whole = card() | {"format": 1, "file_bytes": {}, "store_sha256": "0"}
+    (tmp_path / "my store" / "data_card.json").write_text(json.dumps(whole))
+    assert cli.launch(advise_task, [str(tmp_path / "my store"), "--cores=2"]) == cli.OK
+    shown = capsys.readouterr().out
+    assert "PersuasionForGood" in shown
+    (command,) = [line for line in shown.splitlines() if "tff-keyboard train" in line]
+    words = shlex.split(command)
+    overrides = [word.removeprefix("--set=") for word in words if word.startswith("--set=")]
+    config = config_lib.load(advice.RECIPE, overrides)
+    assert config.data.store == str(tmp_path / "my store")
+    assert config.train.clients_per_round == 16 == advice.CLIENTS_PER_ROUND
+    assert config.client.max_examples == advice.MAX_EXAMPLES
+    assert config.train.rounds == config.server.schedule.rounds
+    assert advice_text(advice.advise(whole, cores=2), str(tmp_path / "my store")) == shown.rstrip()
+
+
+def test_no_store_is_one_line(tmp_path, capsys):
+    assert cli.launch(advise_task, [str(tmp_path)]) == 3
+    assert "is not a client store" in capsys.readouterr().err

@@ -1,0 +1,52 @@
+"""What is at the place of a new store: nothing, an equal store, or something else."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from tff_keyboard.data.store.store_card import read_card
+from tff_keyboard.storage import errors, names
+
+STORE_FILES = {names.CLIENTS, names.VOCABULARY, names.TRUECASE, names.DATA_CARD}
+
+
+def equal_store(
+    out: pathlib.Path, identity: dict[str, Any], *, overwrite: bool
+) -> dict[str, Any] | None:
+    """The card of an equal store at `out`, or None when it may be written.
+
+    Raises:
+      DataError: Something else is there.
+    """
+    try:
+        found = {entry.name for entry in out.iterdir()} if out.exists() else set()
+    except NotADirectoryError:
+        raise errors.DataError(f"{out}: is a file. Name a folder for the store.") from None
+    except OSError as error:
+        raise errors.DataError(f"{out}: cannot be read: {error.strerror or error}.") from None
+    if not found:
+        return None
+    if found - STORE_FILES:
+        raise errors.DataError(
+            f"{out}: the folder holds other files, so no store is written there. Name a new folder."
+        )
+    try:
+        card = read_card(out)
+    except errors.DataError:
+        card = None
+    if card is not None and all(card.get(key) == value for key, value in identity.items()):
+        return card
+    if overwrite:
+        return None
+    if card is None:
+        raise errors.DataError(
+            f"{out}: holds a damaged or incomplete store. Give --overwrite to replace it."
+        )
+    differing = [
+        key for key, value in identity["options"].items() if card["options"].get(key) != value
+    ]
+    what = f"other options ({', '.join(differing)})" if differing else "other input files"
+    raise errors.DataError(
+        f"{out}: holds a store made from {what}. Give --overwrite to replace it, or another folder."
+    )

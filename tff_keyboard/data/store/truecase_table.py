@@ -1,0 +1,161 @@
+"""The form in which a word is shown, made from how train people typed it: "Singapore", "NUS", "I".
+
+    a word has a form   when, inside sentences, more of its uses have that form than all others
+                        together, lower case anywhere included, and `min_users` people typed it so
+
+The model stays lower-case; the keyboard shows the forms and begins sentences with a capital. Most
+frequent form as a baseline of truecasing: Lita et al. 2003, "tRuEcasIng".
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tff_keyboard.data.text.capitals import Capitals
+from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
+from tff_keyboard.data.text.word_counts import WordCounts
+from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
+
+MOST_FORMS = 50_000  # an export's manifest takes no more
+_LONGEST_FORM = 100
+
+
+def has_capitals(rules: NormalisationRules) -> bool:
+    """Whether words are made lower-case from typed text, so that a table is of use."""
+    return rules.mode == "words" and rules.lowercase
+
+
+class FormReader:
+    """From the capitals of messages to forms of words."""
+
+    def __init__(self, rules: NormalisationRules):
+        self._tokenizer = FastTokenizer(dataclasses.replace(rules, lowercase=False))
+
+    def forms(self, chunks: Iterable[str]) -> list[str]:
+        """Words with a capital among the chunks, without what stands around them."""
+        joined = " ".join(filter(None, map(self._tokenizer.joined, chunks)))
+        return [form for form in joined.split(" ") if form and form != form.lower()]
+
+
+class FormCounts:
+    """Counts the forms of train people's words, in bounded memory.
+
+    Attributes:
+      inside: Forms with capitals inside sentences, and the people who typed them.
+      anywhere: The same and at starts of sentences, in lower case: how often a word was typed with
+        a capital.
+    """
+
+    def __init__(self, reader: FormReader):
+        self.inside = WordCounts()
+        self.anywhere = WordCounts()
+        self._reader = reader
+
+    def add_person(self, capitals: Sequence[Capitals]) -> None:
+        """Everything a person typed; once for each person."""
+        inside = self._reader.forms(chunk for message in capitals for chunk in message.inside)
+        starting = self._reader.forms(chunk for message in capitals for chunk in message.starting)
+        self.inside.add_person(inside)
+        self.anywhere.add_person(form.lower() for form in (*inside, *starting))
+
+
+def choose_forms(
+    forms: FormCounts, words: WordCounts, vocabulary: Vocabulary, *, min_users: int
+) -> dict[str, str]:
+    """Word of the vocabulary -> the form to show, for words that have one with capitals.
+
+    Args:
+      forms: Of all train people.
+      words: Of the same people.
+      vocabulary: Lower-case.
+      min_users: People who must have typed a form; >= 1.
+    """
+    by_word: dict[str, list[tuple[int, str]]] = collections.defaultdict(list)
+    known = set(vocabulary.words)
+    for form, count in forms.inside.counts.items():
+        if form.lower() in known and len(form) <= _LONGEST_FORM:
+            by_word[form.lower()].append((count, form))
+    table = {}
+    for word, found in by_word.items():
+        times, best = max(found)
+        others = sum(count for count, _ in found) - times
+        in_lower_case = max(0, words.counts[word] - forms.anywhere.counts[word])
+        if times > in_lower_case + others and forms.inside.people[best] >= min_users:
+            table[word] = best
+    most = sorted(table, key=lambda word: (-words.counts[word], word))[:MOST_FORMS]
+    return {word: table[word] for word in sorted(most)}
+
+
+class CaseAccuracy:
+    """How right a table is about people it was not made from. Starts of sentences are apart.
+
+    Inside sentences, the words of the vocabulary are judged: is a word shown as it was typed?
+    """
+
+    def __init__(self, table: dict[str, str], vocabulary: Vocabulary, reader: FormReader):
+        self._table = table
+        self._known = set(vocabulary.words)
+        self._reader = reader
+        self._sums: collections.Counter[str] = collections.Counter()
+
+    def add_person(self, messages: Sequence[str], capitals: Sequence[Capitals]) -> None:
+        """A person's messages, tokens joined by spaces, and the capitals in each."""
+        inside = collections.Counter(
+            self._reader.forms(chunk for message in capitals for chunk in message.inside)
+        )
+        typed: collections.Counter[str] = collections.Counter()  # with capitals, inside
+        right: collections.Counter[str] = collections.Counter()
+        for form, count in inside.items():
+            typed[form.lower()] += count
+            right[form.lower()] += count * (self._table.get(form.lower()) == form)
+        starting = collections.Counter(
+            form.lower()
+            for form in self._reader.forms(c for message in capitals for c in message.starting)
+        )
+        uses = collections.Counter(" ".join(messages).split(" "))
+        for word, count in uses.items():
+            if word not in self._known:
+                continue
+            lower = max(0, count - typed[word] - starting[word])
+            self._sums["words"] += lower + typed[word]
+            self._sums["lower"] += lower
+            self._sums["capitals"] += typed[word]
+            self._sums["capitals_right"] += right[word]
+            self._sums["shown_with_capital"] += (lower + typed[word]) * (word in self._table)
+            self._sums["lower_right"] += lower * (word not in self._table)
+        self._sums["messages"] += len(messages)
+        self._sums["messages_begun"] += sum(message.begins for message in capitals)
+
+    def as_json(self) -> dict[str, Any]:
+        """Rates in [0, 1]; no words."""
+        sums = self._sums
+        right = sums["capitals_right"] + sums["lower_right"]
+        return {
+            "words_inside_sentences": sums["words"],
+            "accuracy_with_table": _rate(right, sums["words"]),
+            "accuracy_in_lower_case": _rate(sums["lower"], sums["words"]),
+            "capitals_typed_rate": _rate(sums["capitals"], sums["words"]),
+            "capitals_shown_right_rate": _rate(sums["capitals_right"], sums["capitals"]),
+            "shown_capitals_wrong_rate": _rate(
+                sums["shown_with_capital"] - sums["capitals_right"], sums["shown_with_capital"]
+            ),
+            "messages": sums["messages"],
+            "messages_begun_with_capital_rate": _rate(sums["messages_begun"], sums["messages"]),
+        }
+
+
+def _rate(part: int, whole: int) -> float:
+    return round(part / whole, 6) if whole else 0.0
+
+
+def to_bytes(table: dict[str, str]) -> bytes:
+    """A form a line."""
+    return "".join(f"{form}\n" for form in table.values()).encode()
+
+
+def read_forms(data: bytes) -> list[str]:
+    """What `to_bytes` wrote."""
+    return data.decode("utf-8").split("\n")[:-1]

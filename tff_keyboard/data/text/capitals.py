@@ -1,0 +1,79 @@
+"""Where people typed capitals: kept beside lower-case tokens until a truecase table is made.
+
+A capital at the start of a sentence says nothing about its word; inside it does. Sentences begin as
+on the keyboard (`tflite_export/sentences.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_UPPER = frozenset(chr(code) for code in range(0x2000) if chr(code) != chr(code).lower())
+_WITH_CAPITAL = re.compile(rf"\S*[{re.escape(''.join(sorted(_UPPER)))}]\S*")
+_BEHIND_AN_END = re.compile(r"""(?:(?<![.!?…])\.|(?<!\.)[!?]+(?!\.))["'’”)\]]*\s+\Z""")
+_LOOK_BACK = 8  # characters; enough for a dot, a bracket and some blanks
+
+
+class Capitals(NamedTuple):
+    """Of one message. A chunk is what lies between white space, punctuation and all.
+
+    Attributes:
+      begins: Whether the message begins with a capital.
+      inside: Chunks with a capital that begin no sentence.
+      starting: Those that begin one.
+    """
+
+    begins: bool
+    inside: list[str]
+    starting: list[str]
+
+    def line(self) -> str:
+        """One line of text; "" where there is no capital."""
+        if not self.inside and not self.starting:
+            return ""
+        return "\t".join(
+            ("^" if self.begins else "", " ".join(self.inside), " ".join(self.starting))
+        )
+
+    @classmethod
+    def of_line(cls, line: str) -> Capitals:
+        """What `line` wrote."""
+        if not line:
+            return cls(False, [], [])
+        begins, inside, starting = line.split("\t")
+        return cls(
+            bool(begins),
+            inside.split(" ") if inside else [],
+            starting.split(" ") if starting else [],
+        )
+
+
+def capitals_of(text: str) -> Capitals:
+    """Where a message has capitals.
+
+    >>> capitals_of("Meet Ann. She has my NUS card")
+    Capitals(begins=True, inside=['Ann.', 'NUS'], starting=['Meet', 'She'])
+    """
+    inside: list[str] = []
+    starting: list[str] = []
+    begins = False
+    for found in _WITH_CAPITAL.finditer(text):
+        start = found.start()
+        before = text[max(0, start - _LOOK_BACK) : start]
+        if not before.strip() and not text[:start].strip():
+            begins = True
+            starting.append(found.group())
+        elif _BEHIND_AN_END.search(before):
+            starting.append(found.group())
+        else:
+            inside.append(found.group())
+    return Capitals(begins, inside, starting)
+
+
+def capitals_line(text: str) -> str:
+    """`capitals_of(text).line()`, quickly where there is none or a first one only."""
+    rest = text[1:]
+    if rest == rest.lower():
+        return "^\t\t" + text.split(None, 1)[0] if text[:1] in _UPPER else ""
+    return capitals_of(text).line()

@@ -1,0 +1,174 @@
+"""What to train on a corpus of this size, how long it takes, what to expect: from measured runs.
+
+Recall depends more on the kind of text than on its size (paid dialogues repeat themselves, text
+messages of many countries do not), so no formula is fitted: the corpora nearest in size are shown,
+with what was reached on them. Time follows from the measured cost of a client,
+
+    CPU seconds a round = people * (FIXED + TOKEN * targets of a person)
+
+Reads the data card only: counts, no text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+RECIPE = "configs/reference/ubuntu_irc.toml"
+CLIENTS_PER_ROUND = 16  # of the recipe: small cohorts learn more a token (docs/optimisation.md)
+MAX_EXAMPLES = 256  # of the recipe
+FEWEST_ROUNDS = 300  # steps of the server; with fewer, nobody has seen FedAdam and its cosine work
+
+# CPU seconds with all default protections, full-size CIFG: docs/performance.md, packs.
+FIXED_SECONDS = 0.0073
+TOKEN_SECONDS = 0.00017
+
+_MUCH_TEXT = 1_000_000  # words; below, more passes still help
+_LITTLE_TEXT = 100_000  # words; below, general text should come first
+_TOO_LITTLE_TEXT = 20_000
+_FEW_PEOPLE = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """What a recipe reached on a corpus; shares in percent, end of message not counted.
+
+    Attributes:
+      corpus: Name.
+      people: Of the train population.
+      words: That they typed.
+      passes: Over these, in targets.
+      top_1: Recall.
+      top_3: Recall.
+      on: Whose text it is, and where this is recorded.
+    """
+
+    corpus: str
+    people: int
+    words: int
+    passes: float
+    top_1: float
+    top_3: float
+    on: str
+
+
+MEASURED = (
+    Measured("PersuasionForGood (paid dialogues)", 1_039, 283_846, 3.1, 19.5, 31.6, "validation"),
+    Measured("PersuasionForGood (paid dialogues)", 1_039, 283_846, 8.5, 25.9, 39.2, "validation"),
+    Measured("NUS SMS (text messages)", 198, 299_902, 5.3, 7.7, 14.7, "held out, FedAvg"),
+    Measured("ubuntu_irc (support chat)", 14_340, 1_871_871, 1.0, 13.2, 23.0, "validation"),
+    Measured("ubuntu_irc (support chat)", 14_340, 1_871_871, 2.6, 15.6, 26.4, "validation"),
+    Measured("WikiText-2 (prose)", 100, 2_051_910, 0.3, 14.0, 23.6, "held out, FedAvg"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Advice:
+    """What to do with a store.
+
+    Attributes:
+      people: Train people.
+      words: That they typed.
+      clients_per_round: Of the recipe, fewer where there are few people.
+      rounds: For so many passes, `FEWEST_ROUNDS` at least.
+      passes: Over the train targets.
+      minutes: With `cores` and nothing else running.
+      cores: Of the machine.
+      nearest: Measured on corpora nearest in size, by corpus and passes.
+      warnings: Sentences.
+    """
+
+    people: int
+    words: int
+    clients_per_round: int
+    rounds: int
+    passes: float
+    minutes: float
+    cores: int
+    nearest: tuple[Measured, ...]
+    warnings: tuple[str, ...]
+
+    def overrides(self, store: str) -> list[str]:
+        """`--set` options of the recipe that train this store."""
+        return [
+            f"data.store={store}",
+            f"train.rounds={self.rounds}",
+            f"server.schedule.rounds={self.rounds}",
+            f"train.clients_per_round={self.clients_per_round}",
+            f"evaluation.every={max(1, self.rounds // 10)}",
+        ]
+
+
+def advise(card: Mapping[str, Any], *, cores: int) -> Advice:
+    """Advice for the store of a data card.
+
+    Args:
+      card: As `prepare` wrote it.
+      cores: Of the machine that will train; >= 1.
+
+    Raises:
+      ValueError: `cores` is out of range.
+    """
+    if cores < 1:
+        raise ValueError(f"`cores` must be >= 1, got {cores}.")
+    train = card["populations"]["train"]
+    people, words, messages = train["clients"], train["words"], train["messages"]
+    targets = words + messages
+    passes = 6.0 if words >= _MUCH_TEXT else 8.0
+    clients = max(1, min(CLIENTS_PER_ROUND, people // 4))
+    of_a_person = messages_a_round(train) * targets / messages
+    rounds = max(FEWEST_ROUNDS, math.ceil(passes * targets / (clients * of_a_person)))
+    passes = rounds * clients * of_a_person / targets
+    seconds = rounds * clients * (FIXED_SECONDS + TOKEN_SECONDS * of_a_person) / cores
+    by_distance = sorted({m.words for m in MEASURED}, key=lambda n: abs(math.log(n / words)))
+    nearest = tuple(m for m in MEASURED if m.words in by_distance[:3])
+    return Advice(
+        people, words, clients, rounds, passes, seconds / 60, cores, nearest, _warnings(card)
+    )
+
+
+def messages_a_round(population: Mapping[str, Any]) -> float:
+    """What a person brings to a round on average: all, or the most that the recipe takes.
+
+    Args:
+      population: Of a data card, whose histogram of messages a person has bins of powers of two:
+        within one, people are taken to have the geometric mean of its ends.
+    """
+    total = 0.0
+    for ends, people in population["messages_per_client"]["bins"].items():
+        low, high = map(int, ends.split("-"))
+        total += people * min(math.sqrt(low * high), MAX_EXAMPLES)
+    return min(total / population["clients"], population["messages"] / population["clients"])
+
+
+def _warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
+    train = card["populations"]["train"]
+    found = []
+    if train["words"] < _TOO_LITTLE_TEXT:
+        found.append(
+            "So little text teaches a network nothing of its own: an n-gram (`compare ngram`), or "
+            "a general model (`model.initial_model`), will be better."
+        )
+    elif train["words"] < _LITTLE_TEXT:
+        found.append(
+            "For so little text start from a general model: configs/nus_sms_pretrained.toml, "
+            "docs/fine_tuning.md."
+        )
+    if train["clients"] < _FEW_PEOPLE:
+        found.append(
+            f"With {train['clients']} train people intervals will be wide (`tff-keyboard power`), "
+            "and differential privacy would cost most of the recall."
+        )
+    if "min_word_users" not in card["vocabulary"] and card["vocabulary"]["from"] != "file":
+        found.append(
+            "The store is of an older kind: words of one person are in its vocabulary. Prepare it "
+            "again."
+        )
+    if train["oov_rate"] > 0.15:
+        found.append(
+            f"{train['oov_rate']:.0%} of the train words are out of the vocabulary, which nothing "
+            "can suggest: raise `data.vocabulary_size`."
+        )
+    return tuple(found)

@@ -1,0 +1,41 @@
+"""Advice as a person reads it."""
+
+import shlex
+
+from tff_keyboard.report.advice import RECIPE, Advice
+from tff_keyboard.text_table import aligned
+
+
+def advice_text(advice: Advice, store: str) -> str:
+    """What to expect, what it costs, and the next command.
+
+    Args:
+      advice: Of `report.advice`.
+      store: Its folder.
+    """
+    rows = [["measured on", "people", "train words", "passes", "top-1 %", "top-3 %", ""]]
+    rows += [
+        [m.corpus, f"{m.people:,}", f"{m.words:,}", f"{m.passes:g}", f"{m.top_1:.1f}",
+         f"{m.top_3:.1f}", m.on]
+        for m in advice.nearest
+    ]  # fmt: skip
+    name = store.rstrip("/").rpartition("/")[2] or "model"
+    options = " ".join(f"--set={shlex.quote(option)}" for option in advice.overrides(store))
+    return "\n\n".join(
+        [
+            f"{advice.people:,} train people, {advice.words:,} words. {RECIPE}: "
+            f"{advice.rounds:,} rounds of {advice.clients_per_round} people are "
+            f"{advice.passes:.1f} passes over their text, about {_minutes(advice.minutes)} on "
+            f"{advice.cores} cores if nothing else runs.",
+            f"Recall of the nearest in size; the kind of text decides more:\n{aligned(rows)}",
+            *(f"Note: {warning}" for warning in advice.warnings),
+            f"Next:\n  tff-keyboard train --config={RECIPE} --workdir=runs/{name} {options}\n"
+            f"  tff-keyboard compare runs/{name} ngram hybrid:runs/{name}",
+        ]
+    )
+
+
+def _minutes(minutes: float) -> str:
+    if minutes < 1.5:
+        return "a minute"
+    return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
