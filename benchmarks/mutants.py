@@ -6,8 +6,8 @@ messages of errors and type annotations are left alone: no test owes them anythi
 """
 
 import ast
-import copy
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -43,14 +43,19 @@ class Mutant:
       line: First line of the changed node, from 1.
       what: The change, such as "Lt -> LtE".
       before: The changed expression or statement as it was.
-      source: The whole file with the change.
+      make: Gives the whole file with the change; done for those that are run.
     """
 
     path: str
     line: int
     what: str
     before: str
-    source: str
+    make: Callable[[], str]
+
+    @functools.cached_property
+    def source(self) -> str:
+        """The whole file with the change."""
+        return self.make()
 
     @property
     def name(self) -> str:
@@ -71,13 +76,17 @@ def mutants(path: str, source: str) -> list[Mutant]:
         if id(node) in spared:
             continue
         for what, change in _changes(node):
-            changed = copy.deepcopy(tree)
-            twin = _nth(changed, position)
-            change(twin)
             before = ast.unparse(node).split("\n")[0][:80]
             line = getattr(node, "lineno", 0)
-            found.append(Mutant(path, line, what, before, ast.unparse(changed)))
+            make = functools.partial(_changed, source, position, change)
+            found.append(Mutant(path, line, what, before, make))
     return sorted(found, key=lambda mutant: (mutant.line, mutant.what))
+
+
+def _changed(source: str, position: int, change: Callable[[ast.AST], None]) -> str:
+    tree = ast.parse(source)
+    change(_nth(tree, position))
+    return ast.unparse(tree)
 
 
 def _nth(tree: ast.AST, position: int) -> ast.AST:

@@ -50,7 +50,7 @@ class NamedMutant:
             )
         number = source[: source.index(self.line)].count("\n") + 1
         changed = source.replace(self.line, self.becomes)
-        return Mutant(self.path, number, self.name, self.line, changed)
+        return Mutant(self.path, number, self.name, self.line, lambda: changed)
 
 
 _AGGREGATION = "tff_keyboard/aggregation"
@@ -191,7 +191,7 @@ def main() -> None:
     quiet.import_tensorflow_federated()
     chosen = [named for named in NAMED if not arguments.only or named.name in arguments.only]
     tests = sorted({named.test for named in chosen})
-    if mutation.is_killed(Mutant("benchmarks/nothing.py", 0, "", "", ""), tests):
+    if mutation.is_killed(Mutant("benchmarks/nothing.py", 0, "", "", str), tests):
         sys.exit("The tests fail without any mutant. See: pytest " + " ".join(tests))
     rows = []
     for named in chosen:

@@ -116,3 +116,14 @@ def test_wrong_arguments_are_named(arguments, words):
         direct_bounds.mean_lower_bound(**arguments)
     with pytest.raises(ValueError, match="`delta` must be in"):
         direct_bounds.direct_epsilon_lower_bound(np.zeros(3), 0.0)
+
+
+@pytest.mark.parametrize("first", [0.0, 1e-9, 0.3, 1.0])
+@pytest.mark.parametrize("second", [1e-6, 0.3, 0.9])
+def test_divergence_of_two_coins(first, second):
+    expected = stats.entropy([first, 1 - first], [second, 1 - second])
+    assert direct_bounds._divergence(first, second) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def test_a_coin_that_never_falls_so_is_infinitely_far():
+    assert direct_bounds._divergence(0.5, 0.0) == math.inf
