@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.typist_truth import add_efforts
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
 from tff_keyboard.data.vocabulary import (
     EOS,
@@ -103,6 +104,7 @@ def simulate(predictor, person, max_length):
             sums["oov_characters"] += len(word) if target == OOV else 0
             sums["typed_free"] += typed
             sums["typed_counted"] += min(typed + 1, len(word))
+            add_efforts(sums, predictor, context, word)
     return sums
 
 
@@ -239,7 +241,7 @@ def test_ratios_hold_their_meaning():
     for name, metric in METRICS.items():
         value = metric_value(sums, name)
         assert math.isfinite(value)
-        if metric.kind in {"percent", "ratio"}:
+        if metric.is_share:
             assert 0 <= value <= 1, name
     assert sums["typed_counted"].sum() > sums["typed_free"].sum()
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.hybrid_fakes import VOCABULARY, by_definition, hybrid, random_weights, typed_by
+from tests.typist_truth import add_efforts
 from tff_keyboard.data.vocabulary import EOS, OOV, SPECIAL_WORDS, is_mask
 from tff_keyboard.evaluation import predictor_evaluation
 from tff_keyboard.evaluation.metric_table import HOST_SUMS
@@ -65,6 +66,7 @@ def simulate(predictor, person, max_length):
             sums["oov_characters"] += len(word) if kind == "oov" else 0
             sums["typed_free"] += typed
             sums["typed_counted"] += typed + 1 if typed < len(word) else len(word)
+            add_efforts(sums, predictor, message[:place], word)
         predictor.cache.observe(message)
     return sums
 

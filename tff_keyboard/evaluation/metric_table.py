@@ -23,6 +23,8 @@ Keystrokes are those of `metrics/keystrokes.py`, impressions those of `metrics/i
 import dataclasses
 from collections.abc import Collection, Mapping
 
+from tff_keyboard.metrics.typists import TYPISTS
+
 STRIP = 3  # suggestions on a phone's strip
 
 # Sums over targets that are not PAD. Counts are int64, log-likelihoods float64: a float32 sum over
@@ -58,6 +60,9 @@ HOST_SUMS: dict[str, type] = {
     "zero_state_impressions": int,  # the first of each message
     "zero_state_matches": int,
     "confidence": float,  # probability of the first word on the strip, over impressions
+    "plain_keys": float,  # expected of a typist, see metrics/typists.py
+    "plain_seconds": float,
+    **{f"{what}_{typist}": float for typist in TYPISTS for what in ("keys", "seconds")},
     "oov_hits_at_1": int,  # OOV words that a strip offered by name, from its owner's cache
     "oov_hits_at_3": int,
 }
@@ -74,6 +79,10 @@ _WORDS = {"tokens": 1, "eos_tokens": -1, "oov_tokens": -1}
 _WORDS_EOS = {"tokens": 1, "oov_tokens": -1}
 _ALL = {"tokens": 1}
 _LOSS_NO_OOV = {"nll": 1, "nll_oov": -1}
+_EFFORT = {
+    "seconds": "expected time of typing, looks at the strip included (metrics/typists.py)",
+    "keys": "expected keys and taps, spaces and corrections included",
+}
 _LOSS_WORDS = {"nll": 1, "nll_oov": -1, "nll_eos": -1}
 
 
@@ -90,6 +99,7 @@ class Metric:
       kind: "percent", "perplexity" (exp of the ratio), "nats" or "ratio".
       better: "higher", "lower", or "" for what is a fact of the text and not of the model.
       headline: Whether tables for people show it; files hold all.
+      may_lose: Whether it can be below 0: what looking costs may exceed what it saves.
     """
 
     name: str
@@ -100,6 +110,7 @@ class Metric:
     kind: str = "percent"
     better: str = "higher"
     headline: bool = True
+    may_lose: bool = False
 
     def format(self, value: float) -> str:
         """A value for people; percent without the sign."""
@@ -115,7 +126,7 @@ class Metric:
     @property
     def is_share(self) -> bool:
         """Whether it lies between 0 and 1."""
-        return self.kind in ("percent", "ratio")
+        return self.kind in ("percent", "ratio") and not self.may_lose
 
     @property
     def neutral(self) -> float:
@@ -161,6 +172,12 @@ _ROWS = (
     Metric("kss_with_spaces", {"characters": 1, "typed_free": -1},
            {"characters": 1, **_WORDS_TYPED, "masked_words": -1}, "keystrokes saved, with spaces",
            "the same with a space behind each word: a tap is one keystroke and types it, too"),
+    *(
+        Metric(f"{what}_saved_{typist}", {f"plain_{what}": 1, f"{what}_{typist}": -1},
+               {f"plain_{what}": 1}, f"{what} saved, {typist} typist", meaning,
+               headline=what == "seconds", may_lose=True)
+        for what, meaning in _EFFORT.items() for typist in TYPISTS
+    ),
     Metric("oov_cost", {"oov_characters": 1}, {"characters": 1}, "typed for unknown words",
            "share of characters in words out of the vocabulary, which are typed in full",
            better=""),

@@ -22,6 +22,7 @@ from tff_keyboard.evaluation.positions import (
 )
 from tff_keyboard.evaluation.slices import FAMILIES, SLICE_SUMS
 from tff_keyboard.evaluation.typed_text import TypedText
+from tff_keyboard.metrics import typists
 from tff_keyboard.metrics.impressions import reciprocal_ranks
 from tff_keyboard.metrics.keystrokes import keystrokes_with_selection
 from tff_keyboard.metrics.predictor import Predictor
@@ -206,6 +207,7 @@ def _columns(positions: Positions) -> dict[str, np.ndarray]:
         "typed_free": positions.typed,
         "typed_counted": keystrokes_with_selection(positions.typed, positions.lengths),
         "masked_words": positions.masked,
+        **_efforts(positions),
         "reciprocal_ranks": reciprocal_ranks(positions.rank, offered, STRIP),
         "impressions": everywhere,
         "impression_matches": on_strip,
@@ -215,3 +217,13 @@ def _columns(positions: Positions) -> dict[str, np.ndarray]:
         "oov_hits_at_1": positions.named & (positions.rank < 1),
         "oov_hits_at_3": positions.named & on_strip,
     }
+
+
+def _efforts(positions: Positions) -> dict[str, np.ndarray]:
+    """Expected keys and seconds of each typist; without a strip they are the same for all."""
+    found = {}
+    for name, typist in typists.TYPISTS.items():
+        effort = typists.with_strip(positions.typed, positions.lengths, positions.rank, typist)
+        found[f"keys_{name}"], found[f"seconds_{name}"] = effort
+    found["plain_keys"], found["plain_seconds"] = typists.plain(positions.lengths, typist)
+    return found
