@@ -11,8 +11,9 @@ most of its frequency: sum of P(meant) P(typed | meant) over its neighbours >= P
 """
 
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import numpy as np
 
@@ -60,6 +61,8 @@ class Autocorrect:
         self._ids = {word: i for i, word in enumerate(vocabulary.words) if i > OOV}
         self._frequencies = frequencies
         self._letters = LetterModel(self._ids)
+        # People type the same beginnings over and over.
+        self._known_slips = functools.lru_cache(maxsize=4_000)(self._slips)
 
     def correct(
         self, typed: str, next_word: np.ndarray, own: Mapping[str, int] = _NOTHING
@@ -73,10 +76,9 @@ class Autocorrect:
         """
         if len(typed) < SHORTEST or any(letter not in typo_channel.NEIGHBOURS for letter in typed):
             return None
-        slips: dict[str, float] = {}
-        for word, slip in typo_channel.meant_words(typed):
-            if word in self._ids or word in own:
-                slips[word] = slips.get(word, 0.0) + slip
+        slips = self._known_slips(typed)
+        if any(_may_be_one_slip(typed, word) for word in own):
+            slips = {**slips, **_slips_among(typed, own)}
         if not slips or not self._may_be_slip(typed, slips):
             return None
         scores = {
@@ -89,6 +91,9 @@ class Autocorrect:
         if probability < OFFERED_FROM:
             return None
         return Correction(best, probability, scores[best])
+
+    def _slips(self, typed: str) -> dict[str, float]:
+        return _slips_among(typed, self._ids)
 
     def _may_be_slip(self, typed: str, slips: Mapping[str, float]) -> bool:
         explained = sum(slip * self._frequencies.get(word, 0.0) for word, slip in slips.items())
@@ -103,3 +108,17 @@ class Autocorrect:
             return typo_channel.NO_SLIP * float(next_word[own[typed]])
         chance = float(next_word[OOV]) * math.exp(self._letters.log_probability(typed))
         return typo_channel.NO_SLIP * chance
+
+
+def _slips_among(typed: str, words: Container[str]) -> dict[str, float]:
+    """Word -> P(typed | word) of those one slip away."""
+    slips: dict[str, float] = {}
+    for word, slip in typo_channel.meant_words(typed):
+        if word in words:
+            slips[word] = slips.get(word, 0.0) + slip
+    return slips
+
+
+def _may_be_one_slip(typed: str, word: str) -> bool:
+    """Not whether it is: only what a glance can tell."""
+    return abs(len(typed) - len(word)) <= 1 and (typed[0] == word[0] or typed[-1] == word[-1])

@@ -4,6 +4,7 @@ One packaged list a language, `blocklists/LANGUAGE.txt`, and files of the same f
 `word*` for all words that begin so, `#` for remarks.
 """
 
+import functools
 import pathlib
 from collections.abc import Iterable
 
@@ -36,8 +37,12 @@ class Blocklist:
                 raise ValueError("an entry must be one word, or the start of words and `*`")
             (self._starts if folded.endswith("*") else self._words).add(start)
         self._longest = max(map(len, self._starts), default=0)
+        self._holds_lately = functools.lru_cache(maxsize=4_000)(self._holds)
 
     def __contains__(self, word: str) -> bool:
+        return self._holds_lately(word)
+
+    def _holds(self, word: str) -> bool:
         folded = word.casefold()
         return folded in self._words or any(
             folded[:length] in self._starts

@@ -1,6 +1,7 @@
 """The hybrid of an export against its parts, what it learns and forgets, and broken files."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -218,8 +219,11 @@ def test_refuses_a_strip_of_nothing(keyboard, k):
 
 class TestBrokenFiles:
     @pytest.fixture
-    def path(self, tmp_path):
-        return hybrid_export.export_hybrid(tmp_path)
+    def path(self, path, tmp_path):
+        """A copy, to be broken."""
+        for file in path.parent.glob(f"{path.stem}.*"):
+            shutil.copy(file, tmp_path)
+        return tmp_path / path.name
 
     def test_a_missing_ngram(self, path):
         path.with_suffix(".ngram").unlink()
