@@ -30,7 +30,7 @@ def loaded(corpus):
 @pytest.mark.parametrize("corpus", ["sms", "wikitext2"])
 def test_configs_of_a_corpus_differ_in_aggregation_and_server_only(corpus):
     configs = loaded(corpus)
-    assert sorted(configs) == RULES
+    assert set(RULES) <= set(configs)
     first, *others = (config_lib.to_dict(config) for config in configs.values())
     for part in ("data", "model", "client", "train", "evaluation", "execution"):
         for other in others:
