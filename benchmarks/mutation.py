@@ -5,9 +5,10 @@ python -m benchmarks.mutation --out=docs/results/mutation.json \\
 
 First the tests run once under coverage with a context a test, which tells the tests of every line
 (`--map` keeps that for the next time). Then each mutant (`benchmarks/mutants.py`) runs the tests of
-its line, the quickest first, until one fails: it is killed. A mutant whose tests all pass is alive;
-one on a line no test reaches is alive, too. Each mutant runs in a forked child that has TensorFlow
-imported already. Interrupted and started again it goes on: the file of results is its state.
+its line, the quickest first, and those of its file, until one fails: it is killed. A mutant whose
+tests all pass is alive; one on a line no test reaches is alive, too. Each mutant runs in a forked
+child that has TensorFlow imported already. Interrupted and started again it goes on: the file of
+results is its state.
 
 Mutants that change nothing a test could see are named in `docs/results/mutants_equivalent.txt`,
 one a line with the reason; they do not count. The exit code is 5 when the score is below `--least`.
@@ -73,6 +74,16 @@ class TestMap:
         return sorted(found, key=lambda node: (self._seconds[node], node))[:MOST_TESTS]
 
 
+def own_tests(path: str) -> list[str]:
+    """The test files named after a file of the library.
+
+    They run last, whatever the map says: what TensorFlow traces runs once a process, and is then
+    the first test's alone.
+    """
+    found = (ROOT / "tests").rglob(f"test_{pathlib.Path(path).stem}.py")
+    return sorted(str(file.relative_to(ROOT)) for file in found)
+
+
 def _lines_by_test(database: sqlite3.Connection) -> Iterator[tuple[str, str, Iterable[int]]]:
     """`(file, test, lines)`, measured with or without branches."""
     import coverage.numbits
@@ -128,7 +139,9 @@ def is_killed(mutant: mutants_lib.Mutant, tests: Sequence[str]) -> bool:
             _live_context()
             import pytest
 
-            code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
+            code = int(
+                pytest.main(["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", *tests])
+            )
         finally:
             os._exit(code)
     deadline = time.monotonic() + SECONDS
@@ -216,7 +229,7 @@ def main() -> None:
     quiet.import_tensorflow_federated()
     for number, mutant in enumerate(chosen, 1):
         if mutant.name not in results:
-            tests = test_map.tests(mutant.path, mutant.line)
+            tests = [*test_map.tests(mutant.path, mutant.line), *own_tests(mutant.path)]
             outcome = "not reached"
             if tests:
                 outcome = "killed" if is_killed(mutant, tests) else "alive"

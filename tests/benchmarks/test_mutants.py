@@ -111,3 +111,8 @@ def test_the_tests_of_a_line_come_quickest_first(tmp_path, branches):
     found = mutation.TestMap(tmp_path / "map")
     assert found.tests("tff_keyboard/data/batches.py", 8) == nodes[::-1]
     assert found.tests("tff_keyboard/data/batches.py", 9) == []
+
+
+def test_the_tests_of_a_file_bear_its_name():
+    assert mutation.own_tests("tff_keyboard/data/batches.py") == ["tests/data/test_batches.py"]
+    assert mutation.own_tests("tff_keyboard/data/no_such_file.py") == []
