@@ -246,6 +246,8 @@ def _curve(
     if not len(rounds):
         return
     tokens = run.running_total("tokens")
+    if not tokens:  # a private run withholds them
+        return
     x = [tokens.get(r, math.nan) for r in rounds]
     axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
     axes.xaxis.set_major_locator(ticker.MaxNLocator(5))

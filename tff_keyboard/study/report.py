@@ -80,7 +80,7 @@ def _curves(runs: Sequence[Run]) -> dict[tuple[str, str], list[curve.Curve]]:
     found: dict[tuple[str, str], list[curve.Curve]] = {}
     for run in runs:
         try:
-            rows_of_run = RunDirectory(run.path).rows()
+            rows_of_run = RunDirectory(run.path).all_rows()
         except errors.RunDirectoryError:
             continue
         if rows_of_run:
