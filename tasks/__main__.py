@@ -30,6 +30,7 @@ TASKS = {
     "compare": "recall and keystrokes of several models, side by side",
     "report": "one HTML page about a run or a comparison",
     "export": "write the model as a TFLite keyboard model, and check it",
+    "verify": "check an export: whole, fitting, signed",
     "play": "type on an exported model, in the browser or the terminal",
     "personalise": "train an exported model on one person's messages",
     "personalise-all": "the same for each of many people: whom it helps and harms",

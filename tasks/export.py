@@ -12,13 +12,11 @@ import pathlib
 from typing import Annotated, Literal
 
 from tasks.options import Population, Range, TaskOptions, Words
-from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.evaluation import golden_prompts
-from tff_keyboard.storage import names
-from tff_keyboard.storage.errors import ExportError
 from tff_keyboard.storage.model_description import read_description
+from tflite_export import signing, texts
 
 CALIBRATION_WORDS = 10_000
 SEED = 1  # of which people are read
@@ -62,8 +60,11 @@ class Options(TaskOptions):
     ] = None
     allow_little_text: Annotated[bool, "Let less than 1,000 words of 5 people decide."] = False
     prompts: Annotated[
-        pathlib.Path | None,
-        "Golden prompts, a line each: what is typed, a TAB, wanted and !unwanted words.",
+        pathlib.Path | None, "Golden prompts: what is typed, a TAB, wanted and !unwanted words."
+    ] = None
+    licence: Annotated[str | None, "Of the files, for the model card."] = None
+    sign_key: Annotated[
+        pathlib.Path | None, "PEM file of an Ed25519 private key that signs the export."
     ] = None
     trainable: Annotated[bool, "Add signatures that go on training on the device."] = False
     pack: Annotated[
@@ -72,8 +73,7 @@ class Options(TaskOptions):
     top_k: Annotated[int, "Words that the file's `predict` and `step` return.", Range(1)] = 3
     max_bytes: Annotated[
         int,
-        "Limit of the model file; 0 means 1,450,000 for int8, 1,000,000 for int4, 1,500,000 for "
-        "trainable files and none for float.",
+        "Limit of the model file; 0: 1.45 MB for int8, 1 MB for int4, 1.5 MB if trainable.",
         Range(0),
     ] = 0
     explain: Annotated[bool, "Print a table of bytes by tensor."] = False
@@ -82,11 +82,15 @@ class Options(TaskOptions):
 def run(options: Options) -> None:
     """Exports and prints what was written."""
     read_description(options.run_dir)  # before TensorFlow is imported
-    if (options.parity and not options.text) or options.ngram is not None:
-        read_card(_store(options))
+    store = pathlib.Path()  # where none is needed
+    calibrates = options.quantize == "int4-rows" and not options.calibration_text
+    if (options.parity and not options.text) or options.ngram is not None or calibrates:
+        store = texts.store_of(options.run_dir, options.store)
+        read_card(store)
     prompts = golden_prompts.read_prompts(options.prompts) if options.prompts else None
+    sign_key = signing.read_private_key(options.sign_key) if options.sign_key else None
     quiet.import_tensorflow()
-    from tflite_export import export, texts
+    from tflite_export import export
     from tflite_export.errors import ParityFailed
 
     model, vocabulary = export.load_run(options.run_dir)
@@ -95,7 +99,11 @@ def run(options: Options) -> None:
         if text is not None:
             return texts.from_file(text, vocabulary.rules, max_words=max_words)
         return texts.from_store(
-            _store(options), population, vocabulary, max_words=max_words, seed=SEED
+            texts.store_of(options.run_dir, options.store),
+            population,
+            vocabulary,
+            max_words=max_words,
+            seed=SEED,
         )
 
     held_out = calibration = None
@@ -107,7 +115,13 @@ def run(options: Options) -> None:
     if options.ngram is not None:
         from tflite_export import ngram_part
 
-        ngram = ngram_part.build(options.run_dir, model, vocabulary, _store(options), options.ngram)
+        ngram = ngram_part.build(
+            options.run_dir,
+            model,
+            vocabulary,
+            texts.store_of(options.run_dir, options.store),
+            options.ngram,
+        )
     export_options = export.ExportOptions(
         quantization=options.quantize,
         top_k=options.top_k,
@@ -126,22 +140,11 @@ def run(options: Options) -> None:
             calibration=calibration,
             ngram=ngram,
             prompts=prompts,
+            licence=options.licence,
+            sign_key=sign_key,
         )
     except ParityFailed as error:
         print(error.table)
         raise
     for line in result.lines(export_options, ngram=ngram, explain=options.explain):
         print(line)
-
-
-def _store(options: Options) -> pathlib.Path:
-    """The client store named on the command line, or in the config of the run."""
-    if options.store is not None:
-        return options.store
-    path = options.run_dir / names.CONFIG
-    if not path.is_file():
-        raise ExportError(
-            f"{options.run_dir} names no client store (it has no config.toml). Give --store or "
-            "--text for the parity gate, or switch it off with --no-parity."
-        )
-    return pathlib.Path(config_lib.load_of_run(path).data.store)

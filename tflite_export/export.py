@@ -8,6 +8,7 @@ Nothing appears under the final names unless every check passed.
 import dataclasses
 import json
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,17 +21,19 @@ from tff_keyboard.evaluation.golden_prompts import Prompts, check_prompts
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.privacy import statement
-from tff_keyboard.storage import directories, names
+from tff_keyboard.storage import directories, file_sets, names
 from tff_keyboard.storage.errors import DataError, ExportError, SavedModelError
 from tflite_export import (
     associated_files,
     converter,
     inspection,
     manifest,
+    model_card,
     ngram_part,
     quantization,
     row_scaled,
     signatures,
+    signing,
     trainable,
     vocabulary_file,
 )
@@ -68,6 +71,8 @@ def export(
     calibration: Texts | None = None,
     ngram: NGramPart | None = None,
     prompts: Prompts | None = None,
+    licence: str | None = None,
+    sign_key: signing.Ed25519PrivateKey | None = None,
 ) -> ExportResult:
     """Exports the model of a run.
 
@@ -79,6 +84,8 @@ def export(
       calibration: Text that int4 rounding is fitted to; "int4-rows" needs it.
       ngram: The other half of a hybrid, written beside the model.
       prompts: Golden prompts, which the keyboard as written must pass.
+      licence: Of the files, for the model card.
+      sign_key: Signs the manifest, and with it all files.
 
     Raises:
       ExportError: The run cannot be read or exported, or `out` is no name for a model file.
@@ -114,6 +121,7 @@ def export(
             content |= {"ngram": ngram.ngram, "mixture": ngram.mixture}
             staged.ngram.write_bytes(ngram.data)
         content["bytes"] = _total_bytes(content)
+        content["licence"] = licence
         staged.vocabulary.write_bytes(vocabulary_data)
         staged.manifest.write_bytes(manifest.to_bytes(content))
 
@@ -135,30 +143,22 @@ def export(
             shown.check(out.name)
             content["prompts"] = shown.to_json()
             staged.manifest.write_bytes(manifest.to_bytes(content))
-        finished = [staged.model, staged.vocabulary, staged.manifest]
+        card = model_card.model_card(content, run_dir).encode()
+        content["card"] = {"bytes": len(card), "sha256": manifest.sha256(card)}
+        parts = {
+            manifest.PACKED_VOCABULARY: vocabulary_data,
+            manifest.PACKED_MANIFEST: manifest.to_bytes(content),
+            associated_files.CARD: card,
+        }
         if ngram is not None:
-            finished.insert(1, staged.ngram)
-        if options.pack:
-            parts = {
-                manifest.PACKED_VOCABULARY: vocabulary_data,
-                manifest.PACKED_MANIFEST: manifest.to_bytes(content),
-            }
-            if ngram is not None:
-                parts[manifest.PACKED_NGRAM] = ngram.data
-            packed = associated_files.append(written, parts)
-            staged.model.write_bytes(packed)
-            finished = [staged.model]
-        model_bytes = staged.model.stat().st_size
-        directories.publish(finished, out.parent)
-        paths = manifest.ExportPaths(out)
-        if options.pack:
-            # Files of an earlier export would be read before those packed in.
-            paths.manifest.unlink(missing_ok=True)
-            paths.vocabulary.unlink(missing_ok=True)
-        if options.pack or ngram is None:
-            paths.ngram.unlink(missing_ok=True)
+            parts[manifest.PACKED_NGRAM] = ngram.data
+        if sign_key is not None:
+            parts[associated_files.SIGNATURE] = signing.sign(
+                parts[manifest.PACKED_MANIFEST], sign_key
+            )
+        model_bytes = _publish(staged, out, written, parts, pack=options.pack)
     return ExportResult(
-        paths=paths,
+        paths=manifest.ExportPaths(out),
         report=report,
         parity=comparison,
         vocabulary_bytes=len(vocabulary_data),
@@ -167,6 +167,42 @@ def export(
         hybrid=hybrid,
         prompts=shown,
     )
+
+
+def _publish(
+    staged: manifest.ExportPaths,
+    out: pathlib.Path,
+    model: bytes,
+    parts: Mapping[str, bytes],
+    *,
+    pack: bool,
+) -> int:
+    """Writes all files of an export, or one with all of them, in place of an older export.
+
+    Args:
+      staged: Where the model lies.
+      out: Where it shall be.
+      model: Its bytes.
+      parts: What goes with it, by name in `manifest.SUFFIXES`.
+      pack: Whether that goes into the model file.
+
+    Returns:
+      Bytes of the model file.
+    """
+    beside = {} if pack else parts
+    for name, data in beside.items():
+        staged.part(name).write_bytes(data)
+    if pack:
+        staged.model.unlink()  # it is mapped; a new file leaves the old one readable
+        staged.model.write_bytes(associated_files.append(model, parts))
+    num_bytes = staged.model.stat().st_size
+    file_sets.publish(
+        staged.model.parent,
+        out,
+        [out.name, *(staged.part(name).name for name in beside)],
+        gone=[out.with_suffix(suffix).name for suffix in manifest.SUFFIXES.values()],
+    )
+    return num_bytes
 
 
 def _hybrid_report(

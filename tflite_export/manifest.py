@@ -1,13 +1,16 @@
-"""What an exported model says of itself, and how its three files are found and checked.
+"""What an exported model says of itself, and how its files are found and checked.
 
     keyboard.tflite       the model
     keyboard.vocabulary   its words (`vocabulary_file`)
     keyboard.json         the manifest
+    keyboard.card.md      the model card (`model_card`), for people
     keyboard.ngram        with `--ngram`: the n-gram of the hybrid (`baselines/ngram_file.py`)
+    keyboard.sig          with `--sign-key`: a signature of the manifest (`signing`)
 
 Or one file: all others packed into the model (`associated_files`).
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -16,6 +19,7 @@ import stat
 from typing import Any
 
 from tff_keyboard.data.vocabulary import BOS, EOS, OOV, PAD, Vocabulary
+from tff_keyboard.storage import file_sets
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import associated_files, vocabulary_file
 
@@ -25,6 +29,15 @@ SPECIAL_IDS = {"pad": PAD, "bos": BOS, "eos": EOS, "oov": OOV}
 PACKED_VOCABULARY = associated_files.VOCABULARY
 PACKED_MANIFEST = associated_files.MANIFEST
 PACKED_NGRAM = associated_files.NGRAM
+
+# Ending of each file beside the model, by the name it has where it is packed.
+SUFFIXES = {
+    PACKED_VOCABULARY: ".vocabulary",
+    PACKED_MANIFEST: ".json",
+    PACKED_NGRAM: ".ngram",
+    associated_files.CARD: ".card.md",
+    associated_files.SIGNATURE: ".sig",
+}
 
 # What a person may have put beside a model must not fill the memory, or never end.
 _MOST_BYTES = {".tflite": 2**30, ".ngram": 2**28, ".vocabulary": 2**24, ".json": 2**22}
@@ -37,19 +50,23 @@ class ExportPaths:
 
     model: pathlib.Path
 
+    def part(self, name: str) -> pathlib.Path:
+        """A file beside the model, by its name in `SUFFIXES`."""
+        return self.model.with_suffix(SUFFIXES[name])
+
     @property
     def vocabulary(self) -> pathlib.Path:
         """Beside the model."""
-        return self.model.with_suffix(".vocabulary")
+        return self.part(PACKED_VOCABULARY)
 
     @property
     def manifest(self) -> pathlib.Path:
         """Beside the model."""
-        return self.model.with_suffix(".json")
+        return self.part(PACKED_MANIFEST)
 
     @property
     def ngram(self) -> pathlib.Path:
-        return self.model.with_suffix(".ngram")
+        return self.part(PACKED_NGRAM)
 
 
 def to_bytes(manifest: dict[str, Any]) -> bytes:
@@ -63,6 +80,8 @@ def load_checked(model: pathlib.Path) -> tuple[dict[str, Any], Vocabulary]:
     Raises:
       ExportError: A part is missing, damaged, or from another export.
     """
+    with contextlib.suppress(OSError):  # where nothing may be written, nothing is unfinished
+        file_sets.finish(model)
     paths = ExportPaths(model)
     model_data = _read(paths.model)
     packed = {} if paths.manifest.is_file() else associated_files.extract(model_data, paths.model)
@@ -76,7 +95,7 @@ def load_checked(model: pathlib.Path) -> tuple[dict[str, Any], Vocabulary]:
         vocabulary_name = paths.vocabulary
     else:
         raise ExportError(
-            f"{paths.manifest}: the manifest of the model is missing. Keep the three files of an "
+            f"{paths.manifest}: the manifest of the model is missing. Keep the files of an "
             "export together, or export again."
         )
     # A packed file goes on behind the model itself.
@@ -91,15 +110,28 @@ def load_ngram(model: pathlib.Path, manifest: dict[str, Any]) -> bytes:
     Raises:
       ExportError: It is missing, damaged, or from another export.
     """
-    paths = ExportPaths(model)
-    name = paths.ngram
-    if paths.manifest.is_file():
-        data = _read(name)
-    else:
-        name = paths.model
-        data = associated_files.extract(_read(name), name).get(PACKED_NGRAM, b"")
+    data, name = load_part(model, PACKED_NGRAM), ExportPaths(model).ngram
+    if data is None:
+        raise ExportError(f"{name}: cannot be read. Keep the files of one export together.")
     _check(data, manifest["ngram"], name)
     return data
+
+
+def load_part(model: pathlib.Path, name: str) -> bytes | None:
+    """A file beside a model, or packed into it; None if there is none.
+
+    Args:
+      model: The `.tflite` file.
+      name: In `SUFFIXES`.
+
+    Raises:
+      ExportError: It cannot be read.
+    """
+    paths = ExportPaths(model)
+    if not paths.manifest.is_file():
+        return associated_files.extract(_read(paths.model), paths.model).get(name)
+    path = paths.part(name)
+    return _read(path) if path.exists() else None
 
 
 def sha256(data: bytes) -> str:

@@ -8,9 +8,15 @@ from typing import TextIO
 
 import numpy as np
 
+from tff_keyboard import config as config_lib
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
+from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ExportError
+
+# Below this, agreement and recall of a broken file may be perfect by chance.
+LEAST_WORDS = 1_000
+LEAST_PEOPLE = 5
 
 LINES_A_PERSON = 20  # where a file names nobody, so many lines in a row count as one person's
 UNNAMED = "lines "  # begins the name of such a person
@@ -18,10 +24,41 @@ UNNAMED = "lines "  # begins the name of such a person
 Texts = dict[str, list[list[str]]]
 
 
+def store_of(run_dir: pathlib.Path, given: pathlib.Path | None) -> pathlib.Path:
+    """The client store a person names, else that of the config of the run.
+
+    Raises:
+      ExportError: Neither is there.
+    """
+    if given is not None:
+        return given
+    path = run_dir / names.CONFIG
+    if not path.is_file():
+        raise ExportError(
+            f"{run_dir} names no client store (it has no config.toml). Give --store or --text for "
+            "the parity gate, or switch it off with --no-parity."
+        )
+    return pathlib.Path(config_lib.load_of_run(path).data.store)
+
+
 def from_store(
-    directory: pathlib.Path, population: str, vocabulary: Vocabulary, *, max_words: int, seed: int
+    directory: pathlib.Path,
+    population: str,
+    vocabulary: Vocabulary,
+    *,
+    max_words: int,
+    seed: int,
+    least_people: int = 1,
 ) -> Texts:
     """Whole people of a population, in a seeded order, until `max_words` words are there.
+
+    Args:
+      directory: A client store.
+      population: Of it.
+      vocabulary: That the store must have.
+      max_words: Of all people, about.
+      seed: Of the order.
+      least_people: So many are read, however much they typed, where there are as many.
 
     Raises:
       ExportError: The store was made with other rules or words, or nobody is in the population.
@@ -40,7 +77,7 @@ def from_store(
     texts: Texts = {}
     words = 0
     for place in order:
-        if words >= max_words:
+        if words >= max_words and len(texts) >= least_people:
             break
         texts[people[place]] = [list(message) for message in store.words(population, people[place])]
         words += sum(map(len, texts[people[place]]))

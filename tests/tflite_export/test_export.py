@@ -1,5 +1,6 @@
-"""The whole export: three files that belong together, or one clear line and nothing."""
+"""The whole export: files that belong together, or one clear line and nothing."""
 
+import contextlib
 import errno
 import json
 import pathlib
@@ -9,19 +10,21 @@ import sys
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from tests import export_fakes
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import save_model
 from tff_keyboard.storage.errors import CheckFailed, ExportError, RunDirectoryError
-from tflite_export import associated_files, inspection, manifest
+from tflite_export import associated_files, inspection, manifest, verification
 from tflite_export.errors import ParityFailed
 from tflite_export.export import NO_PRIVACY_CLAIM, ExportOptions, export
 from tflite_export.runtime import KeyboardPredictor
 
 ROOT = pathlib.Path(__file__).parents[2]
 TEXTS = export_fakes.texts()
+FILES = ["k.card.md", "k.json", "k.tflite", "k.vocabulary"]
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +36,10 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_writes_three_files_that_belong_together(run, tmp_path):
+def test_writes_files_that_belong_together(run, tmp_path):
     (run / "config.toml").write_text("[train]\nrounds = 3\n")
     result = export(run, tmp_path / "k.tflite", ExportOptions(allow_loss=True), held_out=TEXTS)
-    assert names(tmp_path) == ["k.json", "k.tflite", "k.vocabulary"]
+    assert names(tmp_path) == FILES
     content = json.loads((tmp_path / "k.json").read_text())
     data = (tmp_path / "k.tflite").read_bytes()
     assert content["special_ids"] == {"pad": 0, "bos": 1, "eos": 2, "oov": 3}
@@ -86,7 +89,11 @@ def test_packed_files_travel_in_the_model(run, tmp_path):
     assert names(tmp_path) == ["k.tflite"]
     data = (tmp_path / "k.tflite").read_bytes()
     assert result.model_bytes == len(data) > result.report.num_bytes
-    assert set(associated_files.extract(data)) == {"keyboard.vocabulary", "keyboard.json"}
+    assert set(associated_files.extract(data)) == {
+        "keyboard.vocabulary",
+        "keyboard.json",
+        "keyboard.md",
+    }
     assert inspection.inspect(data).signatures
     packed = KeyboardPredictor(tmp_path / "k.tflite")
     export(run, tmp_path / "beside.tflite", ExportOptions())
@@ -136,7 +143,7 @@ def test_a_failed_gate_leaves_what_was_there(run, tmp_path, monkeypatch):
     with pytest.raises(ParityFailed):
         export(run, tmp_path / "k.tflite", ExportOptions(), held_out=TEXTS)
     assert (tmp_path / "k.tflite").read_bytes() == before
-    assert names(tmp_path) == ["k.json", "k.tflite", "k.vocabulary"]
+    assert names(tmp_path) == FILES
 
     result = export(run, tmp_path / "k.tflite", ExportOptions(allow_loss=True), held_out=TEXTS)
     assert "does not suggest" in result.forgiven
@@ -175,7 +182,7 @@ def test_a_full_disk_leaves_what_was_there(run, tmp_path, monkeypatch):
     def full(path, data):
         raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
-    for fails_at in (".tflite", ".vocabulary", ".json"):
+    for fails_at in (".tflite", ".vocabulary", ".json", ".md"):
 
         def write(path, data, fails_at=fails_at, sound=pathlib.Path.write_bytes):
             (full if path.suffix == fails_at else sound)(path, data)
@@ -185,7 +192,7 @@ def test_a_full_disk_leaves_what_was_there(run, tmp_path, monkeypatch):
             with pytest.raises(OSError, match="No space left") as caught:
                 export(run, tmp_path / "k.tflite", ExportOptions())
         assert caught.value.filename == str(tmp_path / "k.tflite")
-        assert names(tmp_path) == ["k.json", "k.tflite", "k.vocabulary"]
+        assert names(tmp_path) == FILES
         assert (tmp_path / "k.tflite").read_bytes() == before
 
 
@@ -315,3 +322,40 @@ def test_int4_is_fitted_to_the_calibration_text(run, tmp_path):
 
     directions = np.random.default_rng(0).normal(size=(1, 8))
     assert error(covariance) < error(directions.T @ directions)
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL."""
+
+
+@pytest.mark.parametrize("nth", range(1, 7))
+def test_a_kill_while_an_older_export_is_replaced_leaves_one_of_them(
+    run, tmp_path, monkeypatch, nth
+):
+    old = export(run, tmp_path / "k.tflite", ExportOptions(top_k=2)).paths
+    moves = 0
+
+    def replace(path, target, sound=pathlib.Path.replace):
+        nonlocal moves
+        moves += 1
+        if moves == nth:
+            raise Killed
+        return sound(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "replace", replace)
+        with contextlib.suppress(Killed):
+            export(run, old.model, ExportOptions(top_k=5))
+    found = KeyboardPredictor(old.model).manifest["model"]["top_k"]
+    assert found == 5  # the one rename was made
+    assert names(tmp_path) == FILES
+    verification.verify(old.model, None)
+
+
+def test_an_export_without_a_part_removes_that_of_an_older_one(run, tmp_path):
+    key = ed25519.Ed25519PrivateKey.generate()
+    export(run, tmp_path / "k.tflite", ExportOptions(), sign_key=key)
+    assert names(tmp_path) == sorted([*FILES, "k.sig"])
+    (tmp_path / "k.md").write_text("mine")
+    export(run, tmp_path / "k.tflite", ExportOptions())
+    assert names(tmp_path) == sorted([*FILES, "k.md"])

@@ -18,7 +18,7 @@ import errno
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tff_keyboard.storage import partial
 
@@ -132,19 +132,6 @@ def remove_leftovers(target: pathlib.Path) -> None:
         with partial.held_unless_locked(path) as free:
             if free and target.exists():
                 shutil.rmtree(path, ignore_errors=True)
-
-
-def publish(staged: Sequence[pathlib.Path], directory: pathlib.Path) -> None:
-    """Forces finished files to disk and renames them into `directory`, in this order.
-
-    Raises:
-      OSError: It cannot be written.
-    """
-    for path in staged:
-        partial.sync(path)
-    for path in staged:
-        path.replace(directory / path.name)
-    partial.sync(directory)
 
 
 def _new_work(target: pathlib.Path) -> tuple[pathlib.Path, int]:

@@ -36,14 +36,11 @@ from tff_keyboard.storage.errors import ExportError
 from tflite_export.errors import GateUndecided, ParityFailed
 from tflite_export.gate.shown_words import LENGTHS, LONG_MESSAGE, Reader, ShownReport
 from tflite_export.runtime import KeyboardPredictor
+from tflite_export.texts import LEAST_PEOPLE, LEAST_WORDS
 
 MAX_MESSAGE_WORDS = 50  # longer ones are cut; the rest would repeat what their start shows
 MAX_TARGETS = MAX_MESSAGE_WORDS + 1  # with the end of a message
 PREDICTED_EVERY = 10  # messages; of these `predict` reads one
-
-# Below this, agreement and recall of a broken file may be perfect by chance.
-LEAST_WORDS = 1_000
-LEAST_PEOPLE = 5
 ENOUGH_TEXT = f"{LEAST_WORDS:,} words of {LEAST_PEOPLE} people"
 
 # Person -> messages -> normalised words.

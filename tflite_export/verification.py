@@ -1,0 +1,53 @@
+"""Is an export whole, does it open, and who signed it? For whoever is handed the files."""
+
+import pathlib
+
+from tff_keyboard.storage.errors import CheckFailed, ExportError
+from tflite_export import associated_files, manifest, signing
+from tflite_export.runtime import KeyboardPredictor
+
+
+def verify(model: pathlib.Path, public_key: pathlib.Path | None) -> list[str]:
+    """Checks every part of an export against its manifest, and the manifest's signature.
+
+    Args:
+      model: The `.tflite` file.
+      public_key: PEM file of the key that is trusted; None leaves the signature unchecked.
+
+    Returns:
+      Lines that say what was found.
+
+    Raises:
+      ExportError: A part is missing, damaged, from another export, or does not fit the others.
+      CheckFailed: A key was given, and the export is not signed by it.
+    """
+    key = signing.read_public_key(public_key) if public_key is not None else None
+    predictor = KeyboardPredictor(model)
+    content = predictor.manifest
+    lines = [
+        f"{model}: model and vocabulary are those of the manifest, and open "
+        f"({content['model']['quantization']}, {len(predictor.vocabulary):,} rows)"
+    ]
+    if "ngram" in content:
+        manifest.load_ngram(model, content)
+        lines.append("n-gram: that of the manifest")
+    if "card" in content:
+        card = manifest.load_part(model, associated_files.CARD)
+        if card is None or manifest.sha256(card) != content["card"]["sha256"]:
+            raise ExportError(f"{model}: its model card is missing or not that of the manifest.")
+        lines.append("model card: that of the manifest")
+    lines.append(_signature_line(model, key))
+    return lines
+
+
+def _signature_line(model: pathlib.Path, key: signing.Ed25519PublicKey | None) -> str:
+    signature = manifest.load_part(model, associated_files.SIGNATURE)
+    if key is None:
+        what = "there is one, not checked" if signature is not None else "none"
+        return f"signature: {what} (--public-key checks it)"
+    if signature is None:
+        raise CheckFailed(f"{model}: is not signed. Export it with --sign-key.")
+    signed = manifest.load_part(model, associated_files.MANIFEST)
+    assert signed is not None, "the predictor read it"
+    signing.check_signature(signed, signature, key, f"{model}: signature")
+    return f"signature: right, by the key {signing.key_id(key)[:16]}.."
