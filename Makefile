@@ -4,10 +4,10 @@
 
 SHELL := /bin/bash
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
-RUN := $(UV) run --frozen
+EXTRAS :=  # of pyproject.toml, as in `make test EXTRAS="--extra cluster"`
+RUN := $(UV) run --frozen $(EXTRAS)
 # A file is run by one process, for what its tests share; conftest.py puts the long files first.
 PYTEST := $(RUN) pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
-EXTRAS :=  # of pyproject.toml, as in `make test EXTRAS="--extra cluster"`
 N := 20
 
 help:  ## this list
@@ -50,6 +50,7 @@ install: $(UV)  ## the locked packages, into .venv
 lock: install  ## after a change of the dependencies: uv.lock and requirements.txt anew
 	$(UV) lock
 	$(UV) export --frozen --no-emit-project --no-dev --format requirements-txt --output-file requirements.txt
+	$(UV) export --frozen --no-emit-project --no-dev --extra cluster --format requirements-txt --output-file requirements-cluster.txt
 
 clean:  ## everything that make made
 	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build/coverage

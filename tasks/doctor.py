@@ -1,6 +1,6 @@
 """Checks that this machine can train: Python, packages, a TFF worker, disk, memory.
 
-tff-keyboard doctor
+tff-keyboard doctor [--cluster]
 
 Prints a line for each check and, for one that failed, what to do. The exit code is 5 if any did.
 """
@@ -21,6 +21,7 @@ class Options(TaskOptions):
     workdir: Annotated[pathlib.Path, "Where runs will be kept; its disk is checked."] = (
         pathlib.Path()
     )
+    cluster: Annotated[bool, "Check the nodes of the cluster of RAY_ADDRESS, too."] = False
     worker_timeout: Annotated[float, "Seconds a TFF worker has to answer.", Range(0)] = 120.0
 
 
@@ -36,7 +37,7 @@ def run(options: Options) -> None:
     with contextlib.suppress(Exception):  # the checks of the packages say it better
         quiet.import_tensorflow_federated()
     failures = 0
-    for check in machine_checks.checks(options.workdir, options.worker_timeout):
+    for check in machine_checks.checks(options.workdir, options.worker_timeout, options.cluster):
         try:
             print(f"ok    {check.name:20}  {check.look()}", flush=True)
         except machine_checks.Failure as failure:

@@ -7,9 +7,11 @@ and ends with the same weights and metrics, to the bit.
 """
 
 import dataclasses
+from typing import Annotated
 
 from tasks.options import ConfigOptions, Workdir
 from tff_keyboard import quiet
+from tff_keyboard.config.resolved_execution import with_other_bits
 from tff_keyboard.training import preflight
 
 
@@ -18,11 +20,16 @@ class Options(ConfigOptions):
     """What the task can be told."""
 
     workdir: Workdir
+    allow_other_bits: Annotated[
+        bool, "On a cluster: take nodes whose processor or code gives other last bits."
+    ] = False
 
 
 def run(options: Options) -> None:
     """Trains; called again, it resumes."""
     config = options.run_config()
+    if options.allow_other_bits:
+        config = with_other_bits(config)
     preflight.check_population(config)
     quiet.import_tensorflow_federated()
     from tff_keyboard.training.federated import train_federated

@@ -13,11 +13,12 @@ from tests import shipped_configs
 from tests.config.test_tables import all_tables
 from tff_keyboard import config
 from tff_keyboard.config.aggregation_config import AggregationConfig, AutoProtection, NoClipping
+from tff_keyboard.config.execution_config import ExecutionConfig
 from tff_keyboard.config.learning_config import FedAdam, FedAvgClient, FedAvgM
 from tff_keyboard.config.model_config import Cifg, Gru
 from tff_keyboard.config.rule_config import FedAtt, FedMed, Mean
 from tff_keyboard.config.tables import tag_of
-from tff_keyboard.config.train_config import EvaluationConfig, ExecutionConfig, TrainConfig
+from tff_keyboard.config.train_config import EvaluationConfig, TrainConfig
 
 POSITIVE = st.floats(1e-6, 1e6, allow_nan=False)
 FRACTION = st.floats(0, 0.999)

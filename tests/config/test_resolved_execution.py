@@ -1,11 +1,11 @@
 import pytest
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.config.resolved_execution import packs_as_begun, with_sub_rounds
+from tff_keyboard.config.resolved_execution import as_begun, with_parts
 
 
 def resolved(recorded, *overrides):
-    return with_sub_rounds(packs_as_begun(config_lib.loads("", overrides), recorded)).execution
+    return with_parts(as_begun(config_lib.loads("", overrides), recorded)).execution
 
 
 def test_a_new_run_has_packs_and_a_sub_round_for_each_worker():
@@ -36,13 +36,29 @@ def test_a_run_that_knew_packs_goes_on_with_them():
     assert resolved(recorded).clients_per_pack == 0
 
 
+@pytest.mark.parametrize("parts, block", [(64, 1), (65, 16)])
+def test_many_parts_are_added_up_in_blocks(parts, block):
+    assert resolved(None, f"execution.sub_rounds={parts}").merge_block == block
+    one_by_one = f"[execution]\nsub_rounds = {parts}\n"  # began before there were blocks
+    assert resolved(one_by_one, f"execution.sub_rounds={parts}").merge_block == 1
+
+
+def test_a_run_keeps_its_parts_wherever_it_goes_on():
+    begun = config_lib.dump(with_parts(config_lib.loads("", ["execution.engine=ray"])))
+    assert resolved(begun).sub_rounds == 16
+    assert resolved(begun, "execution.workers=4").sub_rounds == 16
+    begun = config_lib.dump(with_parts(config_lib.RunConfig()))
+    execution = resolved(begun, "execution.workers=4")
+    assert (execution.sub_rounds, execution.workers) == (1, 1)
+
+
 def test_what_is_given_stays():
     assert resolved(None, "execution.sub_rounds=7").sub_rounds == 7
 
 
 def test_older_runs_count_as_one_by_one_and_else_as_defaults():
     assert config_lib.resumable("") == config_lib.dump(
-        config_lib.loads("", ["execution.clients_per_pack=1"])
+        config_lib.loads("", ["execution.clients_per_pack=1", "execution.merge_block=1"])
     )
     begun_with_packs = config_lib.dump(config_lib.RunConfig())
     assert config_lib.resumable(begun_with_packs) == begun_with_packs

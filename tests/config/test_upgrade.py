@@ -50,7 +50,7 @@ def test_a_whole_config_of_then():
     )
     expected = config.loads(
         '[aggregation.protection]\nclipping = "off"\n[train]\nrounds = 7\n',
-        ["execution.clients_per_pack=1"],
+        ["execution.clients_per_pack=1", "execution.merge_block=1"],
     )
     assert config.loads_of_run(text) == expected
     assert config.resumable(text) == config.dump(expected)

@@ -143,6 +143,7 @@ def test_packs_have_the_bits_of_clients_one_by_one(contexts, monkeypatch, rule):
     packed = getattr(delivery.process, "process", delivery.process)  # within that of the noise
     assert isinstance(packed, compiler.PackedProcess)
     assert not delivery.note
+    thin = client_delivery.build_delivery(process_of(config, joined=True), config, thin=True)
     # As five clients are cut into two sub-rounds.
     monkeypatch.setattr(client_delivery.cut, "deal", lambda sizes, packs: [[0, 1], [2, 3, 4]])
     tff.framework.set_default_context(contexts[0])
@@ -154,10 +155,11 @@ def test_packs_have_the_bits_of_clients_one_by_one(contexts, monkeypatch, rule):
         expected = process.next(state, [batches_lib.batches_dataset(c) for c in clients])
         for context in contexts:
             tff.framework.set_default_context(context)
-            output = delivery.process.next(state, packs)
-            assert type(output) is type(expected)
-            assert type(output.state) is type(expected.state)
-            assert_same(output, expected)
+            for packed in (delivery.process, thin.process):
+                output = packed.next(state, packs)
+                assert type(output) is type(expected)
+                assert type(output.state) is type(expected.state)
+                assert_same(output, expected)
         state = output.state
     start = process.get_model_weights(process.initialize()).trainable
     end = process.get_model_weights(state).trainable
@@ -196,7 +198,7 @@ def test_joined_datasets_one_by_one_have_the_same_bits(contexts):
     assert not delivery.note
     tff.framework.set_default_context(contexts[0])
     clients, sizes = cohort(1), [0] * CLIENTS
-    expected = plain.next(plain.initialize(), client_delivery.one_by_one(2)(clients, sizes))
+    expected = plain.next(plain.initialize(), client_delivery.Handover(2)(clients, sizes))
     assert_same(joined.next(plain.initialize(), delivery.deliver(clients, sizes)), expected)
 
 

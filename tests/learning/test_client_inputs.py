@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from tests.fakes import tiny_config
+from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD, SPECIAL_IDS
+from tff_keyboard.learning.client_delivery import Handover
 from tff_keyboard.learning.client_inputs import CohortInputs, evaluation_clients
 
 
@@ -110,3 +112,41 @@ def test_people_of_an_evaluation_are_of_its_population(store, population):
     assert all(len(set(people)) == 2 for people in chosen)
     assert all(set(people) <= set(opened.client_ids(population)) for people in chosen)
     assert len({tuple(people) for people in chosen}) > 1
+
+
+def planned(path, *overrides, rehearsal=False):
+    store = ClientStore(path)
+    return CohortInputs(
+        tiny_config(path, *overrides), store, Rehearsal(store, 0.4) if rehearsal else None
+    )
+
+
+@pytest.mark.parametrize(
+    "overrides, rehearsal",
+    [
+        ((), False),
+        (("client.max_examples=0", "data.max_length=3", "client.epochs=2"), False),
+        (("data.max_length=3", "data.long_messages=keep"), False),
+        (("train.left_out_client=2", "train.clients_per_round=9"), False),
+        (("train.over_selection=1.5", "train.dropout_rate=0.3", "data.max_length=4"), True),
+    ],
+    ids=["demo", "cut", "kept", "left_out", "rehearsal"],
+)
+@pytest.mark.parametrize("handover", [Handover(2), Handover(2, 3, True)], ids=["one", "packs"])
+def test_the_plan_of_a_round(store, overrides, rehearsal, handover):
+    cohorts = planned(store, *overrides, rehearsal=rehearsal)
+    for round_num in (1, 2):
+        groups, facts = cohorts.round_plan(round_num, handover)
+        shown = []
+
+        def deliver(clients, sizes, shown=shown):
+            shown[:] = [[clients[p] for p in group] for group in handover.plan(sizes)]
+            return shown
+
+        _, expected = cohorts.round_input(round_num, deliver)
+        assert facts == expected
+        made = [[cohorts.batches(round_num, index) for index in group] for group in groups]
+        for ours, theirs in zip(made, shown, strict=True):
+            for a, b in zip(ours, theirs, strict=True):
+                for batch, other in zip(a, b, strict=True):
+                    np.testing.assert_array_equal(batch, other)

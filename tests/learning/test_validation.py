@@ -14,7 +14,7 @@ from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.learning import client_inputs, validation
 from tff_keyboard.learning.federated_evaluation import FederatedEvaluator
-from tff_keyboard.program import execution
+from tff_keyboard.program import execution, worker_context, worker_pool
 
 
 @pytest.fixture(name="setting", scope="module")
@@ -56,8 +56,8 @@ def test_federated(setting):
     weights = tff.learning.models.ModelWeights(
         [v.numpy() for v in weights.trainable], [v.numpy() for v in weights.non_trainable]
     )
-    with contextlib.closing(execution.WorkerPool(1, threads=1)) as pool:
-        tff.framework.set_default_context(execution.WorkerContext(pool))
+    with contextlib.closing(worker_pool.WorkerPool(1, threads=1)) as pool:
+        tff.framework.set_default_context(worker_context.WorkerContext(pool))
         evaluator = FederatedEvaluator(
             build_process.build_model_fn(
                 setting.config, len(setting.store.vocabulary), evaluation=True

@@ -13,7 +13,7 @@ from tff_keyboard.data import batches as batches_module
 from tff_keyboard.learning import variable_model
 from tff_keyboard.learning.variable_model import build_model_fn
 from tff_keyboard.models import build_model
-from tff_keyboard.program import execution
+from tff_keyboard.program import worker_context, worker_pool
 
 VOCABULARY = 12
 OPTIONS = {
@@ -26,8 +26,8 @@ LEARNING_RATE = 0.5
 
 @pytest.fixture(autouse=True, scope="module")
 def _context():
-    with contextlib.closing(execution.WorkerPool(1, threads=1)) as pool:
-        tff.framework.set_default_context(execution.WorkerContext(pool))
+    with contextlib.closing(worker_pool.WorkerPool(1, threads=1)) as pool:
+        tff.framework.set_default_context(worker_context.WorkerContext(pool))
         yield
     tff.framework.set_default_context(tff.backends.native.create_sync_local_cpp_execution_context())
 

@@ -43,3 +43,14 @@ def test_packs_are_of_like_size(sizes, packs):
 )
 def test_number_of_packs(clients, per_pack, sub_rounds, packs):
     assert cut.num_packs(clients, per_pack, sub_rounds) == packs
+
+
+@given(SIZES, st.integers(1, 60))
+@settings(max_examples=100, deadline=None)
+def test_each_goes_to_the_pack_that_has_least(sizes, packs):
+    dealt, totals = [[] for _ in range(packs)], [0] * packs
+    for position in sorted(range(len(sizes)), key=lambda p: -sizes[p]):
+        least = min(range(packs), key=lambda p: (totals[p], len(dealt[p])))
+        dealt[least].append(position)
+        totals[least] += sizes[position]
+    assert cut.deal(sizes, packs) == sorted(dealt, key=lambda d: -sum(sizes[p] for p in d))

@@ -1,5 +1,6 @@
 """One, two or three workers, some of them dead: the same bits, or one clear error."""
 
+import functools
 import os
 import signal
 import time
@@ -10,7 +11,7 @@ import pytest
 import tensorflow_federated as tff
 import tree
 
-from tff_keyboard.program import errors, execution
+from tff_keyboard.program import errors, execution, worker_context
 
 ROUNDS = 3
 
@@ -75,6 +76,23 @@ def test_computes_what_numpy_says(process, three_subrounds, num_subrounds):
     np.testing.assert_allclose(state["velocity"], expected["velocity"], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("merge_block", [2, 3, 5])
+def test_blocks_are_folded_first(merge_block):
+    """A sum in float32 that rounds differently for each grouping."""
+
+    @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
+    def total(values):
+        return tff.federated_sum(values)
+
+    values = np.random.default_rng(3).normal(size=12).astype(np.float32) * 10.0 ** np.arange(12)
+    values = values.astype(np.float32)
+    blocks = [values[i : i + merge_block] for i in range(0, 12, merge_block)]
+    sums = [functools.reduce(np.add, block) for block in blocks]
+    for num_workers in (1, 2):
+        with execution.install_context(num_workers, num_subrounds=12, merge_block=merge_block):
+            assert total(list(values)) == functools.reduce(np.add, sums)
+
+
 @pytest.mark.parametrize("num_workers", [2, 3])
 def test_workers_do_not_change_a_bit(process, three_subrounds, num_workers):
     result = train(
@@ -101,16 +119,16 @@ def test_a_worker_that_dies_is_started_again(process, three_subrounds):
 @pytest.mark.parametrize("max_restarts", [0, 1])
 def test_a_worker_that_dies_in_a_round(process, three_subrounds, max_restarts, monkeypatch):
     installed = execution.install_context(2, num_subrounds=3, max_restarts=max_restarts)
-    invoke = execution.WorkerContext.invoke
+    invoke = worker_context.WorkerContext.invoke
     killed = []
 
     def invoke_and_kill(self, comp, arg):
-        if not killed and self is installed.context._contexts[1]:
+        if not killed and self is installed.engine._places[1].context:
             killed.append(self._factory.create_executor({tff.CLIENTS: 2}))
             kill(installed.pool.members[1])  # an executor of it is in use already
         return invoke(self, comp, arg)
 
-    monkeypatch.setattr(execution.WorkerContext, "invoke", invoke_and_kill)
+    monkeypatch.setattr(worker_context.WorkerContext, "invoke", invoke_and_kill)
     with installed:
         result = train(process, installed)
     assert killed
@@ -132,7 +150,7 @@ def test_attempts_are_bounded(process, monkeypatch):
     """A worker that dies of this computation, again and again."""
     with execution.install_context(1, max_restarts=100, max_attempts=3) as installed:
         worker = installed.pool.members[0]
-        create = execution.FailoverExecutorFactory.create_executor
+        create = worker_context.FailoverExecutorFactory.create_executor
         attempts = []
 
         def create_and_kill(self, cardinalities):
@@ -141,7 +159,9 @@ def test_attempts_are_bounded(process, monkeypatch):
             kill(worker)
             return executor
 
-        monkeypatch.setattr(execution.FailoverExecutorFactory, "create_executor", create_and_kill)
+        monkeypatch.setattr(
+            worker_context.FailoverExecutorFactory, "create_executor", create_and_kill
+        )
         with pytest.raises(errors.WorkerError, match="failed on its workers 3 times"):
             process.initialize()
         assert len(set(attempts)) == 3
@@ -234,7 +254,7 @@ def test_executors_are_closed_when_they_make_room():
     with execution.install_context(1) as installed:
         for num_clients in range(1, 14):
             assert total([1] * num_clients) == num_clients
-        assert len(installed.context._factory._executors) == execution._MAX_CACHED_EXECUTORS
+        assert len(installed.context._factory._executors) == worker_context._MAX_CACHED_EXECUTORS
 
 
 def test_the_state_of_federated_averaging_keeps_its_containers():
@@ -252,7 +272,8 @@ def test_the_state_of_federated_averaging_keeps_its_containers():
 
 @pytest.mark.parametrize(
     "options",
-    [{"num_workers": 0}, {"num_subrounds": 0}, {"max_attempts": 0}, {"max_restarts": -1}],
+    [{f"{name}": 0} for name in ("num_workers", "num_subrounds", "merge_block", "max_attempts")]
+    + [{"max_restarts": -1}],
     ids=str,
 )
 def test_rejects(options):

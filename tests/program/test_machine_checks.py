@@ -9,7 +9,7 @@ import sys
 import pytest
 import tensorflow_federated as tff
 
-from tff_keyboard.program import errors, execution, machine_checks
+from tff_keyboard.program import errors, execution, machine_checks, worker_context
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +83,7 @@ def test_worker_that_does_not_start(monkeypatch):
 def test_worker_that_does_not_answer(monkeypatch):
     import time
 
-    monkeypatch.setattr(execution.WorkerContext, "invoke", lambda *unused: time.sleep(1.0))
+    monkeypatch.setattr(worker_context.WorkerContext, "invoke", lambda *unused: time.sleep(1.0))
     # The start has its own deadline, so only the call can be what takes too long.
     assert failure_of(machine_checks.check_worker, 0.5) == "no answer within 0.5 seconds"
 

@@ -1,41 +1,65 @@
-"""What `[execution]` leaves open, decided: by the config and, for an older run, by its record."""
+"""What `[execution]` leaves open, decided: by the config, or by the record of a run that began."""
 
 import dataclasses
 import math
 import tomllib
+from typing import Any
 
 from tff_keyboard.config.run_config import RunConfig
 
 ONE_BY_ONE = 1  # `execution.clients_per_pack`: what all runs did before there were packs
+EACH_BY_ITSELF = 1  # `execution.merge_block`: what all runs did before there were blocks
 CLIENTS_PER_SUB_ROUND = 40  # one by one; a worker keeps their deltas, 27 MB each
+PARTS_ON_A_CLUSTER = 16
+PARTS_WITHOUT_BLOCKS = 64  # more partial sums than this are added up where they are computed,
+PARTS_PER_BLOCK = 16  # so that the driver gets a sixteenth of them
+
+# Before there was a key, runs did this.
+_BEFORE = {"clients_per_pack": ONE_BY_ONE, "merge_block": EACH_BY_ITSELF}
 
 
-def packs_as_begun(config: RunConfig, recorded: str | None) -> RunConfig:
-    """`config` with `execution.clients_per_pack` = 1 where a run began without packs.
+def as_begun(config: RunConfig, recorded: str | None) -> RunConfig:
+    """`config` in which packs, parts and blocks that it leaves open are those a run began with.
 
-    Its bits stay those of one training. What the config sets itself stays, and is refused later.
+    Its bits stay those of one training, on whatever it goes on. What the config sets itself stays,
+    and is refused later where it differs.
 
     Args:
       config: As given.
       recorded: The TOML that the run recorded when it began; None: it begins now.
     """
-    if recorded is None or config.execution.clients_per_pack:
+    if recorded is None:
         return config
-    if "clients_per_pack" in tomllib.loads(recorded).get("execution", {}):
-        return config
-    return _replaced(config, clients_per_pack=ONE_BY_ONE)
+    begun = _BEFORE | tomllib.loads(recorded).get("execution", {})
+    keys = ("clients_per_pack", "sub_rounds", "merge_block")
+    open_keys = [key for key in keys if not getattr(config.execution, key)]
+    found = {key: begun[key] for key in open_keys if key in begun}
+    if "sub_rounds" in found:  # more workers than parts would wait
+        found["workers"] = min(config.execution.workers, found["sub_rounds"])
+    return _replaced(config, **found)
 
 
-def with_sub_rounds(config: RunConfig) -> RunConfig:
-    """`execution.sub_rounds` = 0 as a number, which a resumed run keeps whatever its workers."""
-    if config.execution.sub_rounds:
-        return config
-    parts = 1
-    if config.execution.clients_per_pack == ONE_BY_ONE:
-        parts = math.ceil(config.train.most_clients_per_round / CLIENTS_PER_SUB_ROUND)
-    return _replaced(config, sub_rounds=max(parts, config.execution.workers))
+def with_parts(config: RunConfig) -> RunConfig:
+    """`execution.sub_rounds` and `merge_block` = 0 as numbers, which a resumed run keeps."""
+    execution = config.execution
+    parts, block = execution.sub_rounds, execution.merge_block
+    if not parts:
+        parts = PARTS_ON_A_CLUSTER if execution.engine == "ray" else 1
+        if execution.clients_per_pack == ONE_BY_ONE:
+            by_one = math.ceil(config.train.most_clients_per_round / CLIENTS_PER_SUB_ROUND)
+            parts = max(parts, by_one)
+        parts = max(parts, execution.workers)
+    if not block:
+        block = PARTS_PER_BLOCK if parts > PARTS_WITHOUT_BLOCKS else EACH_BY_ITSELF
+    return _replaced(config, sub_rounds=parts, merge_block=block)
 
 
-def _replaced(config: RunConfig, **values: int) -> RunConfig:
+def with_other_bits(config: RunConfig) -> RunConfig:
+    """`config` with `execution.cluster.allow_other_bits`."""
+    cluster = dataclasses.replace(config.execution.cluster, allow_other_bits=True)
+    return _replaced(config, cluster=cluster)
+
+
+def _replaced(config: RunConfig, **values: Any) -> RunConfig:
     execution = dataclasses.replace(config.execution, **values)
     return dataclasses.replace(config, execution=execution)

@@ -6,6 +6,7 @@ from tff_keyboard.config.aggregation_config import AggregationConfig, AutoProtec
 from tff_keyboard.config.averaging_config import Averaging, NoAverage
 from tff_keyboard.config.cohort_config import GrowingCohort
 from tff_keyboard.config.data_config import DataConfig
+from tff_keyboard.config.execution_config import ExecutionConfig
 from tff_keyboard.config.fine_tuning_config import (
     FineTuningConfig,
     LearningWithoutForgetting,
@@ -23,7 +24,7 @@ from tff_keyboard.config.learning_config import (
 from tff_keyboard.config.model_config import Cifg, ModelConfig
 from tff_keyboard.config.rule_config import FedMed
 from tff_keyboard.config.schedule_config import Constant
-from tff_keyboard.config.train_config import EvaluationConfig, ExecutionConfig, TrainConfig
+from tff_keyboard.config.train_config import EvaluationConfig, TrainConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ class RunConfig:
       fine_tuning: How a general model is kept from being forgotten; by default, not at all.
       train: Rounds, cohorts, checkpoints, stopping.
       evaluation: Federated evaluation during and after training.
-      execution: Workers and threads; never changes results.
+      execution: Where a run is computed; changes results through the order of sums alone.
     """
 
     data: DataConfig = dataclasses.field(default_factory=DataConfig)

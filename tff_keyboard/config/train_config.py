@@ -1,4 +1,4 @@
-"""The training program, its evaluations and how it is executed."""
+"""The training program and its evaluations."""
 
 import dataclasses
 from typing import ClassVar, Literal
@@ -124,45 +124,3 @@ class EvaluationConfig(Table):
         require_at_least("evaluation.max_examples", self.max_examples, 0)
         require_at_least("evaluation.batch_size", self.batch_size, 1)
         require_at_least("evaluation.keystroke_words", self.keystroke_words, 0)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExecutionConfig(Table):
-    """Workers and threads.
-
-    Attributes:
-      workers: TFF worker processes on this machine.
-      threads_per_worker: Threads inside one TensorFlow operation; 0 means 1, which is fastest where
-        there are as many clients as cores.
-      max_concurrent_clients: Clients a worker trains at once; 0 means its share of the cores.
-      sub_rounds: Parts a round is cut into, merged in order; results depend on it only through
-        the order of floating-point sums, and not at all on `workers`. 0 means `workers`; where
-        clients come one by one, parts of 40 clients if that is more, because a worker then holds
-        all their deltas in memory (27 MB each for the Gboard CIFG).
-      clients_per_pack: Clients that train one after the other in one TensorFlow call, at most; as
-        `sub_rounds`, it changes results through the order of sums alone. 0 means 16 packs a
-        sub-round, or as many as clients; 1 means that clients come one by one, without packs. A
-        run that began before there were packs goes on one by one.
-    """
-
-    PATH: ClassVar[str] = "execution"
-
-    workers: int = 1
-    threads_per_worker: int = 0
-    max_concurrent_clients: int = 0
-    sub_rounds: int = 0
-    clients_per_pack: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least("execution.workers", self.workers, 1)
-        require_at_least("execution.threads_per_worker", self.threads_per_worker, 0)
-        require_at_least("execution.max_concurrent_clients", self.max_concurrent_clients, 0)
-        require_at_least("execution.sub_rounds", self.sub_rounds, 0)
-        require_at_least("execution.clients_per_pack", self.clients_per_pack, 0)
-        require(
-            self.sub_rounds == 0 or self.sub_rounds >= self.workers,
-            "execution.sub_rounds",
-            "must be 0 or >= `execution.workers`",
-            self.sub_rounds,
-        )

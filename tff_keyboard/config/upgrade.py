@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tff_keyboard.config import tables
-from tff_keyboard.config.resolved_execution import ONE_BY_ONE
+from tff_keyboard.config.resolved_execution import EACH_BY_ITSELF, ONE_BY_ONE
 from tff_keyboard.config.run_config import RunConfig
 from tff_keyboard.storage.errors import ConfigError
 
@@ -117,7 +117,8 @@ def of_run(values: Mapping[str, Any], *, to_resume: bool = False) -> dict[str, A
     """
     new = upgraded(values, to_resume=to_resume) if is_old(values) else dict(values)
     # Everything else that is new means by default what was done without it.
-    new["execution"] = {"clients_per_pack": ONE_BY_ONE} | new.get("execution", {})
+    before = {"clients_per_pack": ONE_BY_ONE, "merge_block": EACH_BY_ITSELF}
+    new["execution"] = before | new.get("execution", {})
     return new
 
 

@@ -85,6 +85,33 @@ def client_batches(
     return batches
 
 
+def targets_of_sequences(
+    lengths: np.ndarray,
+    *,
+    max_length: int,
+    max_examples: int,
+    seed: Sequence[int],
+    long_messages: str = "continue",
+) -> np.ndarray:
+    """How much an epoch of `client_batches` is, from the lengths of the messages alone.
+
+    Args:
+      lengths: [messages] words of each, without BOS and EOS; the other arguments are those of
+        `client_batches`.
+
+    Returns:
+      Targets of each sequence used, [sequences] int64.
+    """
+    whole = lengths.astype(np.int64) + 1
+    if long_messages == "keep":
+        targets = np.minimum(whole, max_length)
+    else:
+        counts = -(-whole // max_length)
+        targets = np.full(counts.sum(), max_length)
+        targets[np.cumsum(counts) - 1] = whole - (counts - 1) * max_length
+    return targets[choose_examples(len(targets), max_examples, seed)]
+
+
 def choose_examples(num_examples: int, max_examples: int, seed: Sequence[int]) -> np.ndarray:
     """Positions of the messages a client uses, increasing: all, or `max_examples` drawn by seed.
 

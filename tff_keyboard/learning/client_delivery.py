@@ -6,6 +6,7 @@ clients with little text. The cut into packs is a pure function of the cohort an
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,7 +17,7 @@ import tensorflow_federated as tff
 from tff_keyboard.aggregation.host_noise import NoisedProcess
 from tff_keyboard.config import RunConfig
 from tff_keyboard.data import batches as batches_lib
-from tff_keyboard.packs import compiler, cut, elements
+from tff_keyboard.packs import compiler, cut, elements, thin_rounds
 
 # What a client costs besides its tokens (weights, delta, protections, sums), in tokens; see
 # docs/performance.md. It balances packs and changes nothing else.
@@ -24,6 +25,57 @@ _TOKENS_PER_CLIENT = 60
 
 # Batches of each client, [messages, time + 1] int32 arrays; tokens of each -> what `next` takes.
 Deliver: TypeAlias = Callable[[Sequence[Sequence[np.ndarray]], Sequence[int]], list[Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Handover:
+    """How a cohort becomes what `next` takes: a `Deliver` of two steps, which pickles.
+
+    `plan` needs to know no more of the clients than how much they have, and `make` nothing of the
+    cohort, so the second can be done elsewhere.
+
+    Attributes:
+      sub_rounds: Parts of the round.
+      clients_per_pack: As `packs.cut.num_packs` takes it; None: a dataset for each client.
+      is_joined: Whether a client's batches are one element, see `packs/elements.py`.
+    """
+
+    sub_rounds: int
+    clients_per_pack: int | None = None
+    is_joined: bool = False
+
+    def __call__(self, clients: Sequence[Sequence[np.ndarray]], sizes: Sequence[int]) -> list[Any]:
+        return [self.make([clients[p] for p in group]) for group in self.plan(sizes)]
+
+    def plan(self, sizes: Sequence[int]) -> list[list[int]]:
+        """Positions in `sizes` (tokens of each client) that `make` is given, each once.
+
+        One by one in the order of `largest_first`; else packs of like size, those of a sub-round
+        one after the other.
+        """
+        if self.clients_per_pack is None:
+            return [[position] for position in largest_first(sizes, self.sub_rounds)]
+        costs = [size + _TOKENS_PER_CLIENT for size in sizes]
+        packs = cut.num_packs(len(sizes), self.clients_per_pack, self.sub_rounds)
+        dealt = cut.deal(costs, packs)
+        order = largest_first([sum(costs[p] for p in pack) for pack in dealt], self.sub_rounds)
+        return [dealt[position] for position in order]
+
+    def make(self, clients: Sequence[Sequence[np.ndarray]]) -> Any:
+        """A pack of clients, or the dataset of the only one, from the batches of each."""
+        if self.clients_per_pack is not None:
+            spec = batches_lib.ELEMENT_SPEC
+            if self.is_joined:
+                spec = elements.joined_spec(spec)
+            return compiler.make_pack([self._elements(client) for client in clients], spec)
+        (client,) = clients
+        if not self.is_joined:
+            return batches_lib.batches_dataset(client)
+        return elements.joined_dataset(map(batches_lib.split, client), batches_lib.ELEMENT_SPEC)
+
+    def _elements(self, client: Sequence[np.ndarray]) -> list[Any]:
+        split = [batches_lib.split(batch) for batch in client]
+        return [elements.join(split, batches_lib.ELEMENT_SPEC)] if self.is_joined else split
 
 
 class Delivery(NamedTuple):
@@ -36,78 +88,36 @@ class Delivery(NamedTuple):
     """
 
     process: Any
-    deliver: Deliver
+    deliver: Handover
     note: str = ""
 
 
-def build_delivery(process: Any, config: RunConfig) -> Delivery:
+def build_delivery(process: Any, config: RunConfig, *, thin: bool = False) -> Delivery:
     """The process as the training runs it, and what hands it its clients.
 
     Args:
       process: From `build_process`.
       config: Of the run; `execution.clients_per_pack` = 1 means one by one.
+      thin: Whether a round in packs is three calls (`packs/thin_rounds.py`), so that no more of the
+        state is sent to clients than they need.
     """
     if isinstance(process, NoisedProcess):
-        inner = build_delivery(process.process, config)
+        inner = build_delivery(process.process, config, thin=thin)
         return inner._replace(process=process.around(inner.process))
     parts = config.execution.sub_rounds or 1
     per_pack = config.execution.clients_per_pack
     if not isinstance(process, tff.learning.templates.LearningProcess):
         note = "this process trains each client by itself" if per_pack != 1 else ""
-        return Delivery(process, one_by_one(parts), note)
-    spec = compiler.element_spec(process.next)
+        return Delivery(process, Handover(parts), note)
+    is_joined = _is_joined(compiler.element_spec(process.next))
     if per_pack == 1:
-        return Delivery(process, one_by_one(parts, spec))
+        return Delivery(process, Handover(parts, None, is_joined))
+    build = thin_rounds.ThinProcess if thin else compiler.PackedProcess
     try:
-        packed = compiler.PackedProcess(process)
+        packed = build(process)
     except compiler.CannotPackError as error:
-        return Delivery(process, one_by_one(parts, spec), str(error))
-    return Delivery(packed, in_packs(parts, per_pack, spec))
-
-
-def one_by_one(sub_rounds: int, spec: Any = batches_lib.ELEMENT_SPEC) -> Deliver:
-    """A dataset for each client, in the order of `largest_first`.
-
-    Args:
-      sub_rounds: Parts of the round.
-      spec: Of the datasets' elements: batches, or all of a client's joined.
-    """
-
-    def dataset(client: Sequence[np.ndarray]) -> tf.data.Dataset:
-        if not _is_joined(spec):
-            return batches_lib.batches_dataset(client)
-        return elements.joined_dataset(map(batches_lib.split, client), batches_lib.ELEMENT_SPEC)
-
-    def deliver(clients, sizes):
-        return [dataset(clients[position]) for position in largest_first(sizes, sub_rounds)]
-
-    return deliver
-
-
-def in_packs(sub_rounds: int, clients_per_pack: int, spec: Any) -> Deliver:
-    """Packs of like size, those of a sub-round one after the other.
-
-    Args:
-      sub_rounds: Parts of the round.
-      clients_per_pack: As `packs.cut.num_packs` takes it.
-      spec: Of an element of the process's sequences: batches, or all of a client's joined.
-    """
-
-    def elements_of(client: Sequence[np.ndarray]) -> list[Any]:
-        split = [batches_lib.split(batch) for batch in client]
-        return [elements.join(split, batches_lib.ELEMENT_SPEC)] if _is_joined(spec) else split
-
-    def deliver(clients, sizes):
-        costs = [size + _TOKENS_PER_CLIENT for size in sizes]
-        packs = cut.num_packs(len(clients), clients_per_pack, sub_rounds)
-        dealt = cut.deal(costs, packs)
-        order = largest_first([sum(costs[p] for p in pack) for pack in dealt], sub_rounds)
-        return [
-            compiler.make_pack([elements_of(clients[p]) for p in dealt[position]], spec)
-            for position in order
-        ]
-
-    return deliver
+        return Delivery(process, Handover(parts, None, is_joined), str(error))
+    return Delivery(packed, Handover(parts, per_pack, is_joined))
 
 
 def largest_first(sizes: Sequence[int], num_parts: int) -> list[int]:

@@ -1,7 +1,7 @@
 """What clients train and are evaluated on: batches as pure functions of (seed, round)."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,8 +11,8 @@ from tff_keyboard.config.train_config import EvaluationConfig
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
-from tff_keyboard.learning.client_delivery import Deliver, one_by_one
-from tff_keyboard.learning.cohorts import cohort_sampler
+from tff_keyboard.learning.client_delivery import Deliver, Handover
+from tff_keyboard.learning.cohorts import Cohort, cohort_sampler
 from tff_keyboard.models import build_model
 
 BYTES_PER_PARAMETER = 4  # float32, as it is sent when nothing compresses it
@@ -51,6 +51,7 @@ class CohortInputs:
         self._num_examples = store.num_examples("train")
         self._config = config
         self._store = store
+        self._lengths: dict[int, np.ndarray] = {}
         self._client_ids = store.client_ids("train")
         self._sampler = cohort_sampler(config.train, len(self._client_ids))
         model = build_model(
@@ -99,71 +100,136 @@ class CohortInputs:
         epochs; bytes sent down to the selected (the model and what they are to rehearse) and up
         from the reporting; those of rehearsal alone; a digest of the cohort's client ids.
         """
-        config = self._config
+        cohort, rehearsed, reporting = self._cohort(round_num)
+        clients = [self.batches(round_num, index, rehearsed.get(index)) for index in reporting]
+        examples = sum(len(batch) for client in clients for batch in client)
+        sizes = [
+            sum(int(np.count_nonzero(batch[:, 1:] != PAD)) for batch in client)
+            for client in clients
+        ]
+        deliver = deliver or Handover(self._config.execution.sub_rounds or 1)
+        facts = self._facts(cohort, reporting, rehearsed, examples, sum(sizes))
+        return deliver(clients, sizes), facts
+
+    def round_plan(
+        self, round_num: int, handover: Handover
+    ) -> tuple[list[list[int]], dict[str, Any]]:
+        """`(groups, facts)` of a round: which clients, by index, `handover.make` is given when.
+
+        No batch is made; a client's messages are read when it is first drawn, for their lengths.
+        """
+        cohort, rehearsed, reporting = self._cohort(round_num)
+        sizes = [self._size(round_num, index, rehearsed.get(index)) for index in reporting]
+        tokens = [size[1] for size in sizes]
+        groups = [[reporting[p] for p in group] for group in handover.plan(tokens)]
+        examples = sum(size[0] for size in sizes)
+        return groups, self._facts(cohort, reporting, rehearsed, examples, sum(tokens))
+
+    def batches(
+        self, round_num: int, index: int, rehearsed: list[np.ndarray] | None = None
+    ) -> list[np.ndarray]:
+        """What a client trains on in a round, [messages, time + 1] int32 arrays.
+
+        Args:
+          round_num: >= 1.
+          index: Of the client among all, sorted.
+          rehearsed: General messages it is sent; drawn if None, where there is rehearsal.
+        """
+        config, seed = self._config, self._seed(round_num, index)
+        if rehearsed is None:
+            rehearsed = self._rehearsed_by(index, round_num)
+        messages = self._store.examples("train", self._client_ids[index])
+        most = config.client.max_examples
+        if rehearsed is not None:
+            chosen = batches.choose_examples(len(messages), most, seed)
+            messages = [messages[i] for i in chosen] + rehearsed
+        return batches.client_batches(
+            messages,
+            batch_size=config.client.batch_size,
+            max_length=config.data.max_length,
+            # Rehearsal has chosen already; long messages do not make anybody weigh more.
+            max_examples=len(messages) if most and self._rehearsal else most,
+            epochs=config.client.epochs,
+            seed=seed,
+            long_messages=config.data.long_messages,
+        )
+
+    def _size(
+        self, round_num: int, index: int, rehearsed: list[np.ndarray] | None
+    ) -> tuple[int, int]:
+        """Sequences and targets of `batches`, over all epochs."""
+        config, seed = self._config, self._seed(round_num, index)
+        lengths, most = self._lengths_of(index), config.client.max_examples
+        if rehearsed is not None:
+            chosen = batches.choose_examples(len(lengths), most, seed)
+            general = np.array([len(message) for message in rehearsed], lengths.dtype)
+            lengths = np.concatenate([lengths[chosen], general])
+            most = len(lengths) if most else 0
+        targets = batches.targets_of_sequences(
+            lengths,
+            max_length=config.data.max_length,
+            max_examples=most,
+            seed=seed,
+            long_messages=config.data.long_messages,
+        )
+        epochs = config.client.epochs
+        return len(targets) * epochs, int(targets.sum()) * epochs
+
+    def _lengths_of(self, index: int) -> np.ndarray:
+        """Words of each message of a client, kept: 8 bytes a message."""
+        found = self._lengths.get(index)
+        if found is None:
+            found = self._store.message_lengths("train", self._client_ids[index])
+            self._lengths[index] = found
+        return found
+
+    def _cohort(self, round_num: int) -> tuple[Cohort, dict[int, list[np.ndarray]], list[int]]:
+        """Who is asked, what general messages they are sent, and who reports."""
         cohort = self._sampler.cohort(round_num)
-        rehearsed = self._rehearsed(cohort.selected, round_num)
-        clients, sizes, examples = [], [], 0
-        left_out = config.train.left_out_client
+        left_out = self._config.train.left_out_client
         reporting = [int(index) for index in cohort.reporting if index != left_out]
-        for index in reporting:
-            seed = (config.train.seed, round_num, index)
-            messages = self._messages(index, seed, rehearsed.get(index))
-            most = config.client.max_examples
-            client = batches.client_batches(
-                messages,
-                batch_size=config.client.batch_size,
-                max_length=config.data.max_length,
-                # Rehearsal has chosen already; long messages do not make anybody weigh more.
-                max_examples=len(messages) if most and self._rehearsal else most,
-                epochs=config.client.epochs,
-                seed=seed,
-                long_messages=config.data.long_messages,
-            )
-            examples += sum(len(batch) for batch in client)
-            sizes.append(sum(int(np.count_nonzero(batch[:, 1:] != PAD)) for batch in client))
-            clients.append(client)
+        return cohort, self._rehearsed(cohort.selected, round_num), reporting
+
+    def _facts(
+        self,
+        cohort: Cohort,
+        reporting: Sequence[int],
+        rehearsed: Mapping[int, Sequence[np.ndarray]],
+        examples: int,
+        tokens: int,
+    ) -> dict[str, Any]:
         names = "\n".join(self._client_ids[index] for index in reporting)
         rehearsal_bytes = (
             sum(self._rehearsal.num_bytes(messages) for messages in rehearsed.values())
             if self._rehearsal
             else 0
         )
-        facts = {
+        return {
             "clients_selected": len(cohort.selected),
             "clients_dropped": len(cohort.dropped),
             "clients": len(reporting),
             "examples": examples,
-            "tokens": sum(sizes),
+            "tokens": tokens,
             "bytes_down": len(cohort.selected) * self._model_bytes + rehearsal_bytes,
             "bytes_rehearsal": rehearsal_bytes,
             "bytes_up": len(reporting) * self._model_bytes,
             "cohort": hashlib.sha256(names.encode()).hexdigest()[:16],
         }
-        deliver = deliver or one_by_one(config.execution.sub_rounds or 1)
-        return deliver(clients, sizes), facts
-
-    def _messages(
-        self, index: int, seed: tuple[int, ...], rehearsed: list[np.ndarray] | None
-    ) -> list[np.ndarray]:
-        """What a client trains on, before it is put into batches."""
-        own = self._store.examples("train", self._client_ids[index])
-        if rehearsed is None:
-            return own
-        chosen = batches.choose_examples(len(own), self._config.client.max_examples, seed)
-        return [own[i] for i in chosen] + rehearsed
 
     def _rehearsed(self, selected: np.ndarray, round_num: int) -> dict[int, list[np.ndarray]]:
         """General messages of all who were asked: those who dropped out were sent theirs, too."""
+        found = {int(index): self._rehearsed_by(int(index), round_num) for index in selected}
+        return {index: messages for index, messages in found.items() if messages is not None}
+
+    def _rehearsed_by(self, index: int, round_num: int) -> list[np.ndarray] | None:
         if self._rehearsal is None:
-            return {}
+            return None
         most = self._config.client.max_examples or np.inf
-        return {
-            int(index): self._rehearsal.messages(
-                int(min(self._num_examples[index], most)),
-                (self._config.train.seed, round_num, int(index)),
-            )
-            for index in selected
-        }
+        own = int(min(self._num_examples[index], most))
+        return self._rehearsal.messages(own, self._seed(round_num, index))
+
+    def _seed(self, round_num: int, index: int) -> tuple[int, int, int]:
+        return self._config.train.seed, round_num, index
 
 
 def evaluation_clients(

@@ -8,7 +8,8 @@ a deployment must not, and would aggregate sums.
 """
 
 import collections
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ import tensorflow_federated as tff
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.learning.composition import ModelFn
 from tff_keyboard.packs import compiler, cut, elements
+
+HandOver = Callable[[Sequence[Sequence[int]]], Any]
 
 
 class FederatedEvaluator:
@@ -36,13 +39,18 @@ class FederatedEvaluator:
         self._evaluate = build_evaluation(model_fn)
 
     def __call__(
-        self, weights: Any, clients: Sequence[Sequence[np.ndarray]]
+        self,
+        weights: Any,
+        clients: Sequence[Sequence[np.ndarray]],
+        hand_over: HandOver | None = None,
     ) -> dict[str, np.ndarray]:
         """Sums per client, in the order of `clients`.
 
         Args:
           weights: `ModelWeights` of a learning process.
           clients: The batches of each, [messages, time + 1] int32; at least one client.
+          hand_over: Packs, each a list of positions in `clients` -> what stands for them in TFF's
+            call; None: their data.
 
         Returns:
           Name -> [clients, ...].
@@ -52,25 +60,42 @@ class FederatedEvaluator:
         """
         if not clients:
             raise ValueError("There are no clients to evaluate on.")
+        most = self._clients_per_call
         parts = [
-            self._rows(weights, clients[start : start + self._clients_per_call])
-            for start in range(0, len(clients), self._clients_per_call)
+            self._rows(weights, clients, range(len(clients))[start:][:most], hand_over)
+            for start in range(0, len(clients), most)
         ]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
-    def _rows(self, weights: Any, clients: Sequence[Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
-        sizes = [1 + sum(batch.size for batch in client) for client in clients]
-        dealt = cut.deal(sizes, cut.num_packs(len(clients), 0, 1))
-        spec = batches_lib.ELEMENT_SPEC
-        packs = [
-            compiler.make_pack(
-                [[batches_lib.split(batch) for batch in clients[p]] for p in pack], spec
-            )
-            for pack in dealt
-        ]
-        rows = self._evaluate(weights, packs)
-        back = np.argsort([position for pack in dealt for position in pack])
+    def _rows(
+        self,
+        weights: Any,
+        clients: Sequence[Sequence[np.ndarray]],
+        positions: Sequence[int],
+        hand_over: HandOver | None,
+    ) -> dict[str, np.ndarray]:
+        sizes = [1 + sum(batch.size for batch in clients[position]) for position in positions]
+        dealt = cut.deal(sizes, cut.num_packs(len(positions), 0, 1))
+        groups = [[positions[p] for p in pack] for pack in dealt]
+        rows = self._evaluate(weights, (hand_over or functools.partial(packs_of, clients))(groups))
+        back = np.argsort([p for pack in dealt for p in pack])
         return {name: np.asarray(values)[back] for name, values in rows.items()}
+
+
+def packs_of(clients: Sequence[Sequence[np.ndarray]], groups: Sequence[Sequence[int]]) -> list[Any]:
+    """The packs that `build_evaluation` takes.
+
+    Args:
+      clients: The batches of each, [messages, time + 1] int32.
+      groups: Of each pack the positions of its clients.
+    """
+    return [
+        compiler.make_pack(
+            [[batches_lib.split(batch) for batch in clients[p]] for p in group],
+            batches_lib.ELEMENT_SPEC,
+        )
+        for group in groups
+    ]
 
 
 def build_evaluation(model_fn: ModelFn) -> tff.Computation:

@@ -9,7 +9,8 @@ With w = 0.5 `trade_off/perplexity` is the average perplexity of Popov et al. 20
 https://arxiv.org/abs/1712.07473.
 """
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from tff_keyboard.learning.federated_evaluation import FederatedEvaluator
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.models import build_model
 from tff_keyboard.storage.errors import DataError
+
+POPULATION = "validation"
 
 # `ModelWeights` -> sums, each an array over the clients of one store.
 Evaluate = Callable[[Any], Mapping[str, np.ndarray]]
@@ -59,15 +62,24 @@ def open_general_store(config: RunConfig, store: ClientStore) -> ClientStore | N
 
 
 def federated(
-    evaluator: FederatedEvaluator, config: RunConfig
+    evaluator: FederatedEvaluator,
+    config: RunConfig,
+    name_packs: Callable[[ClientStore, Sequence[Sequence[int]]], Any] | None = None,
 ) -> Callable[[ClientStore], Evaluate]:
-    """Evaluation of validation clients through TFF: `Validation`'s `evaluate_on`."""
+    """Evaluation of validation clients through TFF: `Validation`'s `evaluate_on`.
+
+    Args:
+      evaluator: Of the run's model.
+      config: Of the run.
+      name_packs: Store and groups of positions -> packs by name, for a cluster; None: their data.
+    """
 
     def evaluate_on(store: ClientStore) -> Evaluate:
         clients = evaluation_clients_batches(
-            store, "validation", config.evaluation, max_length=config.data.max_length
+            store, POPULATION, config.evaluation, max_length=config.data.max_length
         )
-        return lambda weights: evaluator(weights, clients)
+        hand_over = None if name_packs is None else functools.partial(name_packs, store)
+        return lambda weights: evaluator(weights, clients, hand_over)
 
     return evaluate_on
 
@@ -77,11 +89,11 @@ def in_this_process(config: RunConfig) -> Callable[[ClientStore], Evaluate]:
 
     def evaluate_on(store: ClientStore) -> Evaluate:
         predictor = _predictor(config, store)
-        people = evaluation_clients(store, "validation", config.evaluation)
-        typed = [store.words("validation", person) for person in people]
+        people = evaluation_clients(store, POPULATION, config.evaluation)
+        typed = [store.words(POPULATION, person) for person in people]
         most = config.evaluation.max_examples
         chosen = [[own[i] for i in choose_examples(len(own), most, (0,))] for own in typed]
-        text = TypedText("validation", tuple(people), tuple(chosen))
+        text = TypedText(POPULATION, tuple(people), tuple(chosen))
 
         def evaluate(weights: Any) -> Mapping[str, np.ndarray]:
             weights.assign_weights_to(predictor.model)
@@ -165,8 +177,8 @@ def _text(store: ClientStore, config: RunConfig) -> TypedText:
     say more than many words of few.
     """
     wanted = config.evaluation.keystroke_words
-    people = evaluation_clients(store, "validation", config.evaluation)
-    typed = [store.words("validation", person) for person in people]
+    people = evaluation_clients(store, POPULATION, config.evaluation)
+    typed = [store.words(POPULATION, person) for person in people]
     chosen: list[list[list[str]]] = [[] for _ in people]
     words = turn = 0
     while words < wanted and any(turn < len(messages) for messages in typed):
@@ -175,4 +187,4 @@ def _text(store: ClientStore, config: RunConfig) -> TypedText:
                 own.append(messages[turn])
                 words += len(messages[turn])
         turn += 1
-    return TypedText("validation", tuple(people), tuple(chosen))
+    return TypedText(POPULATION, tuple(people), tuple(chosen))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -45,7 +45,7 @@ class PackedProcess:
     """
 
     def __init__(self, process: tff.learning.templates.LearningProcess):
-        self._next = packed_next(process.next)
+        self._compile(process.next)
         self._result_type = process.next.type_signature.result
         self.element_spec = element_spec(process.next)
         self.initialize = process.initialize
@@ -53,6 +53,9 @@ class PackedProcess:
         self.set_model_weights = process.set_model_weights
         self.get_hparams = process.get_hparams
         self.set_hparams = process.set_hparams
+
+    def _compile(self, next_computation: tff.Computation) -> None:
+        self._next = packed_next(next_computation)
 
     def next(self, state: Any, packs: Sequence[Any]) -> Any:
         """One round, see the class."""
@@ -110,12 +113,36 @@ def element_spec(next_computation: tff.Computation) -> elements_lib.Spec:
     return spec
 
 
-def packed_next(next_computation: tff.Computation) -> tff.Computation:
-    """`(state@SERVER, {pack}@CLIENTS)` to what `next_computation` gives, as plain structures.
+class PackForm(NamedTuple):
+    """What a learning process is made of, its clients in packs.
+
+    Attributes:
+      map_reduce: TFF's form of it.
+      run_pack: `(pack, what `prepare` gave) -> sums` of the pack's clients.
+      client_type: Of a pack.
+    """
+
+    map_reduce: tff.backends.mapreduce.MapReduceForm
+    run_pack: tff.Computation
+    client_type: tff.Type
+
+    def total(self, packs: tff.Value, context: tff.Value) -> tff.Value:
+        """Within a federated computation: what the round comes to, at the server.
+
+        Args:
+          packs: At clients.
+          context: What `prepare` gave, at the server.
+        """
+        form = self.map_reduce
+        sums = tff.federated_map(self.run_pack, (packs, tff.federated_broadcast(context)))
+        return tff.federated_aggregate(sums, form.zero(), form.merge, form.merge, form.report)
+
+
+def pack_form(next_computation: tff.Computation) -> PackForm:
+    """Takes a learning process apart.
 
     Args:
-      next_computation: `(state@SERVER, {sequence}@CLIENTS) -> (state, ...)@SERVER`, its
-        aggregations independent of one another.
+      next_computation: As `packed_next` takes it.
 
     Raises:
       CannotPackError: It is another computation.
@@ -132,22 +159,34 @@ def packed_next(next_computation: tff.Computation) -> tff.Computation:
         raise CannotPackError(f"TFF finds no MapReduceForm of it: {reason}") from error
     run = _pack_loop(form, spec)
     client_type = pack_type(spec)
-    context_type = form.prepare.type_signature.result
     accumulator_type = form.accumulate.type_signature.result  # that of `zero` may be narrower
-    state_type = form.type_signature.parameter[0]
 
-    @tff.tensorflow.computation(client_type, context_type)
+    @tff.tensorflow.computation(client_type, form.prepare.type_signature.result)
     def run_pack(pack, context):
         leaves = [(leaf["values"], leaf["shapes"]) for leaf in pack["leaves"]]
         return _packed_as(accumulator_type, iter(run(leaves, pack["ends"], flat(context))))
 
-    @tff.federated_computation(state_type, tff.FederatedType(client_type, tff.CLIENTS))
+    return PackForm(form, run_pack, client_type)
+
+
+def packed_next(next_computation: tff.Computation) -> tff.Computation:
+    """`(state@SERVER, {pack}@CLIENTS)` to what `next_computation` gives, as plain structures.
+
+    Args:
+      next_computation: `(state@SERVER, {sequence}@CLIENTS) -> (state, ...)@SERVER`, its
+        aggregations independent of one another.
+
+    Raises:
+      CannotPackError: It is another computation.
+    """
+    form = pack_form(next_computation)
+    state_type = form.map_reduce.type_signature.parameter[0]
+
+    @tff.federated_computation(state_type, tff.FederatedType(form.client_type, tff.CLIENTS))
     def next_fn(state, packs):
-        context = tff.federated_broadcast(tff.federated_map(form.prepare, state))
-        sums = tff.federated_map(run_pack, (packs, context))
-        total = tff.federated_aggregate(sums, form.zero(), form.merge, form.merge, form.report)
+        total = form.total(packs, tff.federated_map(form.map_reduce.prepare, state))
         empty = tff.federated_value((), tff.SERVER)  # of the secure sums, which there are none of
-        return tff.federated_map(form.update, (state, (total, empty, empty, empty)))
+        return tff.federated_map(form.map_reduce.update, (state, (total, empty, empty, empty)))
 
     return next_fn
 

@@ -6,6 +6,7 @@ machine: neither on cores nor on workers.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 
 # A worker keeps what each pack of a sub-round returned until all are there, a few copies of the
@@ -48,9 +49,9 @@ def deal(sizes: Sequence[float], packs: int) -> list[list[int]]:
     [[1, 0], [3, 2]]
     """
     dealt: list[list[int]] = [[] for _ in range(packs)]
-    totals = [0.0] * packs
+    heap = [(0.0, 0, pack) for pack in range(packs)]  # what each has, of how many clients
     for position in sorted(range(len(sizes)), key=lambda p: -sizes[p]):  # stable
-        least = min(range(packs), key=lambda p: (totals[p], len(dealt[p])))
+        total, clients, least = heap[0]
         dealt[least].append(position)
-        totals[least] += sizes[position]
+        heapq.heapreplace(heap, (total + sizes[position], clients + 1, least))
     return sorted(dealt, key=lambda pack: -sum(sizes[p] for p in pack))

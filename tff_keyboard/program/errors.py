@@ -5,6 +5,7 @@ import signal
 from tff_keyboard.storage.errors import ProgramError, RunDirectoryError, UserError
 
 __all__ = [
+    "ClusterError",
     "ProgramError",
     "RunDirectoryError",
     "StopTraining",
@@ -15,6 +16,10 @@ __all__ = [
 
 class WorkerError(ProgramError):
     """No TFF worker could be started, or none is left to finish a round."""
+
+
+class ClusterError(ProgramError):
+    """A cluster cannot be used, or too much of it was lost."""
 
 
 class TrainingInterrupted(UserError):

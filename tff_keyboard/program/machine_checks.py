@@ -192,7 +192,31 @@ def check_data() -> str:
     return path
 
 
-def checks(workdir: pathlib.Path, worker_timeout_seconds: float) -> list[Check]:
+def check_cluster() -> str:
+    """The nodes of the cluster that RAY_ADDRESS names: there, and as this machine."""
+    from tff_keyboard.program import errors
+    from tff_keyboard.program.cluster import cluster_status
+
+    try:
+        nodes = cluster_status.look("", {})
+    except errors.ClusterError as error:
+        raise Failure(str(error), "docs/cluster.md says how a cluster is started.") from None
+    for node in nodes:
+        if node.differences:
+            raise Failure(
+                f"{node.name} differs from this machine: {'; '.join(node.differences)}",
+                "Install the same version on it; `tff-keyboard cluster status` lists all nodes.",
+            )
+    if not nodes:
+        raise Failure(
+            "no node computes", "Start one: `ray start ... --resources='{\"tff_keyboard\": 1}'`."
+        )
+    return f"{len(nodes)} nodes, all as this machine"
+
+
+def checks(
+    workdir: pathlib.Path, worker_timeout_seconds: float, cluster: bool = False
+) -> list[Check]:
     """All checks, in the order in which one failure explains the next."""
     return [
         Check("python", check_python),
@@ -204,4 +228,5 @@ def checks(workdir: pathlib.Path, worker_timeout_seconds: float) -> list[Check]:
         Check("memory", check_memory),
         Check("cores", check_cores),
         Check(DATA_VARIABLE, check_data),
+        *([Check("cluster", check_cluster)] if cluster else []),
     ]

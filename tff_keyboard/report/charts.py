@@ -99,7 +99,7 @@ def interval_bars(
         axes.set_ylim(bottom=0)
         if len(models) > 1:
             axes.legend(loc="upper left", bbox_to_anchor=(0, 1.16), ncols=min(4, len(models)))
-        return _svg(figure)
+        return svg(figure)
 
 
 def learning_curves(runs: Sequence[RunRecord]) -> str:
@@ -138,7 +138,7 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
         if len(runs) > 1:
             handles, labels = grid[0].get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside upper left", ncols=4)
-        return _svg(figure)
+        return svg(figure)
 
 
 def per_person(
@@ -172,7 +172,7 @@ def per_person(
         axes.grid(visible=False, axis="y")
         axes.set_ylim(len(models) - 0.5, -0.5)
         axes.set_xlabel(f"{label} of each person, %")
-        return _svg(figure)
+        return svg(figure)
 
 
 def reliability(models: Sequence[str], curves: Sequence[Sequence[Bin]]) -> str:
@@ -199,7 +199,7 @@ def reliability(models: Sequence[str], curves: Sequence[Sequence[Bin]]) -> str:
         axes.set_ylim(0, 100)
         if len(models) > 1:
             axes.legend(loc="upper left")
-        return _svg(figure)
+        return svg(figure)
 
 
 def epsilon_curve(
@@ -216,7 +216,7 @@ def epsilon_curve(
         note = ", a projection" if projection else ""
         axes.set_title(f"epsilon at delta = {delta:g}{note}", fontsize=10)
         axes.set_ylim(bottom=0)
-        return _svg(figure)
+        return svg(figure)
 
 
 def error_against_epsilon(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
@@ -233,7 +233,7 @@ def error_against_epsilon(curves: Mapping[str, Sequence[tuple[float, float]]]) -
             axes.plot(epsilons, errors, marker="o", ms=4, color=colour(place), label=name)
         axes.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="error, clip norms")
         axes.legend()
-        return _svg(figure)
+        return svg(figure)
 
 
 def _curve(
@@ -315,7 +315,7 @@ def _uploaded(run: RunRecord) -> tuple[list[int], list[float]]:
     return list(totals), [total / 1e9 for total in totals.values()]
 
 
-def _svg(figure: Figure) -> str:
+def svg(figure: Figure) -> str:
     """The figure. Text is drawn as paths; where the font lacks a character, as in a run named in
     Chinese, all of it is left to the browser's fonts."""
     file = io.StringIO()

@@ -17,11 +17,12 @@ from tff_keyboard.evaluation.metric_table import HEADLINES, METRICS, Metric
 from tff_keyboard.evaluation.people import values_of_people, words_typed
 from tff_keyboard.evaluation.result import Evaluation
 from tff_keyboard.metrics.jackknife import Interval
-from tff_keyboard.report import charts, slice_page
+from tff_keyboard.report import charts, node_chart, slice_page
 from tff_keyboard.report.comparison_text import describe_text, signed
 from tff_keyboard.report.example_strips import Example
 from tff_keyboard.report.page_style import STYLE
 from tff_keyboard.report.run_records import RunRecord
+from tff_keyboard.storage.run_directory import RunDirectory
 
 _CARDS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity")
 _RECALL_BARS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "prediction_impression_recall")
@@ -267,6 +268,9 @@ def _run_details(run: RunRecord) -> str:
     made = ""
     if isinstance(command, list) and command:
         made = _made_by(list(map(str, command)), str(run.environment.get("commit") or ""))
+    times = node_chart.read_times(RunDirectory(run.path).node_timings)
+    if times:
+        parts.insert(0, _figure(node_chart.round_picture(node_chart.median_round(times))))
     return _section(f"Run {run.name}", made + "".join(parts))
 
 

@@ -44,8 +44,8 @@ class RunDirectory:
 
     Attributes: `path` and one for each part, all `pathlib.Path`: `config_path`,
     `data_card_path`, `vocabulary_path`, `environment_path`, `checkpoints`, `metrics_jsonl`,
-    `metrics_csv`, `withheld_jsonl`, `timings_csv`, `tensorboard`, `privacy_ledger`,
-    `noise_nonce`, `people`, `model`, `last_model`, `logs`, `lock_path`.
+    `metrics_csv`, `withheld_jsonl`, `timings_csv`, `node_timings`, `tensorboard`,
+    `privacy_ledger`, `noise_nonce`, `people`, `model`, `last_model`, `logs`, `lock_path`.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -59,6 +59,7 @@ class RunDirectory:
         self.metrics_csv = self.path / names.METRICS_TABLE
         self.withheld_jsonl = self.path / names.WITHHELD_METRICS
         self.timings_csv = self.path / names.TIMINGS
+        self.node_timings = self.path / names.NODE_TIMINGS
         self.tensorboard = self.path / names.TENSORBOARD
         self.privacy_ledger = self.path / names.LEDGER
         self.noise_nonce = self.path / names.NOISE_NONCE

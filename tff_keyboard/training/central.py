@@ -13,7 +13,7 @@ from tff_keyboard.algorithms import build_process
 from tff_keyboard.algorithms.central_training import CentralTraining, PooledInputs
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.learning_config import CentralSgd, FedAvgClient
-from tff_keyboard.config.resolved_execution import packs_as_begun
+from tff_keyboard.config.resolved_execution import as_begun
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.learning import optimizers, schedules, validation
 from tff_keyboard.models import NextWordModel
@@ -56,7 +56,7 @@ def train_central(
         raise ConfigError(
             "`client.algorithm` = 'fedsgd' has no optimizer for train-server. Use 'fedavg'."
         )
-    config = packs_as_begun(config, recorded_config(workdir))
+    config = as_begun(config, recorded_config(workdir))
     check_best_metric(config, validation.metric_names(config))
     store = ClientStore(config.data.store)
     general_store = validation.open_general_store(config, store)

@@ -1,6 +1,7 @@
 """Federated training of a run: the parts that `train_run` takes, from the config."""
 
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 from tff_keyboard.algorithms import build_process
@@ -9,7 +10,7 @@ from tff_keyboard.algorithms.fine_tuning import rehearsal
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.learning_config import FedAvgClient, ServerConfig
 from tff_keyboard.config.privacy_config import MechanismConfig
-from tff_keyboard.config.resolved_execution import packs_as_begun, with_sub_rounds
+from tff_keyboard.config.resolved_execution import as_begun, with_parts
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.learning import (
     client_delivery,
@@ -23,10 +24,11 @@ from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.privacy import participation, people
 from tff_keyboard.privacy.ledger_hook import LedgerHook
 from tff_keyboard.privacy.run_privacy import RunPrivacy, open_run_privacy
-from tff_keyboard.program import execution, training_loop
+from tff_keyboard.program import training_loop
 from tff_keyboard.program.round_process import RoundProcess
 from tff_keyboard.program.scheduled_process import ScheduledProcess
 from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training import execution_engine
 from tff_keyboard.training.train_run import (
     check_best_metric,
     open_run,
@@ -55,18 +57,12 @@ def train_federated(
       ProgramError, TrainingInterrupted: As `train_run`.
     """
     check_best_metric(config, validation.metric_names(config))
-    config = with_sub_rounds(packs_as_begun(config, recorded_config(workdir)))
+    config = with_parts(as_begun(config, recorded_config(workdir)))
     store = ClientStore(config.data.store)
     general_store = validation.open_general_store(config, store)
     with (
         open_run(config, workdir, store, general_store) as run,
-        execution.install_context(
-            config.execution.workers,
-            num_subrounds=config.execution.sub_rounds,
-            max_concurrent_clients=config.execution.max_concurrent_clients or None,
-            threads_per_worker=config.execution.threads_per_worker or None,
-            log_directory=run.logs,
-        ) as context,
+        execution_engine.install(config, run, [store, general_store]) as context,
     ):
         model = build_process.build_initial_model(config, store.vocabulary)
         cohorts = client_inputs.CohortInputs(
@@ -85,7 +81,8 @@ def train_federated(
             build_noise=privacy.build_noise if privacy else None,
             joined=True,
         )
-        delivery = client_delivery.build_delivery(process, config)
+        named = execution_engine.by_name(config, store, general_store)
+        delivery = client_delivery.build_delivery(process, config, thin=named is not None)
         if delivery.note:
             print(f"Clients are trained one by one, not in packs: {delivery.note}.")
         evaluator = federated_evaluation.FederatedEvaluator(
@@ -94,13 +91,33 @@ def train_federated(
         return train_run(
             *(config, run, store, model),
             process=with_schedules(delivery.process, config),
-            round_input=lambda round_num: cohorts.round_input(round_num, delivery.deliver),
+            round_input=_round_input(cohorts, delivery.deliver, named),
             evaluate=validation.Validation(
-                config, store, general_store, validation.federated(evaluator, config)
+                config,
+                store,
+                general_store,
+                validation.federated(evaluator, config, named.evaluation if named else None),
             ),
             hooks=hooks,
             pop_aggregation_seconds=context.pop_aggregation_seconds,
+            around_lines=execution_engine.around_lines(run, context),
         )
+
+
+def _round_input(
+    cohorts: client_inputs.CohortInputs,
+    handover: client_delivery.Handover,
+    named: execution_engine.ByName | None,
+) -> Callable[[int], tuple[Any, dict[str, Any]]]:
+    """The clients of a round: their data, or their names for a cluster."""
+    if named is None:
+        return lambda round_num: cohorts.round_input(round_num, handover)
+
+    def round_input(round_num: int) -> tuple[Any, dict[str, Any]]:
+        groups, facts = cohorts.round_plan(round_num, handover)
+        return named.train(handover, round_num, groups), facts
+
+    return round_input
 
 
 def with_schedules(process: RoundProcess, config: RunConfig) -> RoundProcess:

@@ -19,12 +19,18 @@ class RoundLines:
         self._show_training = show_training
         self._line = progress.Progress("round", total=total_rounds)
 
-    def __call__(self, done: training_loop.Progress) -> None:
-        """Shows one round."""
+    def say(self, sentence: str) -> None:
+        """A line of its own."""
+        self._line.close()
+        print(sentence, flush=True)
+
+    def __call__(self, done: training_loop.Progress, note: str = "") -> None:
+        """Shows one round, and a note with it."""
         row = {name: value for name, value in done.row.items() if not isinstance(value, str)}
         if done.round_num == done.resumed_round + 1:
             self._line.start_from(done.resumed_round)
-        self._line.update(done.round_num, self._note(row, done.seconds["round_seconds"] or 0.0))
+        shown = self._note(row, done.seconds["round_seconds"] or 0.0)
+        self._line.update(done.round_num, f"{shown}  {note}" if note else shown)
         if "evaluation/recall_at_1_no_eos" in row:
             self._line.close()
             print(

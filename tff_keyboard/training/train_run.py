@@ -44,7 +44,12 @@ MAY_CHANGE = (
     "train.keep_checkpoints",
     "train.early_stop_patience",
     "train.max_rejected_rounds",
-    "execution.workers",  # what counts is `execution.sub_rounds`, which is written out
+    "execution.workers",  # what counts are `sub_rounds` and `merge_block`, which are written out
+    "execution.engine",
+    "execution.cluster.address",
+    "execution.cluster.min_nodes",
+    "execution.cluster.wait_seconds",
+    "execution.cluster.max_losses",
     "execution.max_concurrent_clients",
 )
 
@@ -127,6 +132,7 @@ def train_run(
     evaluate: Callable[[int, Any], Mapping[str, Any]],
     hooks: Sequence[training_loop.Hook] = (),
     pop_aggregation_seconds: Callable[[], float | None] = lambda: None,
+    around_lines: Callable[[RoundLines], Callable[[training_loop.Progress], None]] | None = None,
 ) -> dict[str, Any]:
     """Trains up to `train.rounds`, from the last checkpoint of `run`, and saves the model.
 
@@ -140,6 +146,7 @@ def train_run(
       evaluate: Round, model weights -> metrics of validation.
       hooks: See each round before it is released.
       pop_aggregation_seconds: As `TrainingLoop` takes it.
+      around_lines: Wraps what shows each round; None: nothing does.
 
     Returns:
       The last row of metrics, as in `metrics.jsonl`.
@@ -157,6 +164,7 @@ def train_run(
         release.TensorBoardRelease(run.tensorboard),
     ]
     is_private = config.aggregation.is_private
+    lines = RoundLines(train.rounds, show_training=not is_private)
     if is_private:
         managers = [withheld.WithholdingRelease(run.withheld_jsonl, is_public, managers)]
     result = training_loop.TrainingLoop(
@@ -176,7 +184,7 @@ def train_run(
         checkpoint_every=train.checkpoint_every,
         max_rejected_in_a_row=train.max_rejected_rounds,
         hooks=hooks,
-        progress=RoundLines(train.rounds, show_training=not is_private),
+        progress=around_lines(lines) if around_lines else lines,
         pop_aggregation_seconds=pop_aggregation_seconds,
     ).train()
     is_best = train.final_model == "best"

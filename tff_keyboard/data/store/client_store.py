@@ -98,6 +98,14 @@ class ClientStore:
             for example in self._examples(population, client_id)
         ]
 
+    def message_lengths(self, population: str, client_id: str) -> np.ndarray:
+        """Words of each message, [messages] int64, in the order typed.
+
+        Raises:
+          ValueError: There is no such population or client.
+        """
+        return np.array([len(ids) for ids in self.examples(population, client_id)], np.int64)
+
     def all_examples(self, population: str) -> list[np.ndarray]:
         """Word ids of each message of a whole population, client after client.
 

@@ -1,0 +1,178 @@
+"""What runs on a node: an actor that owns the TFF workers of its machine and computes items.
+
+The module imports neither Ray nor TFF, because the driver sends the class by its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tff_keyboard.program.cluster import node_facts
+from tff_keyboard.program.errors import ProgramError
+
+if TYPE_CHECKING:
+    import tensorflow_federated as tff
+
+    from tff_keyboard.program.engine import Function
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeOptions:
+    """How the workers of a node are started; see `execution.install_context`.
+
+    `at_once` is whether they are when the node joins; else when an item first needs TFF.
+    """
+
+    workers: int = 1
+    max_concurrent_clients: int | None = None
+    threads_per_worker: int = 1
+    max_restarts: int = 3
+    max_attempts: int = 5
+    at_once: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeStart:
+    """A node that is ready.
+
+    Attributes:
+      host: Name of the machine.
+      pid: Of the actor.
+      seconds: Its start took.
+    """
+
+    host: str
+    pid: int
+    seconds: float
+
+
+class _NodeWorkers:
+    """TFF on this node, from when it is first needed."""
+
+    def __init__(self, options: NodeOptions):
+        self._options = options
+        self._lock = threading.Lock()
+        self._contexts: list[tff.framework.SyncContext] = []
+
+    def contexts(self) -> Sequence[tff.framework.SyncContext]:
+        """One for each worker; the first call takes ten seconds and more.
+
+        Raises:
+          WorkerError: A worker does not start.
+        """
+        with self._lock:
+            if not self._contexts:
+                self._contexts = self._start()
+        return self._contexts
+
+    def _start(self) -> list[tff.framework.SyncContext]:
+        from tff_keyboard import quiet
+
+        quiet.import_tensorflow_federated()
+        from tff_keyboard.program import endpoints
+        from tff_keyboard.program.worker_context import WorkerContext
+        from tff_keyboard.program.worker_pool import WorkerPool
+
+        options = self._options
+        cores = max(1, len(os.sched_getaffinity(0)) // options.workers)
+        pool = WorkerPool(
+            options.workers,
+            log_directory=endpoints.cache_directory() / "node-logs",
+            max_restarts=options.max_restarts,
+            max_concurrent_clients=options.max_concurrent_clients or cores,
+            threads=options.threads_per_worker,
+        )
+        return [WorkerContext(pool, i, options.max_attempts) for i in range(options.workers)]
+
+
+class NodePlace:
+    """A worker of the node, an `engine.Place`."""
+
+    def __init__(self, workers: _NodeWorkers, position: int):
+        self._workers = workers
+        self._position = position
+
+    @property
+    def context(self) -> tff.framework.SyncContext:
+        return self._workers.contexts()[self._position]
+
+
+class NodeServer:
+    """The actor's class. `start` comes first; `compute` runs in as many threads as workers.
+
+    Args:
+      options: For the workers.
+    """
+
+    def __init__(self, options: NodeOptions):
+        self._options = options
+        self._workers = _NodeWorkers(options)
+        self._places: queue.SimpleQueue[NodePlace] = queue.SimpleQueue()
+        for position in range(options.workers):
+            self._places.put(NodePlace(self._workers, position))
+        self._functions: dict[str, Function] = {}
+
+    def facts(self, files: Mapping[str, str]) -> dict[str, str]:
+        """As `node_facts.facts`, of this node."""
+        return node_facts.facts(files)
+
+    def start(self) -> NodeStart:
+        """Gets ready.
+
+        Raises:
+          WorkerError: A worker does not start.
+        """
+        begin = time.monotonic()
+        if self._options.at_once:
+            self._workers.contexts()
+        return NodeStart(socket.gethostname(), os.getpid(), time.monotonic() - begin)
+
+    def compute(self, key: str, function: list[Any], shared: Any, item: Any) -> tuple[Any, float]:
+        """The result of an item and the seconds it took.
+
+        Args:
+          key: Of the function.
+          function: Holds the reference to the function, which is fetched if the key is new.
+          shared: Of the job; Ray has fetched it once for this node.
+          item: Of the job.
+
+        Raises:
+          ProgramError: A worker reports an error, or all have died.
+        """
+        begin = time.monotonic()
+        if key not in self._functions:
+            import ray
+
+            self._functions[key] = ray.get(function[0])
+        place = self._places.get()
+        try:
+            with _one_line_errors():
+                result = self._functions[key](place, shared, item)
+        finally:
+            self._places.put(place)
+        return result, time.monotonic() - begin
+
+
+@contextlib.contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """gRPC's errors do not pickle, and have pages of text."""
+    try:
+        yield
+    except Exception as error:
+        grpc = sys.modules.get("grpc")  # where it was not imported, the error is not its
+        if grpc is None or not isinstance(error, grpc.RpcError):
+            raise
+        details = error.details() if isinstance(error, grpc.Call) else str(error)
+        first_line = (details or "no details").splitlines()[0][:300]
+        raise ProgramError(
+            f"A TFF worker on {socket.gethostname()} reports: {first_line}"
+        ) from None
