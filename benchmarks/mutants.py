@@ -77,7 +77,8 @@ def mutants(path: str, source: str) -> list[Mutant]:
             continue
         for what, change in _changes(node):
             before = ast.unparse(node).split("\n")[0][:80]
-            line = getattr(node, "lineno", 0)
+            place = node.target if isinstance(node, ast.comprehension) else node
+            line = getattr(place, "lineno", 0)
             make = functools.partial(_changed, source, position, change)
             found.append(Mutant(path, line, what, before, make))
     return sorted(found, key=lambda mutant: (mutant.line, mutant.what))
@@ -109,6 +110,9 @@ def _spared(tree: ast.AST) -> set[int]:
             spare(node)
         elif isinstance(node, ast.Raise):
             spare(node.exc)
+        elif isinstance(node, ast.ClassDef):
+            for decorator in node.decorator_list:  # frozen, kw_only: what callers may not do
+                spare(decorator)
         elif isinstance(node, ast.arg | ast.AnnAssign):
             spare(node.annotation)
         elif isinstance(node, ast.FunctionDef):

@@ -64,6 +64,8 @@ def test_bad_line_is_an_error_or_a_count(tmp_path, bad, reason, says):
 def test_line_just_short_enough_is_read(tmp_path):
     text = "x" * (lines.MAX_LINE_BYTES - 1)
     assert read(write(tmp_path, f"{text}\nb\n".encode()))[0] == [(1, text), (2, "b")]
+    last = "x" * lines.MAX_LINE_BYTES  # at the end of the file, without a line feed
+    assert read(write(tmp_path, last.encode()))[0] == [(1, last)]
 
 
 def test_memory_does_not_grow_with_a_line(tmp_path):

@@ -65,13 +65,14 @@ def test_poisson_is_said_to_be_an_assumption(tmp_path):
     assert accounting.ADD_OR_REMOVE_ONE in text
 
 
-def test_without_uniform_cohorts_no_amplification_is_claimed():
+def test_without_uniform_cohorts_no_amplification_is_claimed(tmp_path):
     header = dataclasses.replace(HEADER, uniform_sampling=False, min_separation_rounds=5)
     guarantee = guarantee_of(header, 12)
     assert guarantee.rho == 3 / 2  # joins at most rounds 1, 6, 11
     assert guarantee.epsilon > guarantee_of(HEADER, 12).epsilon
     capped = dataclasses.replace(header, max_participations=2)
     assert guarantee_of(capped, 12).rho == 1.0
+    assert "no amplification by sampling is claimed" in statement(tmp_path, header, 2)
 
 
 @pytest.mark.parametrize(
