@@ -106,7 +106,8 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
     """Validation recall and perplexity, training loss and bytes uploaded of each run.
 
     Curves are drawn over the tokens trained on, so that a federated and a central run can be
-    compared; a single run has its rounds on the upper edge.
+    compared; a single run has its rounds on the upper edge. With a private run, which withholds
+    its tokens, among them they are drawn over rounds.
     """
     panels: list[tuple[str, Curve]] = [
         ("Top-1 recall, validation, %", lambda run: _percent(run, "evaluation/recall_at_1_no_eos")),
@@ -117,6 +118,7 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
         ("Uploaded by clients, GB", _uploaded),
     ]
     shown = [(title, curve) for title, curve in panels if any(len(curve(run)[0]) for run in runs)]
+    by_tokens = all(run.running_total("tokens") for run in runs)  # a private run withholds them
     with style("curves"):
         columns = min(3, len(shown))
         rows = math.ceil(len(shown) / columns)
@@ -125,8 +127,8 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
         for axes, (title, curve) in zip(grid, shown, strict=False):
             for index, run in enumerate(runs):
                 rounds, values = curve(run)
-                _curve(axes, run, rounds, values, colour(index))
-            if len(runs) == 1 and curve(runs[0])[0]:
+                _curve(axes, run, rounds, values, colour(index), by_tokens=by_tokens)
+            if by_tokens and len(runs) == 1 and curve(runs[0])[0]:
                 _rounds_above(axes, runs[0])
             axes.set_title(title, fontsize=10)
             if title.startswith("Perplexity"):
@@ -134,7 +136,7 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
         for axes in grid[len(shown) :]:
             axes.set_axis_off()
         for axes in grid[max(0, len(shown) - columns) : len(shown)]:
-            axes.set_xlabel("tokens trained on")
+            axes.set_xlabel("tokens trained on" if by_tokens else "round")
         if len(runs) > 1:
             handles, labels = grid[0].get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside upper left", ncols=4)
@@ -242,15 +244,18 @@ def _curve(
     rounds: Sequence[int],
     values: Sequence[float],
     line_colour: str,
+    *,
+    by_tokens: bool,
 ) -> None:
     if not len(rounds):
         return
-    tokens = run.running_total("tokens")
-    if not tokens:  # a private run withholds them
-        return
-    x = [tokens.get(r, math.nan) for r in rounds]
-    axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
-    axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
+    if by_tokens:
+        tokens = run.running_total("tokens")
+        x = [tokens.get(r, math.nan) for r in rounds]
+        axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+    else:
+        x = [float(r) for r in rounds]
+    axes.xaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
     axes.plot(
         x, values, color=line_colour, linewidth=1.7, label=run.name,
         marker="o" if len(x) < 30 else None, markersize=3.5,
