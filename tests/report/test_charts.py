@@ -41,7 +41,7 @@ def test_curves_are_over_tokens_and_of_a_private_run_over_rounds(monkeypatch):
     labels = []
     monkeypatch.setattr(Axes, "set_xlabel", lambda axes, text, **_: labels.append(text))
     charts.learning_curves([record("tokens")])
-    assert set(labels) == {"tokens trained on", "round"}  # the rounds on the upper edge
+    assert set(labels) == {"tokens trained on"}
     labels.clear()
     charts.learning_curves([record(), record("tokens")])
     assert set(labels) == {"round"}
