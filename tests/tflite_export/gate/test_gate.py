@@ -9,9 +9,9 @@ import pytest
 from tests import export_corruptions, export_fakes
 from tff_keyboard.data.vocabulary import EOS, PAD
 from tff_keyboard.storage.errors import CheckFailed
-from tflite_export import export as exporting
 from tflite_export.errors import GateUndecided, ParityFailed
 from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import QUANTIZATIONS
 from tflite_export.gate import gate, parity
 from tflite_export.runtime import KeyboardPredictor
 
@@ -51,7 +51,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("quantization", exporting.QUANTIZATIONS)
+@pytest.mark.parametrize("quantization", QUANTIZATIONS)
 def test_sound_files_pass(small, tmp_path, quantization):
     # 16 columns leave little for int4 errors to be made up with; what must hold holds there, too.
     result = small.export(

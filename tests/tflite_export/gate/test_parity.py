@@ -9,10 +9,10 @@ import pytest
 from tests import export_fakes
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL
 from tff_keyboard.storage.errors import CheckFailed, ExportError
-from tflite_export import export as exporting
 from tflite_export.cifg_weights import CifgWeights
 from tflite_export.errors import ParityFailed
 from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import QUANTIZATIONS
 from tflite_export.gate import gate, parity
 from tflite_export.gate.shown_words import ShownReport
 from tflite_export.runtime import KeyboardPredictor
@@ -38,7 +38,7 @@ def compared(run, folder, quantization="none", seed=1):
     return parity.compare(export_fakes.model(seed), VOCABULARY, predictor, TEXTS)
 
 
-@pytest.mark.parametrize("quantization", exporting.QUANTIZATIONS)
+@pytest.mark.parametrize("quantization", QUANTIZATIONS)
 def test_sound_files_pass(run, tmp_path, quantization):
     report = compared(run, tmp_path, quantization)
     if quantization == "int4-rows":
