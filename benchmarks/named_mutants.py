@@ -94,7 +94,7 @@ NAMED = (
     NamedMutant(
         "validate_on_train",
         f"{_LEARNING}/validation.py",
-        'store, "validation", config.evaluation, max_length=config.data.max_length',
+        "store, POPULATION, config.evaluation, max_length=config.data.max_length",
         'store, "train", config.evaluation, max_length=config.data.max_length',
         "tests/learning/test_validation.py::test_federated",
     ),
@@ -167,8 +167,8 @@ NAMED = (
     NamedMutant(
         "same_batches_every_round",
         f"{_LEARNING}/client_inputs.py",
-        "seed = (config.train.seed, round_num, index)",
-        "seed = (config.train.seed, 1, index)",
+        "return self._config.train.seed, round_num, index",
+        "return self._config.train.seed, 1, index",
         f"{_INPUTS}a_client_draws_anew_in_every_round_and_the_same_again",
     ),
     NamedMutant(

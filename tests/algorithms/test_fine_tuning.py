@@ -144,9 +144,7 @@ def test_evaluate_prints_both_populations(folder, tmp_path, capsys):
     # Its metrics are those that the evaluation of predictors gives on the same text.
     model, vocabulary = load_model(run)
     text = typed_text.of_population(general, "held_out")
-    sums = predictor_evaluation.evaluate(
-        KerasPredictor(model, vocabulary), text, max_length=20
-    ).sums
+    sums = predictor_evaluation.evaluate(KerasPredictor(model, vocabulary), text).sums
     kss = 1 - sums["typed_free"].sum() / sums["characters"].sum()
     assert result.general.metrics["kss"].value == pytest.approx(kss)
     assert result.metrics["kss"].value != pytest.approx(kss)

@@ -288,7 +288,8 @@ class TestPage:
     def test_every_control_has_a_name(self, page):
         page.write("See you la")
         for control in page.find_all("button, textarea, input"):
-            assert control.accessible_name.strip()
+            if control.is_displayed():
+                assert control.accessible_name.strip()
         assert page.find("#strip button.best").accessible_name.endswith("middle, best suggestion")
 
     def test_the_strip_is_announced_when_typing_pauses(self, page, phone):

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from tests import export_fakes
-from tflite_export.export import QUANTIZATIONS, ExportOptions, export
+from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import QUANTIZATIONS
 
 ROOT = pathlib.Path(__file__).parents[2]
 PYTHON = os.environ.get("LITERT_PYTHON")

@@ -43,7 +43,7 @@ def public_weight_bound(config: RunConfig) -> float | None:
 
     >>> from tff_keyboard import config
     >>> public_weight_bound(config.loads("client = {max_examples = 64, epochs = 2}"))
-    2560.0
+    8192.0
     """
     if config.aggregation.client_weighting == "uniform":
         return 1.0
