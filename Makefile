@@ -1,5 +1,5 @@
 # `make demo` and `make test` need Python 3.11, make and pip; they fetch uv when it is missing.
-.PHONY: help demo test test-all coverage soak lint format lock clean install
+.PHONY: help demo test slow test-all coverage soak lint format lock clean install
 .DEFAULT_GOAL := help
 
 SHELL := /bin/bash
@@ -18,6 +18,9 @@ demo: install  ## prepare, train, evaluate on synthetic typists: about a minute 
 
 test: lint  ## lint, types and the quick tests
 	$(PYTEST) -m "not slow"
+
+slow: install  ## the slow tests alone, the ten slowest named
+	HYPOTHESIS_PROFILE=full $(PYTEST) -m slow --durations=10
 
 test-all: lint  ## lint, types and all tests, the ten slowest named
 	HYPOTHESIS_PROFILE=full $(PYTEST) --durations=10
