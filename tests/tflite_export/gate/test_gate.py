@@ -223,6 +223,8 @@ class Drifting(KeyboardPredictor):
             out = sound(token=token, c=c, h=h)
             return out | {"new_h": out["new_h"] + (self.steps > 100)}
 
+        step.get_input_details = sound.get_input_details
+        step.get_output_details = sound.get_output_details
         return step
 
 
