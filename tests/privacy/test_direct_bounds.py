@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -89,6 +89,7 @@ def test_the_bound_on_a_mean_is_below_clopper_and_pearsons(hits, count):
     assert low >= 0.3 * exact
 
 
+@example(mean=0.02183395456512069, count=1)
 @given(mean=st.floats(0, 1), count=st.integers(1, 10**6))
 def test_the_bound_is_hoeffdings(mean, count):
     low = direct_bounds.mean_lower_bound(mean, count)
