@@ -29,28 +29,14 @@ def serve(kind: str) -> None:
     """Reads a batch size a line, answers with loss, tokens and the CPU ms of a step on it."""
     import tensorflow as tf
 
-    from tff_keyboard.learning.local_sgd import LocalSgd
     from tff_keyboard.models import build_model
-    from tff_keyboard.models.softmax_loss import softmax_loss
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     if kind == "bfloat16":
         tf.config.optimizer.set_experimental_options({"auto_mixed_precision_onednn_bfloat16": True})
     model = build_model("cifg", vocabulary_size=step_lib.VOCABULARY, seed=1)
-    weights = model.trainable_variables
-    sgd = LocalSgd(0.1, 1.0)
-
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
-    def step(batch):
-        with tf.GradientTape() as tape:
-            hidden, table, bias, targets = model.packed_hidden_at_targets(
-                batch[:, :-1], batch[:, 1:], True
-            )
-            loss = tf.reduce_mean(softmax_loss(hidden, table, bias, targets)[0])
-        sgd.update(sgd.initialize(None), weights, tape.gradient(loss, weights))
-        return loss
-
+    step = step_lib.packed_step(model, clip_norm=1.0)
     print("ready", flush=True)
     for line in sys.stdin:
         (array,) = step_lib.make_batches(1, int(line), 20, 0, sort_by_length=False)

@@ -21,8 +21,7 @@ from tff_keyboard.evaluation.comparison import Comparison
 from tff_keyboard.evaluation.result import Evaluation
 from tff_keyboard.evaluation.sums import metric_difference
 from tff_keyboard.metrics.jackknife import Interval
-from tff_keyboard.storage import files
-from tff_keyboard.study.tables import replace_section
+from tff_keyboard.study.tables import Document
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 METRICS = {
@@ -98,6 +97,7 @@ def main() -> None:
     parser.add_argument("--store", action="append", default=[], metavar="NAME=DIR")
     parser.add_argument("--markdown", type=pathlib.Path, help="document to put the tables into")
     options = parser.parse_args()
+    document = Document(options.markdown, "hybrid")
     stores = dict(item.split("=", 1) for item in options.store)
     tables = []
     for corpus in options.corpora:
@@ -108,10 +108,7 @@ def main() -> None:
         tables.append(table(name, compare(run, out, stores.get(name))))
     shown = "\n\n".join(tables)
     print(shown)
-    if options.markdown:
-        text = options.markdown.read_text(encoding="utf-8")
-        changed = replace_section(text, "hybrid", shown)
-        files.write_atomically(options.markdown, [changed.encode()])
+    document.write(shown)
 
 
 if __name__ == "__main__":

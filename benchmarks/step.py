@@ -96,11 +96,15 @@ def keras_step(initial_weights):
     return step
 
 
-def packed_step(model):
+def packed_step(model, clip_norm=None):
     """Ours: batch -> mean loss, after one SGD update."""
     import tensorflow as tf
 
+    from tff_keyboard.learning.local_sgd import LocalSgd
     from tff_keyboard.models.softmax_loss import softmax_loss
+
+    weights = model.trainable_variables
+    sgd = LocalSgd(LEARNING_RATE, clip_norm)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
     def step(batch):
@@ -109,9 +113,7 @@ def packed_step(model):
                 batch[:, :-1], batch[:, 1:], True
             )
             loss = tf.reduce_mean(softmax_loss(hidden, table, bias, targets)[0])
-        weights = model.trainable_variables
-        for variable, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
-            variable.assign_sub(LEARNING_RATE * gradient)
+        sgd.update(sgd.initialize(None), weights, tape.gradient(loss, weights))
         return loss
 
     return step

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tff_keyboard.evaluation.typed_text import check_rules
 from tff_keyboard.progress import Progress
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import DataError
@@ -71,11 +72,7 @@ def personalise_people(
         of a run with other facts.
       ProgramError: `out` cannot be written.
     """
-    if store.vocabulary.rules != keyboard.vocabulary.rules:
-        raise DataError(
-            f"{store.directory} was cut into words by other rules than the model's. Prepare it "
-            "with that model's `data.mode` and `data.lowercase`."
-        )
+    check_rules(store, keyboard.vocabulary.rules)
     personaliser = Personaliser(keyboard, settings)
     people = drawn_people(store, population, most=most, seed=seed)
     files.make_directory(out)

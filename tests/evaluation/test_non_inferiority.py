@@ -48,7 +48,7 @@ def test_margins_of_a_command_line():
     ("text", "message"),
     [
         ("", "'' is no metric"),
-        ("top-4:0.2", "'top-4' is no metric of top-1, top-3, recall_at_1_no_eos"),
+        ("top-4:0.2", "'top-4' is no metric of top-1, top-3, tap-counted, recall_at_1_no_eos"),
         ("oov_rate:1", "'oov_rate' is no metric"),
         ("kss", "margin of 'kss' must be a number >= 0"),
         ("kss:much", "must be a number"),

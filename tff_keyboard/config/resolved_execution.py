@@ -34,9 +34,8 @@ def as_begun(config: RunConfig, recorded: str | None) -> RunConfig:
     keys = ("clients_per_pack", "sub_rounds", "merge_block")
     open_keys = [key for key in keys if not getattr(config.execution, key)]
     found = {key: begun[key] for key in open_keys if key in begun}
-    if found.get(
-        "sub_rounds"
-    ):  # central training leaves it open; more workers than parts would wait
+    # More workers than parts would wait; central training leaves the parts open.
+    if found.get("sub_rounds"):
         found["workers"] = min(config.execution.workers, found["sub_rounds"])
     return _replaced(config, **found)
 

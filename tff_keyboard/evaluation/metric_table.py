@@ -118,6 +118,10 @@ class Metric:
             return f"{100 * value:.2f}"
         return f"{value:.1f}" if self.is_perplexity else f"{value:.4f}"
 
+    def from_points(self, points: float) -> float:
+        """A difference in the metric's own unit, of one in the points that people speak of."""
+        return points / 100 if self.kind == "percent" else points
+
     @property
     def is_perplexity(self) -> bool:
         """Whether it is exp of its ratio; differences are then factors."""

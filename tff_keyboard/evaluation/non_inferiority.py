@@ -16,14 +16,10 @@ import math
 from collections.abc import Sequence
 
 from tff_keyboard.evaluation.comparison import Comparison
-from tff_keyboard.evaluation.metric_table import METRICS, Metric
+from tff_keyboard.evaluation.metric_table import METRICS, SHORT_NAMES, Metric
 from tff_keyboard.metrics.jackknife import Interval
 from tff_keyboard.storage.errors import CheckFailed, UsageError
 
-SHORT_NAMES = {
-    "top-1": "recall_at_1_no_eos",
-    "top-3": "recall_at_3_no_eos",
-}
 _EXAMPLE = "Write for instance --fail-if-worse=top-3:0.2,kss:0.2."
 
 NO_WORSE, WORSE, UNDECIDED = "no worse", "worse", "undecided"
@@ -46,7 +42,7 @@ class Margin:
         """The worst difference that is let through; of a perplexity a factor."""
         if self.metric.is_perplexity:
             return 1 + self.points / 100
-        size = self.points / 100 if self.metric.kind == "percent" else self.points
+        size = self.metric.from_points(self.points)
         return size if self.metric.better == "lower" else -size
 
     def verdict(self, difference: Interval) -> str:

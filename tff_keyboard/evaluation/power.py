@@ -92,7 +92,7 @@ def lift_of(word: str) -> tuple[str, float]:
         raise ValueError(f"A lift reads METRIC:POINTS, such as top-3:0.5; got {word!r}.") from None
     if metric.is_perplexity:
         return metric.name, 1 - value / 100
-    return metric.name, value / 100 if metric.kind == "percent" else value
+    return metric.name, metric.from_points(value)
 
 
 def of_replay(first: Sums, second: Sums, metric: str, lift: float, design: Design) -> Need:

@@ -63,15 +63,25 @@ def of_population(
     Raises:
       DataError: There is nobody in it, or it was cut into words by other rules.
     """
-    if rules is not None and store.vocabulary.rules != rules:
-        raise DataError(
-            f"{store.directory} was cut into words by other rules than the model's. Prepare it "
-            "with that model's `data.mode` and `data.lowercase`."
-        )
+    if rules is not None:
+        check_rules(store, rules)
     people = store.client_ids(population)
     if not people:
         raise DataError(f"{store.directory} has no clients in the population '{population}'.")
     return of_clients(store, population, people)
+
+
+def check_rules(store: ClientStore, rules: NormalisationRules) -> None:
+    """Raises where a store was not cut into words as a model reads them.
+
+    Raises:
+      DataError: It was cut by other rules.
+    """
+    if store.vocabulary.rules != rules:
+        raise DataError(
+            f"{store.directory} was cut into words by other rules than the model's. Prepare it "
+            "with that model's `data.mode` and `data.lowercase`."
+        )
 
 
 def of_clients(store: ClientStore, population: str, people: Sequence[str]) -> TypedText:

@@ -100,7 +100,7 @@ class Strip:
 def write_log(path: str | os.PathLike[str], strips: Iterable[Strip]) -> None:
     """Writes a log, whole or not at all, for its owner's eyes only (mode 0600)."""
     lines = [json.dumps(strip.to_json()).encode() + b"\n" for strip in strips]
-    files.write_atomically(pathlib.Path(path), lines, mode=0o600)
+    files.write_atomically(pathlib.Path(path), lines, mode=files.OWNER_ONLY)
 
 
 def read_log(path: str | os.PathLike[str]) -> Iterator[Strip]:

@@ -3,43 +3,12 @@
 import pathlib
 from collections.abc import Sequence
 
-from tff_keyboard.storage import files
-from tff_keyboard.storage.errors import ProgramError, UsageError
-from tff_keyboard.study import plan, runner, tables
+from tff_keyboard.storage.errors import ProgramError
+from tff_keyboard.study import plan, runner
 from tff_keyboard.study.judge import Judge
 from tff_keyboard.study.report import Results
 from tff_keyboard.study.study_file import Study
-
-
-class Document:
-    """A Markdown document that keeps a study's tables between two markers.
-
-    Args:
-      path: Of the document; None for no document.
-      name: In the markers.
-
-    Raises:
-      UsageError: It cannot be read, or does not have the two markers once each.
-    """
-
-    def __init__(self, path: pathlib.Path | None, name: str):
-        self._path = path
-        self._name = name
-        try:
-            self._with("")
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--markdown={path}: {error}") from None
-
-    def write(self, table: str) -> None:
-        """Replaces what is between the markers."""
-        text = self._with(table)
-        if self._path is not None:
-            files.write_atomically(self._path, [text.encode()])
-
-    def _with(self, table: str) -> str:
-        if self._path is None:
-            return ""
-        return tables.replace_section(self._path.read_text(encoding="utf-8"), self._name, table)
+from tff_keyboard.study.tables import Document
 
 
 def conduct(
@@ -70,15 +39,23 @@ def conduct(
     results = Results(study, runs, command)
     judge = Judge(study, next(run.config for run in runs if run.arm == study.control))
 
+    before = {run.path for run in runs if runner.is_finished(run)}
+
+    def show() -> str:
+        text = results.write(workdir)
+        document.write(text)
+        return text
+
     def ended(run: plan.Run) -> None:
         results.add(run, judge.evaluations(run))
-        results.write(workdir)
-        document.write(results.markdown)
+        if run.path not in before:  # those of an earlier call are shown with what comes next
+            show()
 
     failed = runner.train_all(runs, jobs=jobs, ended=ended)
+    text = "" if results.is_empty else show()
     if failed:
         raise ProgramError(
             f"{len(failed)} of {len(runs)} runs are missing: "
             f"{', '.join(run.path.name for run in failed)}. See the .log files beside them."
         )
-    return results.markdown
+    return text

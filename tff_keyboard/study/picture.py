@@ -74,16 +74,14 @@ def _panel(axes: Axes, study: Study, point: str, shown: Mapping[tuple[str, str],
 
 def _mean(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """`(tokens, mean, low, high)` at the rounds that all seeds have."""
-    common = sorted(set.intersection(*(set(curve.rounds) for curve in curves))) if curves else []
-    places = [[curve.rounds.index(number) for number in common] for curve in curves]
-    values = np.array(
-        [np.array(c.perplexities)[at] for c, at in zip(curves, places, strict=True) if at]
-    ).reshape(-1, len(common))
-    tokens = np.array(
-        [np.array(c.tokens)[at] for c, at in zip(curves, places, strict=True) if at]
-    ).reshape(-1, len(common))
-    if not len(common):
+    common = sorted(set.intersection(*(set(curve.rounds) for curve in curves)))
+    if not common:
         nothing = np.zeros(0)
         return nothing, nothing, nothing, nothing
+    places = [np.searchsorted(curve.rounds, common) for curve in curves]
+    tokens, values = (
+        np.array([np.array(column)[at] for column, at in zip(columns, places, strict=True)])
+        for columns in ([c.tokens for c in curves], [c.perplexities for c in curves])
+    )
     mean = np.exp(np.log(values).mean(axis=0))
     return tokens.mean(axis=0), mean, values.min(axis=0), values.max(axis=0)

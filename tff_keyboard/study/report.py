@@ -45,25 +45,23 @@ class Results:
         self._facts[run.arm, run.point][run.seed] = rows.facts_of(run, self._study)
 
     @property
-    def rows(self) -> list[dict[str, Any]]:
-        """A row for each arm and point with a finished run."""
-        return rows.rows_of(self._study, self._evaluations, self._facts)
+    def is_empty(self) -> bool:
+        """Whether no run is finished."""
+        return not any(self._evaluations.values())
 
-    @property
-    def markdown(self) -> str:
-        """The tables."""
-        return tables.markdown(self._study, self.rows)
-
-    def write(self, directory: pathlib.Path) -> None:
-        """All three files; each whole or not at all."""
+    def write(self, directory: pathlib.Path) -> str:
+        """All three files, each whole or not at all; returns the tables."""
+        found = rows.rows_of(self._study, self._evaluations, self._facts)
+        text = tables.markdown(self._study, found)
         files.make_directory(directory)
-        content = json.dumps(self._json(), indent=1, allow_nan=False)
+        content = json.dumps(self._json(found), indent=1, allow_nan=False)
         files.write_atomically(directory / names.STUDY, [content.encode(), b"\n"])
-        text = f"{self._study.question}\n\n{self.markdown}\n"
-        files.write_atomically(directory / names.STUDY_TABLES, [text.encode()])
+        page = f"{self._study.question}\n\n{text}\n"
+        files.write_atomically(directory / names.STUDY_TABLES, [page.encode()])
         picture.draw(self._study, _curves(self._runs), directory / names.STUDY_CURVES)
+        return text
 
-    def _json(self) -> dict[str, Any]:
+    def _json(self, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return {
             "question": self._study.question,
             "control": self._study.control,
@@ -72,7 +70,7 @@ class Results:
             "commit": environment.describe()["commit"],
             "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
             "intervals": "95 % jackknife over people, paired in differences",
-            "rows": self.rows,
+            "rows": found,
         }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tff_keyboard.evaluation import communication
 from tff_keyboard.evaluation.comparison import pooled_difference, verdict
-from tff_keyboard.evaluation.metric_table import METRICS
+from tff_keyboard.evaluation.metric_table import METRICS, Metric
 from tff_keyboard.evaluation.result import Evaluation, pooled_sums
 from tff_keyboard.evaluation.sums import metric_interval
 from tff_keyboard.privacy import guarantee, ledger
@@ -128,22 +128,23 @@ def _metrics(study: Study, evaluations: Sequence[Mapping[str, Evaluation]]) -> d
 def _differences(study: Study, ours: BySeed, control: BySeed, seeds: Sequence[int]) -> Any:
     return {
         people: {
-            name: {
-                **(
-                    interval := pooled_difference(
-                        [ours[seed][people] for seed in seeds],
-                        [control[seed][people] for seed in seeds],
-                        name,
-                    )
-                ).to_json(),
-                "says": verdict(
-                    interval, better=METRICS[name].better, neutral=METRICS[name].neutral
-                ),
-            }
+            name: _difference(
+                [ours[seed][people] for seed in seeds],
+                [control[seed][people] for seed in seeds],
+                METRICS[name],
+            )
             for name in study.metrics
         }
         for people in study.populations
     }
+
+
+def _difference(
+    ours: Sequence[Evaluation], control: Sequence[Evaluation], metric: Metric
+) -> dict[str, Any]:
+    interval = pooled_difference(ours, control, metric.name)
+    says = verdict(interval, better=metric.better, neutral=metric.neutral)
+    return {**interval.to_json(), "says": says}
 
 
 def _verdicts(study: Study, pooled: Any, of_seeds: Mapping[str, Any]) -> dict[str, dict[str, str]]:

@@ -72,6 +72,7 @@ def train_all(
     work = _Work(list(runs), ended)
     crew = _Crew(jobs, command)
     total = sum(run.config.train.rounds for run in runs)
+    done = {run.path: rounds_done(run) for run in runs}
     with Progress("study", total=total, unit="rounds") as line:
         try:
             while work.waiting or crew.working:
@@ -81,8 +82,13 @@ def train_all(
                     if code in _INTERRUPTED:
                         raise KeyboardInterrupt
                     work.report(run, code)
-                done = sum(_rounds(run, run.path in work.finished) for run in runs)
-                line.update(done, f"{len(work.finished)} of {len(runs)} runs")
+                done |= {run.path: rounds_done(run) for run, _ in crew.working}
+                rounds = sum(
+                    # An early end counts as the whole run.
+                    run.config.train.rounds if run.path in work.finished else done[run.path]
+                    for run in runs
+                )
+                line.update(rounds, f"{len(work.finished)} of {len(runs)} runs")
                 if crew.working:
                     time.sleep(_POLL_SECONDS)
         finally:
@@ -127,11 +133,6 @@ class _Work:
     def _finish(self, run: Run) -> None:
         self.finished.add(run.path)
         self._ended(run)
-
-
-def _rounds(run: Run, finished: bool) -> int:
-    """For the progress line: an early end counts as the whole run."""
-    return run.config.train.rounds if finished else rounds_done(run)
 
 
 class _Crew:

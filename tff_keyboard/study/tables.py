@@ -1,10 +1,13 @@
 """A study's rows in Markdown, and where a document keeps them."""
 
+import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tff_keyboard.evaluation.metric_table import METRICS, Metric
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.study.study_file import Study
 
 _PEOPLE = {"validation": "validation", "held_out": "held-out", "general": "general text"}
@@ -61,9 +64,8 @@ def _difference(row: Mapping[str, Any], people: str, metric: Metric) -> str:
         return "control" if not row.get("verdicts") else ""
     cell = _interval(row["differences"][people][metric.name], metric, signed=True)
     by_seed = [each[people][metric.name]["value"] for each in row["differences_of_seeds"].values()]
-    values = [_number(value, metric, signed=True) for value in by_seed]
-    ends = f"; {values[0]} .. {values[-1]}" if len(values) > 1 else ""
-    if len(values) > 1:
+    ends = ""
+    if len(by_seed) > 1:
         low, high = (_number(end(by_seed), metric, signed=True) for end in (min, max))
         ends = f"; {low} .. {high}"
     return f"{cell}{ends} {row['verdicts'][people][metric.name]}".strip()
@@ -158,3 +160,34 @@ def replace_section(text: str, name: str, table: str) -> str:
     if len(pattern.findall(text)) != 1:
         raise ValueError(f"The Markdown file must have {begin} and {end}, once each.")
     return pattern.sub(lambda match: f"{begin}\n\n{table}\n\n{end}", text)
+
+
+class Document:
+    """A Markdown document that keeps a study's tables between two markers.
+
+    Args:
+      path: Of the document; None for no document.
+      name: In the markers.
+
+    Raises:
+      UsageError: It cannot be read, or does not have the two markers once each.
+    """
+
+    def __init__(self, path: pathlib.Path | None, name: str):
+        self._path = path
+        self._name = name
+        try:
+            self._with("")
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--markdown={path}: {error}") from None
+
+    def write(self, table: str) -> None:
+        """Replaces what is between the markers."""
+        text = self._with(table)
+        if self._path is not None:
+            files.write_atomically(self._path, [text.encode()])
+
+    def _with(self, table: str) -> str:
+        if self._path is None:
+            return ""
+        return replace_section(self._path.read_text(encoding="utf-8"), self._name, table)

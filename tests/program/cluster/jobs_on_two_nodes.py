@@ -52,7 +52,7 @@ def test_every_item_once_on_both_nodes(engine):
     assert [span.outcome for span in spans] == ["done"] * 12
     assert len({span.node for span in spans}) == 2 == len(engine.place_names())
     for span in spans:
-        assert 0.05 <= span.compute_seconds <= span.end - span.start
+        assert 0.05 <= span.compute_seconds <= span.end - span.start + 1e-6  # rounding of the epoch
     assert list(engine.run(job([]))) == []
 
 

@@ -34,7 +34,8 @@ class Span:
     Attributes:
       node: Name of the node.
       item: Position in its job.
-      start, end: Seconds since the epoch, by the driver's clock.
+      start, end: Seconds since the epoch, by the driver's clock; `end - start` has passed, also
+        where that clock was set in between.
       compute_seconds: On the node; None where it was lost.
       outcome: "done", "late" (another node was first), "failed" or "lost".
     """
@@ -134,7 +135,7 @@ class RayEngine:
             self._functions[key] = self._ray.put(job.function)
         shared = self._ray.put(job.shared)
         schedule = Schedule(len(job.items))
-        positions: dict[Any, tuple[int, float]] = {}
+        positions: dict[Any, tuple[int, float, float]] = {}
         while not (schedule.is_done or stop.is_set() or self._stop.is_set()):
             self._crew.look_for_nodes()
             for node_id in self._crew.free_slots():
@@ -149,7 +150,7 @@ class RayEngine:
                     schedule.put_back(position)
                     continue
                 schedule.begin(ticket, position, now)
-                positions[ticket] = position, time.time()
+                positions[ticket] = position, time.time(), time.monotonic()
             for ticket in schedule.hung(time.monotonic()):
                 self._crew.give_up_on(ticket)
             for outcome in self._crew.wait(_WAIT_SECONDS):
@@ -163,6 +164,7 @@ class RayEngine:
         schedule: Schedule,
         position: int,
         start: float,
+        begun: float,
         put: Callable[[tuple[int, Any]], None],
     ) -> None:
         seconds, how = None, "lost"
@@ -180,4 +182,5 @@ class RayEngine:
             may_pass = isinstance(outcome.error, ProgramError)  # not so the data or the config
             if not (goes_on and may_pass):
                 raise outcome.error
-        self._spans.append(Span(outcome.node, position, start, time.time(), seconds, how))
+        end = start + time.monotonic() - begun
+        self._spans.append(Span(outcome.node, position, start, end, seconds, how))
