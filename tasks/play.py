@@ -4,12 +4,14 @@ tff-keyboard play keyboard.tflite
 tff-keyboard play one.tflite two.tflite        (both suggest side by side)
 tff-keyboard play keyboard.tflite --terminal
 tff-keyboard play keyboard.tflite --cache words.cache
+tff-keyboard play keyboard.tflite --events me.jsonl      (a line for each strip, without a word)
 
 A model exported with --ngram learns the words of the messages that are sent, in memory or, with
 --cache, in a file that only its owner can read. The page is served to this machine only and loads
 nothing from elsewhere.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 import sys
@@ -37,6 +39,10 @@ class Options(TaskOptions):
         pathlib.Path | None,
         "File of what is learnt of the owner, for models with an n-gram; in memory if left out.",
     ] = None
+    events: Annotated[
+        pathlib.Path | None,
+        "Log of what became of each strip, without a word; gone on with where it is there.",
+    ] = None
     runtime: Runtime = None
 
 
@@ -46,14 +52,17 @@ def run(options: Options) -> None:
     Raises:
       ExportError: A model or the blocklist cannot be read, or the port cannot be used.
     """
+    from tff_keyboard.events import live_log
     from tflite_export import blocklist, interpreters, keyboard_server, terminal_keyboard
     from tflite_export.hybrid_keyboard import open_keyboard
     from tflite_export.mannered_keyboard import MannerlyKeyboard
     from tflite_export.owner import Owner, held_cache
+    from tflite_export.strip_events import KeyboardEvents, TypedStrips
 
     blocked = blocklist.entries_of(options.blocklist) if options.blocklist is not None else []
     interpreters.import_quietly(options.runtime)
-    with held_cache(options.cache) as (cache, problem):
+    with contextlib.ExitStack() as held:
+        cache, problem = held.enter_context(held_cache(options.cache))
         if problem is not None:
             print(f"warning: {problem}", file=sys.stderr)
         names = keyboard_server.names_of(options.models)
@@ -70,12 +79,15 @@ def run(options: Options) -> None:
             name: MannerlyKeyboard(predictor, options.language, blocked)
             for name, predictor in zip(names, opened, strict=True)
         }
+        log = held.enter_context(live_log.opened(options.events)) if options.events else None
+        events = [KeyboardEvents(keyboards[name], log) for name in names] if log else []
         if options.terminal:
             first = Owner(opened[:1], cache, options.cache)
+            strips = TypedStrips(events[0]) if events else None
             with terminal_keyboard.raw_keys() as read_key:
-                terminal_keyboard.run(keyboards[names[0]], read_key, _show, first)
+                terminal_keyboard.run(keyboards[names[0]], read_key, _show, first, strips)
             return
-        server = keyboard_server.make_server(keyboards, options.port, owner)
+        server = keyboard_server.make_server(keyboards, options.port, owner, events)
         print(f"Keyboard: http://{keyboard_server.HOST}:{server.server_port}/  (Ctrl-C ends it)")
         sys.stdout.flush()
         try:

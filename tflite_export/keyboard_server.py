@@ -6,8 +6,10 @@
                           after the cursor; with "sent" a message that is learnt first
     GET  /api/words       what was learnt of the owner
     POST /api/forget      {"words": ...} or {"all": true} -> what is left
+    POST /api/events      {"message": ..., "model": ..., "strips": [...]} -> how many were logged
 
-Learning and forgetting are for exports with an n-gram (`hybrid_keyboard`).
+Learning and forgetting are for exports with an n-gram (`hybrid_keyboard`); events (`strip_events`)
+for a server with a log, where strips also say their "cursor".
 
 Listens on the loopback interface only. A page of another origin cannot use it: foreign Host
 headers are refused (DNS rebinding), and so are requests that are not JSON (a form of another page
@@ -30,11 +32,14 @@ from werkzeug import exceptions, routing, serving, wrappers
 from tff_keyboard.storage.errors import ExportError, UserError
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.owner import Owner
+from tflite_export.strip_events import KeyboardEvents
 
 PAGE = pathlib.Path(__file__).parent / "keyboard_page"
 HOST = "127.0.0.1"
 LONGEST_REQUEST = 4_000_000  # bytes; the page sends the text before the cursor
 WORDS_SHOWN = 60  # of the owner's own
+MOST_CONNECTIONS = 32  # at a time; a browser opens six and some ahead
+IDLE_SECONDS = 10.0  # a connection without a word for so long is closed
 
 _ALLOWED_HOSTS = {"127.0.0.1", "localhost", "[::1]"}
 _CONTENT_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -55,10 +60,17 @@ class KeyboardApplication:
     Args:
       keyboards: Name to show -> what suggests; one or two.
       owner: Who learns what is sent; nobody if left out.
+      events: Logs of what became of the strips, one a keyboard or none.
     """
 
-    def __init__(self, keyboards: Mapping[str, MannerlyKeyboard], owner: Owner | None = None):
+    def __init__(
+        self,
+        keyboards: Mapping[str, MannerlyKeyboard],
+        owner: Owner | None = None,
+        events: Sequence[KeyboardEvents] = (),
+    ):
         self._keyboards = dict(keyboards)
+        self._events = tuple(events)
         self._owner = owner if owner is not None and owner.can_learn else None
         self._lock = threading.Lock()  # a model keeps the state of the last text
         self._urls = routing.Map(
@@ -73,6 +85,7 @@ class KeyboardApplication:
                 routing.Rule("/api/suggest", endpoint="suggest", methods=["POST"]),
                 routing.Rule("/api/words", endpoint="words", methods=["GET"]),
                 routing.Rule("/api/forget", endpoint="forget", methods=["POST"]),
+                routing.Rule("/api/events", endpoint="events", methods=["POST"]),
             ]
         )
 
@@ -96,9 +109,12 @@ class KeyboardApplication:
             raise exceptions.Forbidden("Only pages of this machine may talk to this keyboard.")
         endpoint, _ = self._urls.bind_to_environ(request.environ).match()
         if endpoint == "models":
-            return _json({"models": [_facts(*item) for item in self._keyboards.items()]})
+            models = [_facts(*item) for item in self._keyboards.items()]
+            return _json({"models": models, "logs_events": bool(self._events)})
         if endpoint == "suggest":
             return _json({"models": self._strips(_texts_of(request))})
+        if endpoint == "events":
+            return _json({"logged": self._log(_body_of(request))})
         if endpoint in ("words", "forget"):
             return _json(self._words(_wish_of(request) if endpoint == "forget" else None))
         path = PAGE / endpoint
@@ -119,7 +135,26 @@ class KeyboardApplication:
                         "withheld": keyboard.withheld,
                     }
                 )
+            for shown, events in zip(strips, self._events, strict=False):  # there may be none
+                shown["cursor"] = dataclasses.asdict(events.cursor(texts["text"]))
         return strips
+
+    def _log(self, body: dict[str, Any]) -> int:
+        """Logs the strips of a message that was sent or dropped; how many there were."""
+        if not self._events:
+            raise exceptions.Conflict("This keyboard logs nothing.")
+        message = body.get("message")
+        model: Any = body.get("model")
+        is_place = isinstance(model, int) and 0 <= model < len(self._events)
+        if not is_place or not isinstance(message, str):
+            raise exceptions.BadRequest(
+                'The body must be {"message": "...", "model": 0, "strips": [...]}.'
+            )
+        with self._lock, _told():
+            try:
+                return self._events[model].add_json(body.get("strips"), message)
+            except ValueError as error:
+                raise exceptions.BadRequest(f"Nothing was logged: {error}.") from None
 
     def _words(self, wish: dict[str, Any] | None) -> dict[str, Any]:
         """What the owner's cache holds, once a wish to forget is granted."""
@@ -140,6 +175,30 @@ class KeyboardApplication:
             }
 
 
+class _Handler(serving.WSGIRequestHandler):
+    timeout = IDLE_SECONDS
+
+
+class _Server(serving.ThreadedWSGIServer):
+    """A thread a connection, and no more than so many: others are closed unread."""
+
+    def __init__(self, *arguments: Any, **keywords: Any):
+        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        super().__init__(*arguments, **keywords)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
     """Errors that a person can put right reach the page as their one line."""
@@ -150,7 +209,10 @@ def _told() -> Iterator[None]:
 
 
 def make_server(
-    keyboards: Mapping[str, MannerlyKeyboard], port: int, owner: Owner | None = None
+    keyboards: Mapping[str, MannerlyKeyboard],
+    port: int,
+    owner: Owner | None = None,
+    events: Sequence[KeyboardEvents] = (),
 ) -> serving.BaseWSGIServer:
     """A server on the loopback interface, bound but not yet serving.
 
@@ -158,13 +220,14 @@ def make_server(
       keyboards: Name to show -> what suggests.
       port: 0 takes any free one; see `server_port` of the result.
       owner: Who learns what is sent.
+      events: Logs of what became of the strips, one a keyboard or none.
 
     Raises:
       ExportError: The port is taken or not allowed.
     """
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # no line for every key
     try:
-        return serving.make_server(HOST, port, KeyboardApplication(keyboards, owner), threaded=True)
+        return _Server(HOST, port, KeyboardApplication(keyboards, owner, events), handler=_Handler)
     except (OSError, OverflowError, SystemExit):
         # werkzeug prints and exits where the address is in use.
         raise ExportError(

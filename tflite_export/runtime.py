@@ -177,6 +177,10 @@ class KeyboardPredictor:
         words = self._tokenizer.tokenize_one(_end_of(text) + _FRAGMENT_END)
         return words[:-1], words[-1].removesuffix(_FRAGMENT_END)
 
+    def place_of(self, text: str) -> int:
+        """How many words stand before the one at the end of a text, however long that is."""
+        return len(self._tokenizer.tokenize_one(text + _FRAGMENT_END)) - 1
+
     def words_of(self, text: str) -> list[str]:
         """All words of a text, normalised."""
         return self._tokenizer.tokenize_one(text)

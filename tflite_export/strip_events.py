@@ -121,7 +121,7 @@ class TypedStrips:
 
     def end(self, outcome: Outcome, slot: int | None = None) -> None:
         """It made place for the next one."""
-        if self._pending is None:
+        if self._pending is None:  # it was not shown: keys came too fast
             return
         cursor, strip = self._pending
         words = tuple(each.word if each else None for each in strip.slots)
@@ -129,13 +129,11 @@ class TypedStrips:
         self._strips.append(self._events.shown(cursor, words, latency, outcome, slot))
         self._pending = None
 
-    def taken_back(self) -> None:
-        """The last key took back a suggestion; its own strip has ended already."""
-        accepted = [n for n, each in enumerate(self._strips) if each.outcome == "accepted"]
-        if accepted:
-            self._strips[accepted[-1]] = dataclasses.replace(
-                self._strips[accepted[-1]], deleted=True
-            )
+    def end_by_backspace(self) -> None:
+        """As `end`; right after a suggestion that was accepted, it takes that back."""
+        if self._strips and self._strips[-1].outcome == "accepted":
+            self._strips[-1] = dataclasses.replace(self._strips[-1], deleted=True)
+        self.end("typed")
 
     def leave(self, message: str) -> None:
         """The message was sent or dropped, and goes to the log.

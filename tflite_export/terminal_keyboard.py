@@ -7,10 +7,12 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
+from tff_keyboard.events.event_log import Outcome
 from tff_keyboard.storage.errors import ProgramError
 from tflite_export import typing_session
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.owner import Owner
+from tflite_export.strip_events import TypedStrips
 
 HELP = "Tab: middle suggestion. Esc 1, 2, 3: left, middle, right. Enter: send. Ctrl-D: end."
 FORGET, FORGET_ALL = "/forget", "/forget-all"
@@ -28,6 +30,7 @@ def run(
     read_key: Callable[[], str],
     write: Callable[[str], object],
     owner: Owner | None = None,
+    strips: TypedStrips | None = None,
 ) -> typing_session.TypingSession:
     """Types until the end of input.
 
@@ -36,6 +39,7 @@ def run(
       read_key: Returns the next character, "" at the end.
       write: Shows text.
       owner: Who learns what is sent.
+      strips: Where strips and what became of them go.
 
     Returns:
       What was typed and what it cost.
@@ -43,26 +47,28 @@ def run(
     session = typing_session.TypingSession()
     learns = owner is not None and owner.can_learn
     write("\n".join([HELP, *([OWNER_HELP] if learns else [])]) + "\n\n\n")
+    line = _Line(session, owner, strips)
     while True:
         strip = keyboard.strip_for(session.text)
+        line.show(strip)
         write(_screen(session, strip))
         key = read_key()
         if key in _END:
             break
         if key == "\t":
-            _accept(session, strip, _MIDDLE)
+            line.accept(strip, _MIDDLE)
         elif key == _ESCAPE:
             digit = read_key()
             if digit in ("1", "2", "3"):
-                _accept(session, strip, int(digit) - 1)
+                line.accept(strip, int(digit) - 1)
         elif key in _BACKSPACE:
-            session.backspace()
+            line.backspace()
         elif key in ("\r", "\n"):
-            write(_sent(session, owner))
+            write(line.send())
         elif key.isprintable():
-            session.press(key, strip.correction)
+            line.press(key, strip)
     if session.text:
-        write(_sent(session, owner))
+        write(line.send())
     write(f"\n{session.summary()}\n")
     return session
 
@@ -84,31 +90,62 @@ def raw_keys() -> Iterator[Callable[[], str]]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def _sent(session: typing_session.TypingSession, owner: Owner | None) -> str:
-    """Sends the message, or does what it commands; a line where something went wrong."""
-    text = session.text.strip()
-    try:
-        if owner is not None and owner.can_learn and text == FORGET_ALL:
-            session.drop()
-            owner.forget_all()
-        elif owner is not None and owner.can_learn and text.startswith(f"{FORGET} "):
-            session.drop()
-            owner.forget(text.removeprefix(FORGET))
-        else:
-            session.send()
-            if owner is not None:
-                owner.learn(text)
-    except ProgramError as error:
-        return f"\n{error}\n\n\n"
-    return ""
+class _Line:
+    """The line that is typed: what a key does to it, to what is learnt and to the log."""
 
+    def __init__(
+        self,
+        session: typing_session.TypingSession,
+        owner: Owner | None,
+        strips: TypedStrips | None,
+    ):
+        self._session = session
+        self._owner = owner if owner is not None and owner.can_learn else None
+        self._strips = strips
 
-def _accept(
-    session: typing_session.TypingSession, strip: typing_session.SlottedStrip, place: int
-) -> None:
-    slot = strip.slots[place]
-    if slot is not None:
-        session.accept(slot)
+    def show(self, strip: typing_session.SlottedStrip) -> None:
+        if self._strips is not None:
+            self._strips.show(self._session.text, strip)
+
+    def accept(self, strip: typing_session.SlottedStrip, place: int) -> None:
+        slot = strip.slots[place]
+        if slot is not None:
+            self._end("accepted", place)
+            self._session.accept(slot)
+
+    def press(self, key: str, strip: typing_session.SlottedStrip) -> None:
+        self._end("typed")
+        self._session.press(key, strip.correction)
+
+    def backspace(self) -> None:
+        if self._strips is not None:
+            self._strips.end_by_backspace()
+        self._session.backspace()
+
+    def send(self) -> str:
+        """Sends the message, or does what it commands; a line where something went wrong."""
+        text = self._session.text.strip()
+        self._end("left")
+        try:
+            if self._owner is not None and text == FORGET_ALL:
+                self._session.drop()
+                self._owner.forget_all()
+            elif self._owner is not None and text.startswith(f"{FORGET} "):
+                self._session.drop()
+                self._owner.forget(text.removeprefix(FORGET))
+            else:
+                self._session.send()
+                if self._owner is not None:
+                    self._owner.learn(text)
+                if self._strips is not None:
+                    self._strips.leave(text)
+        except ProgramError as error:
+            return f"\n{error}\n\n\n"
+        return ""
+
+    def _end(self, outcome: Outcome, slot: int | None = None) -> None:
+        if self._strips is not None:
+            self._strips.end(outcome, slot)
 
 
 def _screen(session: typing_session.TypingSession, strip: typing_session.SlottedStrip) -> str:

@@ -4,7 +4,7 @@
      "prefix": 0, "shown": 3, "match": 1, "outcome": "typed", "rank": null, "deleted": false,
      "latency_us": 640}
 
-  model       first 12 digits of the model file's SHA-256
+  model       first 12 digits of the model file's SHA-256 (of its name, where a replay's is no file)
   hour        in UTC; no minute, so that two logs cannot be lined up by time
   message     its number in this log
   place       of the word in its message, 0 for the first
@@ -32,12 +32,12 @@ from tff_keyboard.storage.errors import DataError
 
 VERSION = 1
 MOST_SHOWN = 16
+LONGEST_LINE = 1000
 Outcome = Literal["accepted", "typed", "left"]
 
 _HOUR = re.compile(r"\d{4}-\d\d-\d\dT\d\d")
 _MODEL = re.compile(r"[0-9a-f]{12}")
 _LARGEST = 10**9
-_LONGEST_LINE = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,8 +99,12 @@ class Strip:
 
 def write_log(path: str | os.PathLike[str], strips: Iterable[Strip]) -> None:
     """Writes a log, whole or not at all, for its owner's eyes only (mode 0600)."""
-    lines = [json.dumps(strip.to_json()).encode() + b"\n" for strip in strips]
-    files.write_atomically(pathlib.Path(path), lines, mode=files.OWNER_ONLY)
+    files.write_atomically(pathlib.Path(path), map(line_of, strips), mode=files.OWNER_ONLY)
+
+
+def line_of(strip: Strip) -> bytes:
+    """A strip as a line of the log."""
+    return json.dumps(strip.to_json()).encode() + b"\n"
 
 
 def read_log(path: str | os.PathLike[str]) -> Iterator[Strip]:
@@ -111,9 +115,9 @@ def read_log(path: str | os.PathLike[str]) -> Iterator[Strip]:
     """
     try:
         with pathlib.Path(path).open("rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), start=1):
+            for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
                 if not line.endswith(b"\n"):
-                    if len(line) == _LONGEST_LINE:
+                    if len(line) == LONGEST_LINE:
                         raise DataError(f"{path}, line {number}: longer than an event can be.")
                     return
                 yield _strip_of(line, path, number)

@@ -1,6 +1,7 @@
 // The strip: asks the server after every change and shows the answer to the last one.
 
 import { showCounts } from "./counts.js";
+import { logEvents, stripEnded, stripShown } from "./events.js";
 import { afterCursor, beforeCursor, element, make } from "./field.js";
 import { showOwnWords } from "./own_words.js";
 
@@ -33,6 +34,7 @@ export async function answered() {
 /** To be called after every change of text or cursor; with the message, if it was sent just now. */
 export function changed(sent = "") {
   showCounts();
+  stripEnded("typed");
   document.body.dataset.asked = String(++requests); // tests compare it with `shown`
   latest = ask(requests, sent);
   return latest;
@@ -61,6 +63,7 @@ async function ask(request, sent) {
   element("problem").textContent = problem;
   element("problem").hidden = !problem;
   show();
+  stripShown(strips[active], active);
   document.body.dataset.shown = String(request);
 }
 
@@ -132,7 +135,9 @@ export async function buildSuggestions(onTap) {
     button.addEventListener("click", () => onTap(place));
     element("strip").append(button);
   });
-  models = (await (await fetch("api/models")).json()).models;
+  const known = await (await fetch("api/models")).json();
+  models = known.models;
+  if (known.logs_events) logEvents();
   models.forEach((model, index) => element("models").append(modelCard(model, index)));
 }
 
@@ -142,6 +147,7 @@ function modelCard(model, index) {
   const choose = () => {
     active = index;
     show();
+    if (freshStrip()) stripShown(strips[active], active);
   };
   radio.addEventListener("change", choose);
   const label = make("label", { htmlFor: radio.id, textContent: model.name });

@@ -1,6 +1,7 @@
 // What a key does to the text. Every key, tap and deletion is one keystroke.
 
 import { countKeys, countSent, resetCounts } from "./counts.js";
+import { messageLeft, stripEnded, takenBack } from "./events.js";
 import {
   afterCursor, beforeCursor, element, hasSelection, make, replaceAround, textarea,
 } from "./field.js";
@@ -72,6 +73,7 @@ export function backspace() {
   countKeys();
   spaceIsOurs = false;
   if (canTakeBack()) {
+    takenBack();
     takeBack(lastOwnChange);
   } else if (hasSelection()) {
     replaceAround(0, "");
@@ -100,6 +102,7 @@ export async function accept(place) {
     if (!slot) return;
   }
   countKeys();
+  stripEnded("accepted", place);
   change(slot, tail(beforeCursor(), slot.replaces));
   spaceIsOurs = true;
   await changed();
@@ -109,6 +112,7 @@ export function send() {
   countKeys();
   const message = textarea.value.trim();
   countSent(message);
+  messageLeft(message);
   textarea.value = "";
   forget();
   if (message) {
@@ -119,6 +123,7 @@ export function send() {
 }
 
 export function restart() {
+  messageLeft(textarea.value.trim());
   textarea.value = "";
   element("messages").replaceChildren();
   resetCounts();
