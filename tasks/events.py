@@ -87,7 +87,10 @@ def _replay(options: Options) -> None:
     (named,) = open_predictors([options.replay], store)
     people = store.client_ids(options.clients)[: options.people]
     hour = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H")
-    model = replay.model_digest(named.source.encode())
+    file = pathlib.Path(named.source)
+    model = replay.model_digest(
+        file.read_bytes() if file.is_file() else named.source.encode()  # a baseline is no file
+    )
     files.make_directory(options.out)
     with Progress("replay", total=len(people), unit="people") as line:
         for number, person in enumerate(people):

@@ -47,10 +47,13 @@ def served(*models):
     with subprocess.Popen(
         play(*models, "--port=0"), cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as server:
-        line = server.stdout.readline()
-        yield re.search(r"http://127\.0\.0\.1:\d+/", line).group()
-        server.send_signal(signal.SIGINT)
-        assert server.wait(SECONDS) == 0
+        try:
+            line = server.stdout.readline()
+            yield re.search(r"http://127\.0\.0\.1:\d+/", line).group()
+            server.send_signal(signal.SIGINT)
+            assert server.wait(SECONDS) == 0
+        finally:
+            server.kill()  # a test that failed must not wait for it
 
 
 @contextlib.contextmanager

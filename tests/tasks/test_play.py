@@ -2,11 +2,13 @@
 
 import functools
 import subprocess
+import time
 
 import pytest
 
 from tests import export_fakes, hybrid_export, keyboard_browser
 from tests.keyboard_browser import ROOT, play
+from tff_keyboard.events import event_log
 from tff_keyboard.hybrid import cache_file
 from tflite_export.export import ExportOptions, export
 from tflite_export.mannered_keyboard import MannerlyKeyboard
@@ -413,6 +415,44 @@ class TestOwnWords:
 
     def test_a_model_that_learns_nothing_has_no_card(self, driver, address):
         assert not keyboard_browser.Page(driver, address).find("#own-card").is_displayed()
+
+
+class TestEvents:
+    pytestmark = keyboard_browser.NEEDS_BROWSER
+
+    def test_logs_what_became_of_each_strip(self, driver, models, tmp_path):
+        log = tmp_path / "me.jsonl"
+        with keyboard_browser.served(*models, f"--events={log}") as address:
+            page = keyboard_browser.Page(driver, address)
+            page.write("see yo")
+            page.tap(1)
+            page.type("\ue003")  # Backspace takes it back
+            page.tap(1)
+            assert log.read_bytes() == b""
+            page.type("\n")
+            page.write("ok")
+            page.find("#restart").click()
+            page.settle()
+            deadline = time.monotonic() + keyboard_browser.SECONDS
+            while len(log.read_bytes().splitlines()) < 13:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+        found = list(event_log.read_log(log))
+        message = [strip for strip in found if strip.message == 0]
+        assert [(s.place, s.prefix) for s in message] == [
+            *[(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2)],
+            *[(2, 0), (1, 2), (2, 0)],  # behind the suggestion, taken back, behind it again
+        ]
+        assert [s.outcome for s in message] == [
+            *["typed"] * 6, "accepted", "typed", "accepted", "left",
+        ]  # fmt: skip
+        assert [s.rank for s in message] == [None] * 6 + [0, None, 0, None]
+        assert [s.deleted for s in message] == [False] * 6 + [True] + [False] * 3
+        assert [message[place].match for place in (6, 8)] == [0, 0]
+        dropped = [strip for strip in found if strip.message == 1]
+        assert [s.outcome for s in dropped] == ["typed", "typed", "left"]
+        assert len(found) == 13
+        assert driver.get_log("browser") == []
 
 
 def test_a_damaged_cache_is_one_line_and_a_fresh_one(hybrid, tmp_path):
