@@ -17,6 +17,7 @@ from tff_keyboard.aggregation.adaptive_clip import (
 )
 from tff_keyboard.aggregation.host_noise import NoisedProcess, map_query_states
 from tff_keyboard.aggregation.noised_sum import EMPTY_ROUND, NoiseSlot
+from tff_keyboard.aggregation.norm_upper_bound import SLACK
 from tff_keyboard.aggregation.private_mean import PrivateMeanFactory
 from tff_keyboard.privacy.discrete_normal import BITS
 from tff_keyboard.privacy.mechanism import Mechanism
@@ -297,7 +298,8 @@ def test_clipping_never_leaves_the_ball(size):
         flat = np.concatenate([np.ravel(np.asarray(x, np.float64)) for x in clipped])
         assert np.linalg.norm(flat) <= np.float64(np.float32(0.3))
         if norm > 0.3:
-            assert np.linalg.norm(flat) == pytest.approx(0.3, rel=1e-5)
+            # The norm is taken for up to 2e-5 longer than it is (`norm_upper_bound.py`).
+            assert np.linalg.norm(flat) == pytest.approx(0.3, rel=3e-5)
 
 
 def test_huge_deltas_do_not_overflow():
@@ -353,7 +355,7 @@ def test_a_discrete_sum_is_of_integers_with_the_stated_sensitivity(noise):
     expected = np.zeros(SIZE)
     for first, _ in values:
         exact = first.astype(np.float64)
-        norm = np.linalg.norm(exact)
+        norm = np.linalg.norm(exact) * (1 + SLACK)  # as `norm_upper_bound.py` takes it
         if norm > 0.75:
             factor = np.float32(0.75 * (1 - 1e-6) / norm)
             exact = (first * factor).astype(np.float64)

@@ -20,6 +20,8 @@ import math
 
 import tensorflow as tf
 
+from tff_keyboard.aggregation.norm_upper_bound import l2_norm_upper_bound
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdaptiveClip:
@@ -70,12 +72,12 @@ def delta_noise_multiplier(noise_multiplier: float, count_stddev: float) -> floa
 def clip_with_norm(record, clip_norm: tf.Tensor):
     """The record scaled to an L2 norm of at most `clip_norm`, and its norm before (float64).
 
-    The norm is taken in float64: a float32 square overflows from 1e19 on, and clipping by an
-    infinite norm would leave NaN. A record inside the ball is passed on as it is.
+    The norm is never below the true one and at most 2e-5 of it above (`norm_upper_bound.py`), so a
+    record may be clipped that much too short, never left too long. A record inside the ball is
+    passed on as it is.
     """
     flat = tf.nest.flatten(record)
-    squares = [tf.reduce_sum(tf.square(tf.cast(x, tf.float64))) for x in flat]
-    norm = tf.sqrt(tf.add_n(squares))
+    norm = l2_norm_upper_bound(flat)
     bound = tf.cast(clip_norm, tf.float64)
     # A hair inside the ball, so that rounding factor and products to float32, 2^-24 of them each,
     # cannot leave it.
