@@ -7,11 +7,14 @@ Every cell is a federated training of a small model (`log_bilinear.py`) by the r
 rule (`build_aggregator`), from a start that is far from done, attacked in every round by a fixed
 share of the cohort that sees all honest deltas (`learning/collusion.py`). "frozen" is a server that
 ignores everybody: what a rule must beat to be called robust. A cell is a file in the working
-folder; a run that was stopped goes on with the cells that are missing.
+folder; a run that was stopped goes on with the cells that are missing. The table that is printed in
+the end is of all cells of the folder, whoever made them; with --table nothing is trained.
 """
 
 import argparse
 import dataclasses
+import functools
+import itertools
 import json
 import pathlib
 import time
@@ -104,19 +107,24 @@ class Rule:
         from tff_keyboard.aggregation.host_noise import NoisedProcess
         from tff_keyboard.aggregation.weight_limits import at_most
         from tff_keyboard.algorithms.build_aggregator import build_aggregator
-        from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
+        from tff_keyboard.algorithms.fedmed.client_weight import (
+            fedmed_weight_type,
+            limit_fedmed_weight,
+        )
         from tff_keyboard.privacy.mechanism import Mechanism
         from tff_keyboard.privacy.noise_streams import keyed_draw
 
         config = aggregation(name)
         self._is_fedmed = name == "fedmed"
         weight_type = fedmed_weight_type(len(like)) if self._is_fedmed else tff.to_type(np.float32)
-        bound = at_most(float(setting.words_per_client))
+        limit = at_most(float(setting.words_per_client))
+        if self._is_fedmed:
+            limit = limit_fedmed_weight(limit, setting.vocabulary)
         process: Any = build_aggregator(
             config,
             clients_per_round=setting.clients,
             seed=0,
-            limit=None if self._is_fedmed or config.is_private else bound,
+            limit=None if config.is_private else limit,
         ).create(tff.types.tensorflow_to_type([(w.dtype, w.shape) for w in like]), weight_type)
         if config.is_private:
             gaussian = Mechanism(name="gaussian")
@@ -278,21 +286,28 @@ def table(cells: Sequence[dict[str, Any]]) -> str:
             }
             row = [f"{np.mean(list(clean.values())):.2f}" if clean else "-"]
             for attack in attacks:
-                found = [
-                    cell
-                    for cell in cells
-                    if (cell["rule"], cell["attack"], cell["share"]) == (rule, attack, share)
-                    and cell["seed"] in clean
-                ]
-                text = "-"
-                if found:
-                    lost = np.mean([cell["top_1"] - clean[cell["seed"]] for cell in found])
-                    text = f"{lost:+.2f}"
-                    if attack == "backdoor":
-                        text += f", hit {np.mean([cell['hit'] for cell in found]):.0f} %"
-                row.append(text)
+                wanted = (rule, attack, share)
+                row.append(_change([cell for cell in cells if _place(cell) == wanted], clean))
             lines.append(f"| {rule} | " + " | ".join(row) + " |")
     return "\n".join(lines)
+
+
+def _place(cell: dict[str, Any]) -> tuple[str, str, float]:
+    return cell["rule"], cell["attack"], cell["share"]
+
+
+def _change(attacked: Sequence[dict[str, Any]], clean: dict[int, float]) -> str:
+    """Points against the clean trainings of the same seeds; of several the least and the most."""
+    found = [cell for cell in attacked if cell["seed"] in clean]
+    if not found:
+        return "-"
+    changes = [cell["top_1"] - clean[cell["seed"]] for cell in found]
+    text = f"{np.mean(changes):+.2f}"
+    if len(changes) > 1:
+        text += f" [{min(changes):+.2f}, {max(changes):+.2f}]"
+    if found[0]["attack"] == "backdoor":
+        text += f", hit {np.mean([cell['hit'] for cell in found]):.0f} %"
+    return text
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -307,30 +322,43 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=Setting().rounds)
     parser.add_argument("--people", type=int, default=1500)
     parser.add_argument("--test-people", type=int, default=250)
+    parser.add_argument("--table", action="store_true", help="print what there is")
     flags = parser.parse_args(arguments)
-    setting = Setting(rounds=flags.rounds)
     files.make_directory(flags.workdir)
+    if not flags.table:
+        train_missing(flags)
+    print(table(read_cells(flags.workdir)))
+
+
+def train_missing(flags: argparse.Namespace) -> None:
+    """Trains the cells that are not in the working folder, and prints them."""
+    setting = Setting(rounds=flags.rounds)
     data = read_data(flags.store, setting, people=flags.people, test_people=flags.test_people)
-    cells = []
-    for seed in map(int, flags.seeds.split(",")):
-        start = start_weights(data, setting, seed)
-        rules = [Rule(name, start, setting) for name in flags.rules.split(",")]
-        todo = [(CLEAN, 0.0)] + [
-            (attack, share)
-            for share in map(float, flags.shares.split(","))
-            for attack in flags.attacks.split(",")
-        ]
-        for attack, share in todo:
-            for rule in rules:
-                if rule.name == FROZEN and attack != CLEAN:
-                    continue
-                path = flags.workdir / f"{rule.name}-{attack}-{share:g}-{seed}.json"
-                if not path.exists():
-                    cell = run_cell(rule, attack, share, seed, data, setting, start)
-                    files.write_atomically(path, [json.dumps(cell).encode()])
-                cells.append(json.loads(path.read_text()))
-                print(json.dumps(cells[-1]), flush=True)
-    print(table(cells))
+    cells = [(CLEAN, 0.0)] + [
+        (attack, share)
+        for share in map(float, flags.shares.split(","))
+        for attack in flags.attacks.split(",")
+    ]
+    like = model.initial_weights(setting.vocabulary, DIM, 0)
+    rule_of = functools.cache(lambda name: Rule(name, like, setting))
+    start_of = functools.cache(lambda seed: start_weights(data, setting, seed))
+    for seed, (attack, share), rule in itertools.product(
+        map(int, flags.seeds.split(",")), cells, flags.rules.split(",")
+    ):
+        path = flags.workdir / f"{rule}-{attack}-{share:g}-{seed}.json"
+        if path.exists() or (rule == FROZEN and attack != CLEAN):
+            continue
+        cell = run_cell(rule_of(rule), attack, share, seed, data, setting, start_of(seed))
+        files.write_atomically(path, [json.dumps(cell).encode()])
+        print(json.dumps(cell), flush=True)
+
+
+def read_cells(workdir: pathlib.Path) -> list[dict[str, Any]]:
+    """All cells of a working folder, in the order of the rules."""
+    order = [FROZEN, "mean_unprotected", *RULES]
+    cells = [json.loads(path.read_text()) for path in sorted(workdir.glob("*.json"))]
+    rank = {name: order.index(name) for name in order}
+    return sorted(cells, key=lambda cell: rank.get(cell["rule"], len(order)))
 
 
 if __name__ == "__main__":

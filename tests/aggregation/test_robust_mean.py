@@ -10,7 +10,7 @@ from scipy import stats
 
 from tests.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE, assert_close, deltas, one_round
 from tff_keyboard.aggregation.robust_mean import RobustMeanFactory
-from tff_keyboard.config.rule_config import BoundedTrimmedMean, Median, TrimmedMean
+from tff_keyboard.config.rule_config import Median, TrimmedMean
 
 
 @functools.cache
@@ -65,48 +65,3 @@ def test_a_minority_cannot_leave_the_others_range(rule, fraction):
 
 def test_no_clients_at_all():
     assert all(not np.any(x) for x in one_round(process("median"), [], []).result)
-
-
-def numpy_bounded_trimmed_mean(values, attackers):
-    flat = np.stack([np.concatenate([np.ravel(x).astype(np.float64) for x in v]) for v in values])
-    norms = np.linalg.norm(flat, axis=1)
-    radius = np.sort(norms)[(len(norms) - 1) // 2]
-    bounded = flat * np.minimum(1, radius / np.maximum(norms, 1e-300))[:, None]
-    wanted = int(np.ceil(attackers * len(values) - 1e-9))
-
-    def trimmed(rows):
-        cut = min(wanted, (len(rows) - 1) // 2)
-        return np.sort(rows, axis=0)[cut : len(rows) - cut].mean(axis=0)
-
-    return trimmed(bounded[bounded @ trimmed(bounded) > 0])
-
-
-@functools.cache
-def bounded_process(attackers):
-    return RobustMeanFactory(BoundedTrimmedMean(attackers=attackers)).create(
-        VALUE_TYPE, WEIGHT_TYPE
-    )
-
-
-@pytest.mark.parametrize("attackers", [0.1, 0.3, 0.49])
-@pytest.mark.parametrize("clients", [1, 2, 5, 10])
-def test_bounded_trimmed_mean_equals_numpy(attackers, clients):
-    values = [[np.float32(k + 1) * x for x in v] for k, v in enumerate(deltas(1, clients))]
-    output = one_round(bounded_process(attackers), values, [1.0] * clients)
-    got = np.concatenate([np.ravel(x) for x in output.result])
-    expected = numpy_bounded_trimmed_mean(values, attackers)
-    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_a_boost_counts_for_no_more_than_an_honest_delta():
-    values = deltas(3, 9)
-    values[4] = [np.full_like(x, -1e30) for x in values[4]]
-    output = one_round(bounded_process(0.1), values, [1.0] * 9)
-    got = np.linalg.norm(np.concatenate([np.ravel(x) for x in output.result]))
-    longest = max(
-        np.linalg.norm(np.concatenate([np.ravel(x) for x in v]))
-        for k, v in enumerate(values)
-        if k != 4
-    )
-    assert got <= longest
-    assert all(not np.any(x) for x in one_round(bounded_process(0.1), [], []).result)

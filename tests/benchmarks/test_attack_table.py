@@ -1,5 +1,7 @@
 """The attack table: its model against a numerical gradient, cells, and the Markdown they become."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -98,4 +100,22 @@ def test_the_table_is_about_each_rules_own_clean_training():
     ]
     text = attack_table.table(cells)
     assert "10% attackers" in text
-    assert "| mean | 9.50 | -5.50 | +0.50, hit 50 % |" in text
+    assert "| mean | 9.50 | -5.50 [-6.00, -5.00] | +0.50, hit 50 % |" in text
+
+
+def test_a_stopped_table_goes_on_and_shows_all_cells_of_its_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(attack_table, "read_data", lambda *args, **kwargs: DATA)
+    monkeypatch.setattr(attack_table, "Setting", lambda **changes: SETTING)
+    flags = ["--store=none", f"--workdir={tmp_path}", "--rules=frozen", "--attacks=boost"]
+    attack_table.main(flags)
+    (made,) = tmp_path.glob("*.json")  # a server that ignores everybody is not attacked
+    assert made.name == "frozen-clean-0-1.json"
+    cell = json.loads(made.read_text())
+    other = {**cell, "rule": "mean", "attack": "boost", "share": 0.1, "top_1": 1.0}
+    (tmp_path / "mean-boost-0.1-1.json").write_text(json.dumps(other))
+    clean = {**other, "attack": "clean", "share": 0.0, "top_1": 3.0}
+    (tmp_path / "mean-clean-0-1.json").write_text(json.dumps(clean))
+    monkeypatch.setattr(attack_table, "run_cell", lambda *args: pytest.fail("trained again"))
+    capsys.readouterr()
+    attack_table.main(flags)
+    assert "| mean | 3.00 | -2.00 |" in capsys.readouterr().out

@@ -22,6 +22,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.aggregation import compression, norm_bounds
 from tff_keyboard.aggregation.adaptive_clip import AdaptiveClip
+from tff_keyboard.aggregation.bounded_trimmed_mean import BoundedTrimmedMeanFactory
 from tff_keyboard.aggregation.private_mean import PrivateMeanFactory
 from tff_keyboard.aggregation.robust_mean import RobustMeanFactory
 from tff_keyboard.aggregation.row_correction import RowCorrectionFactory
@@ -96,8 +97,10 @@ def build_rule(
                 variable_names=names,
             )
             return tff.aggregators.as_weighted_aggregator(factory)
-        case Median() | TrimmedMean() | BoundedTrimmedMean():
+        case Median() | TrimmedMean():
             return RobustMeanFactory(rule)
+        case BoundedTrimmedMean():
+            return BoundedTrimmedMeanFactory(rule)
     assert_never(rule)  # mypy says which rule has no case
 
 

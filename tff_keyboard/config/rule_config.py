@@ -160,11 +160,11 @@ class TrimmedMean(_Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BoundedTrimmedMean(_Rule):
-    """The trimmed mean of bounded deltas that go the common way: a defence (docs/attacks.md).
+    """The trimmed mean of bounded deltas that keep the course: a defence (docs/attacks.md).
 
     Attributes:
-      attackers: Share of a cohort that may attack, in (0, 0.5): as many are cut on each side of
-        each coordinate, rounded up.
+      attackers: Share of a cohort that may attack, in (0, 0.5): as many, rounded up, are left out
+        for going against the course of the last rounds or cut on each side of each coordinate.
     """
 
     privacy_problem: ClassVar[str] = _ORDER_STATISTICS
