@@ -1,5 +1,7 @@
 """The loop: exact resume above all, then best rounds, stops, signals and errors."""
 
+import asyncio
+import gc
 import json
 import math
 import pathlib
@@ -8,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import fakes
 import numpy as np
@@ -272,6 +275,47 @@ def test_a_signal_ends_the_round_that_is_computed(tmp_path, uninterrupted, numbe
     assert "after round 4: rounds 1 to 4 are saved" in str(caught.value)
     assert signal.getsignal(number) is before
     assert outcome(tmp_path, train(tmp_path)) == uninterrupted
+
+
+def test_a_signal_between_checkpoints_loses_no_round(tmp_path, uninterrupted):
+    class Signalled(fakes.NumpyProcess):
+        def next(self, state, datasets):
+            if state.rounds == 4:
+                signal.raise_signal(signal.SIGTERM)
+            return super().next(state, datasets)
+
+    with pytest.raises(errors.TrainingInterrupted, match="rounds 1 to 4 are saved"):
+        train(tmp_path, process=Signalled(), checkpoint_every=100)
+    resumed = []
+    result = train(tmp_path, checkpoint_every=100, progress=resumed.append)
+    assert resumed[0].resumed_round == 4
+    assert outcome(tmp_path, result) == uninterrupted
+
+
+def test_a_signal_in_the_first_round(tmp_path, uninterrupted):
+    class Signalled(fakes.NumpyProcess):
+        def next(self, state, datasets):
+            signal.raise_signal(signal.SIGINT)
+            return super().next(state, datasets)
+
+    with pytest.raises(errors.TrainingInterrupted, match="after round 0: none is done"):
+        train(tmp_path, process=Signalled())
+    assert outcome(tmp_path, train(tmp_path)) == uninterrupted
+
+
+def test_a_signal_before_a_coroutine_is_awaited_is_no_warning(tmp_path):
+    class Signalled(fakes.NumpyProcess):
+        def next(self, state, datasets):
+            unused = asyncio.sleep(0)  # as TFF makes and awaits them for its workers
+            signal.raise_signal(signal.SIGINT)
+            raise AssertionError(unused)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(errors.TrainingInterrupted):
+            train(tmp_path, process=Signalled())
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == []
 
 
 def test_a_signal_waits_until_results_are_written(tmp_path, uninterrupted):

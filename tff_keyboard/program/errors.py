@@ -32,8 +32,9 @@ class TrainingInterrupted(UserError):
         self.signal_number = signal_number
         self.exit_code = 128 + signal_number
         name = signal.Signals(signal_number).name
+        saved = f"rounds 1 to {checkpoint_round} are saved" if checkpoint_round else "none is done"
         super().__init__(
-            f"{name} after round {completed_rounds}: rounds 1 to {checkpoint_round} are saved. "
+            f"{name} after round {completed_rounds}: {saved}. "
             "Run the same command again to go on; the result is the same as without the stop."
         )
 

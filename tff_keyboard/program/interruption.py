@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import traceback
 import types
+import warnings
 from collections.abc import Iterator
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -22,6 +24,12 @@ class Interrupted(BaseException):
     def __init__(self, signal_number: int):
         super().__init__(signal_number)
         self.signal_number = signal_number
+
+    def drop_calls(self) -> None:
+        """Drops what was being called, and what Python says of coroutines that it made for that."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            traceback.clear_frames(self.__traceback__)
 
 
 class Interruption:

@@ -191,7 +191,7 @@ class TrainingLoop:
     async def run(self) -> TrainingResult:
         """Trains.
 
-        SIGINT and SIGTERM end the current round unfinished; what was saved stays valid.
+        SIGINT and SIGTERM end the current round unfinished; those before it are saved.
 
         Raises:
           TrainingInterrupted: A signal came; has the exit code.
@@ -246,6 +246,10 @@ class TrainingLoop:
                         state, loop, round_num, resumed_round, stop_reason, template
                     )
             except interruption.Interrupted as interrupted:
+                interrupted.drop_calls()
+                if saved_round < round_num:  # more signals wait
+                    await self._save(state, loop, round_num)
+                    saved_round = round_num
                 raise errors.TrainingInterrupted(
                     interrupted.signal_number, round_num, saved_round
                 ) from None
