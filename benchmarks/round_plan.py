@@ -35,7 +35,6 @@ class LengthsOnly:
         self._messages = messages
         self._lengths = np.random.default_rng(1).geometric(0.12, [people, messages])
         self._ids = [f"{i:09}" for i in range(people)]
-        self._places = {client_id: i for i, client_id in enumerate(self._ids)}
 
     def client_ids(self, population: str) -> list[str]:
         return self._ids
@@ -43,8 +42,8 @@ class LengthsOnly:
     def num_examples(self, population: str) -> np.ndarray:
         return np.full(len(self._ids), self._messages)
 
-    def message_lengths(self, population: str, client_id: str) -> np.ndarray:
-        return self._lengths[self._places[client_id]]
+    def message_lengths(self, population: str, index: int) -> np.ndarray:
+        return self._lengths[index]
 
 
 def measure(store: Any, clients: int, max_examples: int, sub_rounds: int) -> dict[str, float]:

@@ -119,14 +119,14 @@ def write_store(directory, num_clients, messages, seed):
             example_bytes.example_bytes(b"".join(map(example_bytes.varint, row)), b"")
             for row in ids
         ]
-        writer.add_client("train", f"client{n:06}", examples)
-    digest = writer.close()
-    files = (names.VOCABULARY, names.CLIENTS)
+        writer.add_client("train", f"client{n:06}", examples, [8] * messages)
+    digests = writer.close()
+    files = (names.VOCABULARY, names.CLIENTS, names.MESSAGE_LENGTHS)
     card = {
         "format": store_card.CARD_FORMAT,
         "file_bytes": {name: (directory / name).stat().st_size for name in files},
         "vocabulary": {"fingerprint": vocabulary.fingerprint},
-        "store_sha256": digest,
+        **digests,
     }
     (directory / names.DATA_CARD).write_text(json.dumps(card))
 

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from tasks import predictors
-from tasks.options import Population, Range, TaskOptions, Words
+from tasks.options import Cluster, Population, Range, TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.evaluation import model_words
@@ -72,6 +72,7 @@ class Options(TaskOptions):
         "5 if a model other than the first, or the only one, fails any.",
     ] = None
     slices: Annotated[bool, "Print differences by slice, deciles and calibration, too."] = False
+    cluster: Cluster = ""
 
 
 def run(options: Options) -> "Comparison":
@@ -83,6 +84,8 @@ def run(options: Options) -> "Comparison":
     store_path = options.store or (pathlib.Path(config.data.store) if config else None)
     if store_path is None and options.text is None:
         raise UsageError("Give --store=DIR or --text=FILE: no run directory names a store.")
+    if options.cluster and options.text is not None:
+        raise UsageError("--cluster: nodes have the client store, not the file of --text.")
     files.make_directory(options.out)  # before the work, not after it
 
     quiet.import_tensorflow()
@@ -90,14 +93,20 @@ def run(options: Options) -> "Comparison":
     from tff_keyboard.evaluation import run_evaluation
     from tff_keyboard.evaluation.named_predictor import common_rules
     from tff_keyboard.report import comparison_text, slice_text
+    from tff_keyboard.training.evaluation_on_nodes import on_nodes
 
     needs_store = options.text is None or any(map(model_words.is_trained_here, options.models))
     store = ClientStore(store_path) if store_path and needs_store else None
     opened = predictors.open_predictors(options.models, store)
     text = _text(options, store, common_rules(opened))
-    comparison = run_evaluation.compare_models(
-        opened, text, max_length=options.max_length, store=store
-    )
+    with on_nodes(options.cluster) as elsewhere:
+        comparison = run_evaluation.compare_models(
+            opened,
+            text,
+            max_length=options.max_length,
+            store=store,
+            compute=elsewhere(store, options.clients) if elsewhere and store else None,
+        )
     content = json.dumps(comparison.to_json(), indent=1, allow_nan=False)
     for name, part in (
         ("comparison.json", content),

@@ -15,7 +15,7 @@ import dataclasses
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
-from tasks.options import Population, Range, TaskOptions, Words
+from tasks.options import Cluster, Population, Range, TaskOptions, Words
 from tff_keyboard import quiet
 from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -42,6 +42,7 @@ class Options(TaskOptions):
     temperature: Annotated[
         bool, "Fit a temperature on validation people, too, and say what it would change."
     ] = False
+    cluster: Cluster = ""
 
 
 def run(options: Options) -> "Evaluation":
@@ -50,13 +51,16 @@ def run(options: Options) -> "Evaluation":
     quiet.import_tensorflow()
     from tff_keyboard.evaluation import run_evaluation
     from tff_keyboard.report import slice_text
+    from tff_keyboard.training.evaluation_on_nodes import on_nodes
 
-    evaluation = run_evaluation.evaluate_run(
-        options.run_dir,
-        options.clients,
-        store_path=options.store,
-        max_length=options.max_length,
-    )
+    with on_nodes(options.cluster) as elsewhere:
+        evaluation = run_evaluation.evaluate_run(
+            options.run_dir,
+            options.clients,
+            store_path=options.store,
+            max_length=options.max_length,
+            elsewhere=elsewhere,
+        )
     out = options.out or RunDirectory(options.run_dir).evaluation_path(options.clients)
     run_evaluation.write_evaluation(out, evaluation)
     print(text(evaluation, slices=options.slices))

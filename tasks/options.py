@@ -39,6 +39,10 @@ Runtime = Annotated[
     Literal["litert", "tensorflow"] | None, "Interpreter; the first installed if left out."
 ]
 Workdir = Annotated[pathlib.Path, "Run directory, new or to be resumed."]
+Cluster = Annotated[
+    str,
+    "Evaluate on the nodes of this Ray cluster: HOST:PORT of its head, or local (docs/cluster.md).",
+]
 
 
 class TaskOptions:

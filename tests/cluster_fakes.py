@@ -1,5 +1,9 @@
-"""A Ray cluster of processes on this machine's loopback, for tests inside a network namespace."""
+"""A Ray cluster of processes on this machine's loopback, for tests inside a network namespace.
 
+python -m tests.cluster_fakes --nodes=3 -- COMMAND runs a command beside one.
+"""
+
+import argparse
 import contextlib
 import dataclasses
 import os
@@ -67,6 +71,7 @@ class Cluster:
             "PYTHONPATH": str(ROOT),
         }
         self.processes: list[subprocess.Popen] = []
+        self.addresses: dict[int, str] = {}
         self._started = 0
         head = (
             "--head",
@@ -87,12 +92,13 @@ class Cluster:
         self._started += 1
         log = self._folder / f"start{self._started}.log"
         # An address for each: the driver belongs to the head's, and ends when that node does.
-        address = f"--node-ip-address=127.0.0.{self._started}"
+        address = f"127.0.0.{self._started}"
         resources = ['--resources={"tff_keyboard": 1}'] if computes else []
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", address),
+                    *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block"),
+                    f"--node-ip-address={address}",
                     *options,
                     *("--num-cpus=1", "--min-worker-port=0", "--max-worker-port=0"),
                     *("--disable-usage-stats", _OBJECT_STORE, *resources),
@@ -102,6 +108,7 @@ class Cluster:
                 start_new_session=True,
             )
         self.processes.append(process)
+        self.addresses[process.pid] = address
         deadline = time.monotonic() + _START_SECONDS
         while "Ray runtime started" not in log.read_text():
             if process.poll() is not None or time.monotonic() > deadline:
@@ -208,3 +215,21 @@ class Cohort:
         rng = np.random.default_rng([11, self.round_num])
         clients = rng.choice(20, 11, replace=False)
         return [fakes.tiny_dataset([13, clients[i]], 4 + clients[i] % 5) for i in self.indices]
+
+
+def main() -> int:
+    """Runs a command with a cluster of its own, whose head does not compute."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("command", nargs="+")
+    flags = parser.parse_args()
+    if not flags.inside:
+        own = (sys.executable, "-m", "tests.cluster_fakes", f"--nodes={flags.nodes}", "--inside")
+        return subprocess.run(namespaced(*own, "--", *flags.command), cwd=ROOT).returncode
+    with Cluster(flags.nodes, head_computes=False):
+        return subprocess.run(flags.command).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

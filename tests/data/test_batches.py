@@ -193,3 +193,25 @@ def test_serialised_dataset_is_little_more_than_its_numbers():
 def test_rejects(wrong, says):
     with pytest.raises(ValueError, match=says):
         batches.client_batches(many(3), **(ARGUMENTS | wrong))
+
+
+@hypothesis.given(
+    clients=st.lists(st.lists(st.integers(1, 40), max_size=6), max_size=5),
+    max_length=st.integers(1, 12),
+    long_messages=st.sampled_from(["continue", "keep"]),
+)
+@hypothesis.settings(max_examples=60, deadline=None)
+def test_an_epoch_of_many_clients_is_that_of_each(clients, max_length, long_messages):
+    cut = {"max_length": max_length, "long_messages": long_messages}
+    lengths = [np.array(own, np.int32) for own in clients]
+    expected = []
+    for own in lengths:
+        messages = [np.full(words, 4, np.int32) for words in own]
+        made = batches.client_batches(
+            messages, batch_size=2, max_examples=0, epochs=1, seed=(1,), **cut
+        )
+        targets = sum(int(np.count_nonzero(batch[:, 1:])) for batch in made)
+        expected.append([sum(map(len, made)), targets])
+    found = batches.epoch_sizes(lengths, **cut)
+    assert found.shape == (len(clients), 2)
+    assert found.tolist() == expected

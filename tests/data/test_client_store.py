@@ -1,9 +1,11 @@
 """Reading a store: checks at opening, rejected names, threads."""
 
 import concurrent.futures
+import json
 import shutil
 import sqlite3
 
+import numpy as np
 import pytest
 
 from tff_keyboard.config.data_config import DataConfig
@@ -40,6 +42,56 @@ def test_counts_agree_with_the_card_and_the_examples(made):
             for rows in examples
             for row in rows
         )
+
+
+def typed_lengths(store):
+    return {
+        population: [
+            [len(ids) for ids in store.examples(population, client_id)]
+            for client_id in store.client_ids(population)
+        ]
+        for population in POPULATIONS
+    }
+
+
+def kept_lengths(store):
+    return {
+        population: [
+            store.message_lengths(population, index).tolist()
+            for index in range(len(store.client_ids(population)))
+        ]
+        for population in POPULATIONS
+    }
+
+
+def test_lengths_are_those_of_the_messages(made, monkeypatch):
+    store = ClientStore(made)
+    expected = typed_lengths(store)
+    monkeypatch.setattr(store, "examples", None)  # no message is read for them
+    assert kept_lengths(store) == expected
+
+
+def without_lengths(path):
+    """As stores were before lengths were kept."""
+    card = json.loads((path / "data_card.json").read_text())
+    del card["lengths_sha256"], card["file_bytes"]["message_lengths.npy"]
+    (path / "data_card.json").write_text(json.dumps(card))
+    (path / "message_lengths.npy").unlink()
+
+
+def test_an_older_store_has_lengths_too(store_path):
+    without_lengths(store_path)
+    store = ClientStore(store_path)
+    assert kept_lengths(store) == typed_lengths(store)
+    store.examples = None
+    assert store.message_lengths("train", 0) is store.message_lengths("train", 0)  # read once
+
+
+def test_lengths_of_another_store_are_refused(store_path):
+    lengths = np.load(store_path / "message_lengths.npy")
+    np.save(store_path / "message_lengths.npy", lengths[::-1].copy())
+    with pytest.raises(DataError, match=r"message_lengths\.npy: was changed since `prepare`"):
+        ClientStore(store_path)
 
 
 def test_all_messages_of_a_population(made):

@@ -123,6 +123,41 @@ def test_matches_the_simulated_person(make, max_length, monkeypatch):
     assert all(found[name].dtype == kind for name, kind in HOST_SUMS.items())
 
 
+def as_lists(counts):
+    slices = {
+        (family, label, name): values.tolist()
+        for family, table in counts.slices.items()
+        for label, sums in table.items()
+        for name, values in sums.items()
+    }
+    return {name: values.tolist() for name, values in counts.sums.items()} | slices
+
+
+def test_who_counts_a_part_when_changes_no_bit(monkeypatch):
+    monkeypatch.setattr(positions, "_SCORES_AT_ONCE", 30 * len(VOCABULARY))
+    monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 50)
+    predictor, text = ngram(), typed_by(12, seed=5)
+    given = []
+
+    def elsewhere(predictor, text, parts, **options):
+        given.extend(parts)
+        found = predictor_evaluation.one_by_one(predictor, text, parts, **options)
+        return iter(sorted(found, key=lambda item: (item[0] % 2, -item[0])))
+
+    here = predictor_evaluation.evaluate(predictor, text, max_length=5)
+    there = predictor_evaluation.evaluate(predictor, text, max_length=5, compute=elsewhere)
+    assert len(given) == 3
+    assert [part.start for part in given[1:]] == [part.stop for part in given[:-1]]
+    assert as_lists(here) == as_lists(there)
+
+
+def test_a_text_of_nobody_has_no_parts():
+    text = typed_text.TypedText("nothing", ("p",), ([],))
+    counts = predictor_evaluation.evaluate(ngram(), text)
+    assert counts.sums["tokens"].tolist() == [0]
+    assert counts.slices["place"] == {}
+
+
 def test_agrees_with_the_sums_of_federated_evaluation():
     import tensorflow as tf
 

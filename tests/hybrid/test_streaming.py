@@ -17,6 +17,23 @@ from tff_keyboard.hybrid.mixture import CACHE, MixtureWeights
 from tff_keyboard.hybrid.word_cache import WordCache
 
 
+def test_people_in_parts_are_people_in_one_piece(monkeypatch):
+    """Who forgets between people may be asked for some of them elsewhere."""
+    text = typed_by(7, seed=3)
+    whole = predictor_evaluation.evaluate(hybrid(), text)
+    monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 40)
+
+    def elsewhere(unused_predictor, text, parts, **options):
+        assert len(parts) > 2
+        for place in reversed(range(len(parts))):
+            found = predictor_evaluation.count_part(hybrid(), text, parts[place], **options)
+            yield place, found
+
+    parts = predictor_evaluation.evaluate(hybrid(), text, compute=elsewhere)
+    for name, values in whole.sums.items():
+        np.testing.assert_allclose(parts.sums[name], values, rtol=1e-6, err_msg=name)
+
+
 def simulate(predictor, person, max_length):
     """A person typing with the strip in view, their keyboard learning each message they send."""
     sums = collections.Counter()

@@ -1,5 +1,6 @@
 """Trainings as processes: order, failure, interruption; a script stands in for the train task."""
 
+import dataclasses
 import os
 import pathlib
 import signal
@@ -73,6 +74,26 @@ def test_trains_each_once_and_what_is_waited_for_first(tmp_path, command, jobs):
     assert sorted(done) == ["a", "b", "c"]  # the second time nothing was trained
     assert done.index("a") < done.index("b")
     assert sorted(seen) == ["a", "a", "b", "b", "c", "c"]
+
+
+@pytest.mark.parametrize(
+    "jobs, settings, expected",
+    [
+        (1, ["engine=ray"], ""),
+        (2, [], ""),
+        (2, ["engine=ray"], "1"),
+        (2, ["engine=ray", "cluster.max_nodes=3"], ""),
+    ],
+)
+def test_several_trainings_share_a_cluster(tmp_path, jobs, settings, expected):
+    config = config_lib.loads("", [f"execution.{setting}" for setting in settings])
+    run = dataclasses.replace(run_of(tmp_path, "a"), config=config)
+    crew = runner._Crew(jobs, ["echo"])
+    crew.start(run)
+    crew.working[0][1].wait()
+    words = runner.log_of(run).read_text()
+    added = "--set=execution.cluster.max_nodes="
+    assert words.partition(added)[2].strip() == expected
 
 
 def test_a_failure_stops_what_waits_for_it_alone(tmp_path, command, capsys):

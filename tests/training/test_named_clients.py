@@ -12,6 +12,7 @@ from tff_keyboard.learning.client_delivery import Handover
 from tff_keyboard.learning.client_inputs import CohortInputs, evaluation_clients_batches
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard.training import named_clients
+from tff_keyboard.training.named_stores import NamedStore
 
 HANDOVER = Handover(2, 3, is_joined=True)
 
@@ -74,7 +75,7 @@ def test_no_text_travels(opened, config):
 def test_another_store_is_refused(opened, config, store):
     wrong = named_clients.Recipe(
         named_clients.Recipe.of(config, opened).config_text,
-        ((str(store), str(store.absolute()), "another hash"),),
+        ((str(store), NamedStore(str(store.absolute()), "another hash")),),
     )
-    with pytest.raises(DataError, match="is not the client store that this run began with"):
+    with pytest.raises(DataError, match="is not the client store that the driver of the cluster"):
         named_clients.TrainClients(wrong, HANDOVER, 1, ((0,),)).make()

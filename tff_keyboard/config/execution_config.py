@@ -15,6 +15,7 @@ class ClusterConfig(Table):
       address: HOST:PORT of the head; "" means what RAY_ADDRESS says; "local" starts a cluster of
         one node on this machine.
       min_nodes: Nodes to wait for before the first round.
+      max_nodes: Nodes used at most, so that several trainings share a cluster; 0 means all.
       wait_seconds: How long to wait for them, and for any node when all are lost.
       max_losses: Nodes that may be lost over the whole training, those that come back included.
       allow_other_bits: Takes nodes whose processor or code differs from this machine's: results
@@ -25,6 +26,7 @@ class ClusterConfig(Table):
 
     address: str = ""
     min_nodes: int = 1
+    max_nodes: int = 0
     wait_seconds: float = 120.0
     max_losses: int = 20
     allow_other_bits: bool = False
@@ -32,6 +34,12 @@ class ClusterConfig(Table):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_at_least("execution.cluster.min_nodes", self.min_nodes, 1)
+        require(
+            self.max_nodes == 0 or self.max_nodes >= self.min_nodes,
+            "execution.cluster.max_nodes",
+            "must be 0 or >= `execution.cluster.min_nodes`",
+            self.max_nodes,
+        )
         require_at_least("execution.cluster.max_losses", self.max_losses, 0)
         require(
             self.wait_seconds > 0,

@@ -112,6 +112,29 @@ def targets_of_sequences(
     return targets[choose_examples(len(targets), max_examples, seed)]
 
 
+def epoch_sizes(
+    lengths: Sequence[np.ndarray], *, max_length: int, long_messages: str = "continue"
+) -> np.ndarray:
+    """How much an epoch of `client_batches` is for clients that use all they have.
+
+    Args:
+      lengths: Of each client, [messages] words of each; the other arguments are those of
+        `client_batches`.
+
+    Returns:
+      Sequences and targets of each client, [clients, 2] int64.
+    """
+    flat = np.concatenate([*lengths, np.zeros(0, np.int64)]).astype(np.int64) + 1
+    is_cut = long_messages == "keep"
+    columns = (
+        np.ones_like(flat) if is_cut else -(-flat // max_length),
+        np.minimum(flat, max_length) if is_cut else flat,
+    )
+    ends = np.cumsum([len(own) for own in lengths], dtype=np.int64)
+    sums = [np.concatenate([[0], np.cumsum(column)])[ends] for column in columns]
+    return np.diff(np.stack(sums, axis=1), axis=0, prepend=0)
+
+
 def choose_examples(num_examples: int, max_examples: int, seed: Sequence[int]) -> np.ndarray:
     """Positions of the messages a client uses, increasing: all, or `max_examples` drawn by seed.
 

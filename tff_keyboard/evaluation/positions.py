@@ -127,6 +127,7 @@ def text_batches(
     *,
     max_length: int = 0,
     reference: Vocabulary | None = None,
+    only: slice = slice(None),
 ) -> Iterator[Batch]:
     """The messages of all people, sorted by length.
 
@@ -136,24 +137,51 @@ def text_batches(
       max_length: Targets of a message, at most, its end included; 0 takes whole messages, up to
         `LONGEST_MESSAGE` targets.
       reference: In whose order words are frequent or rare; the model's own if None.
+      only: Which of the batches.
 
     Raises:
       ValueError: `max_length` is negative.
     """
+    messages = _by_length(text)
+    for rows, width in _bounds(messages, vocabulary, max_length)[only]:
+        yield _batch(messages[rows], width, vocabulary, reference)
+
+
+def batch_targets(text: TypedText, vocabulary: Vocabulary, *, max_length: int = 0) -> list[int]:
+    """Targets of each batch of `text_batches`.
+
+    Raises:
+      ValueError: `max_length` is negative.
+    """
+    messages = _by_length(text)
     most = longest_target(max_length)
-    messages = [
-        (owner, message) for owner, person in enumerate(text.messages) for message in person
+    return [
+        sum(min(len(words) + 1, most) for _, words in messages[rows])
+        for rows, _ in _bounds(messages, vocabulary, max_length)
     ]
-    messages.sort(key=lambda item: len(item[1]))  # stable
-    longest = [min(len(message) + 1, most) + 1 for _, message in messages]  # with BOS
+
+
+def _by_length(text: TypedText) -> list[tuple[int, Sequence[str]]]:
+    """Owner and words of each message."""
+    messages = [(owner, words) for owner, person in enumerate(text.messages) for words in person]
+    return sorted(messages, key=lambda item: len(item[1]))  # stable
+
+
+def _bounds(
+    messages: Sequence[tuple[int, Sequence[str]]], vocabulary: Vocabulary, max_length: int
+) -> list[tuple[slice, int]]:
+    """Of each batch its messages and its columns."""
+    most = longest_target(max_length)
+    longest = [min(len(words) + 1, most) + 1 for _, words in messages]  # with BOS
     positions = max(1, _SCORES_AT_ONCE // len(vocabulary))
-    start = 0
+    found, start = [], 0
     while start < len(messages):
         end = start + 1
         while end < len(messages) and longest[end] * (end + 1 - start) <= positions:
             end += 1
-        yield _batch(messages[start:end], longest[end - 1], vocabulary, reference)
+        found.append((slice(start, end), longest[end - 1]))
         start = end
+    return found
 
 
 def longest_target(max_length: int) -> int:

@@ -1,13 +1,16 @@
 """Evaluates any `Predictor` on what people typed: sums per person, in whole and by slice.
 
-One pass over the text serves all metrics. The sums of federated evaluation are counted in
-TensorFlow too (`tensorflow_sums.py`); ratios mean the same whoever added them up. Evaluate,
+One pass over the text serves all metrics. The text is cut into parts, counted one by one and added
+up in order; what is cut where depends on the model's vocabulary and the text alone, so whoever
+counts a part, the sums have the same bits (`Compute`). The sums of federated evaluation are counted
+in TensorFlow too (`tensorflow_sums.py`); ratios mean the same whoever added them up. Evaluate,
 compare, the parity gate, personalisation and train-server all count through this module.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import Protocol, runtime_checkable
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,19 +19,20 @@ from tff_keyboard.evaluation.metric_table import HOST_SUMS, STRIP
 from tff_keyboard.evaluation.positions import (
     Batch,
     Positions,
+    batch_targets,
     longest_target,
     score,
     text_batches,
 )
 from tff_keyboard.evaluation.slices import FAMILIES, SLICE_SUMS
-from tff_keyboard.evaluation.typed_text import TypedText
+from tff_keyboard.evaluation.typed_text import TypedText, some_people
 from tff_keyboard.metrics import typists
 from tff_keyboard.metrics.impressions import reciprocal_ranks
 from tff_keyboard.metrics.keystrokes import keystrokes_with_selection
 from tff_keyboard.metrics.predictor import Predictor
 from tff_keyboard.metrics.prefix_index import PrefixIndex
 
-_POSITIONS_AT_ONCE = 2**18  # kept before they are added up: 35 MB
+_POSITIONS_AT_ONCE = 2**16  # of a part, which are kept before they are added up: 9 MB
 
 SliceSums = dict[str, dict[str, dict[str, np.ndarray]]]  # family -> slice -> sum -> [people]
 
@@ -45,6 +49,37 @@ class Counts:
 
     sums: dict[str, np.ndarray]
     slices: SliceSums
+
+
+@dataclasses.dataclass(frozen=True)
+class PartCounts:
+    """What a part of a text adds.
+
+    Attributes:
+      people: [n] positions of people in the text, increasing.
+      counts: Of these people.
+      targets: That were scored.
+    """
+
+    people: np.ndarray
+    counts: Counts
+    targets: int
+
+
+class Compute(Protocol):
+    """Counts the parts of a text, here or elsewhere."""
+
+    def __call__(
+        self,
+        predictor: Predictor,
+        text: TypedText,
+        parts: Sequence[slice],
+        *,
+        max_length: int,
+        reference: Vocabulary | None,
+        scored: Callable[[int], None],
+    ) -> Iterator[tuple[int, PartCounts]]:
+        """The position in `parts` and the `count_part` of each, each once, in any order."""
 
 
 @runtime_checkable
@@ -71,7 +106,7 @@ class Counter:
     """
 
     def __init__(self, vocabulary: Vocabulary, people: int):
-        self._index = PrefixIndex(vocabulary)
+        self._vocabulary = vocabulary
         self._people = people
         self._waiting: list[Positions] = []
         self._sums: dict[str, np.ndarray] = {
@@ -82,6 +117,10 @@ class Counter:
                      for name in SLICE_SUMS}
             for family, cut in FAMILIES.items()
         }  # fmt: skip
+
+    @functools.cached_property
+    def _index(self) -> PrefixIndex:
+        return PrefixIndex(self._vocabulary)
 
     def add(self, batch: Batch, scores: np.ndarray) -> None:
         """Counts a batch.
@@ -97,6 +136,16 @@ class Counter:
         self._waiting.append(positions)
         if sum(map(len, self._waiting)) > _POSITIONS_AT_ONCE:
             self._add_up()
+
+    def add_part(self, part: PartCounts) -> None:
+        """Counts what was counted elsewhere."""
+        for name, values in part.counts.sums.items():
+            self._sums[name][part.people] += values
+        for family, slices in part.counts.slices.items():
+            for label, sums in slices.items():
+                place = FAMILIES[family].labels.index(label)
+                for name, values in sums.items():
+                    self._slices[family][name][part.people, place] += values
 
     def counts(self) -> Counts:
         """Of all batches so far."""
@@ -137,6 +186,7 @@ def evaluate(
     max_length: int = 0,
     reference: Vocabulary | None = None,
     progress: Callable[[int, int], None] | None = None,
+    compute: Compute | None = None,
 ) -> Counts:
     """Counts per person.
 
@@ -147,29 +197,119 @@ def evaluate(
         `LONGEST_MESSAGE` targets.
       reference: Vocabulary whose ids are ordered by frequency; the predictor's own if None.
       progress: Called with (targets scored, targets in all).
+      compute: Counts the parts; None: they are counted here, one after the other.
 
     Raises:
       ValueError: `max_length` is negative.
     """
-    most = longest_target(max_length)
-    total = sum(min(len(message) + 1, most) for person in text.messages for message in person)
-    counter = Counter(predictor.vocabulary, len(text.people))
+    sizes = _sizes(predictor, text, max_length)
     done = 0
-    if isinstance(predictor, StreamingPredictor):
-        for positions in predictor.stream(text, max_length=max_length, reference=reference):
-            counter.add_positions(positions)
-            done += len(positions)
-            if progress is not None:
-                progress(done, total)
-        return counter.counts()
-    for batch in text_batches(
-        text, predictor.vocabulary, max_length=max_length, reference=reference
-    ):
-        counter.add(batch, predictor.log_probabilities(batch.inputs))
-        done += int(np.count_nonzero(batch.real))
+
+    def scored(targets: int) -> None:
+        nonlocal done
+        done += targets
         if progress is not None:
-            progress(done, total)
+            progress(done, sum(sizes))
+
+    counter = Counter(predictor.vocabulary, len(text.people))
+    waiting: dict[int, PartCounts] = {}
+    following = 0
+    results = (compute or one_by_one)(
+        *(predictor, text, _cut(sizes)),
+        max_length=max_length,
+        reference=reference,
+        scored=scored,
+    )
+    for place, found in results:
+        waiting[place] = found
+        while following in waiting:
+            counter.add_part(waiting.pop(following))
+            following += 1
     return counter.counts()
+
+
+def count_part(
+    predictor: Predictor,
+    text: TypedText,
+    part: slice,
+    *,
+    max_length: int,
+    reference: Vocabulary | None,
+    scored: Callable[[int], None] = lambda targets: None,
+) -> PartCounts:
+    """Counts a part of a text.
+
+    Args:
+      predictor, text, max_length, reference: As `evaluate` takes them.
+      part: Batches of `text_batches`; people, where the model learns as it goes.
+      scored: Called with numbers of targets, as they are scored.
+    """
+    positions = []
+    first = 0
+    if isinstance(predictor, StreamingPredictor):
+        first = part.start
+        found = predictor.stream(
+            some_people(text, part), max_length=max_length, reference=reference
+        )
+    else:
+        found = _of_batches(predictor, text, part, max_length, reference)
+    for some in found:
+        positions.append(some)
+        scored(len(some))
+    joined = Positions.concatenate(positions)
+    people, owner = np.unique(joined.owner, return_inverse=True)
+    counter = Counter(predictor.vocabulary, len(people))
+    counter.add_positions(dataclasses.replace(joined, owner=owner))
+    return PartCounts(people + first, counter.counts(), len(joined))
+
+
+def _of_batches(
+    predictor: Predictor,
+    text: TypedText,
+    part: slice,
+    max_length: int,
+    reference: Vocabulary | None,
+) -> Iterator[Positions]:
+    index = _prefix_index(predictor.vocabulary)
+    for batch in text_batches(
+        text, predictor.vocabulary, max_length=max_length, reference=reference, only=part
+    ):
+        yield score(batch, predictor.log_probabilities(batch.inputs), index)
+
+
+@functools.lru_cache(maxsize=2)
+def _prefix_index(vocabulary: Vocabulary) -> PrefixIndex:
+    return PrefixIndex(vocabulary)
+
+
+def one_by_one(
+    predictor: Predictor,
+    text: TypedText,
+    parts: Sequence[slice],
+    **options: Any,
+) -> Iterator[tuple[int, PartCounts]]:
+    """The `Compute` of this machine."""
+    for place, part in enumerate(parts):
+        yield place, count_part(predictor, text, part, **options)
+
+
+def _sizes(predictor: Predictor, text: TypedText, max_length: int) -> list[int]:
+    """Targets of each of what a part is a run of."""
+    most = longest_target(max_length)
+    if isinstance(predictor, StreamingPredictor):
+        return [sum(min(len(words) + 1, most) for words in person) for person in text.messages]
+    return batch_targets(text, predictor.vocabulary, max_length=max_length)
+
+
+def _cut(sizes: Sequence[int]) -> list[slice]:
+    """Runs with more than `_POSITIONS_AT_ONCE` targets, but for the last one; none is empty."""
+    parts, start, targets = [], 0, 0
+    for end, size in enumerate(sizes, start=1):
+        targets += size
+        if targets > _POSITIONS_AT_ONCE or (end == len(sizes) and targets):
+            parts.append(slice(start, end))
+            start, targets = end, 0
+    return parts
 
 
 def _total(values: np.ndarray, key: np.ndarray, size: int, kind: type) -> np.ndarray:

@@ -12,7 +12,8 @@ import json
 import os
 import pathlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation import calibration, predictor_evaluation, typed_text
 from tff_keyboard.evaluation.comparison import Comparison
 from tff_keyboard.evaluation.named_predictor import NamedPredictor, vocabulary_by_frequency
+from tff_keyboard.evaluation.predictor_evaluation import Compute
 from tff_keyboard.evaluation.result import (
     Evaluation,
     ModelFacts,
@@ -41,6 +43,9 @@ from tff_keyboard.storage.run_directory import RunDirectory
 
 _DIGEST_LETTERS = 12
 
+# Store and population -> what counts its text.
+Elsewhere: TypeAlias = Callable[[ClientStore, str], Compute]
+
 
 def evaluate_named(
     predictor: Predictor,
@@ -50,6 +55,7 @@ def evaluate_named(
     max_length: int = 0,
     store: ClientStore | None = None,
     reference: Vocabulary | None = None,
+    compute: Compute | None = None,
 ) -> Evaluation:
     """One model on one text; shows a line of progress.
 
@@ -60,6 +66,7 @@ def evaluate_named(
       max_length: As in `predictor_evaluation.evaluate`.
       store: Where the text is from.
       reference: As in `predictor_evaluation.evaluate`.
+      compute: As in `predictor_evaluation.evaluate`.
     """
     start = time.perf_counter()
     with Progress(f"evaluate {model.name}", total=text.num_words, unit="words") as line:
@@ -69,6 +76,7 @@ def evaluate_named(
             max_length=max_length,
             reference=reference,
             progress=lambda done, total: line.update(text.num_words * done / total),
+            compute=compute,
         )
     words = int(np.sum(counts.sums["tokens"] - counts.sums["eos_tokens"]))
     return Evaluation(
@@ -94,7 +102,12 @@ def evaluate_named(
 
 
 def compare_models(
-    models: Sequence[NamedPredictor], text: TypedText, *, max_length: int, store: ClientStore | None
+    models: Sequence[NamedPredictor],
+    text: TypedText,
+    *,
+    max_length: int,
+    store: ClientStore | None,
+    compute: Compute | None = None,
 ) -> Comparison:
     """Several models on one text, with the time that a strip of each takes.
 
@@ -104,6 +117,7 @@ def compare_models(
       max_length: As in `predictor_evaluation.evaluate`.
       store: Where the text is from, or baselines were trained on; its vocabulary orders words by
         frequency, and that of a model does where there is no store.
+      compute: As in `predictor_evaluation.evaluate`.
     """
     reference = store.vocabulary if store is not None else vocabulary_by_frequency(models)
     evaluations = []
@@ -115,6 +129,7 @@ def compare_models(
             max_length=max_length,
             store=store,
             reference=reference,
+            compute=compute,
         )
         milliseconds = suggestion_milliseconds(model.predictor, text)
         evaluations.append(dataclasses.replace(found, suggestion_milliseconds=milliseconds))
@@ -127,6 +142,7 @@ def evaluate_run(
     *,
     store_path: str | os.PathLike[str] | None = None,
     max_length: int = 0,
+    elsewhere: Elsewhere | None = None,
 ) -> Evaluation:
     """A finished run on all people of a population.
 
@@ -136,6 +152,7 @@ def evaluate_run(
       store_path: Client store; that of the run's config if None. With one, a fine-tuning run is
         not evaluated on its general corpus.
       max_length: Targets of a message at most, 0 for whole messages, as people typed them.
+      elsewhere: What counts the text of a store's population; None: it is counted here.
 
     Raises:
       RunDirectoryError: `path` is no run directory.
@@ -147,7 +164,8 @@ def evaluate_run(
     if store_path is None and opened.config.fine_tuning.general_store:
         paths.append(opened.config.fine_tuning.general_store)
     evaluations = [
-        _evaluate_on(opened, opened.predictor, _store(opened, store), population) for store in paths
+        _evaluate_on(opened, opened.predictor, _store(opened, store), population, elsewhere)
+        for store in paths
     ]
     general = evaluations[1] if len(evaluations) > 1 else None
     return dataclasses.replace(evaluations[0], general=general)
@@ -211,7 +229,11 @@ def _store(opened: _OpenedRun, path: str | os.PathLike[str]) -> ClientStore:
 
 
 def _evaluate_on(
-    opened: _OpenedRun, predictor: Predictor, store: ClientStore, population: str
+    opened: _OpenedRun,
+    predictor: Predictor,
+    store: ClientStore,
+    population: str,
+    elsewhere: Elsewhere | None = None,
 ) -> Evaluation:
     return evaluate_named(
         predictor,
@@ -219,6 +241,7 @@ def _evaluate_on(
         typed_text.of_population(store, population),
         max_length=opened.max_length,
         store=store,
+        compute=elsewhere(store, population) if elsewhere else None,
     )
 
 

@@ -90,11 +90,21 @@ def of_clients(store: ClientStore, population: str, people: Sequence[str]) -> Ty
     return TypedText(population, tuple(people), messages)
 
 
+def some_people(text: TypedText, which: slice) -> TypedText:
+    """A run of the people of a text."""
+    return dataclasses.replace(
+        text,
+        people=text.people[which],
+        messages=text.messages[which],
+        before=text.before[which],
+    )
+
+
 def first_people(text: TypedText, *, max_words: int) -> TypedText:
     """As many people from the start as type about `max_words` words together, one at least."""
     words = itertools.accumulate(sum(map(len, person)) for person in text.messages)
     count = 1 + sum(total < max_words for total in words)
-    return dataclasses.replace(text, people=text.people[:count], messages=text.messages[:count])
+    return some_people(text, slice(count))
 
 
 def from_text_file(path: str | os.PathLike[str], tokenize: Tokenize, *, blocks: int) -> TypedText:

@@ -51,7 +51,6 @@ class CohortInputs:
         self._num_examples = store.num_examples("train")
         self._config = config
         self._store = store
-        self._lengths: dict[int, np.ndarray] = {}
         self._client_ids = store.client_ids("train")
         self._sampler = cohort_sampler(config.train, len(self._client_ids))
         model = build_model(
@@ -116,14 +115,13 @@ class CohortInputs:
     ) -> tuple[list[list[int]], dict[str, Any]]:
         """`(groups, facts)` of a round: which clients, by index, `handover.make` is given when.
 
-        No batch is made; a client's messages are read when it is first drawn, for their lengths.
+        No batch is made and no message read.
         """
         cohort, rehearsed, reporting = self._cohort(round_num)
-        sizes = [self._size(round_num, index, rehearsed.get(index)) for index in reporting]
-        tokens = [size[1] for size in sizes]
-        groups = [[reporting[p] for p in group] for group in handover.plan(tokens)]
-        examples = sum(size[0] for size in sizes)
-        return groups, self._facts(cohort, reporting, rehearsed, examples, sum(tokens))
+        sizes = self._sizes(round_num, reporting, rehearsed)
+        examples, tokens = (int(total) for total in sizes.sum(axis=0))
+        groups = [[reporting[p] for p in group] for group in handover.plan(sizes[:, 1].tolist())]
+        return groups, self._facts(cohort, reporting, rehearsed, examples, tokens)
 
     def batches(
         self, round_num: int, index: int, rehearsed: list[np.ndarray] | None = None
@@ -154,34 +152,44 @@ class CohortInputs:
             long_messages=config.data.long_messages,
         )
 
-    def _size(
-        self, round_num: int, index: int, rehearsed: list[np.ndarray] | None
-    ) -> tuple[int, int]:
-        """Sequences and targets of `batches`, over all epochs."""
-        config, seed = self._config, self._seed(round_num, index)
-        lengths, most = self._lengths_of(index), config.client.max_examples
-        if rehearsed is not None:
-            chosen = batches.choose_examples(len(lengths), most, seed)
-            general = np.array([len(message) for message in rehearsed], lengths.dtype)
-            lengths = np.concatenate([lengths[chosen], general])
-            most = len(lengths) if most else 0
-        targets = batches.targets_of_sequences(
-            lengths,
-            max_length=config.data.max_length,
-            max_examples=most,
-            seed=seed,
-            long_messages=config.data.long_messages,
-        )
-        epochs = config.client.epochs
-        return len(targets) * epochs, int(targets.sum()) * epochs
+    def _sizes(
+        self,
+        round_num: int,
+        indices: Sequence[int],
+        rehearsed: Mapping[int, Sequence[np.ndarray]],
+    ) -> np.ndarray:
+        """Sequences and targets of each client's `batches`, over all epochs: [clients, 2]."""
+        cut = {
+            "max_length": self._config.data.max_length,
+            "long_messages": self._config.data.long_messages,
+        }
+        lengths = [self._store.message_lengths("train", index) for index in indices]
+        most = self._config.client.max_examples
+        if self._rehearsal is not None:
+            for place, index in enumerate(indices):
+                lengths[place] = self._with_general(
+                    lengths[place], rehearsed[index], self._seed(round_num, index)
+                )
+        sizes = batches.epoch_sizes(lengths, **cut)
+        # As `batches` has it: rehearsal has chosen already.
+        limits = [len(own) if self._rehearsal else most for own in lengths]
+        # Only who draws among its sequences needs a generator, which costs more than all the rest.
+        for place in np.flatnonzero(sizes[:, 0] > limits) if most else []:
+            targets = batches.targets_of_sequences(
+                lengths[place],
+                max_examples=limits[place],
+                seed=self._seed(round_num, indices[place]),
+                **cut,
+            )
+            sizes[place] = len(targets), targets.sum()
+        return sizes * self._config.client.epochs
 
-    def _lengths_of(self, index: int) -> np.ndarray:
-        """Words of each message of a client, kept: 8 bytes a message."""
-        found = self._lengths.get(index)
-        if found is None:
-            found = self._store.message_lengths("train", self._client_ids[index])
-            self._lengths[index] = found
-        return found
+    def _with_general(
+        self, lengths: np.ndarray, general: Sequence[np.ndarray], seed: Sequence[int]
+    ) -> np.ndarray:
+        """Of the messages that a client with rehearsal trains on."""
+        chosen = batches.choose_examples(len(lengths), self._config.client.max_examples, seed)
+        return np.concatenate([lengths[chosen], [len(message) for message in general]])
 
     def _cohort(self, round_num: int) -> tuple[Cohort, dict[int, list[np.ndarray]], list[int]]:
         """Who is asked, what general messages they are sent, and who reports."""

@@ -1,6 +1,7 @@
 """A Keras next-word model as a `Predictor`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -8,6 +9,7 @@ import tensorflow as tf
 from tff_keyboard.data.vocabulary import PAD, Vocabulary
 from tff_keyboard.metrics.predictor import Suggestion, context_ids, suggestions
 from tff_keyboard.metrics.prefix_index import PrefixIndex
+from tff_keyboard.models import build_model
 from tff_keyboard.models.next_word_model import NextWordModel
 
 
@@ -40,6 +42,11 @@ class KerasPredictor:
         )
         self._step = tf.function(self._step_one_word)
         self.reset()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        model = self.model
+        weights = [variable.numpy() for variable in model.trainable_variables]
+        return _rebuilt, (model.name_in_registry, model.options, weights, self.vocabulary)
 
     def reset(self) -> None:
         """Forgets the last context; needed after the model's weights have changed."""
@@ -82,3 +89,13 @@ class KerasPredictor:
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         logits, state = self.model.step(ids, state)
         return tf.nn.log_softmax(logits)[0], state
+
+
+def _rebuilt(
+    name: str, options: Mapping[str, Any], weights: Sequence[np.ndarray], vocabulary: Vocabulary
+) -> KerasPredictor:
+    """The way back from a pickle."""
+    model = build_model(name, vocabulary_size=len(vocabulary), seed=None, **options)
+    for variable, value in zip(model.trainable_variables, weights, strict=True):
+        variable.assign(value)
+    return KerasPredictor(model, vocabulary)

@@ -18,7 +18,7 @@ import tensorflow_federated as tff
 from tff_keyboard.program.engine import Engine
 from tff_keyboard.program.local_engine import LocalEngine
 from tff_keyboard.program.merge_context import MergeContext
-from tff_keyboard.program.worker_context import WorkerContext
+from tff_keyboard.program.worker_context import start_workers
 from tff_keyboard.program.worker_pool import WorkerPool
 
 
@@ -105,21 +105,19 @@ def install_context(
     ]:
         if value < 1:
             raise ValueError(f"`{name}` must be >= 1, got {value}.")
-    if max_concurrent_clients is None:
-        max_concurrent_clients = max(1, len(os.sched_getaffinity(0)) // num_workers)
     with contextlib.ExitStack() as at_failure:
         if engine is not None:
             at_failure.callback(engine.close)
-        pool = WorkerPool(
+        pool, contexts = start_workers(
             num_workers,
+            max_concurrent_clients=max_concurrent_clients,
+            threads_per_worker=threads_per_worker,
+            max_attempts=max_attempts,
             log_directory=log_directory,
             max_restarts=max_restarts,
-            max_concurrent_clients=max_concurrent_clients,
-            threads=1 if threads_per_worker is None else threads_per_worker,
             start_timeout_seconds=start_timeout_seconds,
         )
         at_failure.pop_all()
-    contexts = [WorkerContext(pool, i, max_attempts) for i in range(num_workers)]
     installed = InstalledContext(pool, contexts[0])
     if engine is not None or num_subrounds > 1:
         engine = engine or LocalEngine(contexts)

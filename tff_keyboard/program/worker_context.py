@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import grpc
@@ -124,3 +125,33 @@ class WorkerContext(tff.framework.SyncContext):
     def invoke(self, comp: tff.Computation, arg: Any) -> Any:
         self._factory.begin_call()
         return self._context.invoke(comp, arg)
+
+
+def start_workers(
+    num_workers: int,
+    *,
+    max_concurrent_clients: int | None,
+    threads_per_worker: int | None,
+    max_attempts: int,
+    **options: Any,
+) -> tuple[WorkerPool, Sequence[WorkerContext]]:
+    """Workers of this machine, and a context on each.
+
+    Args:
+      num_workers: >= 1.
+      max_concurrent_clients: In each worker; None: its share of the cores.
+      threads_per_worker: None: 1.
+      max_attempts: As `WorkerContext` takes it.
+      **options: Of `WorkerPool`.
+
+    Raises:
+      WorkerError: A worker does not start.
+    """
+    share = max(1, len(os.sched_getaffinity(0)) // num_workers)
+    pool = WorkerPool(
+        num_workers,
+        max_concurrent_clients=share if max_concurrent_clients is None else max_concurrent_clients,
+        threads=1 if threads_per_worker is None else threads_per_worker,
+        **options,
+    )
+    return pool, [WorkerContext(pool, i, max_attempts) for i in range(num_workers)]

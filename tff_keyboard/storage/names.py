@@ -29,6 +29,7 @@ STUDY_TABLES = "study.md"
 STUDY_CURVES = "curves.png"
 
 CLIENTS = "clients.sqlite"
+MESSAGE_LENGTHS = "message_lengths.npy"
 NGRAM = "ngram.npz"
 
 

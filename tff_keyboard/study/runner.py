@@ -151,9 +151,19 @@ class _Crew:
         files.make_directory(run.path.parent)
         with log_of(run).open("ab") as log:
             process = subprocess.Popen(
-                [*self._command, *run.command], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [*self._command, *run.command, *self._share(run)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
         self.working.append((run, process))
+
+    def _share(self, run: Run) -> list[str]:
+        """A node of the cluster for each of several runs, unless their config says how many."""
+        execution = run.config.execution
+        if self._jobs == 1 or execution.engine == "local" or execution.cluster.max_nodes:
+            return []
+        return ["--set=execution.cluster.max_nodes=1"]
 
     def collect(self) -> list[tuple[Run, int]]:
         """Those that have ended since, with their exit codes."""

@@ -17,7 +17,7 @@ from tff_keyboard.program.cluster.node import NodeOptions
 from tff_keyboard.program.cluster.ray_engine import RayEngine
 from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import named_clients
+from tff_keyboard.training import named_clients, named_stores
 from tff_keyboard.training.node_timings import NodeTimings
 from tff_keyboard.training.round_lines import RoundLines
 
@@ -66,7 +66,7 @@ def build_engine(config: RunConfig, stores: Sequence[ClientStore | None]) -> Ray
         max_concurrent_clients=wanted.max_concurrent_clients or None,
         threads_per_worker=wanted.threads_per_worker or 1,
     )
-    return RayEngine(wanted.cluster, options, named_clients.files_of(*stores))
+    return RayEngine(wanted.cluster, options, named_stores.files_of(*stores))
 
 
 class ByName:

@@ -19,9 +19,7 @@ from tff_keyboard.config import RunConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.learning import client_inputs, federated_evaluation, validation
 from tff_keyboard.learning.client_delivery import Handover
-from tff_keyboard.program.cluster import node_facts
-from tff_keyboard.storage import names
-from tff_keyboard.storage.errors import DataError
+from tff_keyboard.training.named_stores import NamedStore
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,18 +28,17 @@ class Recipe:
 
     Attributes:
       config_text: The config, TOML.
-      stores: Of each store of the run its path in the config, where that is on the driver, and its
-        `card_hash`.
+      stores: Of each store of the run its path in the config, and its name.
     """
 
     config_text: str
-    stores: tuple[tuple[str, str, str], ...]
+    stores: tuple[tuple[str, NamedStore], ...]
 
     @classmethod
     def of(cls, config: RunConfig, *stores: ClientStore | None) -> Recipe:
         """Of a run and its stores as they are opened here."""
         opened = [store for store in stores if store is not None]
-        found = [(str(s.directory), str(s.directory.absolute()), s.card_hash) for s in opened]
+        found = [(str(store.directory), NamedStore.of(store)) for store in opened]
         return cls(config_lib.dump(config), tuple(found))
 
     @functools.cached_property
@@ -54,21 +51,7 @@ class Recipe:
         Raises:
           DataError: It is not there, or is another one.
         """
-        wanted = str(pathlib.Path(path))
-        place, card_hash = next((place, h) for known, place, h in self.stores if known == wanted)
-        store = ClientStore(node_facts.place_of(place))
-        if store.card_hash != card_hash:
-            raise DataError(f"{store.directory} is not the client store that this run began with.")
-        return store
-
-
-def files_of(*stores: ClientStore | None) -> dict[str, str]:
-    """The files that every node must have, as `node_facts.facts` takes them."""
-    return {
-        f"store {store.directory.name}": str(store.directory.absolute() / names.DATA_CARD)
-        for store in stores
-        if store is not None
-    }
+        return dict(self.stores)[str(pathlib.Path(path))].open()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -48,6 +48,7 @@ MAY_CHANGE = (
     "execution.engine",
     "execution.cluster.address",
     "execution.cluster.min_nodes",
+    "execution.cluster.max_nodes",
     "execution.cluster.wait_seconds",
     "execution.cluster.max_losses",
     "execution.max_concurrent_clients",

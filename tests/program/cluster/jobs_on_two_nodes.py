@@ -3,18 +3,17 @@
 One cluster serves all: to start a node costs more than all that is computed on it.
 """
 
+import contextlib
 import os
 import pathlib
-import random
 import signal
-import time
 
 import pytest
 
-from tests import cluster_fakes
-from tests.cluster_fakes import Arithmetic, named
+from tests.cluster_fakes import Arithmetic
+from tests.cluster_faults import KINDS, Faults, leftovers
 from tff_keyboard.config.execution_config import ClusterConfig
-from tff_keyboard.program.cluster import ray_engine
+from tff_keyboard.program.cluster import ray_client, ray_engine, schedule
 from tff_keyboard.program.cluster.node import NodeOptions
 from tff_keyboard.program.cluster.ray_engine import RayEngine
 from tff_keyboard.program.engine import Job
@@ -24,15 +23,18 @@ LAZY = NodeOptions(at_once=False)
 PATIENT = ClusterConfig(min_nodes=2, wait_seconds=300.0, max_losses=1000)
 
 
+@contextlib.contextmanager
+def joined(*arguments):
+    """An engine; nothing of ours is left on the nodes behind it."""
+    with contextlib.closing(RayEngine(*arguments)) as found:
+        yield found
+    assert leftovers(("ray::NodeServer",)) == []
+
+
 @pytest.fixture
 def engine(cluster):
-    found = RayEngine(PATIENT, LAZY, {})
-    yield found
-    found.close()
-    deadline = time.monotonic() + 30
-    while named("ray::NodeServer"):  # nothing of ours is left on the nodes
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    with joined(PATIENT, LAZY, {}) as found:
+        yield found
 
 
 def job(items, folder=None, addend=0, seconds=0.0):
@@ -43,7 +45,8 @@ def squares(items, addend=0):
     return [(i, addend + item**2) for i, item in enumerate(items)]
 
 
-def test_every_item_once_on_both_nodes(engine):
+def test_every_item_once_on_both_nodes(engine, monkeypatch):
+    monkeypatch.setattr(schedule, "_SLOW_SECONDS", 1e6)  # no item twice, however slow the machine
     for addend in (0, 10):
         items = [3, 1, 4, 1, 5, 9]
         found = list(engine.run(job(items, addend=addend, seconds=0.05)))
@@ -94,13 +97,27 @@ def test_no_node_fits(cluster, monkeypatch):
             super().__init__(*arguments)
             self._own_facts["processor"] = "another one"
 
+        def wait(self, seconds):
+            return super().wait(seconds if self._refused else 300.0)  # until one has answered
+
     monkeypatch.setattr(ray_engine, "Crew", OtherMachine)
-    strict = ClusterConfig(min_nodes=1, wait_seconds=20.0)
+    strict = ClusterConfig(min_nodes=1, wait_seconds=0.1)
     with pytest.raises(ClusterError, match=r"0 of 1 .* is not as this machine: processor: "):
         RayEngine(strict, LAZY, {})
-    lenient = ClusterConfig(min_nodes=1, wait_seconds=200.0, allow_other_bits=True)
-    found = RayEngine(lenient, LAZY, {})
-    found.close()
+    lenient = ClusterConfig(min_nodes=1, wait_seconds=300.0, allow_other_bits=True)
+    with joined(lenient, LAZY, {}):
+        pass
+
+
+def test_trainings_share_a_cluster(cluster):
+    """One that wants a single node leaves the other free."""
+    import ray
+
+    with joined(ClusterConfig(max_nodes=1, wait_seconds=300.0), LAZY, {}) as found:
+        assert sorted(found.run(job(range(4)))) == squares(range(4))
+        (place,) = found.place_names()
+        assert {span.node for span in found.pop_spans()} == {place}
+        assert len(ray_client.free_nodes(ray)) == 1
 
 
 def test_status(cluster, tmp_path, capsys):
@@ -119,50 +136,23 @@ def shared_memory():
     return sorted(pathlib.Path("/dev/shm").iterdir())
 
 
-def is_drivers(node):
-    """Whether the driver belongs to a node: it would end with it."""
-    from ray._private import worker
-
-    socket = worker._global_node.raylet_socket_name
-    table = cluster_fakes.processes()
-    return any(socket in table[pid][1] for pid in cluster_fakes.processes_of(node.pid))
-
-
 @pytest.mark.slow
 def test_fifty_faults(cluster, engine):
-    """Actors die, stop or are slow, and a whole node goes and comes, at random moments."""
-    generator = random.Random(os.environ.get("FAULT_SEED", "1"))
+    """At random moments of jobs without TFF; `trainings_on_two_nodes.py` has them in a training."""
+    seed = os.environ.get("FAULT_SEED", "1")
+    faults = Faults(cluster, seed, [kind for kind in KINDS if kind != "worker"])
     items = range(12)
-    faults = {"kill": 0, "stop": 0, "node": 0}
-    stopped = []
-    cluster.start(f"--address={cluster_fakes.ADDRESS}")  # so that one is not the driver's
-    start = shared_memory()
+    start = len(shared_memory())
     for _ in range(200):
-        if sum(faults.values()) >= 50:
+        if faults.happened.total() >= 50:
             break
-        results = []
+        moment, results = faults.random.choice(items), []
         for result in engine.run(job(items, seconds=0.2)):
+            if len(results) == moment:
+                faults.happen()
             results.append(result)
-            actors = named("ray::NodeServer")
-            if len(results) != generator.randint(1, 12) or not actors:
-                continue
-            fault = generator.choice(["kill", "kill", "kill", "stop", "stop", "node"])
-            victim = next((node for node in cluster.processes[1:] if not is_drivers(node)), None)
-            if fault == "node" and victim is not None:
-                cluster.kill_node(victim)
-                cluster.processes.remove(victim)
-                cluster.start(f"--address={cluster_fakes.ADDRESS}")
-            elif fault == "stop":
-                stopped.append(generator.choice(actors))
-                os.kill(stopped[-1], signal.SIGSTOP)
-            else:
-                fault = "kill"
-                os.kill(generator.choice(actors), signal.SIGKILL)
-            faults[fault] += 1
         assert sorted(results) == squares(items)
-        for pid in stopped:
-            cluster_fakes.signal_if_there(pid, signal.SIGCONT)
-        stopped.clear()
-    assert sum(faults.values()) >= 50, faults
-    print(faults)
-    assert len(shared_memory()) <= len(start) + 2
+        faults.end()
+    print(f"seed {seed}: {dict(faults.happened)}")
+    assert faults.happened.total() >= 50
+    assert len(shared_memory()) <= start + 2

@@ -3,15 +3,47 @@
 Packs of arrays travel here, which they do not in a training: the computations are what is compared.
 """
 
+import typing
+
 import pytest
 import tensorflow_federated as tff
 
-from tests.learning.test_client_delivery import RULES, assert_same, cohort, config_of, process_of
+from tests.learning.test_client_delivery import (
+    GAUSSIAN,
+    RULES,
+    assert_same,
+    cohort,
+    config_of,
+    process_of,
+)
+from tff_keyboard.config import privacy_config, rule_config
 from tff_keyboard.config.execution_config import ClusterConfig
 from tff_keyboard.learning import client_delivery
 from tff_keyboard.program import execution
 from tff_keyboard.program.cluster.node import NodeOptions
 from tff_keyboard.program.cluster.ray_engine import RayEngine
+
+MORE = {
+    "bounded_trimmed_mean": ("aggregation.rule.name=bounded_trimmed_mean",),
+    "discrete": (*GAUSSIAN, "aggregation.privacy.distribution=discrete"),
+    "tree_adaptive": (
+        *GAUSSIAN,
+        "aggregation.privacy.mechanism=tree_adaptive",
+        "aggregation.privacy.clipped_count_noise=0.5",
+    ),
+    "blt": (*GAUSSIAN, "aggregation.privacy.mechanism=blt"),
+    "banded": (*GAUSSIAN, "aggregation.privacy.mechanism=banded"),
+}
+ALL = {**RULES, **MORE}
+
+pytestmark = pytest.mark.slow
+
+
+def test_nothing_is_forgotten():
+    configs = [config_of(*overrides) for overrides in ALL.values()]
+    assert {config.aggregation.rule.name for config in configs} == set(rule_config.RULES)
+    tested = {type(config.aggregation.privacy) for config in configs}
+    assert tested == set(typing.get_args(privacy_config.Privacy))
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +56,9 @@ def contexts(cluster):
         yield on_nodes.context, here.context
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", ALL)
 def test_has_the_same_bits(contexts, rule):
-    config = config_of(*RULES[rule])
+    config = config_of(*ALL[rule])
     results = []
     for context, thin in zip(contexts, (True, False), strict=True):
         tff.framework.set_default_context(context)

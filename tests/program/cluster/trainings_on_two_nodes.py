@@ -1,7 +1,11 @@
 """Trainings on two nodes against trainings here; `test_two_nodes.py` runs this in a namespace."""
 
+import contextlib
 import csv
+import dataclasses
 import hashlib
+import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -10,8 +14,12 @@ import time
 import numpy as np
 import pytest
 
-from tests import fakes
-from tests.cluster_fakes import ROOT, named
+from tests import cluster_fakes, fakes
+from tests.cluster_fakes import ROOT
+from tests.cluster_faults import Faults, leftovers
+from tff_keyboard.evaluation import predictor_evaluation, run_evaluation
+from tff_keyboard.program.cluster.ray_engine import RayEngine
+from tff_keyboard.training import evaluation_on_nodes
 from tff_keyboard.training.federated import train_federated
 
 ON_NODES = (
@@ -53,7 +61,61 @@ def test_a_training_may_move(cluster, store, run_here, tmp_path):
     assert digests(tmp_path / "run") == digests(run_here)
 
 
-def wait_for(condition, seconds=300.0):
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_training_with_fifty_faults_has_the_same_bits(cluster, store, tmp_path, monkeypatch):
+    """One in every round and evaluation; kind, moment and victim are drawn by seed."""
+    wanted = int(os.environ.get("FAULTS", "50"))
+    seed = os.environ.get("FAULT_SEED", "1")
+    longer = ("execution.sub_rounds=6", f"train.rounds={wanted}", "evaluation.every=10")
+    train_federated(fakes.tiny_config(store, *longer), tmp_path / "here")
+    faults = Faults(cluster, seed)
+    run_job = RayEngine.run
+
+    def run(engine, job):
+        moment = faults.random.randrange(max(1, len(job.items) - 1))
+        with contextlib.closing(run_job(engine, job)) as results:
+            for done, result in enumerate(results):
+                if done == moment and faults.happened.total() < wanted:
+                    faults.happen()
+                yield result
+        faults.end()
+
+    monkeypatch.setattr(RayEngine, "run", run)
+    start = len(list(pathlib.Path("/dev/shm").iterdir()))
+    patient = "execution.cluster.max_losses=1000"
+    train_federated(fakes.tiny_config(store, *longer, *ON_NODES, patient), tmp_path / "run")
+    print(f"seed {seed}: {dict(faults.happened)}")
+    assert faults.happened.total() == wanted
+    assert digests(tmp_path / "run") == digests(tmp_path / "here")
+    assert leftovers() == []
+    assert len(list(pathlib.Path("/dev/shm").iterdir())) <= start + 2
+
+
+@pytest.mark.slow
+def test_rehearsal_has_the_same_bits(cluster, store, tmp_path):
+    """General messages are drawn on the nodes, and both populations are evaluated."""
+    method = (
+        *("fine_tuning.method.name=rehearsal", f"fine_tuning.general_store={store}"),
+        "execution.sub_rounds=3",
+    )
+    train_federated(fakes.tiny_config(store, *method), tmp_path / "here")
+    train_federated(fakes.tiny_config(store, *method, *ON_NODES), tmp_path / "run")
+    assert digests(tmp_path / "run") == digests(tmp_path / "here")
+
+
+@pytest.mark.slow
+def test_an_evaluation_has_the_same_digits(cluster, store, run_here, monkeypatch):
+    monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 100)
+    here = run_evaluation.evaluate_run(run_here, "held_out")
+    with evaluation_on_nodes.on_nodes(cluster_fakes.ADDRESS) as elsewhere:
+        there = run_evaluation.evaluate_run(run_here, "held_out", elsewhere=elsewhere)
+    assert dataclasses.replace(there, seconds=0).to_json() == (
+        dataclasses.replace(here, seconds=0).to_json()
+    )
+
+
+def wait_for(condition, seconds=900.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -78,8 +140,8 @@ def test_a_driver_that_is_stopped_leaves_nothing_and_goes_on(
     rows = tmp_path / "run" / "metrics.jsonl"
     wait_for(lambda: driver.poll() is not None or (rows.exists() and rows.read_text()))
     driver.send_signal(number)
-    code = driver.wait(60)
+    code = driver.wait(300)
     assert code in ((-9,) if number == signal.SIGKILL else (0, 128 + number))
-    wait_for(lambda: not named("ray::NodeServer") and not named("worker_binary"), 30)
-    assert start().wait(600) == 0
+    assert leftovers() == []
+    assert start().wait(900) == 0
     assert digests(tmp_path / "run") == digests(run_here)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import collections
+import dataclasses
+import functools
 import hashlib
+import itertools
+import operator
 import os
 import pathlib
 import sqlite3
@@ -14,9 +17,34 @@ import numpy as np
 import tensorflow as tf
 
 from tff_keyboard.data.sources.messages import POPULATIONS
-from tff_keyboard.data.store import example_bytes, store_card, store_writer, truecase_table
+from tff_keyboard.data.store import (
+    example_bytes,
+    message_lengths,
+    store_card,
+    store_writer,
+    truecase_table,
+)
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.storage import errors, names
+
+
+@dataclasses.dataclass(frozen=True)
+class _Clients:
+    """Of one population, sorted by id.
+
+    Attributes:
+      ids: Of each.
+      counts: [clients] int64, messages.
+      starts: [clients] int64, messages before theirs, in the order of the rows.
+    """
+
+    ids: list[str]
+    counts: np.ndarray
+    starts: np.ndarray
+
+    @functools.cached_property
+    def known(self) -> frozenset[str]:
+        return frozenset(self.ids)
 
 
 class ClientStore:
@@ -53,14 +81,13 @@ class ClientStore:
         has_forms = names.TRUECASE in self.card["file_bytes"]
         self.truecase = truecase_table.read_forms(forms.read_bytes()) if has_forms else []
         self._threads = threading.local()
-        self._clients: dict[str, dict[str, int]] = {population: {} for population in POPULATIONS}
+        self._lengths = message_lengths.open_lengths(self.directory, self.card)
+        self._lengths_read: dict[tuple[str, int], np.ndarray] = {}
         try:
-            for client_id, population, count in self._connection().execute(
-                "SELECT client_id, split_name, num_examples FROM client_metadata ORDER BY client_id"
-            ):
-                self._clients[population][client_id] = count
-            is_whole = self._is_whole()
-        except (sqlite3.Error, KeyError, TypeError):
+            recorded = self._metadata()
+            self._clients = _by_population(recorded)
+            is_whole = self._is_whole(recorded)
+        except (sqlite3.Error, KeyError, TypeError, ValueError):
             raise errors.DataError(
                 f"{self.directory / names.CLIENTS}: is damaged. "
                 "Run `tff-keyboard prepare` again with --overwrite."
@@ -78,11 +105,11 @@ class ClientStore:
         Raises:
           ValueError: There is no such population.
         """
-        return list(self._population(population))
+        return list(self._population(population).ids)
 
     def num_examples(self, population: str) -> np.ndarray:
         """Messages of each client: `[clients]` int64 in the order of `client_ids`."""
-        return np.fromiter(self._population(population).values(), dtype=np.int64)
+        return self._population(population).counts.copy()
 
     def examples(self, population: str, client_id: str) -> list[np.ndarray]:
         """Word ids of each message, without BOS and EOS, in the order typed.
@@ -98,13 +125,28 @@ class ClientStore:
             for example in self._examples(population, client_id)
         ]
 
-    def message_lengths(self, population: str, client_id: str) -> np.ndarray:
-        """Words of each message, [messages] int64, in the order typed.
+    def message_lengths(self, population: str, index: int) -> np.ndarray:
+        """Words of each message, [messages] int32, in the order typed.
+
+        Of a store that was prepared before lengths were kept, the messages are read once.
+
+        Args:
+          population: Of the store.
+          index: Position of the client in `client_ids`.
 
         Raises:
-          ValueError: There is no such population or client.
+          ValueError: There is no such population.
         """
-        return np.array([len(ids) for ids in self.examples(population, client_id)], np.int64)
+        clients = self._population(population)
+        if self._lengths is not None:
+            start = clients.starts[index]
+            return self._lengths[start : start + clients.counts[index]]
+        found = self._lengths_read.get((population, index))
+        if found is None:
+            messages = self.examples(population, clients.ids[index])
+            found = np.fromiter(map(len, messages), np.int32, len(messages))
+            self._lengths_read[population, index] = found
+        return found
 
     def all_examples(self, population: str) -> list[np.ndarray]:
         """Word ids of each message of a whole population, client after client.
@@ -136,28 +178,43 @@ class ClientStore:
             for example in self._examples(population, client_id)
         ]
 
-    def _is_whole(self) -> bool:
-        """Compares every row with the card's digest, and the index by client with the rows.
+    def _metadata(self) -> list[tuple[str, str, int]]:
+        """Population, id and number of messages of each client, in the order of the rows."""
+        return (
+            self._connection()
+            .execute(
+                "SELECT split_name, client_id, num_examples FROM client_metadata ORDER BY rowid"
+            )
+            .fetchall()
+        )
+
+    def _is_whole(self, recorded: list[tuple[str, str, int]]) -> bool:
+        """Compares every row with the card's digest, and the clients' runs of rows with `recorded`.
 
         It takes two seconds for a million messages.
         """
         connection = self._connection()
         digest = hashlib.sha256()
-        counts: collections.Counter[tuple[str, str]] = collections.Counter()
-        for population, client_id, proto in connection.execute(
+        rows = connection.execute(
             "SELECT split_name, client_id, serialized_example_proto FROM examples ORDER BY rowid"
-        ):
-            digest.update(store_writer.digested(population, client_id, proto))
-            counts[population, client_id] += 1
-        recorded = {
-            (population, client_id): count
-            for population, clients in self._clients.items()
-            for client_id, count in clients.items()
-        }
-        is_same = digest.hexdigest() == self.card["store_sha256"] and counts == recorded
+        )
+        expected = iter(recorded)
+        for client, own in itertools.groupby(rows, key=operator.itemgetter(0, 1)):
+            count = 0
+            for row in own:
+                digest.update(store_writer.digested(*row))
+                count += 1
+            if next(expected, None) != (*client, count):
+                return False
+        total = sum(count for *_, count in recorded)
+        is_same = (
+            digest.hexdigest() == self.card["store_sha256"]
+            and next(expected, None) is None
+            and (self._lengths is None or len(self._lengths) == total)
+        )
         return is_same and connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
-    def _population(self, population: str) -> dict[str, int]:
+    def _population(self, population: str) -> _Clients:
         if population not in self._clients:
             raise ValueError(
                 f"`population` must be one of {', '.join(POPULATIONS)}, got {population!r}."
@@ -165,7 +222,7 @@ class ClientStore:
         return self._clients[population]
 
     def _examples(self, population: str, client_id: str) -> list[tf.train.Example]:
-        if client_id not in self._population(population):
+        if client_id not in self._population(population).known:
             raise ValueError(f"No client {client_id!r} in population {population!r}.")
         rows = self._connection().execute(
             "SELECT serialized_example_proto FROM examples "
@@ -182,3 +239,19 @@ class ClientStore:
             connection = sqlite3.connect(f"{file.as_uri()}?immutable=1", uri=True)
             self._threads.connection = connection
         return connection
+
+
+def _by_population(recorded: list[tuple[str, str, int]]) -> dict[str, _Clients]:
+    """From population, id and messages of each client, in the order of the rows."""
+    rows: dict[str, list[tuple[str, int, int]]] = {population: [] for population in POPULATIONS}
+    start = 0
+    for population, client_id, count in recorded:
+        rows[population].append((client_id, count, start))
+        start += count
+    found = {}
+    for population, clients in rows.items():
+        clients.sort()
+        ids = [client_id for client_id, _, _ in clients]
+        numbers = np.array([numbers for _, *numbers in clients], np.int64).reshape(-1, 2)
+        found[population] = _Clients(ids, *numbers.T.copy())
+    return found

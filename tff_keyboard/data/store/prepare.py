@@ -189,9 +189,7 @@ def _write_store(
             table = truecase_table.choose_forms(forms, counts, vocabulary, min_users=least)
             (work / names.TRUECASE).write_bytes(truecase_table.to_bytes(table))
             case = truecase_table.CaseAccuracy(table, vocabulary, reader)
-        statistics, store_sha256 = _write_clients(
-            config, work, plan, sizes, vocabulary, choice, case
-        )
+        statistics, digests = _write_clients(config, work, plan, sizes, vocabulary, choice, case)
     finally:
         groups.close()
     scratch.unlink()
@@ -211,10 +209,15 @@ def _write_store(
         **({"truecase": {"forms": len(table), "held_out": case.as_json()}} if case else {}),
         "skipped_lines": dict(sorted(skipped.items())),
         "dropped": dict(sorted(plan.dropped.items())),
-        "store_sha256": store_sha256,
+        **digests,
         "file_bytes": {
             name: (work / name).stat().st_size
-            for name in (names.CLIENTS, names.VOCABULARY, names.TRUECASE)
+            for name in (
+                names.CLIENTS,
+                names.MESSAGE_LENGTHS,
+                names.VOCABULARY,
+                names.TRUECASE,
+            )
             if (work / name).exists()
         },
     }
@@ -228,8 +231,8 @@ def _write_clients(
     vocabulary: Vocabulary,
     choice: word_choice.WordChoice | None,
     case: truecase_table.CaseAccuracy | None,
-) -> tuple[dict[str, population_statistics.PopulationStatistics], str]:
-    """Writes the SQLite file; returns the statistics by population and the file's digest."""
+) -> tuple[dict[str, population_statistics.PopulationStatistics], dict[str, str]]:
+    """Writes the clients' files; returns the statistics by population and the files' digests."""
     statistics = {
         population: population_statistics.PopulationStatistics(
             config.max_length,
@@ -246,7 +249,8 @@ def _write_clients(
             progress.update(index)
             words.reset()
             lengths, examples = zip(*map(words.message, client.messages), strict=True)
-            writer.add_client(client.population, store_writer.client_id_of(client.user), examples)
+            client_id = store_writer.client_id_of(client.user)
+            writer.add_client(client.population, client_id, examples, lengths)
             statistics[client.population].add_client(lengths, words)
             if case is not None and client.population == messages.HELD_OUT:
                 capitals = [Capitals.of_line(line) for line in client.capitals]

@@ -1,4 +1,4 @@
-"""Writes the SQLite file of a client store, in the format of TFF.
+"""Writes the SQLite file of a client store, in the format of TFF, and the lengths of its messages.
 
 Source of the format: `tff.simulation.datasets.SqlClientData` and
 `save_to_sql_client_data` of TFF 0.87.
@@ -6,11 +6,14 @@ Source of the format: `tff.simulation.datasets.SqlClientData` and
 
 from __future__ import annotations
 
+import array
 import hashlib
 import itertools
 import pathlib
 import sqlite3
 from collections.abc import Sequence
+
+import numpy as np
 
 from tff_keyboard.storage import names
 
@@ -25,9 +28,11 @@ def client_id_of(user: str) -> str:
 
 
 class StoreWriter:
-    """Adds clients one by one; `close` makes the file ready to read."""
+    """Adds clients one by one; `close` makes the files ready to read."""
 
     def __init__(self, directory: pathlib.Path):
+        self._directory = directory
+        self._lengths = array.array("i")
         self._connection = sqlite3.connect(directory / names.CLIENTS)
         self._connection.executescript(
             """
@@ -45,14 +50,18 @@ class StoreWriter:
         )
         self._digest = hashlib.sha256()
 
-    def add_client(self, population: str, client_id: str, examples: Sequence[bytes]) -> None:
+    def add_client(
+        self, population: str, client_id: str, examples: Sequence[bytes], lengths: Sequence[int]
+    ) -> None:
         """Adds all examples of a client in a population, in their order.
 
         Args:
           population: Split name.
           client_id: From `client_id_of`; once for each population.
           examples: Serialised messages.
+          lengths: Words of each.
         """
+        self._lengths.extend(lengths)
         start = f"{population}\0{client_id}\0"
         self._digest.update(
             b"".join([f"{start}{len(proto)}\0".encode() + proto for proto in examples])
@@ -65,15 +74,24 @@ class StoreWriter:
             "INSERT INTO client_metadata VALUES (?, ?, ?)", (client_id, population, len(examples))
         )
 
-    def close(self) -> str:
-        """Finishes the file; returns the SHA-256 in hex of its content, row by row."""
+    def close(self) -> dict[str, str]:
+        """Finishes the files.
+
+        Returns:
+          What the card has of them: SHA-256 in hex of the examples, row by row, and of the lengths.
+        """
+        lengths = np.array(self._lengths, np.int32)
+        np.save(self._directory / names.MESSAGE_LENGTHS, lengths)
         self._connection.execute("CREATE INDEX by_client ON examples (split_name, client_id)")
         self._connection.execute(
             "CREATE UNIQUE INDEX metadata_by_client ON client_metadata (split_name, client_id)"
         )
         self._connection.commit()
         self._connection.close()
-        return self._digest.hexdigest()
+        return {
+            "store_sha256": self._digest.hexdigest(),
+            "lengths_sha256": hashlib.sha256(lengths.tobytes()).hexdigest(),
+        }
 
 
 def digested(population: str, client_id: str, proto: bytes) -> bytes:

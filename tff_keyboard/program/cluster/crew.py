@@ -14,10 +14,11 @@ from typing import Any
 from tff_keyboard.config.execution_config import ClusterConfig
 from tff_keyboard.program.cluster import node_facts, ray_client
 from tff_keyboard.program.cluster.node import NodeOptions, NodeServer, NodeStart
-from tff_keyboard.program.errors import ClusterError, ProgramError
+from tff_keyboard.program.errors import ClusterError, ProgramError, WorkerError
 from tff_keyboard.storage.errors import UserError
 
 _LOOK_SECONDS = 1.0  # between looks at who is there
+_CLAIM_SECONDS = 30.0  # a node that another training was quicker to take is left after that
 _LEFTOVER_SECONDS = 600.0  # a node that still computes what nobody needs is given up
 
 
@@ -44,6 +45,7 @@ class _Member:
     name: str
     actor: Any
     slots: int
+    since: float
     is_ready: bool = False
 
 
@@ -72,6 +74,7 @@ class Crew:
         self._refused: dict[str, str] = {}
         self._losses: list[str] = []
         self._next_look = 0.0
+        self._patience = _CLAIM_SECONDS
         self._empty_since = time.monotonic()
         self.events: list[tuple[float, str]] = []
 
@@ -102,7 +105,7 @@ class Crew:
             return
         self._next_look = now + _LOOK_SECONDS
         live = ray_client.live_nodes(self._ray)
-        for node_id in live.keys() - self._members.keys() - self._refused.keys():
+        for node_id in self._wanted(live.keys() - self._members.keys() - self._refused.keys()):
             actor = (
                 self._ray.remote(NodeServer)
                 .options(
@@ -116,13 +119,34 @@ class Crew:
                 )
                 .remote(self._options)
             )
-            member = _Member(node_id, live[node_id], actor, self._options.workers)
+            member = _Member(node_id, live[node_id], actor, self._options.workers, now)
             self._members[node_id] = member
             self._joining[actor.facts.remote(self._files)] = member, "facts"
         if self._members:
             self._empty_since = now
         elif now - self._empty_since > self._cluster.wait_seconds:
             raise ClusterError(f"There is no node to compute on. {self._way_out()}")
+
+    def _wanted(self, others: set[str]) -> list[str]:
+        """Which of the nodes that are there to take: all, or so many that nobody else uses."""
+        if not self._cluster.max_nodes or not others:
+            return sorted(others)
+        free = sorted(others & ray_client.free_nodes(self._ray))
+        if len(free) and len(self._members) >= self._cluster.max_nodes:
+            self._leave_a_queue()
+        return free[: max(0, self._cluster.max_nodes - len(self._members))]
+
+    def _leave_a_queue(self) -> None:
+        """Gives up a node that does not answer, as where somebody else has it: another is free.
+
+        Each time the patience doubles: it may be slow to start, too.
+        """
+        for member in self._members.values():
+            if time.monotonic() - member.since > self._patience and not member.is_ready:
+                self._patience *= 2
+                del self._members[member.node_id]
+                self._kill(member)
+                return
 
     def free_slots(self) -> list[str]:
         """Ids of nodes that could begin an item now, once for each item."""
@@ -209,7 +233,10 @@ class Crew:
         try:
             value = self._ray.get(ticket)
         except self._ray.exceptions.RayTaskError as error:
-            return Outcome(ticket, member.name, error=_cause(error))
+            cause = _cause(error)
+            if isinstance(cause, WorkerError):  # it has none left: a new actor starts new ones
+                self._lose(member, cause)
+            return Outcome(ticket, member.name, error=cause)
         except self._ray.exceptions.RayError as error:
             self._lose(member, error)
             return Outcome(ticket, member.name)

@@ -61,7 +61,7 @@ class _NodeWorkers:
     def __init__(self, options: NodeOptions):
         self._options = options
         self._lock = threading.Lock()
-        self._contexts: list[tff.framework.SyncContext] = []
+        self._contexts: Sequence[tff.framework.SyncContext] = ()
 
     def contexts(self) -> Sequence[tff.framework.SyncContext]:
         """One for each worker; the first call takes ten seconds and more.
@@ -74,24 +74,22 @@ class _NodeWorkers:
                 self._contexts = self._start()
         return self._contexts
 
-    def _start(self) -> list[tff.framework.SyncContext]:
+    def _start(self) -> Sequence[tff.framework.SyncContext]:
         from tff_keyboard import quiet
 
         quiet.import_tensorflow_federated()
-        from tff_keyboard.program import endpoints
-        from tff_keyboard.program.worker_context import WorkerContext
-        from tff_keyboard.program.worker_pool import WorkerPool
+        from tff_keyboard.program import endpoints, worker_context
 
         options = self._options
-        cores = max(1, len(os.sched_getaffinity(0)) // options.workers)
-        pool = WorkerPool(
+        _, contexts = worker_context.start_workers(
             options.workers,
+            max_concurrent_clients=options.max_concurrent_clients,
+            threads_per_worker=options.threads_per_worker,
+            max_attempts=options.max_attempts,
             log_directory=endpoints.cache_directory() / "node-logs",
             max_restarts=options.max_restarts,
-            max_concurrent_clients=options.max_concurrent_clients or cores,
-            threads=options.threads_per_worker,
         )
-        return [WorkerContext(pool, i, options.max_attempts) for i in range(options.workers)]
+        return contexts
 
 
 class NodePlace:
