@@ -1,6 +1,6 @@
 """Evaluates a trained run on people it never trained on.
 
-tff-keyboard evaluate RUN_DIR [--clients=held_out] [--store=data/other] [--slices]
+tff-keyboard evaluate RUN_DIR [--clients=held_out] [--store=data/other] [--slices] [--cluster=H:P]
 
 Prints recall, keystrokes saved and perplexity: over all words with a 95 % jackknife interval over
 people, as the mean of people who count once each, and for the worst-served tenth of them; then by
@@ -8,7 +8,7 @@ place in the message, as whole messages are read. --slices adds where else the m
 worse (length of the message, frequency of the word, heavy and light typists), the deciles over
 people, and whether the probabilities on the strip can be believed. Sums per person go to
 RUN_DIR/evaluation_<clients>.json, slices too. A fine-tuning run is evaluated on its general corpus
-as well.
+as well. --cluster counts on the nodes of a Ray cluster, with the same digits.
 """
 
 import dataclasses

@@ -6,7 +6,8 @@ tff-keyboard study configs/studies/ablation_irc.toml --workdir=runs/ablation [--
 A study is a TOML file: a question, arms (each a config), a control, seeds, and sweeps of a key.
 --plan says how many runs, tokens and hours it takes, and trains nothing. Every run is a run
 directory in WORKDIR that resumes, and a finished one is skipped: interrupted, run the same command
-again. All arms train with the first seed before any does with the second. After each run
+again. All arms train with the first seed before any does with the second. With
+--set=execution.engine=ray each of --jobs trainings has a node of a cluster. After each run
 WORKDIR/study.json, study.md and curves.png are written anew, and with --markdown the tables stand
 between `<!-- table: NAME -->` and `<!-- end: NAME -->`, where NAME is the stem of the study's file.
 

@@ -37,8 +37,8 @@ LIBRARY = {
     "report": {"events", "evaluation", "metrics", "data", "privacy"},
     "program": set(),
     "training": {
-        *("algorithms", "learning", "models", "evaluation", "data", "privacy", "program"),
-        "storage",
+        *("algorithms", "learning", "models", "metrics", "evaluation", "data", "privacy"),
+        *("program", "storage"),
     },
     "packs": set(),
     "events": {"evaluation", "metrics"},

@@ -64,7 +64,8 @@ def test_store_holds_every_message_of_its_people_in_order(tmp_path):
     out = tmp_path / "store"
     card = prepare.prepare(config(chat(tmp_path)), out).card
     assert names(out) == [
-        *("clients.sqlite", "data_card.json", "truecase.txt", "vocabulary.txt")
+        *("clients.sqlite", "data_card.json", "message_lengths.npy", "truecase.txt"),
+        "vocabulary.txt",
     ]
     store = ClientStore(out)
     assert store.card == card

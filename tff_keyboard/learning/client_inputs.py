@@ -159,7 +159,7 @@ class CohortInputs:
         rehearsed: Mapping[int, Sequence[np.ndarray]],
     ) -> np.ndarray:
         """Sequences and targets of each client's `batches`, over all epochs: [clients, 2]."""
-        cut = {
+        cut: dict[str, Any] = {
             "max_length": self._config.data.max_length,
             "long_messages": self._config.data.long_messages,
         }
@@ -174,7 +174,8 @@ class CohortInputs:
         # As `batches` has it: rehearsal has chosen already.
         limits = [len(own) if self._rehearsal else most for own in lengths]
         # Only who draws among its sequences needs a generator, which costs more than all the rest.
-        for place in np.flatnonzero(sizes[:, 0] > limits) if most else []:
+        drawing = np.flatnonzero(sizes[:, 0] > limits) if most else np.zeros(0, np.int64)
+        for place in drawing.tolist():
             targets = batches.targets_of_sequences(
                 lengths[place],
                 max_examples=limits[place],

@@ -30,7 +30,7 @@ def open_lengths(directory: pathlib.Path, card: Mapping[str, Any]) -> np.ndarray
     path = directory / names.MESSAGE_LENGTHS
     try:
         lengths = np.asarray(np.load(path, mmap_mode="r"))  # slices of it are cheap views
-        is_whole = hashlib.sha256(lengths).hexdigest() == card["lengths_sha256"]
+        is_whole = hashlib.sha256(lengths.data).hexdigest() == card["lengths_sha256"]
     except (OSError, ValueError, KeyError):
         is_whole = False
     if not is_whole:

@@ -212,12 +212,7 @@ def _write_store(
         **digests,
         "file_bytes": {
             name: (work / name).stat().st_size
-            for name in (
-                names.CLIENTS,
-                names.MESSAGE_LENGTHS,
-                names.VOCABULARY,
-                names.TRUECASE,
-            )
+            for name in store_target.DATA_FILES
             if (work / name).exists()
         },
     }

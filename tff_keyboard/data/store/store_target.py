@@ -8,7 +8,8 @@ from typing import Any
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.storage import errors, names
 
-STORE_FILES = {names.CLIENTS, names.VOCABULARY, names.TRUECASE, names.DATA_CARD}
+DATA_FILES = (names.CLIENTS, names.MESSAGE_LENGTHS, names.VOCABULARY, names.TRUECASE)
+STORE_FILES = {*DATA_FILES, names.DATA_CARD}
 
 
 def equal_store(
