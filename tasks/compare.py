@@ -101,8 +101,7 @@ def run(options: Options) -> "Comparison":
     text = _text(options, store, common_rules(opened))
     with on_nodes(options.cluster) as elsewhere:
         comparison = run_evaluation.compare_models(
-            opened,
-            text,
+            *(opened, text),
             max_length=options.max_length,
             store=store,
             compute=elsewhere(store, options.clients) if elsewhere and store else None,
@@ -117,8 +116,7 @@ def run(options: Options) -> "Comparison":
         slice_text.comparison_with_slices if options.slices else comparison_text.comparison_table
     )
     print(shown(comparison))
-    file = options.out / "comparison.json"
-    print(f"\nPer-person sums, slices, all metrics: {file}; metrics in .csv, too")
+    print(f"\nPer-person sums, slices, metrics: {options.out / 'comparison.json'}; and in .csv")
     print(f"Next: tff-keyboard report {options.out}")
     lines, failure = gate.judge(opened, comparison)
     for line in lines:
