@@ -310,19 +310,16 @@ def train_tiny_under_kills(
 ) -> None:
     """Trains in child processes, of which `kills` are killed with SIGKILL at random moments.
 
-    TFF is imported once, here, and each child is a fork made before TFF computes anything.
-    Prints a JSON line: the rounds on disk at each kill.
+    TFF is imported once, here, and each child is a fork made before TFF computes anything. A last
+    one, beside `directory`, is asked to end by SIGTERM after a round. Prints a JSON line: the
+    rounds on disk at each kill, and the exit code of the one that was asked.
     """
     from tff_keyboard.program import training_loop  # noqa: F401
 
     generator = random.Random(seed)
     rounds_at_kill = []
     while True:
-        pid = os.fork()
-        if pid == 0:
-            train_tiny(directory, rounds, seconds_per_round)
-            sys.stdout.flush()
-            os._exit(0)
+        pid = _start_tiny(directory, rounds, seconds_per_round)
         if len(rounds_at_kill) == kills:
             break
         # wait for the first rows of this child, so that kills fall between rounds too
@@ -334,8 +331,35 @@ def train_tiny_under_kills(
         os.waitpid(pid, 0)
         rounds_at_kill.append(_num_rows(directory))
     _, status = os.waitpid(pid, 0)
-    print(json.dumps({"rounds_at_kill": rounds_at_kill}), flush=True)
+    asked = directory.with_name("asked to end")
+    pid = _start_tiny(asked, 500, 0.0)
+    while not _num_rows(asked):
+        time.sleep(0.005)
+    os.kill(pid, signal.SIGTERM)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    print(json.dumps({"rounds_at_kill": rounds_at_kill, "asked": code}), flush=True)
     sys.exit(os.waitstatus_to_exitcode(status))
+
+
+def _start_tiny(directory: pathlib.Path, rounds: int, seconds_per_round: float) -> int:
+    """A training in a fork; its process id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = _train_to_its_end(directory, rounds, seconds_per_round)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _train_to_its_end(directory: pathlib.Path, rounds: int, seconds_per_round: float) -> int:
+    """An exit code; as the tasks do, an interruption is a line."""
+    try:
+        train_tiny(directory, rounds, seconds_per_round)
+    except errors.TrainingInterrupted as interrupted:
+        print(interrupted, file=sys.stderr)
+        return interrupted.exit_code
+    return 0
 
 
 def _num_rows(directory: pathlib.Path) -> int:
@@ -357,11 +381,7 @@ def main() -> None:
             flags.directory, flags.rounds, flags.kills, flags.seed, flags.seconds_per_round
         )
         return
-    try:
-        train_tiny(flags.directory, flags.rounds, flags.seconds_per_round)
-    except errors.TrainingInterrupted as interrupted:
-        print(interrupted, file=sys.stderr)
-        sys.exit(interrupted.exit_code)
+    sys.exit(_train_to_its_end(flags.directory, flags.rounds, flags.seconds_per_round))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,23 @@ import tensorflow_federated as tff
 from tests.aggregation.battery_cases import CASES, CLIENTS, cohort, equal_weights
 from tests.aggregation_fakes import SHAPES, VALUE_TYPE, assert_close, one_round, plain
 
-every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+# A mechanism, a wrapper and a rule of each kind; the others are theirs with other numbers.
+QUICK = (
+    *("rule mean", "rule fedatt", "rule fedmed, topK", "rule median", "rule private_fedatt"),
+    *("privacy gaussian_adaptive", "privacy tree", "protection adaptive"),
+    *("compression uniform_quantization", "row_correction touched"),
+)
+every_case = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=name, marks=() if name in QUICK else pytest.mark.slow)
+        for name, case in CASES.items()
+    ],
+)
+
+
+def test_quick_ones_are_there():
+    assert set(QUICK) <= CASES.keys()
 
 
 @functools.cache

@@ -1,5 +1,7 @@
 """Quantised uploads: within a step, right on average, repeatable, and counted."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -32,6 +34,7 @@ def clients(count=2):
     ]
 
 
+@functools.cache
 def build(inner=None, bits=4, seed=1):
     inner = inner or tff.aggregators.MeanFactory(no_nan_division=True)
     codec = UniformQuantization(bits=bits, threshold=10)

@@ -1,6 +1,7 @@
 """FedSubAvg's correction against NumPy: counts over rounds, factors, what is refused."""
 
 import collections
+import functools
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ VALUE_TYPE = tff.to_type([tff.TensorType(np.float32, shape) for shape in SHAPES]
 WEIGHT_TYPE = row_weight_type(WORDS)
 
 
+@functools.cache
 def build(largest_factor=4.0, guarded=False):
     mean = tff.aggregators.MeanFactory(no_nan_division=True)
     factory = RowCorrectionFactory(mean, largest_factor=largest_factor, variable_names=NAMES)

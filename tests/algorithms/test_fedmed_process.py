@@ -246,11 +246,19 @@ def test_empty_clients_do_not_count():
 
 
 @pytest.mark.parametrize(
-    "optimizer",
-    [SGD(0.5), SGD(0.1, momentum=0.9), tff.learning.optimizers.build_adam(0.01)],
-    ids=["sgd", "momentum", "adam"],
+    "optimizer, uniform",
+    [
+        pytest.param(optimizer, uniform, id=f"{name}-{uniform}", marks=marks)
+        for name, optimizer, uniform, marks in (
+            ("sgd", SGD(0.5), False, ()),
+            ("sgd", SGD(0.5), True, pytest.mark.slow),
+            ("momentum", SGD(0.1, momentum=0.9), False, pytest.mark.slow),
+            ("momentum", SGD(0.1, momentum=0.9), True, pytest.mark.slow),
+            ("adam", tff.learning.optimizers.build_adam(0.01), False, pytest.mark.slow),
+            ("adam", tff.learning.optimizers.build_adam(0.01), True, ()),
+        )
+    ],
 )
-@pytest.mark.parametrize("uniform", [False, True])
 def test_local_training_has_the_bits_of_tffs(optimizer, uniform):
     weighting = tff.learning.ClientWeighting
     tffs = tff.learning.templates.build_model_delta_client_work(
@@ -309,7 +317,10 @@ def step_of(process, clients):
     return [np.asarray(b) - a for b, a in zip(before, after, strict=True)], output
 
 
-@pytest.mark.parametrize("attack, factor", [("boost", 100.0), ("sign_flip", -1.0)])
+@pytest.mark.parametrize(
+    "attack, factor",
+    [pytest.param("boost", 100.0, marks=pytest.mark.slow), ("sign_flip", -1.0)],
+)
 def test_attackers_send_what_they_should(attack, factor):
     clients = [batches(1)]
     honest, _ = step_of(fed_avg(), clients)

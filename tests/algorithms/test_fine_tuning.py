@@ -80,13 +80,10 @@ METHODS = {
 }
 
 
-# Slow ones are others with less: rehearsal is retraining and more, and "generated" is a transfer.
+# Rehearsal is retraining and more; what the others compute has tests of its own.
 @pytest.mark.parametrize(
     "method",
-    [
-        pytest.param(m, marks=pytest.mark.slow if m in ("retraining", "transfer") else ())
-        for m in METHODS
-    ],
+    [pytest.param(m, marks=() if m == "rehearsal" else pytest.mark.slow) for m in METHODS],
 )
 def test_methods_train_and_are_judged_on_both_populations(
     folder, general_model, tmp_path, method, capsys
@@ -115,11 +112,12 @@ DP = [
     "overrides",
     [
         ["aggregation.rule.name=fedmed"],  # whose clients score their work besides
-        pytest.param(["aggregation.rule.name=fedatt"], marks=pytest.mark.slow),
-        pytest.param(DP, marks=pytest.mark.slow),
+        ["aggregation.rule.name=fedatt"],
+        DP,
     ],
     ids=["fedmed", "fedatt", "dp"],
 )
+@pytest.mark.slow
 def test_compositions_with_the_rules_of_aggregation(folder, general_model, tmp_path, overrides):
     """A client's method does not care who aggregates: FedMed's scored work, DP."""
     start = f"model.initial_model={general_model}"

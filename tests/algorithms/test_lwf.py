@@ -1,6 +1,7 @@
 """Learning without forgetting: one client's local training against the equations, step by step."""
 
 import collections
+import functools
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ def client_batches(seed):
     )
 
 
+@functools.cache
 def process(true_label_weight):
     """FedAvg that takes the mean of what clients train with this weight; None: ordinary loss."""
     arguments = {"vocabulary_size": VOCABULARY, "options": OPTIONS}
@@ -71,7 +73,7 @@ def truth(client, weight):
     return student.get_weights(), nll, tokens
 
 
-@pytest.mark.parametrize("weight", [0.25, 0.9])
+@pytest.mark.parametrize("weight", [0.1, 0.9])
 def test_a_round_equals_the_equations(weight):
     client = client_batches(1)
     built = process(weight)
@@ -87,7 +89,7 @@ def test_a_round_equals_the_equations(weight):
 def test_every_client_of_a_round_has_the_received_model_as_teacher():
     """Two equal clients give what one does: nothing is left over from the one before."""
     data = batches_lib.batches_dataset(client_batches(2))
-    built = process(0.3)
+    built = process(0.1)
     one = built.get_model_weights(built.next(built.initialize(), [data]).state).trainable
     two = built.get_model_weights(built.next(built.initialize(), [data] * 3).state).trainable
     for a, b in zip(one, two, strict=True):
@@ -97,7 +99,7 @@ def test_every_client_of_a_round_has_the_received_model_as_teacher():
 def test_second_round_learns_from_the_second_model():
     """After round one the teacher is the new global model: with weight 0 nothing moves, ever."""
     data = batches_lib.batches_dataset(client_batches(3))
-    moved, still = process(0.5), process(0.0)
+    moved, still = process(0.9), process(0.0)
     state = moved.next(moved.initialize(), [data]).state
     state = still.set_model_weights(still.initialize(), moved.get_model_weights(state))
     after = still.next(state, [data]).state
@@ -123,7 +125,7 @@ def test_keeps_closer_to_what_it_was():
     """The smaller lambda, the smaller the step away from the received model's predictions."""
     data = batches_lib.batches_dataset(client_batches(5))
     distances = []
-    for weight in (0.1, 0.5, 1.0):
+    for weight in (0.1, 0.9, 1.0):
         built = process(weight)
         after = built.get_model_weights(built.next(built.initialize(), [data]).state).trainable
         distances.append(

@@ -141,8 +141,15 @@ def _released_sum(values):
     return np.concatenate([*numerators, np.asarray(totals, np.float64)])
 
 
-@pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("scale", [0.2, 1.0])
+@pytest.mark.parametrize(
+    "grouped, scale",
+    [
+        (False, 1.0),
+        (True, 0.2),
+        pytest.param(False, 0.2, marks=pytest.mark.slow),
+        pytest.param(True, 1.0, marks=pytest.mark.slow),
+    ],
+)
 def test_without_noise_it_is_the_formula(grouped, scale):
     values = deltas(1, 6)
     layers = [(0, 2), (1,)] if grouped else LAYERS

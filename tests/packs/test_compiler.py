@@ -1,6 +1,7 @@
 """Packs of any TFF learning process: the bits of TFF's own rounds, and what cannot be packed."""
 
 import collections
+import functools
 import itertools
 
 import numpy as np
@@ -22,14 +23,20 @@ def contexts():
         yield one.context, two.context
 
 
+@functools.cache
+def both(build):
+    """A process and the same in packs: what takes longest here."""
+    process = build()
+    return process, compiler.PackedProcess(process)
+
+
 def flat(value):
     return tff.structure.flatten(tff.structure.from_container(value, recursive=True))
 
 
 @pytest.mark.parametrize("build", [fakes.tiny_process, fakes.federated_averaging])
 def test_packs_give_what_sub_rounds_of_the_same_clients_give_to_the_bit(contexts, build):
-    process = build()
-    packed = compiler.PackedProcess(process)
+    process, packed = both(build)
     tff.framework.set_default_context(contexts[1])
     state = process.initialize()
     for round_num in range(1, ROUNDS + 1):
@@ -50,8 +57,7 @@ def test_packs_give_what_sub_rounds_of_the_same_clients_give_to_the_bit(contexts
 
 
 def test_the_cut_changes_nothing_but_rounding(contexts):
-    process = fakes.tiny_process()
-    packed = compiler.PackedProcess(process)
+    _, packed = both(fakes.tiny_process)
     tff.framework.set_default_context(contexts[0])
     clients = [list(d.as_numpy_iterator()) for d in fakes.tiny_cohort(1, 7).datasets]
     results = []
@@ -68,8 +74,7 @@ def test_the_cut_changes_nothing_but_rounding(contexts):
 
 
 def test_nobody_and_clients_without_data(contexts):
-    process = fakes.federated_averaging()
-    packed = compiler.PackedProcess(process)
+    _, packed = both(fakes.federated_averaging)
     tff.framework.set_default_context(contexts[0])
     state = packed.initialize()
     for packs in ([], [compiler.make_pack([[], []], packed.element_spec)]):

@@ -257,6 +257,7 @@ def test_executors_are_closed_when_they_make_room():
         assert len(installed.context._factory._executors) == worker_context._MAX_CACHED_EXECUTORS
 
 
+@pytest.mark.slow
 def test_the_state_of_federated_averaging_keeps_its_containers():
     process = fakes.federated_averaging()
     results = {}

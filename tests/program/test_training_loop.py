@@ -464,28 +464,33 @@ def test_a_normal_run_makes_no_noise(tiny_run):
     assert re.fullmatch(r"workers \d+\n(round \d\n){8}", program.stdout)
 
 
-def test_kill_at_random_moments(tiny_run, tmp_path):
-    expected, _ = tiny_run
+@pytest.fixture(scope="module")
+def signalled(tmp_path_factory):
+    """Trainings that were killed and one that was asked to end: directory, seed, program, report."""
+    directory = tmp_path_factory.mktemp("signalled") / "run"
     seed = time.time_ns() % 2**32  # other moments each time; the seed is in the message
-    directory = tmp_path / "run"
     options = ["--kills", "3", "--seed", str(seed), "--seconds-per-round", "0.1"]
     program = run_tiny(directory, *options)
     assert program.returncode == 0, f"seed {seed}: {program.stderr}"
+    return directory, seed, program, json.loads(program.stdout.splitlines()[-1])
+
+
+def test_kill_at_random_moments(tiny_run, signalled):
+    expected, _ = tiny_run
+    directory, seed, program, report = signalled
     assert tiny_outcome(directory) == tiny_outcome(expected), f"seed {seed}: {program.stdout}"
-    assert len(json.loads(program.stdout.splitlines()[-1])["rounds_at_kill"]) == 3
-    for pid in re.findall(r"workers (\d+)", program.stdout):
-        assert not pathlib.Path(f"/proc/{pid}").exists()
+    assert len(report["rounds_at_kill"]) == 3
 
 
-def test_sigterm_ends_with_143_and_no_worker(tiny_run, tmp_path):
-    command = [sys.executable, "-m", "tests.fakes", str(tmp_path / "run"), "--rounds", "500"]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as program:
-        pid = int(program.stdout.readline().split()[1])
-        assert program.stdout.readline() == "round 1\n"
-        program.terminate()
-        _, errors_text = program.communicate(timeout=60)
-    assert program.returncode == 143
-    assert re.fullmatch(r"SIGTERM after round \d+: .* are saved\. Run the same .*\n", errors_text)
-    assert not pathlib.Path(f"/proc/{pid}").exists()
+def test_sigterm_ends_with_143(signalled):
+    _, _, program, report = signalled
+    assert report["asked"] == 143
+    assert re.fullmatch(
+        r"SIGTERM after round \d+: .* are saved\. Run the same .*\n", program.stderr
+    )
+
+
+def test_no_worker_outlives_its_training(signalled):
+    workers = re.findall(r"workers (\d+)", signalled[2].stdout)
+    assert len(workers) == 5
+    assert not any(pathlib.Path(f"/proc/{pid}").exists() for pid in workers)

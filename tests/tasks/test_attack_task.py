@@ -96,6 +96,7 @@ def test_without_protection_a_boosted_client_carries_fedatt_away(store, tmp_path
     assert moved["fedatt_unprotected"] > 20 * moved["fedatt"]
 
 
+@pytest.mark.slow
 def test_again_is_the_same_and_costs_no_evaluation(store, tmp_path, monkeypatch):
     config = tiny_config(store)
     first = study_attacks({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5)

@@ -47,20 +47,28 @@ def assert_same_run(first, second):
         np.testing.assert_array_equal(weights_a[name], weights_b[name], err_msg=name)
 
 
+ROUNDS = 8
+
+
+def whole(store):
+    return tiny_config(store, f"train.rounds={ROUNDS}")
+
+
 @pytest.fixture(scope="module")
 def finished_run(store, tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "straight"
-    train_federated(tiny_config(store), path)
+    train_federated(whole(store), path)
     return path
 
 
 def test_run_directory_holds_what_later_tasks_need(finished_run):
     rows = [json.loads(line) for line in (finished_run / "metrics.jsonl").read_text().splitlines()]
-    assert [row["round"] for row in rows] == [1, 2, 3]
+    assert [row["round"] for row in rows] == list(range(1, ROUNDS + 1))
     assert all(row["clients"] == 3 and row["tokens"] > 0 for row in rows)
-    assert [("evaluation/recall_at_1_no_eos" in row) for row in rows] == [False, True, True]
+    evaluated = [row["round"] for row in rows if "evaluation/recall_at_1_no_eos" in row]
+    assert evaluated == [2, 4, 6, 8]
     saved = config_lib.load_of_run(finished_run / "config.toml")
-    assert saved.train.rounds == 3
+    assert saved.train.rounds == ROUNDS
     environment = json.loads((finished_run / "environment.json").read_text())
     assert environment["packages"]["tensorflow-federated"] == "0.87.0"
     assert list((finished_run / "tensorboard").iterdir())
@@ -68,23 +76,22 @@ def test_run_directory_holds_what_later_tasks_need(finished_run):
     assert {"data_seconds", "compute_seconds", "aggregation_seconds"} <= set(header.split(","))
 
 
-def test_training_lowers_the_loss(store, tmp_path):
-    row = train_federated(tiny_config(store, "train.rounds=8"), tmp_path / "run")
-    first = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[0])
-    nats = [r["client_work/train/nll"] / r["client_work/train/tokens"] for r in (first, row)]
-    assert nats[1] < nats[0] - 0.1
+def test_training_lowers_the_loss(finished_run):
+    rows = [json.loads(line) for line in (finished_run / "metrics.jsonl").read_text().splitlines()]
+    nats = [r["client_work/train/nll"] / r["client_work/train/tokens"] for r in rows]
+    assert nats[-1] < nats[0] - 0.1
 
 
 def test_stop_after_round_two_and_resume_is_bit_identical(store, finished_run, tmp_path):
     train_federated(tiny_config(store, "train.rounds=2"), tmp_path / "run")
-    train_federated(tiny_config(store), tmp_path / "run")
+    train_federated(whole(store), tmp_path / "run")
     # Round 2 was the last of the first part and evaluated anyway, so the rows agree too.
     assert_same_run(finished_run, tmp_path / "run")
 
 
 def test_a_finished_run_is_left_as_it_is(store, finished_run, capsys):
     before = digest(finished_run)
-    train_federated(tiny_config(store), finished_run)
+    train_federated(whole(store), finished_run)
     assert digest(finished_run)[0] == before[0]
     assert "done already" in capsys.readouterr().out
 
@@ -96,6 +103,7 @@ def test_two_workers_give_the_bits_of_one(store, tmp_path):
     assert_same_run(tmp_path / "1", tmp_path / "2")
 
 
+@pytest.mark.slow
 def test_a_run_from_before_there_were_packs_goes_on_one_by_one(store, tmp_path):
     one_by_one = "execution.clients_per_pack=1"
     train_federated(tiny_config(store, one_by_one), tmp_path / "straight")
@@ -111,21 +119,26 @@ def test_a_run_from_before_there_were_packs_goes_on_one_by_one(store, tmp_path):
 
 
 def test_a_changed_config_is_refused(store, finished_run):
+    config = tiny_config(store, "client.learning_rate=0.1", f"train.rounds={ROUNDS}")
     with pytest.raises(Exception, match=r"client\.learning_rate"):
-        train_federated(tiny_config(store, "client.learning_rate=0.1"), finished_run)
+        train_federated(config, finished_run)
 
 
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["client.algorithm=fedsgd", "server.learning_rate=0.5"],
+        pytest.param(
+            ["client.algorithm=fedsgd", "server.learning_rate=0.5"], marks=pytest.mark.slow
+        ),
         [
             *("server.optimizer=fedadam", "server.learning_rate=0.01"),
             *("train.over_selection=1.4", "train.dropout_rate=0.2"),
             *("train.min_separation_rounds=2", "aggregation.client_weighting=uniform"),
             *("client.epochs=2", "client.momentum=0.5", "model.name=gru"),
         ],
-        ["model.name=lstm2", "aggregation.client_weighting=examples"],
+        pytest.param(
+            ["model.name=lstm2", "aggregation.client_weighting=examples"], marks=pytest.mark.slow
+        ),
     ],
     ids=["fedsgd", "many", "lstm2"],
 )
@@ -185,11 +198,13 @@ def test_evaluate_refuses_a_store_with_another_vocabulary(finished_run, tmp_path
         evaluate(finished_run, store=other)
 
 
+@pytest.mark.slow
 def test_kill_9_and_again_is_bit_identical(store, finished_run, tmp_path):
     """The small version of `benchmarks/kill_test.py`; `test_kill_at_random_moments` kills often."""
     run = tmp_path / "killed"
     command = [sys.executable, "-m", "tasks", "train", "--config=configs/demo.toml"]
-    command += [f"--set={override}" for override in [*TINY, f"data.store={store}"]]
+    overrides = [*TINY, f"data.store={store}", f"train.rounds={ROUNDS}"]
+    command += [f"--set={override}" for override in overrides]
     command.append(f"--workdir={run}")
     log = (tmp_path / "log").open("wb")
     process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -267,6 +282,15 @@ def test_private_training_resumes_to_the_bit_with_its_ledger(store, tmp_path, me
     assert len(ledgers[0].splitlines()) >= 3
     with pytest.raises(RunDirectoryError, match="have one noise key"):
         refuse_shared_noise([run / "privacy_ledger.jsonl" for run in runs])
+    assert_no_noise_in_checkpoints(runs[0])
+
+
+def assert_no_noise_in_checkpoints(run):
+    """The tree's sum of noise lay in each: whoever had one had the exact sums."""
+    checkpoint = next((run / "checkpoints").iterdir()).read_bytes()
+    leaves = json.loads(checkpoint.split(b"\n")[2])["leaves"]
+    large = {leaf["name"].split("/")[1] for leaf in leaves if np.prod(leaf["shape"]) > 1}
+    assert large == {"global_model_weights", "finalizer"}  # weights and the server's momentum
 
 
 def _stop_after(round_num, config, path):
@@ -287,16 +311,6 @@ def test_two_runs_of_one_config_share_no_noise(store, tmp_path):
         train_federated(config, tmp_path / name)
     weights = [digest(tmp_path / name)[1] for name in ("one", "other")]
     assert all(not np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
-
-
-def test_no_noise_in_a_checkpoint(store, tmp_path):
-    """The tree's sum of noise lay in each: whoever had one had the exact sums."""
-    config = tiny_config(store, *DP, "aggregation.privacy.mechanism=tree", "train.rounds=1")
-    train_federated(config, tmp_path / "run")
-    checkpoint = next((tmp_path / "run" / "checkpoints").iterdir()).read_bytes()
-    leaves = json.loads(checkpoint.split(b"\n")[2])["leaves"]
-    large = {leaf["name"].split("/")[1] for leaf in leaves if np.prod(leaf["shape"]) > 1}
-    assert large == {"global_model_weights", "finalizer"}  # weights and the server's momentum
 
 
 @pytest.mark.slow

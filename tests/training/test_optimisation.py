@@ -43,6 +43,7 @@ def straight(store, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_all_at_once_resumes_to_the_bit(store, straight, tmp_path):
     run = tmp_path / "run"
     train_federated(tiny_config(store, *ALL_AT_ONCE, "train.rounds=2"), run)

@@ -1,10 +1,8 @@
 """What is refused before TensorFlow is imported."""
 
-import subprocess
-import sys
-
 import pytest
 
+from tests.console import answers
 from tests.fakes import tiny_config
 from tff_keyboard.config import ConfigError
 from tff_keyboard.data.store.store_card import read_card
@@ -32,16 +30,11 @@ def test_no_store_is_bad_input(tmp_path):
 
 
 def test_train_refuses_before_tensorflow_is_imported(store, tmp_path):
-    command = [sys.executable, "-X", "importtime", "-m", "tasks", "train"]
-    command += ["--config=configs/demo.toml", f"--store={store}", f"--workdir={tmp_path / 'run'}"]
-    done = subprocess.run(
-        [*command, "--set=train.clients_per_round=1000"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    *imports, error = done.stderr.splitlines()
-    assert error.startswith(f"error: {store} has ")
-    assert not any(line.endswith(" tensorflow") for line in imports)
+    command = ["train", "--config=configs/demo.toml", f"--store={store}"]
+    command += [f"--workdir={tmp_path / 'run'}", "--set=train.clients_per_round=1000"]
+    [answer] = answers([command])
+    assert answer.code == 2
+    assert answer.stderr.startswith(f"error: {store} has ")
+    assert answer.stderr.count("\n") == 1
+    assert "tensorflow" not in answer.modules
     assert not (tmp_path / "run").exists()
