@@ -16,6 +16,7 @@ import fakes
 import numpy as np
 import pytest
 
+from tests.program.test_workers import wait_until_gone
 from tff_keyboard.program import (
     best_round,
     checkpoints,
@@ -466,7 +467,7 @@ def test_a_normal_run_makes_no_noise(tiny_run):
 
 @pytest.fixture(scope="module")
 def signalled(tmp_path_factory):
-    """Trainings that were killed and one that was asked to end: directory, seed, program, report."""
+    """Trainings that were killed, one that was asked to end: directory, seed, program, report."""
     directory = tmp_path_factory.mktemp("signalled") / "run"
     seed = time.time_ns() % 2**32  # other moments each time; the seed is in the message
     options = ["--kills", "3", "--seed", str(seed), "--seconds-per-round", "0.1"]
@@ -493,4 +494,4 @@ def test_sigterm_ends_with_143(signalled):
 def test_no_worker_outlives_its_training(signalled):
     workers = re.findall(r"workers (\d+)", signalled[2].stdout)
     assert len(workers) == 5
-    assert not any(pathlib.Path(f"/proc/{pid}").exists() for pid in workers)
+    assert all(wait_until_gone(int(pid)) for pid in workers)
