@@ -19,7 +19,7 @@ def run_python(code, **variables):
         capture_output=True,
         text=True,
         env=os.environ | variables,
-        timeout=300,
+        timeout=600,
     )
 
 

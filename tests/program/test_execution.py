@@ -143,7 +143,7 @@ def test_all_workers_dead(process):
         start = time.monotonic()
         with pytest.raises(errors.WorkerError, match="All 2 TFF workers died"):
             process.next(state, fakes.tiny_cohort(1).datasets)
-        assert time.monotonic() - start < 60
+        assert time.monotonic() - start < 300
 
 
 def test_attempts_are_bounded(process, monkeypatch):

@@ -442,7 +442,7 @@ def test_rejects(tmp_path, options, name):
 
 def run_tiny(directory, *arguments):
     command = [sys.executable, "-m", "tests.fakes", str(directory), *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture(scope="module")

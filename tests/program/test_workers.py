@@ -27,7 +27,7 @@ PROGRAM = textwrap.dedent(
     if sys.argv[1] == "os._exit":
         os._exit(3)
     if sys.argv[1] == "wait":
-        time.sleep(60)
+        time.sleep(600)
     """
 )
 
@@ -41,7 +41,7 @@ def is_running(pid):
     return state != "Z"
 
 
-def wait_until_gone(pid, seconds=10.0):
+def wait_until_gone(pid, seconds=60.0):
     deadline = time.monotonic() + seconds
     while is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -63,7 +63,7 @@ def start_program(ending, **options):
 def test_no_worker_after_the_parent_ends(ending, status):
     program = start_program(ending)
     # `communicate` also waits until nobody holds the pipes: a worker must not.
-    output, _ = program.communicate(timeout=60)
+    output, _ = program.communicate(timeout=600)
     assert program.returncode == status
     assert wait_until_gone(int(output))
 
@@ -74,7 +74,7 @@ def test_no_worker_after_a_signal(number):
     pid = int(program.stdout.readline())
     assert is_running(pid)
     program.send_signal(number)
-    program.communicate(timeout=60)
+    program.communicate(timeout=600)
     assert program.returncode != 0
     assert wait_until_gone(pid)
 
@@ -83,7 +83,7 @@ def test_ends_normally_where_sigint_is_ignored():
     program = start_program(
         "normal", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)
     )
-    output, _ = program.communicate(timeout=60)
+    output, _ = program.communicate(timeout=600)
     assert program.returncode == 0
     assert wait_until_gone(int(output))
 
@@ -128,7 +128,7 @@ def test_starts_again_after_it_was_killed():
 # process of many threads for a while after SIGKILL. It cannot be waited for yet.
 HALF_DEAD = """
 import ctypes, threading, time
-threading.Thread(target=time.sleep, args=(60,)).start()
+threading.Thread(target=time.sleep, args=(600,)).start()
 ctypes.CDLL(None).syscall(60, 0)
 """
 
@@ -159,12 +159,12 @@ def fake_binary(tmp_path, body):
 
 def test_deadline(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    path = fake_binary(tmp_path, "exec sleep 60")
+    path = fake_binary(tmp_path, "exec sleep 600")
     monkeypatch.setattr(workers, "worker_binary_path", lambda: path)
     start = time.monotonic()
     with pytest.raises(errors.WorkerError, match=r"did not listen within 0\.2 seconds"):
         workers.Worker(start_timeout_seconds=0.2)
-    assert time.monotonic() - start < 20
+    assert time.monotonic() - start < 300
 
 
 def test_server_that_ends_at_once(tmp_path, monkeypatch):

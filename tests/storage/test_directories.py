@@ -19,7 +19,7 @@ from tff_keyboard.storage.directories import new_directory
 with new_directory(pathlib.Path(sys.argv[1])) as work:
     (work / "half").write_text("1")
     print("ready", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 

@@ -67,7 +67,7 @@ with files.open_atomically(pathlib.Path(sys.argv[1])) as file:
     file.write(b"half")
     file.flush()
     print("ready", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 

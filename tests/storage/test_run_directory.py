@@ -78,7 +78,7 @@ def test_a_killed_training_gives_the_lock_back(tmp_path):
         from tff_keyboard.storage.run_directory import RunDirectory
         run = RunDirectory.create(sys.argv[1], config_text=sys.argv[2], data_card_text="{}")
         print("locked", flush=True)
-        time.sleep(60)
+        time.sleep(600)
         """
     )
     command = [sys.executable, "-c", program, str(tmp_path), CONFIG]

@@ -315,7 +315,7 @@ def test_in_a_browser(written, tmp_path, width):
         f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},6000",
         f"--screenshot={picture}", pathlib.Path(written).absolute().as_uri(),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert "Content Security Policy" not in done.stderr  # nothing was blocked
     pixels = np.asarray(Image.open(picture).convert("RGB"))
     assert pixels.shape[1] == width

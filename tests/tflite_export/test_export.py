@@ -208,7 +208,7 @@ def test_a_write_that_really_fails_leaves_nothing(run, tmp_path):
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=120,
+        timeout=600,
         preexec_fn=limit_file_size,
         check=False,
     )

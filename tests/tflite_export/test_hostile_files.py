@@ -250,7 +250,7 @@ def test_a_front_coded_bomb_stays_small(tmp_path, rows):
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=600,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (10, 10)),
     )
     kilobytes, error = done.stdout.split(" ", 1)
