@@ -51,30 +51,35 @@ def clients(seed=0, count=CLIENTS, scale=1.0):
 @functools.cache
 def process(mechanism, noise=0.0, key=KEY, clip_norm=2.5, restart_rounds=0):
     return noised(
-        factory(mechanism, noise, clip_norm, restart_rounds).create(VALUE_TYPE),
+        built(mechanism, noise, clip_norm, restart_rounds),
         mechanism,
         key=key,
         **NUMBERS.get(mechanism, {"restart_rounds": restart_rounds}),
     )
 
 
-def factory(mechanism, noise, clip_norm=2.5, restart_rounds=0):
-    adaptive = None
-    if mechanism.endswith("_adaptive"):
-        adaptive = AdaptiveClip(
-            target_quantile=0.5,
-            learning_rate=0.2,
-            count_stddev=0.4 * CLIENTS,
-            expected_clients=CLIENTS,
-        )
+def built(mechanism, noise, clip_norm=2.5, restart_rounds=0):
+    """The sum of a mechanism without its noise, of which there are fewer than of mechanisms."""
+    kind = mechanism.startswith("gaussian"), mechanism.endswith("_adaptive")
+    return build(*kind, noise, clip_norm, restart_rounds or 1)
+
+
+@functools.cache
+def build(independent, is_adaptive, noise, clip_norm, clip_every):
+    adaptive = AdaptiveClip(
+        target_quantile=0.5,
+        learning_rate=0.2,
+        count_stddev=0.4 * CLIENTS,
+        expected_clients=CLIENTS,
+    )
     return PrivateMeanFactory(
         clip_norm=clip_norm,
         noise_multiplier=noise,
         clients_per_round=CLIENTS,
-        independent_noise=mechanism.startswith("gaussian"),
-        adaptive=adaptive,
-        clip_every=restart_rounds or 1,
-    )
+        independent_noise=independent,
+        adaptive=adaptive if is_adaptive else None,
+        clip_every=clip_every,
+    ).create(VALUE_TYPE)
 
 
 def run(aggregation, rounds, values=None, state=None):
@@ -143,7 +148,7 @@ def test_the_count_of_unclipped_clients_has_noise_of_its_own():
         noise = np.zeros(size)
         noise[0], noise[-1] = first, last
         private = NoisedProcess(
-            factory("gaussian_adaptive", 1.5).create(VALUE_TYPE),
+            built("gaussian_adaptive", 1.5),
             lambda _, noise=noise: lambda round_num: noise,
         )
         outputs = run(private, 2)
@@ -217,7 +222,7 @@ def test_a_resumed_run_repeats_the_bits(mechanism):
     straight = run(process(mechanism, 1.0, **options), 5)
     restored = tf.nest.map_structure(lambda x: np.array(x), straight[1].state)
     anew = noised(  # another process, which has drawn nothing yet
-        factory(mechanism, 1.0, **options).create(VALUE_TYPE),
+        built(mechanism, 1.0, **options),
         mechanism,
         **NUMBERS.get(mechanism, options),
     )
@@ -240,7 +245,7 @@ def test_states_hold_no_noise(mechanism):
 
 def test_a_round_without_its_noise_gives_nan():
     """Fail-safe: the finalizer refuses it; no exact sum leaves the mechanism."""
-    bare = factory("gaussian", 1.0).create(VALUE_TYPE)
+    bare = built("gaussian", 1.0)
     output = bare.next(bare.initialize(), clients())
     assert np.all(np.isnan(output.result[0]))
     state = bare.initialize()
@@ -253,7 +258,7 @@ def test_a_round_without_its_noise_gives_nan():
 
 def test_noise_is_added_in_double_precision():
     """The result is the float32 nearest to sum + noise in float64."""
-    aggregation = factory("gaussian", 1.0).create(VALUE_TYPE)
+    aggregation = built("gaussian", 1.0)
     values = np.random.default_rng(0).normal(size=SIZE + 2)
     slot = NoiseSlot(np.int64(0), values)
     state = map_query_states(aggregation.initialize(), lambda q: q._replace(slot=slot))

@@ -53,8 +53,13 @@ def process(norm="2", temperature=1.0, grouped=False):
     return FedAttFactory(rule).create(VALUE_TYPE, WEIGHT_TYPE)
 
 
-@pytest.mark.parametrize("norm", ["1", "2", "inf", "spectral"])
-@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize(
+    "norm, grouped",
+    [
+        *(("1", False), ("2", False), ("inf", False), ("spectral", False), ("2", True)),
+        *(pytest.param(norm, True, marks=pytest.mark.slow) for norm in ("1", "inf", "spectral")),
+    ],
+)
 def test_is_algorithm_3(norm, grouped):
     epsilon = 0.7
     theta = in_float64(deltas(0, 1))[0]

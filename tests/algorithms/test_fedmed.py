@@ -85,8 +85,13 @@ def random_round(rng, clients, num_layers=3, base_loss=2.0):
     )
 
 
-@pytest.mark.parametrize("fraction", [1.0, 0.5, 0.34])
-@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize(
+    "fraction, grouped",
+    [
+        *((1.0, False), (0.5, False), (0.34, False), (0.5, True)),
+        *(pytest.param(fraction, True, marks=pytest.mark.slow) for fraction in (1.0, 0.34)),
+    ],
+)
 def test_is_algorithm_1_over_rounds(fraction, grouped):
     truth = NumpyFedMed(fraction, 0.1, 0.9, [(0, 2), (1,)] if grouped else LAYERS)
     aggregation = process(fraction, 0.1, 0.9, grouped=grouped)
