@@ -77,7 +77,7 @@ def sgd_by_hand(model, clients):
     return [sum_ / total for sum_ in sums], nll
 
 
-@pytest.mark.parametrize("name", ["cifg", "gru"])
+@pytest.mark.parametrize("name", ["cifg", pytest.param("gru", marks=pytest.mark.slow)])
 def test_fed_avg_matches_sgd_by_hand(name):
     clients = [client(0, 3), client(1, 1), []]  # the last client has no data and no weight
     build = tff.learning.optimizers.build_sgdm
@@ -109,7 +109,7 @@ def test_fed_avg_matches_sgd_by_hand(name):
         np.testing.assert_allclose(metrics["nll"], nll, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["cifg", "lstm2"])
+@pytest.mark.parametrize("name", ["cifg", pytest.param("lstm2", marks=pytest.mark.slow)])
 def test_fed_eval_matches_sums_in_this_process(name):
     clients = [client(0), client(1)]
     process = tff.learning.algorithms.build_fed_eval(model_fn(name, evaluation=True))

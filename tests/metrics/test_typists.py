@@ -12,10 +12,11 @@ from tff_keyboard.metrics.typists import TYPISTS, Typist
 def simulated(typed, length, rank, typist, rng):
     """Keys and seconds of one person typing one word once."""
     keys = seconds = 0.0
+    anywhere = sum(typist.accepts) / len(typist.accepts)
     for at in range(length):
         if rng.random() < typist.looks:
             seconds += typist.look_seconds
-            place = typist.accepts[rank] if typed == at == 0 else np.mean(typist.accepts)
+            place = typist.accepts[rank] if typed == at == 0 else anywhere
             if at >= typed and rng.random() < place:
                 break
         keys += 1

@@ -176,10 +176,10 @@ def test_top_k_is_as_asked(kind, top_k):
 @pytest.mark.parametrize(
     ("kind", "most_bytes"),
     [
-        ("int8", 1_450_000),
+        pytest.param("int8", 1_450_000, marks=pytest.mark.slow),
         ("int8-rows", 1_450_000),
         ("int4-rows", 1_000_000),
-        ("trainable", 1_500_000),
+        pytest.param("trainable", 1_500_000, marks=pytest.mark.slow),
     ],
 )
 def test_size_at_ten_thousand_words(kind, most_bytes):
