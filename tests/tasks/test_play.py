@@ -420,6 +420,7 @@ class TestOwnWords:
         page.wait("document.getElementById('remembered').textContent === '0'", "not forgotten")
         assert not cache_file.load(tmp_path / "words.cache").words
 
+    @pytest.mark.slow
     def test_is_accessible(self, page):
         assert violations(page) == []
 
