@@ -20,20 +20,31 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("here")
 
-# Files that take longest, the longest first: they begin first, so that the last process is not left
-# alone with one of them.
+# Files that take longest, the longest first, of the slow tests and of the quick ones: they begin
+# first, so that the last process is not left alone with one of them.
 LONG_FILES = (
-    "tests/training/test_federated.py",
-    "tests/tasks/test_play.py",
     "tests/training/test_every_config.py",
     "tests/learning/test_client_delivery.py",
-    "tests/algorithms/test_fine_tuning.py",
-    "tests/program/test_training_loop.py",
-    "tests/aggregation/test_battery.py",
+    "tests/aggregation/test_aggregation_workers.py",
+    "tests/tasks/test_study.py",
+    "tests/training/test_federated.py",
+    "tests/tasks/test_play.py",
     "tests/tasks/test_attack_task.py",
     "tests/training/test_optimisation.py",
-    "tests/algorithms/test_build_aggregator.py",
+    "tests/program/test_training_loop.py",
+    "tests/algorithms/test_fine_tuning.py",
+    "tests/tasks/test_audit_tail_task.py",
+    "tests/benchmarks/test_round_speed.py",
+    "tests/program/test_execution.py",
     "tests/algorithms/test_server_transfer.py",
+    "tests/algorithms/test_fedmed_process.py",
+    "tests/algorithms/test_lwf.py",
+    "tests/algorithms/test_build_process.py",
+    "tests/aggregation/test_battery.py",
+    "tests/training/test_central.py",
+    "tests/algorithms/test_build_aggregator.py",
+    "tests/tflite_export/gate/test_parity.py",
+    "tests/tflite_export/test_export_graphs.py",
 )
 
 
