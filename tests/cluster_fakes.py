@@ -68,6 +68,9 @@ class Cluster:
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
             "RAY_ADDRESS": ADDRESS,
             "RAY_worker_niceness": "0",  # else 15: nodes and driver share the cores here
+            # A raylet answers its first driver when its first worker is up, and never where that
+            # took longer than this (60 s if left out), as on a machine with much else to do.
+            "RAY_worker_register_timeout_seconds": "1200",
             "PYTHONPATH": str(ROOT),
         }
         self.processes: list[subprocess.Popen] = []

@@ -21,8 +21,8 @@ class Faults:
     A fault that needs what is not there (a worker of TFF, an actor) is drawn again.
 
     Args:
-      cluster: At least one node besides the driver's, which is never killed nor cut off: the driver
-        would end with it.
+      cluster: Gets another node if it has none besides the head's and the driver's, which are never
+        killed nor cut off: the driver would end with them.
       seed: Of kinds and victims.
       kinds: Out of `KINDS`.
     """
@@ -35,11 +35,11 @@ class Faults:
         self._at_end = []
 
     def happen(self):
-        """One fault; nothing where there is nobody it could happen to."""
+        """One fault, in a driver that has joined the cluster."""
+        if not self._others():
+            self._start()
         kinds = self.random.sample(self._kinds, len(self._kinds))
-        kind = next((kind for kind in kinds if getattr(self, f"_{kind}")()), None)
-        if kind is not None:
-            self.happened[kind] += 1
+        self.happened[next(kind for kind in kinds if getattr(self, f"_{kind}")())] += 1
 
     def end(self):
         """Ends what goes on; a node that was given up meanwhile is started again."""
@@ -60,14 +60,14 @@ class Faults:
 
     def _node(self):
         """All processes of a machine are killed, and another machine comes."""
-        process = self._other_node()
+        process = self.random.choice(self._others())
         self._cluster.kill_node(process)
         self._replace(process)
         return True
 
     def _link(self):
         """Nothing reaches a machine, until the end."""
-        address = self._cluster.addresses[self._other_node().pid]
+        address = self._cluster.addresses[self.random.choice(self._others()).pid]
 
         def route(verb):
             blackhole = ("blackhole", f"{address}/32", "table", "local")
@@ -98,14 +98,14 @@ class Faults:
         signal_if_there(self.random.choice(sorted(victims)), number)
         return True
 
-    def _other_node(self):
-        return self.random.choice(
-            [node for node in self._cluster.processes if not is_drivers(node)]
-        )
+    def _others(self):
+        return [node for node in self._cluster.processes[1:] if not is_drivers(node)]
 
     def _replace(self, process):
-        if process in self._cluster.processes:
-            self._cluster.processes.remove(process)
+        self._cluster.processes.remove(process)
+        self._start()
+
+    def _start(self):
         self._cluster.start(f"--address={cluster_fakes.ADDRESS}")
 
 

@@ -155,4 +155,4 @@ def test_fifty_faults(cluster, engine):
         faults.end()
     print(f"seed {seed}: {dict(faults.happened)}")
     assert faults.happened.total() >= 50
-    assert len(shared_memory()) <= start + 2
+    assert len(shared_memory()) <= start + 3  # of one more node

@@ -89,7 +89,7 @@ def test_a_training_with_fifty_faults_has_the_same_bits(cluster, store, tmp_path
     assert faults.happened.total() == wanted
     assert digests(tmp_path / "run") == digests(tmp_path / "here")
     assert leftovers() == []
-    assert len(list(pathlib.Path("/dev/shm").iterdir())) <= start + 2
+    assert len(list(pathlib.Path("/dev/shm").iterdir())) <= start + 3  # of one more node
 
 
 @pytest.mark.slow
