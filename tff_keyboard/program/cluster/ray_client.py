@@ -34,6 +34,8 @@ def join(address: str) -> Any:
     options: dict[str, Any] = {"address": address}
     if address == security.LOCAL:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
+        # A first worker that took longer (60 s if left out) would leave us waiting for ever.
+        os.environ.setdefault("RAY_worker_register_timeout_seconds", "1200")
         if not (os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")):
             os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
         options |= {
