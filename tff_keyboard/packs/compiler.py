@@ -20,6 +20,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.packs import elements as elements_lib
 from tff_keyboard.packs.graph_piece import GraphPiece, flat
+from tff_keyboard.packs.state_vector import Joined, StateVector, packed_as
 
 
 class CannotPackError(ValueError):
@@ -55,13 +56,21 @@ class PackedProcess:
         self.set_hparams = process.set_hparams
 
     def _compile(self, next_computation: tff.Computation) -> None:
-        self._next = packed_next(next_computation)
+        inner = packed_next(next_computation)
+        self._inner_result = inner.type_signature.result.member
+        self._before = StateVector(inner.type_signature.parameter[0].member)
+        self._after = StateVector(self._inner_result[0])
+        self._next = _on_vectors(inner, self._before, self._after)
 
     def next(self, state: Any, packs: Sequence[Any]) -> Any:
         """One round, see the class."""
-        output = tff.structure.from_container(self._next(state, packs), recursive=True)
+        found = self._next(*self._before.join(state), packs)
+        after = Joined(found["vector"], list(found["others"]))
+        leaves = iter([*self._after.cut(after), *found["rest"]])
         # Compiling loses the Python containers of the result.
-        return tff.types.type_to_py_container(output, self._result_type)
+        return tff.types.type_to_py_container(
+            packed_as(self._inner_result, leaves), self._result_type
+        )
 
 
 def make_pack(clients: Sequence[Sequence[Any]], spec: elements_lib.Spec) -> collections.OrderedDict:
@@ -164,7 +173,7 @@ def pack_form(next_computation: tff.Computation) -> PackForm:
     @tff.tensorflow.computation(client_type, form.prepare.type_signature.result)
     def run_pack(pack, context):
         leaves = [(leaf["values"], leaf["shapes"]) for leaf in pack["leaves"]]
-        return _packed_as(accumulator_type, iter(run(leaves, pack["ends"], flat(context))))
+        return packed_as(accumulator_type, iter(run(leaves, pack["ends"], flat(context))))
 
     return PackForm(form, run_pack, client_type)
 
@@ -187,6 +196,31 @@ def packed_next(next_computation: tff.Computation) -> tff.Computation:
         total = form.total(packs, tff.federated_map(form.map_reduce.prepare, state))
         empty = tff.federated_value((), tff.SERVER)  # of the secure sums, which there are none of
         return tff.federated_map(form.map_reduce.update, (state, (total, empty, empty, empty)))
+
+    return next_fn
+
+
+def _on_vectors(inner: tff.Computation, before: StateVector, after: StateVector) -> tff.Computation:
+    """`inner` on vectors: `(vector, others, packs) -> {vector, others, rest: no state}`."""
+    _, packs_type = inner.type_signature.parameter
+
+    @tff.tensorflow.computation(*before.type)
+    def cut(vector, others):
+        return before.cut_tensors(Joined(vector, flat(others)))
+
+    @tff.tensorflow.computation(inner.type_signature.result.member)
+    def join(result):
+        leaves = flat(result)
+        num_leaves = len(flat(result[0]))
+        vector, others = after.join_tensors(leaves[:num_leaves])
+        return collections.OrderedDict(vector=vector, others=others, rest=leaves[num_leaves:])
+
+    vector_type, others_type = (tff.FederatedType(t, tff.SERVER) for t in before.type)
+
+    @tff.federated_computation(vector_type, others_type, packs_type)
+    def next_fn(vector, others, packs):
+        state = tff.federated_map(cut, (vector, others))
+        return tff.federated_map(join, inner(state, packs))
 
     return next_fn
 
@@ -270,11 +304,3 @@ class _Clients:
 
         dataset = tf.data.Dataset.from_tensor_slices(places)
         return elements_lib.as_it_is(dataset.map(element))
-
-
-def _packed_as(type_spec: tff.Type, tensors) -> Any:
-    if isinstance(type_spec, tff.StructType):
-        return tff.structure.Struct(
-            [(name, _packed_as(t, tensors)) for name, t in tff.structure.iter_elements(type_spec)]
-        )
-    return next(tensors)
