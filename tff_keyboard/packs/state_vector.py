@@ -1,9 +1,8 @@
 """A state on its way to a worker and back: one vector instead of a tree.
 
 TFF copies the content of a value about three times for every level of structure around it, and in
-a learning process weights and their momentum lie five levels deep: for 1.4 M parameters and Adam's
-two moments that were 180 ms of CPU a round, where one vector that stands alone takes 18
-(docs/performance.md). Joining and cutting change no bit.
+a learning process weights and their momentum lie five levels deep. One vector that stands alone
+takes a third of the CPU (docs/performance.md). Joining and cutting change no bit.
 """
 
 from __future__ import annotations
