@@ -14,7 +14,7 @@ help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: install  ## prepare, train, evaluate on synthetic typists: about a minute on 2 cores
-	$(RUN) bash tasks/demo.sh
+	$(RUN) python -m tasks.demo
 
 test: lint  ## lint, types and the quick tests
 	$(PYTEST) -m "not slow"

@@ -50,19 +50,24 @@ class DropFactory:
 class TffRound:
     """A learning process, its state and one cohort; calling it runs a round from that state.
 
+    Args:
+      process: The learning process.
+      data: The cohort, as `process.next` takes it.
+      installed: The context that it runs in.
+      worker_pids: Whose CPU and memory are the round's, beside those of this process.
+      weights: Trainable ones that the state starts from; None: those of `process`.
+
     Attributes:
       after: Trainable weights after the last round.
     """
 
-    def __init__(self, process, clients, installed, worker_pids, weights=None):
+    def __init__(self, process, data, installed, worker_pids, weights=None):
         import tensorflow_federated as tff
-
-        from tff_keyboard.data import batches
 
         self._process = process
         self._installed = installed
         self.worker_pids = worker_pids
-        self._datasets = [batches.batches_dataset(client) for client in clients]
+        self._data = data
         with self._context():
             self._state = process.initialize()
             if weights is not None:
@@ -79,15 +84,16 @@ class TffRound:
         yield
 
     def __call__(self):
-        """Seconds of wall time, CPU seconds of the workers."""
+        """Seconds of wall time, CPU seconds of the workers and of this process."""
         with self._context():
-            start = time.perf_counter()
-            start_cpu = sum(process_tree.cpu_seconds(pid) for pid in self.worker_pids)
-            output = self._process.next(self._state, self._datasets)
-            seconds = time.perf_counter() - start
-            cpu = sum(process_tree.cpu_seconds(pid) for pid in self.worker_pids) - start_cpu
+            start, start_cpu = time.perf_counter(), self._cpu_seconds()
+            output = self._process.next(self._state, self._data)
+            seconds, cpu = time.perf_counter() - start, self._cpu_seconds() - start_cpu
             self.after = list(self._process.get_model_weights(output.state).trainable)
         return seconds, cpu
+
+    def _cpu_seconds(self):
+        return time.process_time() + sum(map(process_tree.cpu_seconds, self.worker_pids))
 
 
 class Answering:

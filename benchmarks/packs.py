@@ -6,7 +6,9 @@ python -m benchmarks.packs --store=data/irc --out=packs.json
   store   cohorts of the store, as training draws them
 
 CPU is that of worker and this process together: it says the same on a busy machine, walls do not.
-Every form gets a round that compiles and does not count, then `--repeats` rounds; medians.
+Every rule in every form gets a round that compiles and does not count, then `--repeats` rounds, one
+after the other in each round's cohort, so that other load hits all alike; medians, and the median
+of each rule's ratios to the first one's.
 """
 
 import argparse
@@ -79,33 +81,37 @@ def cohort(kind: str, inputs, round_num: int, clients: int) -> tuple[list, list[
     return drawn
 
 
-def measure(rule: str, kind: str, store, clients: int, forms: list[str], repeats: int, worker):
+def measure(rules: list[str], kind: str, store, clients: int, forms: list[str], repeats: int, pid):
+    """Rows of each rule in each form; `pid` is the worker's."""
     from tff_keyboard.learning.client_inputs import CohortInputs
 
-    inputs = CohortInputs(config_for(rule, str(store.directory), clients, 1), store)
-    built = deliveries(rule, store, clients, forms)
-    state = next(iter(built.values())).process.initialize()
-    cpu: dict[str, list[float]] = {form: [] for form in forms}
+    inputs = CohortInputs(config_for(rules[0], str(store.directory), clients, 1), store)
+    built, states = {}, {}
+    for rule in rules:
+        for form, delivery in deliveries(rule, store, clients, forms).items():
+            built[rule, form] = delivery
+        states[rule] = delivery.process.initialize()
+    cpu: dict[tuple[str, str], list[float]] = {key: [] for key in built}
     tokens: list[int] = []
     for round_num in range(1, repeats + 2):
         batches, sizes = cohort(kind, inputs, round_num, clients)
-        for form, delivery in built.items():
-            start = time.process_time() + process_tree.cpu_seconds(worker.pid)
-            delivery.process.next(state, delivery.deliver(batches, sizes))
-            seconds = time.process_time() + process_tree.cpu_seconds(worker.pid) - start
+        for (rule, form), delivery in built.items():
+            start = time.process_time() + process_tree.cpu_seconds(pid)
+            delivery.process.next(states[rule], delivery.deliver(batches, sizes))
+            seconds = time.process_time() + process_tree.cpu_seconds(pid) - start
             if round_num > 1:
-                cpu[form].append(seconds)
+                cpu[rule, form].append(seconds)
         if round_num > 1:
             tokens.append(sum(sizes))
-    for form in forms:
-        seconds = statistics.median(cpu[form])
+    for (rule, form), seconds in cpu.items():
         row = {
             "rule": rule,
             "clients": kind,
             "form": form,
-            "cpu_ms_a_client": 1e3 * seconds / clients,
+            "cpu_ms_a_client": 1e3 * statistics.median(seconds) / clients,
+            "over_first_rule": float(np.median(np.array(seconds) / cpu[rules[0], form])),
             "tokens_a_client": statistics.mean(tokens) / clients,
-            "tokens_a_cpu_second": statistics.mean(tokens) / seconds,
+            "tokens_a_cpu_second": statistics.mean(tokens) / statistics.median(seconds),
         }
         print(json.dumps(row), flush=True)
         yield row
@@ -152,10 +158,9 @@ def main() -> None:
     if arguments.repeats:
         with execution.install_context(1) as installed:
             worker = installed.pool.members[0]
-            for rule in rules:
-                for kind in ("tiny", "store"):
-                    repeats = arguments.repeats
-                    rows += measure(rule, kind, store, arguments.clients, forms, repeats, worker)
+            for kind in ("tiny", "store"):
+                shape = (arguments.clients, forms, arguments.repeats, worker.pid)
+                rows += measure(rules, kind, store, *shape)
     peaks = [
         row
         for rule in rules

@@ -6,7 +6,7 @@ python -m benchmarks.round --store=data/nus_sms --torch-python=/tmp/torch-venv/b
 The same clients, batches, initial weights and plain SGD (CIFG of Hard et al. 2018) go to
 
   stock        a TFF tutorial: benchmarks/stock_tff.py
-  ours         the ordinary process of a config, with the same mathematics
+  ours         the ordinary process of a config, clients in packs, with the same mathematics
   defaults     the same with all protections that a config has by default
   torch        a plain PyTorch loop: benchmarks/torch_loop.py, needs --torch-python; all cores
   torch_1      the same with one thread
@@ -14,8 +14,10 @@ The same clients, batches, initial weights and plain SGD (CIFG of Hard et al. 20
                benchmarks/other_simulators.py, need --pfl-python, --flower-python
 
 Repeats are interleaved, so that other load on the machine hits all; look at the ratios. Each
-contestant is compiled by a first round that does not count. Ours and stock must have the same
-loss after the round to 1e-4 relative, or this ends with an error.
+contestant is compiled by a first round that does not count. CPU is that of all processes of a
+contestant, the driver included. Ours and stock must have the same loss after the round to 1e-6
+relative, or this ends with an error. `benchmarks/round_sizes.py` runs this at three sizes of
+clients.
 
 Where a round of ours goes is told by three more rounds of the same cohort: with one short message
 a client (`near_empty`), and the same without aggregation (`no_aggregation`). Compute is what
@@ -40,49 +42,13 @@ import numpy as np
 
 from benchmarks import process_tree
 from benchmarks.contestants import Answering, DropFactory, TffRound, write_for_others
-from benchmarks.step import FLOP_PER_TOKEN, commit, gemm_peak, make_batches
+from benchmarks.round_clients import num_tokens, store_clients, synthetic_clients
+from benchmarks.step import FLOP_PER_TOKEN, commit, gemm_peak
 
 VOCABULARY, UNITS, DIM = 10_000, 670, 96
 LEARNING_RATE = 0.5
-
-
-def store_clients(store, num_clients, messages, batch_size, longest, seed):
-    """Batches of each client: the first clients by id that have at least so many messages.
-
-    In the order in which training hands them out; every contestant gets it.
-    """
-    from tff_keyboard.data import batches
-    from tff_keyboard.learning.client_delivery import largest_first
-
-    counts = zip(store.client_ids("train"), store.num_examples("train"), strict=True)
-    chosen = [client for client, count in counts if count >= messages][:num_clients]
-    if len(chosen) < num_clients:
-        raise SystemExit(f"{len(chosen)} clients have {messages} messages, not {num_clients}.")
-    clients = [
-        batches.client_batches(
-            store.examples("train", client),
-            batch_size=batch_size,
-            max_length=longest,
-            max_examples=messages,
-            epochs=1,
-            seed=(seed, index),
-        )
-        for index, client in enumerate(chosen)
-    ]
-    order = largest_first([num_tokens([client]) for client in clients], 1)
-    return [clients[position] for position in order]
-
-
-def synthetic_clients(num_clients, messages, batch_size, longest, seed):
-    """As `store_clients`, of random words."""
-    return [
-        make_batches(messages // batch_size, batch_size, longest, [seed, n], False)
-        for n in range(num_clients)
-    ]
-
-
-def num_tokens(clients):
-    return sum(int(np.count_nonzero(batch[:, 1:])) for client in clients for batch in client)
+PARTS = ("near_empty", "no_aggregation")  # rounds of `ours` that nobody competes in
+LOSS_TOLERANCE = 1e-6  # of ours against stock, relative
 
 
 def run_config(*, protections):
@@ -155,7 +121,9 @@ def run(
     from benchmarks import stock_tff
     from tff_keyboard.algorithms import build_process
     from tff_keyboard.algorithms import fed_avg as algorithms
+    from tff_keyboard.data import batches
     from tff_keyboard.learning import optimizers
+    from tff_keyboard.learning.client_delivery import build_delivery
     from tff_keyboard.models import build_model
     from tff_keyboard.program import execution
 
@@ -178,9 +146,13 @@ def run(
         )
         own_pids = [worker.pid for worker in own.pool.members]
 
-        def ours(config, clients):
-            process = build_process.build_process(config, model)
-            return TffRound(process, clients, own.context, own_pids)
+        def ours(config, clients, process=None):
+            """As training runs it: clients in packs."""
+            process = process or build_process.build_process(config, model, joined=True)
+            delivery = build_delivery(process, config)
+            sizes = [num_tokens([client]) for client in clients]
+            data = delivery.deliver(clients, sizes)
+            return TffRound(delivery.process, data, own.context, own_pids, initial)
 
         # TFF starts its worker at the first call, below this process, and stops it with SIGINT. It
         # would inherit that as ignored from a background job of a shell: a wait for ever.
@@ -188,7 +160,8 @@ def run(
             signal.signal(signal.SIGINT, signal.default_int_handler)
         local = tff.backends.native.create_sync_local_cpp_execution_context()
         stock_process = stock_tff.build_process(VOCABULARY, UNITS, DIM, LEARNING_RATE)
-        rounds["stock"] = TffRound(stock_process, clients, local, [], initial)
+        datasets = [batches.batches_dataset(client) for client in clients]
+        rounds["stock"] = TffRound(stock_process, datasets, local, [], initial)
         below = process_tree.descendants(os.getpid())
         rounds["stock"].worker_pids = [
             pid
@@ -208,8 +181,9 @@ def run(
                 server_optimizer=optimizers.build_server_optimizer(plain.server),
                 aggregator=DropFactory.build(),
                 uniform_weights=False,
+                joined=True,
             )
-            rounds["no_aggregation"] = TffRound(bare, short, own.context, own_pids, initial)
+            rounds["no_aggregation"] = ours(plain, short, bare)
         with tempfile.TemporaryDirectory() as directory:
             file = pathlib.Path(directory) / "round.npz"
             write_for_others(file, initial, clients, LEARNING_RATE)
@@ -242,13 +216,13 @@ def run(
     losses = {
         name: mean_loss(model, one_round.after, clients)
         for name, one_round in rounds.items()
-        if isinstance(one_round, TffRound) and name not in ("near_empty", "no_aggregation")
+        if isinstance(one_round, TffRound) and name not in PARTS
     }
     losses["initial"] = mean_loss(model, initial, clients)
     losses |= {name: answer["loss"] for name, answer in answers.items()}
     difference = abs(losses["ours"] / losses["stock"] - 1.0)
-    assert difference < 1e-4, f"losses after the round differ: {losses}"
-    assert losses["ours"] < losses["initial"] - 0.01, f"the round learnt nothing: {losses}"
+    assert difference < LOSS_TOLERANCE, f"losses after the round differ: {losses}"
+    assert losses["ours"] < losses["initial"] - 1e-3, f"the round learnt nothing: {losses}"
     tokens = num_tokens(clients)
     largest_difference = max(
         float(np.max(np.abs(np.asarray(a) - np.asarray(b))))
@@ -267,17 +241,17 @@ def run(
                 "seconds": values,
             }
             for name, values in seconds.items()
-            if name not in ("near_empty", "no_aggregation")
+            if name not in PARTS
         },
         "ours_over": {
             name: float(np.median(np.array(values) / np.array(seconds["ours"])))
             for name, values in seconds.items()
-            if name not in ("ours", "near_empty", "no_aggregation")
+            if name not in ("ours", *PARTS)
         },
         "cpu_ours_over": {
             name: float(np.median(cpu[name]) / np.median(cpu["ours"]))
             for name in seconds
-            if name not in ("ours", "near_empty", "no_aggregation")
+            if name not in ("ours", *PARTS)
         },
         "losses_after_round": losses,
         "loss_difference": difference,
@@ -321,6 +295,7 @@ def main():
     parser.add_argument("--workers", type=int, default=1, help="of ours; so are the next two")
     parser.add_argument("--concurrent", type=int, help="clients at a time in a worker")
     parser.add_argument("--threads", type=int, help="of an operation")
+    parser.add_argument("--no-parts", action="store_true", help="leave out where a round goes")
     for name in ("torch", "pfl", "flower"):
         parser.add_argument(f"--{name}-python", help=f"Python that can import {name}")
     parser.add_argument("--out", type=pathlib.Path, help="JSON file; printed in any case")
@@ -369,6 +344,7 @@ def main():
         **run(
             make_clients,
             repeats=flags.repeats,
+            parts=not flags.no_parts,
             pythons=pythons,
             workers=flags.workers,
             concurrent=flags.concurrent,

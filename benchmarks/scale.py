@@ -2,9 +2,9 @@
 
 python -m benchmarks.scale --out=scale.json --plot=docs/performance_scale.png
 
-  cohort      seconds of a round and peak memory of the worker, 10 to 160 clients (full-size CIFG),
-              in one piece and in sub-rounds of 10 clients
-  population  seconds of a round of 10 clients, its input included, with 10^2 to 10^5 clients in
+  cohort      seconds of a round and peak memory of the worker, 10 to 10,000 clients (full-size
+              CIFG), in packs as training has them
+  population  seconds of a round of 10 clients, its input included, with 10^2 to 10^6 clients in
               the store; random words, 4 messages a client
   rules       FedAtt and FedMed over FedAvg at cohorts of 10 and 100, rounds interleaved
 
@@ -14,9 +14,7 @@ Every size gets a round that compiles and does not count, then `--repeats` round
 import argparse
 import datetime
 import gc
-import itertools
 import json
-import math
 import os
 import pathlib
 import platform
@@ -26,23 +24,24 @@ import time
 import numpy as np
 
 from benchmarks import process_tree
-from benchmarks.round import VOCABULARY, num_tokens, synthetic_clients
+from benchmarks.round import VOCABULARY
+from benchmarks.round_clients import num_tokens, synthetic_clients
 from benchmarks.step import commit
 from tff_keyboard.storage import names
 
-CLIENTS_OF_SUBROUND = 10
 RULES = ("mean", "fedatt", "fedmed")
 
 
-def timed_rounds(process, datasets, repeats, worker):
-    """`(seconds of each round, CPU seconds of each, peak MB of the worker)`."""
+def timed_rounds(process, data, repeats, worker, warm=True):
+    """`(seconds of each round, CPU seconds of each, peak MB of the worker)`; `warm`s up before."""
     state = process.initialize()
-    process.next(state, datasets)
+    if warm:
+        process.next(state, data)
     process_tree.reset_peak(worker.pid)
     seconds, cpu = [], []
     for _ in range(repeats):
         start, start_cpu = time.perf_counter(), process_tree.cpu_seconds(worker.pid)
-        process.next(state, datasets)
+        process.next(state, data)
         seconds.append(time.perf_counter() - start)
         cpu.append(process_tree.cpu_seconds(worker.pid) - start_cpu)
     return seconds, cpu, process_tree.peak_megabytes(worker.pid)
@@ -62,11 +61,11 @@ def config_for(clients_per_round, rule="mean", store="unused", protections=True)
     return config.load(None, overrides)
 
 
-def build(config, vocabulary):
+def build(config, vocabulary, *, joined=False):
     from tff_keyboard.algorithms import build_process
 
     model = build_process.build_initial_model(config, vocabulary)
-    return build_process.build_process(config, model)
+    return build_process.build_process(config, model, joined=joined)
 
 
 def words(size):
@@ -77,31 +76,33 @@ def words(size):
 
 
 def measure_cohorts(cohorts, messages, repeats, seed):
-    """Rows of {"clients", "tokens", "seconds", "worker_megabytes"}; a fresh worker for each."""
-    from tff_keyboard.data import batches
+    """Rows of {"clients", "tokens", "seconds", "cpu_seconds", "worker_megabytes"}; one worker."""
+    from tff_keyboard.learning.client_delivery import build_delivery
     from tff_keyboard.program import execution
 
     rows = []
-    for cohort, clients_at_once in itertools.product(cohorts, (None, CLIENTS_OF_SUBROUND)):
-        clients = synthetic_clients(cohort, messages, 16, 20, seed)
-        datasets = [batches.batches_dataset(client) for client in clients]
-        sub_rounds = math.ceil(cohort / clients_at_once) if clients_at_once else 1
-        with execution.install_context(1, num_subrounds=sub_rounds) as installed:
-            process = build(config_for(cohort), words(VOCABULARY))
-            seconds, cpu, peak = timed_rounds(process, datasets, repeats, installed.pool.members[0])
-        rows.append(
-            {
-                "clients": cohort,
-                "sub_rounds": sub_rounds,
-                "in_sub_rounds": clients_at_once is not None,
-                "tokens": num_tokens(clients),
-                "seconds": float(np.median(seconds)),
-                "cpu_seconds": float(np.median(cpu)),
-                "worker_megabytes": peak,
-            }
-        )
-        print(rows[-1], flush=True)
-        gc.collect()
+    with execution.install_context(1) as installed:
+        config = config_for(max(cohorts))
+        delivery = build_delivery(build(config, words(VOCABULARY), joined=True), config)
+        for cohort in sorted(cohorts):
+            clients = synthetic_clients(cohort, messages, 16, 20, seed)
+            sizes = [num_tokens([client]) for client in clients]
+            packs = delivery.deliver(clients, sizes)
+            seconds, cpu, peak = timed_rounds(
+                delivery.process, packs, repeats, installed.pool.members[0], warm=not rows
+            )
+            rows.append(
+                {
+                    "clients": cohort,
+                    "messages": messages,
+                    "tokens": sum(sizes),
+                    "seconds": float(np.median(seconds)),
+                    "cpu_seconds": float(np.median(cpu)),
+                    "worker_megabytes": peak,
+                }
+            )
+            print(rows[-1], flush=True)
+            gc.collect()
     return rows
 
 
@@ -228,27 +229,20 @@ def plot(result, path):
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6), constrained_layout=True)
-    cohorts = [row for row in result["cohorts"] if not row["in_sub_rounds"]]
-    in_parts = [row for row in result["cohorts"] if row["in_sub_rounds"]]
-    populations = result["populations"]
+    cohorts, populations = result["cohorts"], result["populations"]
     clients = np.array([row["clients"] for row in cohorts])
     seconds = np.array([row["seconds"] for row in cohorts])
     cpu = np.array([row["cpu_seconds"] for row in cohorts])
-    slope = float(clients @ cpu / (clients @ clients))
-    axes[0].plot(clients, seconds, "o-", label="wall")
-    axes[0].plot(clients, cpu, "s-", label="CPU of the worker")
-    axes[0].plot(clients, slope * clients, "--", color="grey", label=f"{slope:.3f} CPU s a client")
-    axes[0].set(xlabel="clients in a round", ylabel="seconds a round", ylim=(0, None))
+    slope = cpu[-1] / clients[-1]
+    axes[0].loglog(clients, seconds, "o-", label="wall")
+    axes[0].loglog(clients, cpu, "s-", label="CPU of the worker")
+    axes[0].loglog(
+        clients, slope * clients, "--", color="grey", label=f"{1e3 * slope:.1f} CPU ms each"
+    )
+    axes[0].set(xlabel="clients in a round", ylabel="seconds a round")
     axes[0].set_title("Time grows with the cohort")
     axes[0].legend(frameon=False)
-    axes[1].plot(clients, [row["worker_megabytes"] for row in cohorts], "o-", label="in one piece")
-    axes[1].plot(
-        [row["clients"] for row in in_parts],
-        [row["worker_megabytes"] for row in in_parts],
-        "s-",
-        label=f"sub-rounds of {CLIENTS_OF_SUBROUND}",
-    )
-    axes[1].legend(frameon=False)
+    axes[1].semilogx(clients, [row["worker_megabytes"] for row in cohorts], "o-")
     axes[1].set(xlabel="clients in a round", ylabel="peak memory of the worker, MB", ylim=(0, None))
     axes[1].set_title("Memory of a worker")
     sizes = [row["clients"] for row in populations]
@@ -268,10 +262,11 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--cohorts", type=int, nargs="+", default=[10, 20, 40, 80, 160])
-    parser.add_argument("--populations", type=int, nargs="+", default=[100, 1_000, 10_000, 100_000])
+    parser.add_argument("--cohorts", type=int, nargs="+", default=[10, 100, 1_000, 10_000])
+    parser.add_argument("--populations", type=int, nargs="+", default=[10**n for n in range(2, 7)])
     parser.add_argument("--rule-cohorts", type=int, nargs="+", default=[10, 100])
-    parser.add_argument("--messages", type=int, default=64, help="of a client, for the cohorts")
+    parser.add_argument("--messages", type=int, default=1, help="of a client, for the cohorts")
+    parser.add_argument("--rule-messages", type=int, default=64, help="of a client, for the rules")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=["cohorts", "populations", "rules"], help="one part")
@@ -303,7 +298,7 @@ def main():
     }
     parts = {
         "rules": lambda: measure_rules(
-            flags.rule_cohorts, flags.messages, flags.repeats, flags.seed
+            flags.rule_cohorts, flags.rule_messages, flags.repeats, flags.seed
         ),
         "cohorts": lambda: measure_cohorts(
             flags.cohorts, flags.messages, flags.repeats, flags.seed

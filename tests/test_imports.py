@@ -114,7 +114,7 @@ def test_parts_below_learning_know_no_tff(part):
 
 
 # Parts of tasks/ that are not tasks: what tasks are launched with, and what opens any model.
-NO_TASKS = {"__init__", "__main__", "cli", "options", "predictors"}
+NO_TASKS = {"__init__", "__main__", "cli", "demo", "options", "predictors"}
 
 
 def task_modules():

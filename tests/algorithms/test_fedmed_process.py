@@ -174,8 +174,16 @@ def numpy_losses_of_steps(weights, batch_list, rate=0.5):
     return total / tokens
 
 
-@pytest.mark.parametrize("local_loss", ["during_training", "after_training"])
-def test_a_round_is_algorithm_1_on_real_training(local_loss):
+@pytest.mark.parametrize(
+    "local_loss, wrap",
+    [
+        ("during_training", None),
+        ("after_training", None),
+        ("after_training", lambda work: work),
+    ],
+    ids=["during", "after", "after, of wrapped work"],
+)
+def test_a_round_is_algorithm_1_on_real_training(local_loss, wrap):
     clients = [batches(seed, count) for seed, count in ((1, 1), (2, 2), (3, 3))]
     rule = FedMed(top_fraction=0.6, adaptive_step=0.8, local_loss=local_loss)
     process = fedmed_process.build_fedmed(
@@ -183,6 +191,7 @@ def test_a_round_is_algorithm_1_on_real_training(local_loss):
         FedMedFactory(rule, max_clients=3),
         client_optimizer=SGD(0.5),
         server_optimizer=SGD(1.0),
+        wrap_client_work=wrap,
     )
     state = process.initialize()
     server = [np.asarray(w, np.float64) for w in process.get_model_weights(state).trainable]
@@ -259,7 +268,9 @@ def test_empty_clients_do_not_count():
         )
     ],
 )
-def test_local_training_has_the_bits_of_tffs(optimizer, uniform):
+@pytest.mark.parametrize("local_loss", ["during_training", "after_training"])
+def test_local_training_has_the_bits_of_tffs(optimizer, uniform, local_loss):
+    """A pass after training leaves delta and metrics alone."""
     weighting = tff.learning.ClientWeighting
     tffs = tff.learning.templates.build_model_delta_client_work(
         CountingModel,
@@ -268,7 +279,7 @@ def test_local_training_has_the_bits_of_tffs(optimizer, uniform):
         loop_implementation=tff.learning.LoopImplementation.DATASET_ITERATOR,
     )
     ours = build_client_training(
-        CountingModel, optimizer, uniform_weights=uniform, reports_loss=True
+        CountingModel, optimizer, uniform_weights=uniform, reports_loss=local_loss
     )
     assert ours.get_hparams.type_signature == tffs.get_hparams.type_signature
     clients = [batches(1), batches(2, 5), [], BLOWN_UP]
@@ -287,7 +298,7 @@ def test_local_training_has_the_bits_of_tffs(optimizer, uniform):
 
 
 def test_losses_of_steps_match_numpy():
-    work = build_client_training(BigramModel, SGD(0.5), reports_loss=True)
+    work = build_client_training(BigramModel, SGD(0.5), reports_loss="during_training")
     clients = [batches(1, 1), batches(2, 4), []]
     weights = tff.learning.models.ModelWeights.from_model(BigramModel())
     weights = tf.nest.map_structure(lambda v: v.numpy(), weights)

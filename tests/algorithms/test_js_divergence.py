@@ -11,7 +11,10 @@ from scipy import special
 from scipy.spatial import distance
 
 from tff_keyboard.aggregation.layers import Layer
-from tff_keyboard.algorithms.fedmed.js_divergence import js_divergences
+from tff_keyboard.algorithms.fedmed.js_divergence import (
+    js_divergences,
+    js_divergences_of_update,
+)
 
 # Float32 rounds p / m by 6e-8. A client's FedMed weight is exp(JS): 1e-7 nats are 1e-7 of it.
 ROUNDING = 1e-7
@@ -69,6 +72,21 @@ def test_layers_larger_than_a_piece(size, normalisation):
     expected = [numpy_js(server, client, layer.positions, normalisation) for layer in layers]
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=ROUNDING)
     np.testing.assert_allclose(got[0], expected[0], rtol=1e-4, atol=3e-10)
+
+
+@pytest.mark.parametrize("normalisation", ["absolute", "softmax"])
+def test_an_update_is_what_the_client_moved(normalisation):
+    """Also in layers larger than a piece, and where all weights of a side are 0."""
+    rng = np.random.default_rng(4)
+    server = [*weights(0)[:2], np.float32(rng.normal(size=40_000)), np.zeros(3, np.float32)]
+    client = [w + np.float32(rng.normal(scale=0.1, size=w.shape)) for w in server]
+    update = [a - b for a, b in zip(server, client, strict=True)]
+    layers = tuple(Layer(str(i), (i,)) for i in range(4))
+    got = js_divergences_of_update(server, update, layers, normalisation)
+    client = [np.float64(a) - b for a, b in zip(server, update, strict=True)]
+    uniform = [np.ones(3) if not np.any(w) else w for w in server]  # what zeros count as
+    expected = [numpy_js(uniform, client, (i,), normalisation) for i in range(4)]
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=ROUNDING)
 
 
 def test_weights_that_are_not_finite_give_no_finite_divergence():

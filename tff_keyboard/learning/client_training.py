@@ -11,7 +11,7 @@ https://arxiv.org/abs/1602.05629.
 
 import collections
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -20,6 +20,8 @@ from tff_keyboard.aggregation.finiteness import all_finite
 from tff_keyboard.learning.composition import ClientWork, ModelFn
 from tff_keyboard.learning.local_sgd import InPlaceOptimizer
 from tff_keyboard.packs import elements
+
+LocalLoss: TypeAlias = Literal["during_training", "after_training"]
 
 
 class TouchedRows(NamedTuple):
@@ -62,7 +64,7 @@ def build_client_training(
     optimizer: tff.learning.optimizers.Optimizer,
     *,
     uniform_weights: bool = False,
-    reports_loss: bool = False,
+    reports_loss: LocalLoss | None = None,
     touched_rows: TouchedRows | None = None,
     joined: bool = False,
 ) -> ClientWork:
@@ -72,9 +74,11 @@ def build_client_training(
       model_fn: Builds the model; its `forward_pass` reports `num_examples` (tokens or messages).
       optimizer: Local; its state starts anew on every client in every round.
       uniform_weights: Whether `num_examples` is 1 for every client.
-      reports_loss: Whether the weight is `OrderedDict(num_examples, loss)` rather than
+      reports_loss: If given, the weight is `OrderedDict(num_examples, loss)` rather than
         `num_examples`, all float32. `loss` is the mean of the losses of all batches of all epochs,
-        each taken before its step, weighted by the batch's `num_examples`; 0 without data.
+        weighted by the batch's `num_examples`; 0 without data. "during_training": each is taken
+        before its step. "after_training": of the trained model, forwards over the batches once
+        more; they are in memory already, and so is the model, but metrics do not count them.
       touched_rows: Which rows of word tables a batch touches. Then the weight is
         `OrderedDict(num_examples, touched)`, float32, touched 1 for every row that any batch
         touched, as `aggregation.row_correction` takes it.
@@ -116,11 +120,23 @@ def build_client_training(
                 output = model.forward_pass(batch, training=True)
             gradients = tape.gradient(output.loss, trainable)
             optimizer_state = _take_step(optimizer, optimizer_state, trainable, tuple(gradients))
-            count = tf.cast(output.num_examples, tf.int64)
-            loss = tf.cast(output.loss, tf.float64) * tf.cast(count, tf.float64)
+            total_loss, num_examples = add_loss((total_loss, num_examples), output)
             if touched_rows:
                 touched = touched_rows.add(touched, batch)
-            return optimizer_state, num_examples + count, total_loss + loss, touched
+            return optimizer_state, num_examples, total_loss, touched
+
+        def add_batch(sums, batch):
+            return add_loss(sums, model.forward_pass(batch, training=False))
+
+        def add_loss(sums, output):
+            total_loss, num_examples = sums
+            count = tf.cast(output.num_examples, tf.int64)
+            loss = tf.cast(output.loss, tf.float64) * tf.cast(count, tf.float64)
+            return total_loss + loss, num_examples + count
+
+        def mean_loss(total_loss, num_examples):
+            mean = tf.math.divide_no_nan(total_loss, tf.cast(num_examples, tf.float64))
+            return tf.cast(mean, tf.float32)
 
         @tf.function
         def train_on_all_batches():
@@ -142,9 +158,8 @@ def build_client_training(
             update = tf.nest.map_structure(tf.subtract, server_weights.trainable, weights.trainable)
             weight = tf.constant(1.0) if uniform_weights else tf.cast(num_examples, tf.float32)
             if reports_loss:
-                loss = tf.math.divide_no_nan(total_loss, tf.cast(num_examples, tf.float64))
                 weight = collections.OrderedDict(
-                    num_examples=weight, loss=tf.cast(loss, tf.float32)
+                    num_examples=weight, loss=mean_loss(total_loss, num_examples)
                 )
             if touched_rows:
                 weight = collections.OrderedDict(num_examples=weight, touched=touched)
@@ -156,8 +171,13 @@ def build_client_training(
             )
             if not is_finite:
                 model.reset_metrics()
+            metrics = model.report_local_unfinalized_metrics()  # before more is counted
+            if reports_loss == "after_training":
+                nothing = (tf.constant(0.0, tf.float64), tf.constant(0, tf.int64))
+                tail = mean_loss(*elements.fold(add_batch, nothing, batches, model.input_spec))
+                weight["loss"] = tf.where(is_finite, tail, 0.0)
             result = tff.learning.templates.ClientResult(update=update, update_weight=weight)
-            return result, model.report_local_unfinalized_metrics()
+            return result, metrics
 
         return train_on_all_batches()
 

@@ -203,7 +203,10 @@ def _exchange(buffer: Clients, candidate: Clients) -> tuple[Clients, Clients]:
 
 
 def _weighted_rows(weights: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    return tf.tensordot(tf.cast(weights, rows.dtype), rows, 1)
+    weights = tf.cast(weights, rows.dtype)
+    if rows.shape[0] == 1:  # a product of matrices would pack and copy it
+        return weights[0] * rows[0]
+    return tf.tensordot(weights, rows, 1)
 
 
 def _keys(rows: Clients) -> Clients:

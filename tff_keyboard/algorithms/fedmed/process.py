@@ -47,11 +47,14 @@ def build_fedmed(
     Raises:
       ValueError: A layer group does not fit the model.
     """
+    # Wrapped work may change what was learnt: its loss is then looked at from outside.
+    is_wrapped = wrap_client_work is not None
+    looks_again = is_wrapped and factory.rule.local_loss == "after_training"
     training = build_client_training(
         model_fn,
         client_optimizer,
         uniform_weights=uniform_weights,
-        reports_loss=factory.rule.local_loss == "during_training",
+        reports_loss=None if looks_again else factory.rule.local_loss,
         joined=joined,
     )
     if wrap_client_work is not None:

@@ -2,9 +2,10 @@
 
 Wraps any client work that returns a model delta and a number of examples. After the wrapped
 training the client compares its weights with the server's. Its loss is "computed at the tail of
-local training" (section 3.4): the client runs its trained model once over its own data, forwards
-only, which costs about a third of the training. A training that tells its own mean loss
-(`client_training.py`) spares that pass; it is the loss of the models on the way, not of the last.
+local training" (section 3.4): the trained model runs once over the client's own data, forwards
+only, which costs about a third of the training. Training that tells a loss (`client_training.py`)
+has done so where the trained model lay in memory, or tells that of the models on the way; of any
+other, the client builds the trained model again.
 
 Source: Wu, Liang & Wang 2020, Algorithm 1, lines of the worker, https://doi.org/10.3390/s20144048.
 """
@@ -16,7 +17,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.aggregation.layers import Layer, resolve_layers
-from tff_keyboard.algorithms.fedmed.js_divergence import js_divergences
+from tff_keyboard.algorithms.fedmed.js_divergence import js_divergences_of_update
 from tff_keyboard.packs import elements
 
 
@@ -49,16 +50,10 @@ def build_scored_client_work(
     result_type = inner.next.type_signature.result.result
     layers = layers_of(result_type.member.update)
 
-    def trained_weights(server_weights, client_result):
-        return tf.nest.map_structure(tf.subtract, server_weights.trainable, client_result.update)
-
     @tf.function
     def scored(server_weights, client_result, num_examples, loss):
-        divergence = js_divergences(
-            server_weights.trainable,
-            trained_weights(server_weights, client_result),
-            layers,
-            divergence_normalisation,
+        divergence = js_divergences_of_update(
+            server_weights.trainable, client_result.update, layers, divergence_normalisation
         )
         weight = collections.OrderedDict(
             num_examples=tf.cast(num_examples, tf.float32), loss=loss, divergence=divergence
@@ -88,9 +83,10 @@ def build_scored_client_work(
 
             @tf.function
             def local_loss():
-                trained = tff.learning.models.ModelWeights(
-                    trained_weights(server_weights, client_result), server_weights.non_trainable
+                trainable = tf.nest.map_structure(
+                    tf.subtract, server_weights.trainable, client_result.update
                 )
+                trained = tff.learning.models.ModelWeights(trainable, server_weights.non_trainable)
                 tf.nest.map_structure(lambda v, x: v.assign(x), variables, trained)
                 start = (tf.constant(0.0), tf.constant(0.0))
                 total, count = elements.fold(add_batch, start, batches, model.input_spec)

@@ -1,0 +1,30 @@
+"""The chain of `make demo`: real tasks with flags they know, and an end at the first failure."""
+
+import types
+
+import pytest
+
+from tasks import __main__ as console
+from tasks import cli, demo
+
+
+@pytest.mark.parametrize("step", demo.STEPS, ids=lambda step: step[1][0])
+def test_tasks_know_their_arguments(step):
+    _, (task, *arguments) = step
+    assert console.module_of(task).Options.parse(task, arguments)
+
+
+@pytest.mark.parametrize("failing", [0, 2, None])
+def test_a_step_that_fails_is_the_last(failing, monkeypatch, capsys):
+    monkeypatch.chdir(".")  # back to here afterwards
+    ran = []
+
+    def launch(task: types.ModuleType, arguments):
+        ran.append(task)
+        return cli.BAD_INPUT if len(ran) - 1 == failing else cli.OK
+
+    monkeypatch.setattr(cli, "launch", launch)
+    assert demo.main() == (cli.OK if failing is None else cli.BAD_INPUT)
+    expected = len(demo.STEPS) if failing is None else failing + 1
+    assert len(ran) == expected
+    assert capsys.readouterr().out.count("== ") == expected
