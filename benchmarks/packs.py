@@ -98,9 +98,9 @@ def measure(rules: list[str], kind: str, store, clients: int, forms: list[str], 
         for (rule, form), delivery in built.items():
             start = time.process_time() + process_tree.cpu_seconds(pid)
             delivery.process.next(states[rule], delivery.deliver(batches, sizes))
-            seconds = time.process_time() + process_tree.cpu_seconds(pid) - start
+            taken = time.process_time() + process_tree.cpu_seconds(pid) - start
             if round_num > 1:
-                cpu[rule, form].append(seconds)
+                cpu[rule, form].append(taken)
         if round_num > 1:
             tokens.append(sum(sizes))
     for (rule, form), seconds in cpu.items():

@@ -80,7 +80,7 @@ def measure_cohorts(cohorts, messages, repeats, seed):
     from tff_keyboard.learning.client_delivery import build_delivery
     from tff_keyboard.program import execution
 
-    rows = []
+    rows: list[dict] = []
     with execution.install_context(1) as installed:
         config = config_for(max(cohorts))
         delivery = build_delivery(build(config, words(VOCABULARY), joined=True), config)
