@@ -96,8 +96,15 @@ class TffRound:
         return time.process_time() + sum(map(process_tree.cpu_seconds, self.worker_pids))
 
 
+class NoAnswerError(RuntimeError):
+    """A contestant's process ended."""
+
+
 class Answering:
-    """A process that runs a round for each line it is sent and answers with JSON."""
+    """A process that runs a round for each line it is sent and answers with JSON.
+
+    Calling it raises `NoAnswerError` where the process ends instead.
+    """
 
     def __init__(self, command):
         # Spinning OpenMP threads take a core from each other as soon as anything else runs.
@@ -113,11 +120,12 @@ class Answering:
 
     def __call__(self):
         start_cpu = self._sum(process_tree.cpu_seconds)
-        self._questions.write("round\n")
-        self._questions.flush()
+        with contextlib.suppress(BrokenPipeError):
+            self._questions.write("round\n")
+            self._questions.flush()
         while not (line := self._answers.readline()).startswith("{"):  # Flower is chatty
             if not line:
-                raise SystemExit(f"{self._name} ended without an answer")
+                raise NoAnswerError(f"{self._name} ended without an answer.")
         self.last = json.loads(line)
         self.last["peak_megabytes"] = self._sum(process_tree.peak_megabytes)
         return self.last["seconds"], self._sum(process_tree.cpu_seconds) - start_cpu
@@ -128,7 +136,8 @@ class Answering:
         return sum(measure(p) for p in [pid, *process_tree.descendants(pid)])
 
     def close(self):
-        self._questions.close()
+        with contextlib.suppress(BrokenPipeError):
+            self._questions.close()
         self._process.wait()
 
 

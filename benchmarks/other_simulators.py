@@ -7,9 +7,11 @@ pfl trains the clients one after the other in this process, Flower one per core 
 
 import argparse
 import json
+import os
 import pathlib
 import sys
 import time
+import traceback
 
 import numpy as np
 import torch
@@ -158,12 +160,16 @@ def flower_rounds(weights, clients, learning_rate, file):
             new = [torch.from_numpy(np.copy(a)) for a in result.arrays.to_numpy_ndarrays()]
             answer(seconds, torch_loop.mean_loss(new, clients), flwr.__version__)
 
-    run_simulation(
-        server_app,
-        client_app,
-        num_supernodes=len(clients),
-        backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
-    )
+    try:
+        run_simulation(
+            server_app,
+            client_app,
+            num_supernodes=len(clients),
+            backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
+        )
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)  # its threads go on waiting, and whoever waits for our answer with them
 
 
 def main():

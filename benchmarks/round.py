@@ -41,7 +41,13 @@ import time
 import numpy as np
 
 from benchmarks import process_tree
-from benchmarks.contestants import Answering, DropFactory, TffRound, write_for_others
+from benchmarks.contestants import (
+    Answering,
+    DropFactory,
+    NoAnswerError,
+    TffRound,
+    write_for_others,
+)
 from benchmarks.round_clients import num_tokens, store_clients, synthetic_clients
 from benchmarks.step import FLOP_PER_TOKEN, commit, gemm_peak
 
@@ -197,11 +203,17 @@ def run(
                 for contestant, command in commands.items():
                     rounds[contestant] = stack.enter_context(contextlib.closing(Answering(command)))
             peak = 0.0
+            failed = {}
             seconds: dict[str, list[float]] = {name: [] for name in rounds}
             cpu: dict[str, list[float]] = {name: [] for name in rounds}
             for repeat in range(repeats + 1):
-                for name, one_round in rounds.items():
-                    wall_seconds, cpu_seconds = one_round()
+                for name, one_round in list(rounds.items()):
+                    try:
+                        wall_seconds, cpu_seconds = one_round()
+                    except NoAnswerError as error:  # the others' rounds are not lost
+                        failed[name] = str(error)
+                        del rounds[name], seconds[name], cpu[name]
+                        continue
                     if repeat:  # the first one compiles
                         seconds[name].append(wall_seconds)
                         cpu[name].append(cpu_seconds)
@@ -257,6 +269,7 @@ def run(
         "loss_difference": difference,
         "largest_weight_difference": largest_difference,
         "peak_megabytes": memory,
+        "failed": failed,
         "versions": {name: answer.get("version") for name, answer in answers.items()},
         "gemm_peak_gflops": peak,
         "data_seconds": data_seconds,
