@@ -111,7 +111,7 @@ def plot(sizes: dict[str, Any], path: pathlib.Path) -> None:
         peaks = result["peak_megabytes"]
         measured = [name for name in names if name in peaks]
         _bars(memory, measured, [peaks[name] for name in measured], "{:,.0f}")
-        memory.set_xlabel("peak memory of its workers or processes, MB")
+        memory.set_xlabel("peak memory, MB")
     figure.savefig(path, dpi=110)
 
 
