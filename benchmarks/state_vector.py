@@ -27,7 +27,7 @@ def main() -> None:
     config = config_lib.load("configs/optimisation/fedadam.toml")
     process = build_process(config, build_model("cifg", vocabulary_size=10_000, seed=1))
     state = process.initialize()
-    state_type = process.initialize.type_signature.result.member
+    state_type = process.initialize.type_signature.result.member  # type: ignore[attr-defined]
     vector = StateVector(state_type)
     joined = vector.join(state)
 

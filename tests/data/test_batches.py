@@ -1,6 +1,7 @@
 """Batches: every message once an epoch, padding and cuts right, the same for the same seed."""
 
 import collections
+import itertools
 
 import hypothesis
 import numpy as np
@@ -118,7 +119,9 @@ def test_shape_of_one_message():
     assert batch.tolist() == [[BOS, 7, 8]]  # targets 7 and 8; the end is cut
 
 
-@hypothesis.given(ids=st.lists(st.integers(4, 50), min_size=1, max_size=30), length=st.integers(1, 9))
+@hypothesis.given(
+    ids=st.lists(st.integers(4, 50), min_size=1, max_size=30), length=st.integers(1, 9)
+)
 @hypothesis.settings(max_examples=50, deadline=None)
 def test_every_target_is_trained_once_behind_the_word_before_it(ids, length):
     """No end where a message is cut and no begin where it goes on, yet nothing is lost."""
@@ -127,9 +130,9 @@ def test_every_target_is_trained_once_behind_the_word_before_it(ids, length):
         batch_size=1, max_length=length, max_examples=0, epochs=1, seed=[0],
     )  # fmt: skip
     (rows,) = zip(*(rows_of(batch) for batch in result), strict=True)
-    pairs = [pair for row in rows for pair in zip(row[:-1], row[1:], strict=True)]
+    pairs = [pair for row in rows for pair in itertools.pairwise(row)]
     whole = [BOS, *ids, EOS]
-    assert sorted(pairs) == sorted(zip(whole[:-1], whole[1:], strict=True))
+    assert sorted(pairs) == sorted(itertools.pairwise(whole))
     assert sum(row.count(BOS) for row in rows) == sum(row.count(EOS) for row in rows) == 1
 
 

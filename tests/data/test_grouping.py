@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 from tff_keyboard.data.store import grouping
 
 ROWS = st.lists(
-    st.tuples(st.sampled_from(["b", "a", "é", "a b", "", "A"]), st.booleans(), st.sampled_from(["x", "y z", "é"])),
+    st.tuples(
+        st.sampled_from(["b", "a", "é", "a b", "", "A"]),
+        st.booleans(),
+        st.sampled_from(["x", "y z", "é"]),
+    ),
     max_size=40,
 )
 

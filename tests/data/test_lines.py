@@ -7,8 +7,8 @@ import pytest
 from hypothesis import strategies as st
 
 from tff_keyboard.data.sources import lines
-from tff_keyboard.storage.errors import DataError
 from tff_keyboard.data.sources.messages import Reading
+from tff_keyboard.storage.errors import DataError
 
 
 def read(path, on_bad_line="error"):

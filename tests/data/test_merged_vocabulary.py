@@ -7,9 +7,9 @@ import pytest
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.store import prepare
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.storage.errors import DataError
 from tff_keyboard.data.store.merged_vocabulary import coverage, merge_vocabularies
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
+from tff_keyboard.storage.errors import DataError
 
 
 def write_store(folder, texts, **options):

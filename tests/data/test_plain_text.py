@@ -5,8 +5,8 @@ import collections
 import pytest
 
 from tff_keyboard.data.sources import plain_text
-from tff_keyboard.storage.errors import DataError
 from tff_keyboard.data.sources.messages import Reading
+from tff_keyboard.storage.errors import DataError
 
 
 def corpus(directory, train=103, valid=20, test=1):

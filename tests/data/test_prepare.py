@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data import vocabulary
-from tff_keyboard.storage.errors import DataError
 from tff_keyboard.data.store import prepare, split
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
+from tff_keyboard.storage.errors import DataError
 
 FRACTIONS = dict(validation_fraction=0.25, held_out_fraction=0.25, seed=3)
 
@@ -188,7 +188,7 @@ def test_long_messages_are_split(tmp_path):
     store = ClientStore(tmp_path / "store")
     assert store.words("train", TRAIN[0]) == [["a", "b", "."], list("cdefghi")]
     assert card["populations"]["train"]["truncated_messages"] == 0
-    with pytest.raises(DataError, match="'split' cuts after sentence ends.*'continue'"):
+    with pytest.raises(DataError, match=r"'split' cuts after sentence ends.*'continue'"):
         prepare.prepare(config(path, long_messages="split"), tmp_path / "words")
 
 
@@ -503,7 +503,9 @@ def test_no_word_of_fewer_than_k_people_is_in_the_vocabulary(tmp_path_factory, t
 
 
 def test_people_a_word_needs_by_default(tmp_path):
-    path = write(tmp_path / "chat.tsv", [*((user, "hello you") for user in USERS), (TRAIN[0], "zyx")])
+    path = write(
+        tmp_path / "chat.tsv", [*((user, "hello you") for user in USERS), (TRAIN[0], "zyx")]
+    )
     card = prepare.prepare(config(path, min_word_users=0), tmp_path / "store").card
     assert card["vocabulary"]["min_word_users"] == 2
     assert card["vocabulary"]["words_of_one_person"] == 1

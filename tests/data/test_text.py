@@ -9,7 +9,9 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from tff_keyboard.data.text import tokenizer as text, python_tokenizer as text_python, word_characters
+from tff_keyboard.data.text import python_tokenizer as text_python
+from tff_keyboard.data.text import tokenizer as text
+from tff_keyboard.data.text import word_characters
 from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules
 
@@ -116,7 +118,8 @@ def test_whitespace_mode_only_splits():
 )
 def test_lower_case_does_not_depend_on_the_locale(locale):
     script = (
-        "from tff_keyboard.data import vocabulary\nfrom tff_keyboard.data.text import tokenizer as text\n"
+        "from tff_keyboard.data import vocabulary\n"
+        "from tff_keyboard.data.text import tokenizer as text\n"
         "r = text.Tokenizer(vocabulary.NormalisationRules()).tokenize(['I ISTANBUL İ Ì Į̃'])\n"
         "print(ascii(r))"
     )

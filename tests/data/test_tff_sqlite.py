@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from tff_keyboard.data.sources import tff_sqlite
-from tff_keyboard.storage.errors import DataError
 from tff_keyboard.data.sources.messages import Message, Reading
+from tff_keyboard.storage.errors import DataError
 
 
 def feature(value):

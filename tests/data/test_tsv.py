@@ -8,8 +8,8 @@ import pytest
 from hypothesis import strategies as st
 
 from tff_keyboard.data.sources import tsv
-from tff_keyboard.storage.errors import DataError
 from tff_keyboard.data.sources.messages import Message, Reading
+from tff_keyboard.storage.errors import DataError
 
 NO_CONTROL = st.characters(exclude_categories=["Cs"], exclude_characters="\t\n\r\0\ufeff")
 USERS = st.text(NO_CONTROL, min_size=1, max_size=8).map(str.strip).filter(bool)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import strategies as st
 
 from tff_keyboard.data import vocabulary
-from tff_keyboard.storage.errors import DataError
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
+from tff_keyboard.storage.errors import DataError
 
 RULES = NormalisationRules()
 WORDS = st.text(

@@ -17,7 +17,9 @@ def test_exact_while_it_fits(messages):
     for message in messages:
         counts.add_person(message)
     assert counts.counts == collections.Counter(word for message in messages for word in message)
-    assert counts.people == collections.Counter(word for message in messages for word in set(message))
+    assert counts.people == collections.Counter(
+        word for message in messages for word in set(message)
+    )
     assert counts.num_people == len(messages)
     assert counts.forgotten == 0
 
