@@ -139,7 +139,7 @@ class RayEngine:
         while not (schedule.is_done or stop.is_set() or self._stop.is_set()):
             self._crew.look_for_nodes()
             for node_id in self._crew.free_slots():
-                now = time.monotonic()
+                start, now = time.time(), time.monotonic()  # before the node can begin
                 position = schedule.next_item(now)
                 if position is None:
                     break
@@ -150,7 +150,7 @@ class RayEngine:
                     schedule.put_back(position)
                     continue
                 schedule.begin(ticket, position, now)
-                positions[ticket] = position, time.time(), time.monotonic()
+                positions[ticket] = position, start, now
             for ticket in schedule.hung(time.monotonic()):
                 self._crew.give_up_on(ticket)
             for outcome in self._crew.wait(_WAIT_SECONDS):
