@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import process_tree
+from benchmarks import made_stores, process_tree
 from benchmarks.scale import words
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
@@ -38,7 +38,7 @@ _NODE_PROCESSES = ("ray::NodeServer", "worker_binary")
 
 def write_store(directory: pathlib.Path, people: int, messages: int, rows: int) -> None:
     """A client store, all of them train clients; 60 bytes a message and 130 a person."""
-    from tff_keyboard.data.store import example_bytes, store_card, store_writer
+    from tff_keyboard.data.store import example_bytes, store_writer
 
     rng = np.random.default_rng(1)
     vocabulary = words(rows)
@@ -58,15 +58,7 @@ def write_store(directory: pathlib.Path, people: int, messages: int, rows: int) 
             writer.add_client(
                 "train", f"{person:08}", [texts[i] for i in own], [sizes[i] for i in own]
             )
-    digests = writer.close()
-    files = (names.VOCABULARY, names.CLIENTS, names.MESSAGE_LENGTHS)
-    card = {
-        "format": store_card.CARD_FORMAT,
-        "file_bytes": {name: (directory / name).stat().st_size for name in files},
-        "vocabulary": {"fingerprint": vocabulary.fingerprint},
-        **digests,
-    }
-    (directory / names.DATA_CARD).write_text(json.dumps(card))
+    made_stores.finish(directory, writer, vocabulary)
 
 
 class Weighed:

@@ -23,7 +23,7 @@ import time
 
 import numpy as np
 
-from benchmarks import process_tree
+from benchmarks import made_stores, process_tree
 from benchmarks.round import VOCABULARY
 from benchmarks.round_clients import num_tokens, synthetic_clients
 from benchmarks.step import commit
@@ -108,7 +108,7 @@ def measure_cohorts(cohorts, messages, repeats, seed):
 
 def write_store(directory, num_clients, messages, seed):
     """A client store of random words, written directly."""
-    from tff_keyboard.data.store import example_bytes, store_card, store_writer
+    from tff_keyboard.data.store import example_bytes, store_writer
 
     rng = np.random.default_rng(seed)
     vocabulary = words(VOCABULARY)
@@ -121,15 +121,7 @@ def write_store(directory, num_clients, messages, seed):
             for row in ids
         ]
         writer.add_client("train", f"client{n:06}", examples, [8] * messages)
-    digests = writer.close()
-    files = (names.VOCABULARY, names.CLIENTS, names.MESSAGE_LENGTHS)
-    card = {
-        "format": store_card.CARD_FORMAT,
-        "file_bytes": {name: (directory / name).stat().st_size for name in files},
-        "vocabulary": {"fingerprint": vocabulary.fingerprint},
-        **digests,
-    }
-    (directory / names.DATA_CARD).write_text(json.dumps(card))
+    made_stores.finish(directory, writer, vocabulary)
 
 
 def measure_populations(populations, cohort, repeats, seed):

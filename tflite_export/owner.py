@@ -7,14 +7,13 @@ second one would write back what the first one forgot.
 """
 
 import contextlib
-import fcntl
-import os
 import pathlib
 from collections.abc import Iterable, Iterator
 
 from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.hybrid import cache_file
 from tff_keyboard.hybrid.word_cache import EDGE, UNIT, WordCache
+from tff_keyboard.storage import held_file
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import sentences
 from tflite_export.hybrid_keyboard import HybridKeyboard, Keyboard
@@ -119,20 +118,14 @@ def held_cache(path: pathlib.Path | None) -> Iterator[tuple[WordCache, str | Non
     if path is None:
         yield WordCache(), None
         return
-    lock_path = path.with_name(f".{path.name}.lock")
-    try:
-        lock = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise ExportError(
-            f"{path}: no cache can be kept there ({error.strerror}). Give another place."
-        ) from None
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ExportError(
-                f"{path}: another keyboard has this cache open. Close it, or give another file."
-            ) from None
+    holding = held_file.held(
+        path.with_name(f".{path.name}.lock"),
+        cannot=lambda why: ExportError(
+            f"{path}: no cache can be kept there ({why}). Give another place."
+        ),
+        taken=ExportError(
+            f"{path}: another keyboard has this cache open. Close it, or give another file."
+        ),
+    )
+    with holding:
         yield cache_file.load_or_fresh(path)
-    finally:
-        os.close(lock)

@@ -7,14 +7,13 @@ their message is sent or dropped; then their lines are added to the log together
 import contextlib
 import dataclasses
 import datetime
-import fcntl
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from tff_keyboard.events import event_log
 from tff_keyboard.events.event_log import Outcome, Strip
-from tff_keyboard.storage import files
+from tff_keyboard.storage import files, held_file
 from tff_keyboard.storage.errors import UsageError
 
 
@@ -81,25 +80,20 @@ def opened(path: pathlib.Path) -> Iterator[LiveLog]:
       UsageError: It cannot be written there, or another keyboard writes it.
       DataError: What is in it is no log.
     """
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError as error:
-        raise UsageError(
-            f"{path}: no event log can be kept there ({error.strerror}). Give another place."
-        ) from None
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(
-                f"{path}: another keyboard writes this log. Close it, or give another file."
-            ) from None
+    holding = held_file.held(
+        path,
+        cannot=lambda why: UsageError(
+            f"{path}: no event log can be kept there ({why}). Give another place."
+        ),
+        taken=UsageError(
+            f"{path}: another keyboard writes this log. Close it, or give another file."
+        ),
+    )
+    with holding as descriptor:
         os.fchmod(descriptor, files.OWNER_ONLY)
         messages = [strip.message for strip in event_log.read_log(path)]
         _cut_last_line(descriptor)
         yield LiveLog(path, max(messages, default=-1) + 1)
-    finally:
-        os.close(descriptor)
 
 
 def _cut_last_line(descriptor: int) -> None:
