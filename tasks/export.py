@@ -98,13 +98,7 @@ def run(options: Options) -> None:
     def read(text: pathlib.Path | None, population: str, max_words: int) -> texts.Texts:
         if text is not None:
             return texts.from_file(text, vocabulary.rules, max_words=max_words)
-        return texts.from_store(
-            texts.store_of(options.run_dir, options.store),
-            population,
-            vocabulary,
-            max_words=max_words,
-            seed=SEED,
-        )
+        return texts.from_store(store, population, vocabulary, max_words=max_words, seed=SEED)
 
     held_out = calibration = None
     if options.parity:
@@ -115,13 +109,7 @@ def run(options: Options) -> None:
     if options.ngram is not None:
         from tflite_export import ngram_part
 
-        ngram = ngram_part.build(
-            options.run_dir,
-            model,
-            vocabulary,
-            texts.store_of(options.run_dir, options.store),
-            options.ngram,
-        )
+        ngram = ngram_part.build(options.run_dir, model, vocabulary, store, options.ngram)
     export_options = export.ExportOptions(
         quantization=options.quantize,
         top_k=options.top_k,

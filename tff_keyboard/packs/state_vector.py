@@ -40,11 +40,10 @@ class StateVector:
             leaf.dtype == np.float32 and None not in (shape or [None])
             for leaf, shape in zip(leaves, self._shapes, strict=True)
         ]
-        sizes = [int(np.prod(shape)) for shape in self._only(self._shapes, joined=True)]
-        self._ends = np.cumsum(sizes, dtype=np.int64)
-        self._sizes = sizes
+        self._sizes = [int(np.prod(shape)) for shape in self._only(self._shapes, joined=True)]
+        self._starts = [sum(self._sizes[:place]) for place in range(len(self._sizes))]
         self.type = Joined(
-            tff.TensorType(np.float32, [sum(sizes)]),
+            tff.TensorType(np.float32, [sum(self._sizes)]),
             tff.to_type(self._only(leaves, joined=False)),
         )
 
@@ -60,11 +59,10 @@ class StateVector:
     def cut(self, joined: Joined) -> list[Any]:
         """The leaves again, NumPy: views of the vector."""
         vector = np.asarray(joined.vector)
-        starts = [0, *self._ends[:-1]]
         shapes = self._only(self._shapes, joined=True)
         parts = [
-            vector[start:end].reshape(shape)
-            for start, end, shape in zip(starts, self._ends, shapes, strict=False)
+            vector[start : start + size].reshape(shape)
+            for start, size, shape in zip(self._starts, self._sizes, shapes, strict=True)
         ]
         return self._in_order(parts, joined.others)
 
@@ -85,12 +83,11 @@ class StateVector:
     def _vector_behind(self, parts: Sequence[np.ndarray]) -> np.ndarray | None:
         """The vector that `cut` made the parts of, if they are still all of it, in order."""
         whole = parts[0].base if parts else None
-        size = int(self._ends[-1]) if parts else 0
+        size = sum(self._sizes)
         if not isinstance(whole, np.ndarray) or (whole.dtype, whole.shape) != (np.float32, (size,)):
             return None
-        starts = [0, *self._ends[:-1]]
-        for part, start in zip(parts, starts, strict=True):
-            address = whole.ctypes.data + whole.itemsize * int(start)
+        for part, start in zip(parts, self._starts, strict=True):
+            address = whole.ctypes.data + whole.itemsize * start
             is_there = part.base is whole and part.flags.c_contiguous
             if not (is_there and part.ctypes.data == address) and part.size:
                 return None
