@@ -135,11 +135,16 @@ class TypedStrips:
             self._strips[-1] = dataclasses.replace(self._strips[-1], deleted=True)
         self.end("typed")
 
+    def drop(self) -> None:
+        """What was typed was no message; nothing of it goes to the log."""
+        self._strips, self._pending = [], None
+
     def leave(self, message: str) -> None:
         """The message was sent or dropped, and goes to the log.
 
         Raises:
           ProgramError: The log cannot be written.
         """
-        strips, self._strips, self._pending = self._strips, [], None
+        strips = self._strips
+        self.drop()
         self._events.add(strips, message)

@@ -128,10 +128,10 @@ class _Line:
         self._end("left")
         try:
             if self._owner is not None and text == FORGET_ALL:
-                self._session.drop()
+                self._drop()
                 self._owner.forget_all()
             elif self._owner is not None and text.startswith(f"{FORGET} "):
-                self._session.drop()
+                self._drop()
                 self._owner.forget(text.removeprefix(FORGET))
             else:
                 self._session.send()
@@ -142,6 +142,11 @@ class _Line:
         except ProgramError as error:
             return f"\n{error}\n\n\n"
         return ""
+
+    def _drop(self) -> None:
+        self._session.drop()
+        if self._strips is not None:
+            self._strips.drop()
 
     def _end(self, outcome: Outcome, slot: int | None = None) -> None:
         if self._strips is not None:

@@ -100,6 +100,24 @@ def test_a_suggestion_taken_back_is_marked(keyboard, events, log_path):
     assert found[4].rank == 1
 
 
+def test_a_command_is_no_message(keyboard, events, log_path):
+    class Forgetful:
+        can_learn = True
+
+        def forget(self, words):
+            assert words == " see"
+
+        def learn(self, text):
+            assert text == "you"
+
+    keys = iter([*"/forget see\n", *"you\n", ""])
+    terminal_keyboard.run(
+        keyboard, lambda: next(keys), lambda _: None, Forgetful(), TypedStrips(events)
+    )
+    found = list(event_log.read_log(log_path))
+    assert [(s.message, s.place, s.prefix) for s in found] == [(0, 0, n) for n in range(4)]
+
+
 def test_a_log_that_cannot_be_written_stops_nobody(keyboard, events, monkeypatch):
     def full(*_, **__):
         raise ProgramError("the log cannot be written: disk full")
