@@ -10,6 +10,7 @@ import grpc
 import tensorflow_federated as tff
 
 from tff_keyboard.program import errors
+from tff_keyboard.program.kept_memory import keep_freed_memory
 from tff_keyboard.program.worker_pool import WorkerPool
 
 _MESSAGE_BYTES = 2_000_000_000
@@ -137,6 +138,8 @@ def start_workers(
 ) -> tuple[WorkerPool, Sequence[WorkerContext]]:
     """Workers of this machine, and a context on each.
 
+    From here on this process keeps the memory that it frees (`kept_memory.py`).
+
     Args:
       num_workers: >= 1.
       max_concurrent_clients: In each worker; None: its share of the cores.
@@ -147,6 +150,7 @@ def start_workers(
     Raises:
       WorkerError: A worker does not start.
     """
+    keep_freed_memory()
     share = max(1, len(os.sched_getaffinity(0)) // num_workers)
     pool = WorkerPool(
         num_workers,
