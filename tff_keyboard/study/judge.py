@@ -27,7 +27,7 @@ class _Text:
 
 
 class Judge:
-    """Evaluates runs on the populations of a study.
+    """Evaluates runs on the populations of a study: whole messages, as `evaluate` does.
 
     Args:
       study: Names the populations.
@@ -39,7 +39,6 @@ class Judge:
     """
 
     def __init__(self, study: Study, control: config_lib.RunConfig):
-        self._max_length = control.data.max_length
         self._texts = {name: _text(study, control, name) for name in study.populations}
 
     def evaluations(self, run: Run) -> dict[str, Evaluation]:
@@ -54,7 +53,7 @@ class Judge:
         predictor = None
         found: dict[str, Evaluation] = {}
         for name, each in self._texts.items():
-            label = f"{name}_{each.store.card_hash[:8]}_{each.text.num_words}"
+            label = f"{name}_whole_{each.store.card_hash[:8]}_{each.text.num_words}"
             kept = directory.evaluation_path(label, digest)
             if not kept.exists():
                 predictor = predictor or KerasPredictor(*load_model(run.path))
@@ -68,7 +67,6 @@ class Judge:
                     predictor,
                     ModelFacts(name=run.path.name, source=str(run.path)),
                     each.text,
-                    max_length=self._max_length,
                     store=each.store,
                 )
                 run_evaluation.write_evaluation(kept, evaluation)
