@@ -36,6 +36,7 @@ LIBRARY = {
     "hybrid": {"baselines", "evaluation", "metrics", "data"},
     "report": {"events", "evaluation", "metrics", "data", "privacy"},
     "program": set(),
+    "processes": set(),
     "training": {
         *("algorithms", "learning", "models", "metrics", "evaluation", "data", "privacy"),
         *("program", "storage"),
@@ -44,10 +45,11 @@ LIBRARY = {
     "events": {"evaluation", "metrics"},
     "study": {"evaluation", "report", "metrics", "models", "data", "privacy", "storage"},
 }
-LEAVES = {"storage", "config", "progress", "quiet", "text_table"}
+LEAVES = {"storage", "config", "processes", "progress", "quiet", "text_table"}
 
 NO_TFF = [
     "storage",
+    "processes",
     "command_line",
     "config",
     "data",

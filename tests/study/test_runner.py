@@ -4,11 +4,14 @@ import dataclasses
 import os
 import pathlib
 import signal
+import subprocess
 import sys
+import time
 
 import pytest
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.processes.interruption import SignalReceived
 from tff_keyboard.storage import names
 from tff_keyboard.study import runner
 from tff_keyboard.study.plan import Run
@@ -110,19 +113,52 @@ def test_another_config_in_the_directory_is_not_finished(tmp_path, command):
     assert not runner.is_finished(run)
 
 
-def test_an_interruption_ends_the_trainings(tmp_path, command, monkeypatch):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_ends_the_trainings(tmp_path, command, monkeypatch, number):
     def start_and_interrupt(crew, run):
         start(crew, run)
         assert children() - before
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
 
     start = runner._Crew.start
     monkeypatch.setattr(runner._Crew, "start", start_and_interrupt)
     run = run_of(tmp_path, "slow")
     before = children()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SignalReceived, match=f"{number.name} with 0 of 1 runs") as raised:
         runner.train_all([run], command=command)
+    assert raised.value.exit_code == 128 + number
     assert children() <= before
+
+
+def test_a_study_that_is_killed_leaves_no_training(tmp_path, command):
+    study = f"""
+import pathlib
+from tests.study import test_runner
+from tff_keyboard.study import runner
+folder = pathlib.Path({str(tmp_path)!r})
+runner.train_all([test_runner.run_of(folder, "slow")], command={command!r})
+"""
+    with subprocess.Popen([sys.executable, "-c", study]) as process:
+        started = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        training = wait_for(lambda: started.read_text().split())
+        wait_for(lambda: b"trainer.py" in command_line(training[0]))
+        process.kill()
+    wait_for(lambda: b"trainer.py" not in command_line(training[0]))
+
+
+def command_line(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return found
 
 
 def children():

@@ -32,11 +32,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import grpc
 import tensorflow_federated as tff
 
+from tff_keyboard.processes import interruption
 from tff_keyboard.program import (
     best_round,
     checkpoints,
     errors,
-    interruption,
     read_ahead,
     release,
 )

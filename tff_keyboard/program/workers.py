@@ -4,8 +4,7 @@ TFF computes in a C++ server, `worker_binary`, over gRPC. TFF's own manager stop
 from a destructor: after SIGTERM or SIGKILL of the parent the server is orphaned, and where SIGINT
 is ignored (`nohup`, `&` in a script) Python waits for it for ever. Here the kernel does the work:
 
-  * A launcher asks for SIGKILL at the death of its parent (`PR_SET_PDEATHSIG`), checks that the
-    parent is still there, and becomes the server. The request survives `exec`.
+  * The worker gets SIGKILL at the death of its parent (`processes/children.py`).
   * The kernel means the parent *thread*. So one thread, which lives as long as the process,
     starts all workers; the caller's thread does not matter.
   * The worker leads its own session: Ctrl-C reaches the program, which then decides.
@@ -24,27 +23,18 @@ import pathlib
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent import futures
 from typing import BinaryIO, TypeVar
 
+from tff_keyboard.processes import children
 from tff_keyboard.program import endpoints, errors
 from tff_keyboard.storage import files
 
 Result = TypeVar("Result")
 
-_LAUNCHER = f"""
-import ctypes, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-if libc.prctl(1, {int(signal.SIGKILL)}, 0, 0, 0):  # 1 is PR_SET_PDEATHSIG
-    sys.exit("prctl(PR_SET_PDEATHSIG): " + os.strerror(ctypes.get_errno()))
-if os.getppid() != int(sys.argv[1]):  # the parent died before the request
-    sys.exit("the parent process is gone")
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 _START_ATTEMPTS = 3
 _STOP_SECONDS = 5.0
 
@@ -161,10 +151,9 @@ class Worker:
 
     def _start_once(self) -> None:
         self._endpoint = endpoint = endpoints.open_endpoint(worker_binary_path())
-        command = [
-            *(sys.executable, "-S", "-E", "-c", _LAUNCHER, str(os.getpid())),
-            *(str(endpoint.binary), f"--port={endpoint.port}", *self._arguments),
-        ]
+        command = children.signalled_when_orphaned(
+            [str(endpoint.binary), f"--port={endpoint.port}", *self._arguments], signal.SIGKILL
+        )
         with _open_log(self._log_path) as log:
             self._process = process = _run_in_launching_thread(
                 lambda: subprocess.Popen(

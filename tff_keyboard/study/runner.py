@@ -6,18 +6,21 @@ left out.
 """
 
 import pathlib
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.processes import children
+from tff_keyboard.processes.interruption import Interrupted, Interruption, SignalReceived
 from tff_keyboard.progress import Progress
 from tff_keyboard.storage import errors, files
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.study.plan import Run
 
-_INTERRUPTED = (130, 143)
+_INTERRUPTED = {128 + number: number for number in (signal.SIGINT, signal.SIGTERM)}
 _POLL_SECONDS = 0.5
 
 
@@ -67,30 +70,37 @@ def train_all(
       The runs that failed or waited for one that did.
 
     Raises:
-      KeyboardInterrupt: A training was interrupted; they have all ended.
+      SignalReceived: This process or a training was interrupted; they have all saved their rounds
+        and ended.
     """
     work = _Work(list(runs), ended)
     crew = _Crew(jobs, command)
     total = sum(run.config.train.rounds for run in runs)
     done = {run.path: rounds_done(run) for run in runs}
-    with Progress("study", total=total, unit="rounds") as line:
+    with Progress("study", total=total, unit="rounds") as line, Interruption() as signals:
         try:
-            while work.waiting or crew.working:
-                while not crew.is_full and (run := work.next()):
-                    crew.start(run)
-                for run, code in crew.collect():
-                    if code in _INTERRUPTED:
-                        raise KeyboardInterrupt
-                    work.report(run, code)
-                done |= {run.path: rounds_done(run) for run, _ in crew.working}
-                rounds = sum(
-                    # An early end counts as the whole run.
-                    run.config.train.rounds if run.path in work.finished else done[run.path]
-                    for run in runs
-                )
-                line.update(rounds, f"{len(work.finished)} of {len(runs)} runs")
-                if crew.working:
-                    time.sleep(_POLL_SECONDS)
+            with signals.at_once():
+                while work.waiting or crew.working:
+                    while not crew.is_full and (run := work.next()):
+                        crew.start(run)
+                    for run, code in crew.collect():
+                        if code in _INTERRUPTED:
+                            raise Interrupted(_INTERRUPTED[code])
+                        work.report(run, code)
+                    done |= {run.path: rounds_done(run) for run, _ in crew.working}
+                    rounds = sum(
+                        # An early end counts as the whole run.
+                        run.config.train.rounds if run.path in work.finished else done[run.path]
+                        for run in runs
+                    )
+                    line.update(rounds, f"{len(work.finished)} of {len(runs)} runs")
+                    if crew.working:
+                        time.sleep(_POLL_SECONDS)
+        except Interrupted as interrupted:
+            raise SignalReceived(
+                interrupted.signal_number,
+                f"with {len(work.finished)} of {len(runs)} runs finished; the others are saved",
+            ) from None
         finally:
             crew.stop()
     return work.failed
@@ -151,7 +161,9 @@ class _Crew:
         files.make_directory(run.path.parent)
         with log_of(run).open("ab") as log:
             process = subprocess.Popen(
-                [*self._command, *run.command, *self._share(run)],
+                children.signalled_when_orphaned(
+                    [*self._command, *run.command, *self._share(run)], signal.SIGTERM
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

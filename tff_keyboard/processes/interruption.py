@@ -15,6 +15,8 @@ import types
 import warnings
 from collections.abc import Iterator
 
+from tff_keyboard.storage.errors import UserError
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -30,6 +32,27 @@ class Interrupted(BaseException):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
             traceback.clear_frames(self.__traceback__)
+
+
+class SignalReceived(UserError):
+    """A signal ended what can go on later: one line, and the exit code that shells report.
+
+    Args:
+      signal_number: SIGINT or SIGTERM.
+      done: How far it came; follows the signal's name.
+
+    Attributes:
+      signal_number: As given.
+      exit_code: 128 + the signal number: 130 or 143.
+    """
+
+    def __init__(self, signal_number: int, done: str):
+        self.signal_number = signal_number
+        self.exit_code = 128 + signal_number
+        super().__init__(
+            f"{signal.Signals(signal_number).name} {done}. "
+            "Run the same command again to go on; the result is the same as without the stop."
+        )
 
 
 class Interruption:

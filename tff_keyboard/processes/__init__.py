@@ -1,0 +1,1 @@
+"""Signals to this process, and processes that end with it."""
