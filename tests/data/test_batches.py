@@ -199,22 +199,29 @@ def test_rejects(wrong, says):
 
 
 @hypothesis.given(
-    clients=st.lists(st.lists(st.integers(1, 40), max_size=6), max_size=5),
+    clients=st.lists(
+        st.tuples(st.lists(st.integers(1, 40), max_size=6), st.integers(0, 9)), max_size=5
+    ),
     max_length=st.integers(1, 12),
     long_messages=st.sampled_from(["continue", "keep"]),
+)
+@hypothesis.example(
+    clients=[([40, 1], 1), ([], 3), ([3] * 6, 5)], max_length=7, long_messages="keep"
 )
 @hypothesis.settings(max_examples=60, deadline=None)
 def test_an_epoch_of_many_clients_is_that_of_each(clients, max_length, long_messages):
     cut = {"max_length": max_length, "long_messages": long_messages}
-    lengths = [np.array(own, np.int32) for own in clients]
+    lengths = [np.array(own, np.int32) for own, _ in clients]
+    limits = [most for _, most in clients]
+    names = [7 * place + 3 for place in range(len(clients))]
     expected = []
-    for own in lengths:
+    for own, most, name in zip(lengths, limits, names, strict=True):
         messages = [np.full(words, 4, np.int32) for words in own]
         made = batches.client_batches(
-            messages, batch_size=2, max_examples=0, epochs=1, seed=(1,), **cut
+            messages, batch_size=2, max_examples=most, epochs=1, seed=(5, 2, name), **cut
         )
         targets = sum(int(np.count_nonzero(batch[:, 1:])) for batch in made)
         expected.append([sum(map(len, made)), targets])
-    found = batches.epoch_sizes(lengths, **cut)
+    found = batches.epoch_sizes(lengths, limits=limits, seed=(5, 2), names=names, **cut)
     assert found.shape == (len(clients), 2)
     assert found.tolist() == expected

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from tff_keyboard.data import generators
 from tff_keyboard.data.vocabulary import BOS, EOS, PAD
 from tff_keyboard.packs.elements import as_it_is
 
@@ -85,54 +86,55 @@ def client_batches(
     return batches
 
 
-def targets_of_sequences(
-    lengths: np.ndarray,
+def epoch_sizes(
+    lengths: Sequence[np.ndarray],
     *,
     max_length: int,
-    max_examples: int,
+    limits: Sequence[int],
     seed: Sequence[int],
+    names: Sequence[int],
     long_messages: str = "continue",
 ) -> np.ndarray:
-    """How much an epoch of `client_batches` is, from the lengths of the messages alone.
+    """How much an epoch of `client_batches` is for each client, from lengths alone.
 
     Args:
-      lengths: [messages] words of each, without BOS and EOS; the other arguments are those of
-        `client_batches`.
-
-    Returns:
-      Targets of each sequence used, [sequences] int64.
-    """
-    whole = lengths.astype(np.int64) + 1
-    if long_messages == "keep":
-        targets = np.minimum(whole, max_length)
-    else:
-        counts = -(-whole // max_length)
-        targets = np.full(counts.sum(), max_length)
-        targets[np.cumsum(counts) - 1] = whole - (counts - 1) * max_length
-    return targets[choose_examples(len(targets), max_examples, seed)]
-
-
-def epoch_sizes(
-    lengths: Sequence[np.ndarray], *, max_length: int, long_messages: str = "continue"
-) -> np.ndarray:
-    """How much an epoch of `client_batches` is for clients that use all they have.
-
-    Args:
-      lengths: Of each client, [messages] words of each; the other arguments are those of
-        `client_batches`.
+      lengths: Of each client, [messages] words of each, without BOS and EOS.
+      max_length: As `client_batches` has it.
+      limits: `max_examples` of each client.
+      seed: Client i's is `[*seed, names[i]]`.
+      names: Numbers of 32 bits.
+      long_messages: As `client_batches` has it.
 
     Returns:
       Sequences and targets of each client, [clients, 2] int64.
     """
-    flat = np.concatenate([*lengths, np.zeros(0, np.int64)]).astype(np.int64) + 1
-    is_cut = long_messages == "keep"
-    columns = (
-        np.ones_like(flat) if is_cut else -(-flat // max_length),
-        np.minimum(flat, max_length) if is_cut else flat,
-    )
+    whole = np.concatenate([*lengths, np.zeros(0, np.int64)]).astype(np.int64) + 1
     ends = np.cumsum([len(own) for own in lengths], dtype=np.int64)
-    sums = [np.concatenate([[0], np.cumsum(column)])[ends] for column in columns]
-    return np.diff(np.stack(sums, axis=1), axis=0, prepend=0)
+    if long_messages == "keep":
+        counts, used = np.ones_like(whole), np.minimum(whole, max_length)
+    else:
+        counts, used = -(-whole // max_length), whole
+    sizes = np.stack([_sums(counts, ends), _sums(used, ends)], axis=1)
+    # Only who draws among its sequences needs a generator, which costs more than all the rest.
+    most = np.asarray(limits, np.int64)
+    drawing = np.flatnonzero((most > 0) & (most < sizes[:, 0]))
+    if not drawing.size:
+        return sizes
+    targets = np.repeat(np.minimum(used, max_length), counts)
+    if long_messages != "keep":
+        targets[np.cumsum(counts) - 1] = whole - (counts - 1) * max_length
+    starts = np.cumsum(sizes[:, 0]) - sizes[:, 0]
+    own = generators.generators(seed, np.asarray(names)[drawing], [_CHOOSE])
+    totals, most = sizes[drawing, 0], most[drawing]
+    chosen = np.concatenate(list(map(_draw, own, totals.tolist(), most.tolist())))
+    chosen += np.repeat(starts[drawing], most)
+    sizes[drawing] = np.stack([most, _sums(targets[chosen], np.cumsum(most))], axis=1)
+    return sizes
+
+
+def _sums(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Of consecutive parts, by the place where each ends."""
+    return np.diff(np.concatenate([[0], np.cumsum(values)])[ends], prepend=0)
 
 
 def choose_examples(num_examples: int, max_examples: int, seed: Sequence[int]) -> np.ndarray:
@@ -148,11 +150,15 @@ def choose_examples(num_examples: int, max_examples: int, seed: Sequence[int]) -
     """
     if max_examples < 0:
         raise ValueError(f"`max_examples` must be >= 0, got {max_examples}.")
-    chosen = np.arange(num_examples)
     if not 0 < max_examples < num_examples:
-        return chosen
+        return np.arange(num_examples)
     rng = np.random.default_rng([*seed, _CHOOSE])
-    return np.sort(rng.choice(chosen, size=max_examples, replace=False))
+    return np.sort(_draw(rng, num_examples, max_examples))
+
+
+def _draw(rng: np.random.Generator, num_examples: int, size: int) -> np.ndarray:
+    """Different positions below `num_examples`, in no order."""
+    return rng.choice(num_examples, size=size, replace=False)
 
 
 def evaluation_batches(

@@ -159,30 +159,23 @@ class CohortInputs:
         rehearsed: Mapping[int, Sequence[np.ndarray]],
     ) -> np.ndarray:
         """Sequences and targets of each client's `batches`, over all epochs: [clients, 2]."""
-        cut: dict[str, Any] = {
-            "max_length": self._config.data.max_length,
-            "long_messages": self._config.data.long_messages,
-        }
         lengths = [self._store.message_lengths("train", index) for index in indices]
-        most = self._config.client.max_examples
+        limits = [self._config.client.max_examples] * len(indices)
         if self._rehearsal is not None:
             for place, index in enumerate(indices):
                 lengths[place] = self._with_general(
                     lengths[place], rehearsed[index], self._seed(round_num, index)
                 )
-        sizes = batches.epoch_sizes(lengths, **cut)
-        # As `batches` has it: rehearsal has chosen already.
-        limits = [len(own) if self._rehearsal else most for own in lengths]
-        # Only who draws among its sequences needs a generator, which costs more than all the rest.
-        drawing = np.flatnonzero(sizes[:, 0] > limits) if most else np.zeros(0, np.int64)
-        for place in drawing.tolist():
-            targets = batches.targets_of_sequences(
-                lengths[place],
-                max_examples=limits[place],
-                seed=self._seed(round_num, indices[place]),
-                **cut,
-            )
-            sizes[place] = len(targets), targets.sum()
+            if self._config.client.max_examples:  # as `batches` has it: rehearsal has chosen
+                limits = [len(own) for own in lengths]
+        sizes = batches.epoch_sizes(
+            lengths,
+            max_length=self._config.data.max_length,
+            limits=limits,
+            seed=(self._config.train.seed, round_num),
+            names=indices,
+            long_messages=self._config.data.long_messages,
+        )
         return sizes * self._config.client.epochs
 
     def _with_general(
