@@ -8,8 +8,9 @@ trained on. It writes a run directory like `train` does, so evaluate, compare, r
 take it, and `model.initial_model` of a later run can start from it. Section [client] describes the
 SGD (learning rate, momentum, clipping, batch size); a round is `train.clients_per_round` x
 `client.max_examples` messages; [server], [aggregation] and `client.epochs` are not used, nor is
-[fine_tuning] but for the general store that validation reads. Killed and started again with the
-same command, it goes on from the last checkpoint, to the bit.
+[fine_tuning] but for the general store that validation reads. With --set=execution.engine=ray it
+trains on a node of a cluster (docs/cluster.md). Killed and started again with the same command, it
+goes on from the last checkpoint, to the bit.
 """
 
 import dataclasses

@@ -6,6 +6,7 @@ with its checkpoints, metrics and exact resume serves both; a "round" here is a 
 messages and nothing is averaged.
 """
 
+import functools
 import math
 import sys
 from collections.abc import Sequence
@@ -145,12 +146,8 @@ class PooledInputs:
 
     def __init__(self, config: RunConfig, store: ClientStore):
         self._config = config
-        self._messages = [
-            message
-            for client_id in store.client_ids("train")
-            for message in store.examples("train", client_id)
-        ]
-        if not self._messages:
+        self._store = store
+        if not len(self._lengths):
             raise ValueError(f"{store.directory} has no train messages.")
         self.messages_per_round = config.train.clients_per_round * config.client.max_examples
         if not self.messages_per_round:
@@ -159,41 +156,72 @@ class PooledInputs:
                 "`train.clients_per_round` times so many messages."
             )
 
+    @functools.cached_property
+    def _lengths(self) -> np.ndarray:
+        """Words of all messages, client by client; no text is read."""
+        people = range(len(self._store.client_ids("train")))
+        each = [self._store.message_lengths("train", person) for person in people]
+        return np.concatenate([*each, np.zeros(0, np.int64)]).astype(np.int64)
+
+    @functools.cached_property
+    def _messages(self) -> list[np.ndarray]:
+        return [
+            message
+            for client_id in self._store.client_ids("train")
+            for message in self._store.examples("train", client_id)
+        ]
+
     @property
     def tokens_per_epoch(self) -> int:
         """Targets of all messages that are trained on."""
-        data = self._config.data
-        longest = data.max_length if data.long_messages == "keep" else sys.maxsize
-        return sum(min(len(message) + 1, longest) for message in self._messages)
+        return int(self._targets(self._lengths).sum())
 
     def rounds_for(self, tokens: float) -> int:
         """Rounds that train on about so many tokens, at least 1."""
-        per_message = self.tokens_per_epoch / len(self._messages)
+        per_message = self.tokens_per_epoch / len(self._lengths)
         return max(1, math.ceil(tokens / (per_message * self.messages_per_round)))
 
+    def round_plan(self, round_num: int) -> tuple[int, dict[str, Any]]:
+        """`(round_num, facts)` of a round >= 1, for whoever makes its batches elsewhere."""
+        return round_num, self._facts(round_num, self._chosen(round_num))
+
     def round_input(self, round_num: int) -> tuple[list[np.ndarray], dict[str, Any]]:
-        """`(batches, facts)` of a round >= 1."""
-        config, seed = self._config, self._config.train.seed
-        first = (round_num - 1) * self.messages_per_round
-        chosen: list[int] = []
-        while len(chosen) < self.messages_per_round:
-            epoch, offset = divmod(first + len(chosen), len(self._messages))
-            order = np.random.default_rng([seed, _EPOCH_ORDER, epoch]).permutation(
-                len(self._messages)
-            )
-            chosen.extend(order[offset : offset + self.messages_per_round - len(chosen)].tolist())
+        """`(batches, facts)` of a round >= 1.
+
+        Facts: messages and targets trained on, passes over the text so far.
+        """
+        config, chosen = self._config, self._chosen(round_num)
         round_batches = batches.client_batches(
             [self._messages[index] for index in chosen],
             batch_size=config.client.batch_size,
             max_length=config.data.max_length,
             max_examples=0,
             epochs=1,
-            seed=(seed, round_num),
+            seed=(config.train.seed, round_num),
             long_messages=config.data.long_messages,
         )
-        facts = {
+        return round_batches, self._facts(round_num, chosen)
+
+    def _chosen(self, round_num: int) -> list[int]:
+        """The messages of a round."""
+        first = (round_num - 1) * self.messages_per_round
+        chosen: list[int] = []
+        while len(chosen) < self.messages_per_round:
+            epoch, offset = divmod(first + len(chosen), len(self._lengths))
+            seed = [self._config.train.seed, _EPOCH_ORDER, epoch]
+            order = np.random.default_rng(seed).permutation(len(self._lengths))
+            chosen.extend(order[offset : offset + self.messages_per_round - len(chosen)].tolist())
+        return chosen
+
+    def _facts(self, round_num: int, chosen: list[int]) -> dict[str, Any]:
+        return {
             "examples": len(chosen),
-            "tokens": sum(int(np.count_nonzero(b[:, 1:] != PAD)) for b in round_batches),
-            "epochs": round((first + len(chosen)) / len(self._messages), 6),
+            "tokens": int(self._targets(self._lengths[chosen]).sum()),
+            "epochs": round(round_num * self.messages_per_round / len(self._lengths), 6),
         }
-        return round_batches, facts
+
+    def _targets(self, lengths: np.ndarray) -> np.ndarray:
+        """What messages of some words have to be predicted."""
+        data = self._config.data
+        longest = data.max_length if data.long_messages == "keep" else sys.maxsize
+        return np.minimum(lengths + 1, longest)

@@ -10,16 +10,14 @@ import pathlib
 from typing import Any
 
 from tff_keyboard.algorithms import build_process
-from tff_keyboard.algorithms.central_training import CentralTraining, PooledInputs
+from tff_keyboard.algorithms.central_training import PooledInputs
 from tff_keyboard.config import ConfigError, RunConfig
-from tff_keyboard.config.learning_config import CentralSgd, FedAvgClient
 from tff_keyboard.config.resolved_execution import as_begun
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.learning import optimizers, schedules, validation
-from tff_keyboard.models import NextWordModel
-from tff_keyboard.program.round_process import RoundProcess
-from tff_keyboard.program.scheduled_process import ScheduledProcess
+from tff_keyboard.learning import validation
 from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training import central_on_nodes
+from tff_keyboard.training.central_process import build_central_process
 from tff_keyboard.training.train_run import (
     check_best_metric,
     open_run,
@@ -38,7 +36,8 @@ def train_central(
     """Trains in `workdir`; called again, it resumes.
 
     Args:
-      config: `train.rounds` counts only where neither of the next two is given.
+      config: `train.rounds` counts only where neither of the next two is given. With
+        `execution.engine` = "ray" rounds are computed on a node of the cluster.
       workdir: The run directory.
       tokens: Budget in tokens, rounded up to whole rounds.
       epochs: Budget in passes over the pooled text, likewise.
@@ -50,12 +49,8 @@ def train_central(
       ConfigError, DataError, SavedModelError: The config, the store or `model.initial_model` does
         not fit.
       ProgramError, TrainingInterrupted: As `train_run`.
+      ClusterError: As `central_on_nodes.node_of`.
     """
-    client = config.client
-    if not isinstance(client, FedAvgClient):
-        raise ConfigError(
-            "`client.algorithm` = 'fedsgd' has no optimizer for train-server. Use 'fedavg'."
-        )
     config = as_begun(config, recorded_config(workdir))
     check_best_metric(config, validation.metric_names(config))
     store = ClientStore(config.data.store)
@@ -71,28 +66,19 @@ def train_central(
         config = dataclasses.replace(config, train=dataclasses.replace(config.train, rounds=rounds))
         print(f"{tokens:,.0f} tokens: {rounds:,} rounds of {pooled.messages_per_round:,} messages.")
     model = build_process.build_initial_model(config, store.vocabulary)
-    with open_run(config, workdir, store, general_store) as run:
+    process = build_central_process(config, model)
+    with (
+        open_run(config, workdir, store, general_store) as run,
+        central_on_nodes.node_of(config, store, general_store) as node,
+    ):
+        evaluate_on = node.evaluate_on if node else validation.in_this_process(config)
         return train_run(
             *(config, run, store, model),
-            process=_process(config, client, model),
-            round_input=pooled.round_input,
-            evaluate=validation.Validation(
-                config, store, general_store, validation.in_this_process(config)
-            ),
+            process=node.around(process) if node else process,
+            round_input=pooled.round_plan if node else pooled.round_input,
+            evaluate=validation.Validation(config, store, general_store, evaluate_on),
+            around_lines=node.around_lines(run.node_timings) if node else None,
         )
-
-
-def _process(config: RunConfig, client: FedAvgClient, model: NextWordModel) -> RoundProcess:
-    """Central training with the optimizer and the schedule of [central]."""
-    optimizer = optimizers.build_central_optimizer(config.central, client)
-    process = CentralTraining(model, optimizer)
-    table = client if isinstance(config.central, CentralSgd) else config.central
-    if schedules.is_constant(table.schedule):
-        return process
-    return ScheduledProcess(
-        process,
-        lambda t: {"optimizer": table.learning_rate * schedules.factor(table.schedule, t)},
-    )
 
 
 def tokens_trained(run_path: pathlib.Path) -> int:

@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 from tests import cluster_fakes, fakes
-from tests.cluster_fakes import ROOT
+from tests.cluster_fakes import ROOT, signal_if_there
 from tests.cluster_faults import Faults, leftovers
 from tff_keyboard.evaluation import predictor_evaluation, run_evaluation
 from tff_keyboard.program.cluster.ray_engine import RayEngine
 from tff_keyboard.training import evaluation_on_nodes
+from tff_keyboard.training.central import train_central
 from tff_keyboard.training.federated import train_federated
 
 ON_NODES = (
@@ -113,6 +114,61 @@ def test_an_evaluation_has_the_same_digits(cluster, store, run_here, monkeypatch
     assert dataclasses.replace(there, seconds=0).to_json() == (
         dataclasses.replace(here, seconds=0).to_json()
     )
+
+
+@pytest.mark.slow
+def test_a_server_trains_on_a_node(cluster, store, tmp_path, monkeypatch):
+    """`train-server`; its node's actor is killed, and round 2 begins again on a new one."""
+    own = ("client.batch_size=4", "central.optimizer=adam")
+    train_central(fakes.tiny_config(store, *own), tmp_path / "here")
+    run_job, killed = RayEngine.run, []
+
+    def run(engine, job):
+        if len(engine.place_names()) and job.items == [2] and not killed:
+            (place,) = engine.place_names()  # one node, though there are two
+            killed.append(place)
+            signal_if_there(max(cluster_fakes.named("ray::NodeServer")), signal.SIGKILL)
+        return run_job(engine, job)
+
+    monkeypatch.setattr(RayEngine, "run", run)
+    train_central(fakes.tiny_config(store, *own, *ON_NODES), tmp_path / "run")
+    assert len(killed) == 1
+    assert digests(tmp_path / "run") == digests(tmp_path / "here")
+    assert leftovers() == []
+
+
+STUDY = """
+question = "Does the seed matter on a server?"
+seeds = [1, 2]
+control = "server"
+
+[[arms]]
+name = "server"
+task = "train-server"
+config = "{config}"
+"""
+
+
+@pytest.mark.slow
+def test_a_study_of_servers_has_a_node_for_each(cluster, store, tmp_path):
+    (tmp_path / "study.toml").write_text(STUDY.format(config=ROOT / "configs" / "demo.toml"))
+    overrides = [*fakes.TINY, f"data.store={store}", *ON_NODES[:2], "evaluation.clients=2"]
+    command = [
+        *(sys.executable, "-m", "tasks", "study", str(tmp_path / "study.toml"), "--jobs=2"),
+        *(f"--workdir={tmp_path / 'work'}", *(f"--set={override}" for override in overrides)),
+    ]
+    subprocess.run(command, cwd=ROOT, check=True)
+    nodes = []
+    for seed in (1, 2):
+        run = tmp_path / "work" / f"server_seed{seed}"
+        config = fakes.tiny_config(store, "evaluation.clients=2", f"train.seed={seed}")
+        train_central(config, tmp_path / f"here{seed}")
+        assert digests(run) == digests(tmp_path / f"here{seed}")
+        with (run / "node_timings.csv").open() as file:
+            nodes.append({row["node"] for row in csv.DictReader(file)})
+    assert [len(each) for each in nodes] == [1, 1]
+    assert nodes[0] != nodes[1]
+    assert leftovers() == []
 
 
 def wait_for(condition, seconds=900.0):
