@@ -88,6 +88,15 @@ def train(
     return [n - w for n, w in zip(now, weights, strict=True)], float(np.mean(losses))
 
 
+def loss_of(weights: Weights, data: Positions) -> float:
+    """Sum of the cross-entropies, nats; infinite where a weight is not finite."""
+    if not all(np.all(np.isfinite(w)) for w in weights):
+        return float("inf")
+    table, first, second, _ = weights
+    hidden = table[data.contexts[:, 0]] @ first + table[data.contexts[:, 1]] @ second
+    return _softmax(weights, hidden, data.targets)[1] * len(data)
+
+
 def evaluate(weights: Weights, data: Positions) -> dict[str, float]:
     """`top_1`: share of words (no specials) that are suggested first, in percent; `perplexity`."""
     if not all(np.all(np.isfinite(w)) for w in weights):

@@ -30,7 +30,7 @@ def tokens_of(run: Run, stores: dict[str, tuple[float, float]]) -> float:
     if config.data.store not in stores:
         stores[config.data.store] = _averages(config.data.store)
     messages, tokens = stores[config.data.store]
-    most = float(config.client.max_examples)
+    most = config.client.max_examples or messages  # 0 is all that a person has
     if run.task == "train":  # a round of pooled training is as many messages as clients may have
         most = min(messages, most) * config.client.epochs
     return config.train.rounds * config.train.clients_per_round * most * tokens

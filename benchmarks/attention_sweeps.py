@@ -1,0 +1,243 @@
+"""FedAtt's and FedMed's sweeps, trained to the end: client share, local epochs, step, size, norm.
+
+python -m benchmarks.attention_sweeps --store=data/wikitext2_part/store
+    --workdir=runs/sweeps_wikitext2 --out=docs/papers/sweeps_wikitext2.json
+
+A training of a recurrent model takes minutes, and the sweeps are some hundred of them, so the model
+is the log-bilinear one of `log_bilinear.py` and the rules are those of `attention_rules.py`: what
+is studied is how clients are put together, not the model. Everything else is the papers': clients
+of the store, local epochs of SGD, a cohort that is a function of (seed, round) and the same for all
+rules, the best round on validation people judged on held-out people. A training ends when
+validation has not improved for `PATIENCE` rounds, so every one of them is at its end.
+
+A training is a file in the working folder; stopped, it goes on with those that are missing. With
+--table nothing is trained.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks import attention_rules, attention_table
+from benchmarks import log_bilinear as model
+from benchmarks.attention_rules import Rule
+from tff_keyboard.storage import files
+
+BATCH = 128  # words, about ten sentences
+CLIENT_RATE = 2.0  # gradients are cut to norm 1
+PATIENCE = 6
+CONTROL = Rule(name="fedavg_epsilon")
+FEDATT = Rule(name="fedatt")
+FEDMED = Rule(name="fedmed")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One training but for its seed.
+
+    Attributes:
+      rule: Of aggregation.
+      share: C, of the train clients that are in a round.
+      epochs: E, local.
+      dim: Of word vectors.
+      rounds: At most.
+      patience: Rounds without a better validation perplexity after which it ends.
+    """
+
+    rule: Rule
+    share: float = 0.1
+    epochs: int = 5
+    dim: int = 32
+    rounds: int = 150
+    patience: int = PATIENCE
+
+    @property
+    def name(self) -> str:
+        """Of its files: what differs from the defaults."""
+        rule, own = dataclasses.asdict(self.rule), dataclasses.asdict(self)
+        usual = dataclasses.asdict(Rule(name=self.rule.name))
+        words = [rule["name"]]
+        words += [f"{k}={v}" for k, v in rule.items() if v != usual[k]]
+        plain = dataclasses.asdict(Setting(rule=self.rule))
+        words += [f"{k}={v}" for k, v in own.items() if k != "rule" and v != plain[k]]
+        return ",".join(words)
+
+
+def changed(setting: Setting, key: str, value: Any) -> Setting:
+    """The setting with a key of it, or of its rule, changed."""
+    if key in {field.name for field in dataclasses.fields(Rule)}:
+        return dataclasses.replace(setting, rule=dataclasses.replace(setting.rule, **{key: value}))
+    return dataclasses.replace(setting, **{key: value})
+
+
+def rules_alone() -> list[Setting]:
+    """The main table."""
+    rules = [CONTROL, Rule(name="fedavg"), FEDATT, FEDMED]
+    rules += [
+        dataclasses.replace(FEDATT, **{k: v}) for k, v in (("noise", 1e-3), ("norm", "spectral"))
+    ]
+    rules += [
+        dataclasses.replace(FEDMED, **{k: v})
+        for k, v in (("threshold", 0.0), ("top", 0.8), ("top", 0.5))
+    ]
+    single = Setting(rule=Rule(name="fedsgd"), epochs=1, rounds=600, patience=40)
+    return [*(Setting(rule=rule) for rule in rules), single]
+
+
+SWEEPS: dict[str, Sequence[Any]] = {
+    "share": (0.3, 0.5),
+    "epochs": (1, 10),
+    "epsilon": (0.8, 1.0, 1.4),
+    "dim": (16, 64),
+}
+
+
+def all_settings() -> list[Setting]:
+    """The main table, then the sweeps, the control before what is compared with it."""
+    settings = rules_alone()
+    settings += [Setting(rule=dataclasses.replace(FEDATT, temperature=0.1))]
+    for key, values in SWEEPS.items():
+        for value in values:
+            settings += [changed(Setting(rule=rule), key, value) for rule in (CONTROL, FEDATT)]
+    return list(dict.fromkeys(settings))
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """Words to predict: of each train client, of all validation clients, of each held-out one."""
+
+    train: Sequence[model.Positions]
+    validation: model.Positions
+    held_out: Sequence[model.Positions]
+    vocabulary: int
+
+
+def read_data(path: pathlib.Path) -> Data:
+    """Of a client store, all of it."""
+    from tff_keyboard.data.store.client_store import ClientStore
+
+    store = ClientStore(path)
+    size = len(store.vocabulary.words)
+
+    def read(population: str) -> list[model.Positions]:
+        return [
+            model.positions(store.examples(population, name), size, most=10**9)
+            for name in store.client_ids(population)
+        ]
+
+    together = read("validation")
+    validation = model.Positions(
+        np.concatenate([each.contexts for each in together]),
+        np.concatenate([each.targets for each in together]),
+    )
+    return Data(read("train"), validation, read("held_out"), size)
+
+
+def nats(weights: model.Weights, text: model.Positions) -> float:
+    """Of all words of a text together."""
+    total = 0.0
+    for begin in range(0, len(text), 4096):
+        part = slice(begin, begin + 4096)
+        total += model.loss_of(weights, model.Positions(text.contexts[part], text.targets[part]))
+    return total
+
+
+def train(setting: Setting, seed: int, data: Data) -> dict[str, Any]:
+    """One training; JSON values."""
+    begin = time.process_time()
+    weights = model.initial_weights(data.vocabulary, setting.dim, seed)
+    count = max(1, round(setting.share * len(data.train)))
+    best, best_round, best_weights = float("inf"), 0, weights
+    curve, adaptive, effective, loss_before = [], [], [], None
+    for number in range(1, setting.rounds + 1):
+        rng = np.random.default_rng([seed, number])
+        chosen = rng.choice(len(data.train), count, replace=False)
+        results = [_train_client(weights, data.train[i], setting, rng) for i in chosen]
+        losses = [loss for _, loss in results]
+        words = [float(len(data.train[i])) for i in chosen]
+        deltas = [delta for delta, _ in results]
+        step = attention_rules.step(setting.rule, weights, deltas, words, losses, loss_before, rng)
+        loss_before = float(np.mean(losses))
+        weights = [(w + d).astype(np.float32) for w, d in zip(weights, step.deltas, strict=True)]
+        adaptive.append(step.adaptive)
+        effective.append(step.effective_clients)
+        curve.append(float(np.exp(nats(weights, data.validation) / len(data.validation))))
+        if curve[-1] < best:
+            best, best_round, best_weights = curve[-1], number, weights
+        if number - best_round >= setting.patience or not np.isfinite(curve[-1]):
+            break
+    return {
+        "setting": dataclasses.asdict(setting),
+        "seed": seed,
+        "curve": curve,
+        "best_round": best_round,
+        "ended": len(curve) < setting.rounds,
+        "adaptive_rounds": float(np.mean(adaptive)),
+        "effective_clients": float(np.mean(effective)),
+        "clients": count,
+        "nats": [nats(best_weights, person) for person in data.held_out],
+        "words": [len(person) for person in data.held_out],
+        "parameters": int(sum(w.size for w in weights)),
+        "cpu_seconds": round(time.process_time() - begin, 1),
+    }
+
+
+def _train_client(
+    weights: model.Weights, own: model.Positions, setting: Setting, rng: np.random.Generator
+) -> tuple[model.Weights, float]:
+    order = rng.permutation(len(own))
+    text = model.Positions(own.contexts[order], own.targets[order])
+    batch = len(own) if setting.rule.name == "fedsgd" else BATCH
+    return model.train(
+        weights, text, learning_rate=CLIENT_RATE, batch_size=batch, epochs=setting.epochs
+    )
+
+
+def train_missing(flags: argparse.Namespace) -> None:
+    """All trainings that the folder lacks, the first seed of all before the second of any."""
+    data = read_data(flags.store)
+    settings = all_settings()
+    if flags.only:
+        settings = [each for each in settings if each.name in flags.only]
+    files.make_directory(flags.workdir)
+    for seed in range(1, flags.seeds + 1):
+        for setting in settings:
+            path = flags.workdir / f"{setting.name}_seed{seed}.json"
+            if path.exists():
+                continue
+            found = train(setting, seed, data)
+            files.write_atomically(path, [json.dumps(found).encode()])
+            print(
+                f"{path.stem}: validation {min(found['curve']):.1f} in round {found['best_round']}"
+                f" of {len(found['curve'])}, {found['cpu_seconds']} s",
+                flush=True,
+            )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Trains what is missing and writes table and figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--store", type=pathlib.Path, help="client store")
+    parser.add_argument("--workdir", type=pathlib.Path, required=True, help="of the trainings")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON of the table")
+    parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser.add_argument("--only", nargs="*", default=(), help="names of settings")
+    parser.add_argument("--table", action="store_true", help="train nothing")
+    flags = parser.parse_args(arguments)
+    if not flags.table:
+        train_missing(flags)
+    trainings = [json.loads(p.read_text()) for p in sorted(flags.workdir.glob("*_seed*.json"))]
+    rows = attention_table.rows_of(trainings)
+    files.make_directory(flags.out.parent)
+    files.write_atomically(flags.out, [json.dumps(rows, indent=1).encode(), b"\n"])
+    print(attention_table.markdown(rows))
+
+
+if __name__ == "__main__":
+    main()
