@@ -89,7 +89,7 @@ def step(
         shares = softmax(lengths / rule.temperature, axis=1)
     elif rule.name == "fedmed":
         kept = np.argsort(losses, kind="stable")[: max(1, int(np.ceil(rule.top * count - 1e-9)))]
-        change = np.inf if loss_before is None else abs(np.mean(losses) - loss_before)
+        change = np.inf if loss_before is None else abs(float(np.mean(losses)) - loss_before)
         adaptive = bool(change >= rule.threshold)
         shares = np.zeros((layers, count))
         for i in range(layers):

@@ -78,13 +78,14 @@ def changed(setting: Setting, key: str, value: Any) -> Setting:
 
 def rules_alone() -> list[Setting]:
     """The main table."""
-    rules = [CONTROL, Rule(name="fedavg"), FEDATT, FEDMED]
-    rules += [
-        dataclasses.replace(FEDATT, **{k: v}) for k, v in (("noise", 1e-3), ("norm", "spectral"))
-    ]
-    rules += [
-        dataclasses.replace(FEDMED, **{k: v})
-        for k, v in (("threshold", 0.0), ("top", 0.8), ("top", 0.5))
+    rules = [
+        *(CONTROL, Rule(name="fedavg"), FEDATT, FEDMED),
+        dataclasses.replace(FEDATT, noise=1e-3),
+        dataclasses.replace(FEDATT, norm="spectral"),
+        dataclasses.replace(FEDATT, temperature=0.1),
+        dataclasses.replace(FEDMED, threshold=0.0),
+        dataclasses.replace(FEDMED, top=0.8),
+        dataclasses.replace(FEDMED, top=0.5),
     ]
     single = Setting(rule=Rule(name="fedsgd"), epochs=1, rounds=600, patience=40)
     return [*(Setting(rule=rule) for rule in rules), single]
@@ -101,7 +102,6 @@ SWEEPS: dict[str, Sequence[Any]] = {
 def all_settings() -> list[Setting]:
     """The main table, then the sweeps, the control before what is compared with it."""
     settings = rules_alone()
-    settings += [Setting(rule=dataclasses.replace(FEDATT, temperature=0.1))]
     for key, values in SWEEPS.items():
         for value in values:
             settings += [changed(Setting(rule=rule), key, value) for rule in (CONTROL, FEDATT)]
