@@ -57,6 +57,9 @@ class Options(TaskOptions):
     blocks: Annotated[
         int, "With --text: pseudo-users its lines are cut into, in runs of equal length.", Range(2)
     ] = 50
+    most_messages: Annotated[
+        int, "Messages of each person that are read, from the first one; 0 for all.", Range(0)
+    ] = 0
     max_length: Annotated[int, "Targets of a message at most; 0 for whole messages.", Range(0)] = 0
     out: Annotated[pathlib.Path, "Folder for comparison.json and comparison.csv."] = pathlib.Path(
         "comparison"
@@ -86,11 +89,13 @@ def run(options: Options) -> "Comparison":
         raise UsageError("Give --store=DIR or --text=FILE: no run directory names a store.")
     if options.cluster and options.text is not None:
         raise UsageError("--cluster: nodes have the client store, not the file of --text.")
+    if options.cluster and options.most_messages:
+        raise UsageError("--cluster: nodes count whole populations. Leave --most-messages out.")
     files.make_directory(options.out)  # before the work, not after it
 
     quiet.import_tensorflow()
     from tff_keyboard.data.store.client_store import ClientStore
-    from tff_keyboard.evaluation import run_evaluation
+    from tff_keyboard.evaluation import run_evaluation, typed_text
     from tff_keyboard.evaluation.named_predictor import common_rules
     from tff_keyboard.report import comparison_text, slice_text
     from tff_keyboard.training.evaluation_on_nodes import on_nodes
@@ -98,7 +103,9 @@ def run(options: Options) -> "Comparison":
     needs_store = options.text is None or any(map(model_words.is_trained_here, options.models))
     store = ClientStore(store_path) if store_path and needs_store else None
     opened = predictors.open_predictors(options.models, store)
-    text = _text(options, store, common_rules(opened))
+    text = typed_text.first_messages(
+        _text(options, store, common_rules(opened)), options.most_messages
+    )
     with on_nodes(options.cluster) as elsewhere:
         comparison = run_evaluation.compare_models(
             *(opened, text),

@@ -77,6 +77,15 @@ def test_whole_messages_leave_nothing_out(place, tmp_path, capsys):
         assert part in shown
 
 
+def test_the_first_messages_of_each_person_alone(place, tmp_path):
+    some = {"store": place / "store", "out": tmp_path}
+    store = ClientStore(place / "store")
+    first = [store.words("held_out", person)[:2] for person in store.client_ids("held_out")]
+    found = compare(["unigram"], most_messages=2, **some).text.words
+    assert found == sum(len(message) for person in first for message in person)
+    assert found < compare(["unigram"], **some).text.words
+
+
 def test_a_hybrid_learns_while_it_is_compared(place, tmp_path):
     run = str(place / "run")
     comparison = compare([f"hybrid:6kB:{run}", run, "ngram:6kB"], out=tmp_path)
@@ -188,6 +197,8 @@ def test_compares_on_a_text_file(place, tmp_path):
         (["{place}/saved_ngram", "--text={place}/run/config.toml", "--blocks=1"], cli.USAGE),
         (["unigram", "--store={place}/run"], cli.BAD_INPUT),
         (["unigram", "--store={place}/store", "--clients=train_later"], cli.BAD_INPUT),
+        (["unigram", "--store={place}/store", "--most-messages=-1"], cli.USAGE),
+        (["unigram", "--store={place}/store", "--most-messages=2", "--cluster=a:1"], cli.USAGE),
     ],
 )
 def test_refuses_with_one_line(place, tmp_path, capsys, arguments, code):

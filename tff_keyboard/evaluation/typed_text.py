@@ -100,6 +100,13 @@ def some_people(text: TypedText, which: slice) -> TypedText:
     )
 
 
+def first_messages(text: TypedText, most: int) -> TypedText:
+    """At most so many messages of each person, the first ones; all with 0."""
+    if not most:
+        return text
+    return dataclasses.replace(text, messages=tuple(each[:most] for each in text.messages))
+
+
 def first_people(text: TypedText, *, max_words: int) -> TypedText:
     """As many people from the start as type about `max_words` words together, one at least."""
     words = itertools.accumulate(sum(map(len, person)) for person in text.messages)

@@ -85,7 +85,5 @@ def _text(study: Study, control: config_lib.RunConfig, name: str) -> _Text:
             )
     opened = ClientStore(store)
     text = typed_text.of_population(opened, population)
-    if study.most_messages:
-        cut = tuple(messages[: study.most_messages] for messages in text.messages)
-        text = dataclasses.replace(text, messages=cut)
+    text = typed_text.first_messages(text, study.most_messages)
     return _Text(opened, dataclasses.replace(text, name=name))
