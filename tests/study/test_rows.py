@@ -1,11 +1,14 @@
 """Rows of a study against NumPy, and when a difference is called one."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
 
+from tff_keyboard import config as config_lib
 from tff_keyboard.evaluation.result import Evaluation, ModelFacts, TextFacts
-from tff_keyboard.study import rows, tables
+from tff_keyboard.study import plan, rows, tables
 from tff_keyboard.study.study_file import Arm, Study
 
 POPULATIONS = ("validation", "held_out")
@@ -30,7 +33,7 @@ NATS = np.random.default_rng(1).uniform(10, 40, size=[2, 2, 5])
 WORDS = 10.0 * np.arange(1, 6)
 FACTS = {
     **{"rounds": 9, "tokens": 2.5e6, "total_bytes": 2.5e9, "last_quarter_gain": 0.02},
-    **{"flat": False},
+    **{"flat": False, "upload_bytes_per_round": 56.5e6},
 }
 
 
@@ -105,7 +108,47 @@ def test_markdown_has_the_control_first():
     differences = (HITS[1] - HITS[0]).sum(axis=1) / WORDS.sum() * 100
     assert f"{differences.min():+.2f} .. {differences.max():+.2f} 2 seeds" in first[3]
     facts = text.split("\n\n")[2].splitlines()
-    assert facts[2] == "| control | 9 | 2.50 | 2.50 | 2.0 % | still falling |"
+    assert facts[2] == "| control | 9 | 2.50 | 2.50 | 56.50 | 2.0 % | still falling |"
+
+
+def test_what_only_some_arms_have_is_a_column_with_a_gap():
+    found = summary()
+    told = {"adaptive_rounds": 0.25, "effective_clients": 9.5, "rounds_to_target": 7}
+    found[1]["facts"] = {seed: {**fact, **told} for seed, fact in found[1]["facts"].items()}
+    study = dataclasses.replace(study_of(), target=200.0)
+    table = [line.strip("| ").split(" | ") for line in tables.markdown(study, found).splitlines()]
+    head = next(cells for cells in table if "curve" in cells)
+    assert head[-3:] == ["adaptive rounds", "effective clients", "rounds to perplexity 200"]
+    assert table[-2][-3:] == ["-", "-", "-"]
+    assert table[-1][-3:] == ["25.0 %", "9.50", "7"]
+
+
+def facts_of(monkeypatch, tmp_path, task, row):
+    monkeypatch.setattr(rows.RunDirectory, "all_rows", lambda self: [row, {**row, "round": 2}])
+    monkeypatch.setattr(rows.communication, "num_parameters", lambda path: 10)
+    run = plan.Run(
+        **{"arm": "a", "point": "", "seed": 1, "path": tmp_path, "task": task},
+        **{"config_file": tmp_path, "overrides": (), "config": config_lib.RunConfig()},
+        after=None,
+    )
+    return rows.facts_of(run, study_of())
+
+
+# A row has them under two names: of the round, and of the clients' work.
+TOKENS = {"round": 1, "tokens": 40, "client_work/train/tokens": 40}
+
+
+def test_tokens_are_counted_once(tmp_path, monkeypatch):
+    federated = {"bytes_down": 8, "bytes_up": 8, "clients": 2, "clients_selected": 2}
+    facts = facts_of(monkeypatch, tmp_path, "train", {**TOKENS, **federated})
+    assert facts["tokens"] == 80
+    assert facts["total_bytes"] == 32
+
+
+def test_a_server_sends_nothing(tmp_path, monkeypatch):
+    facts = facts_of(monkeypatch, tmp_path, "train-server", TOKENS)
+    assert facts["tokens"] == 80
+    assert facts["total_bytes"] == facts["upload_bytes_per_round"] == 0
 
 
 def test_a_sweep_has_tables_of_its_own_in_its_order():

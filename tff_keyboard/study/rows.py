@@ -33,13 +33,10 @@ def facts_of(run: Run, study: Study) -> dict[str, Any]:
     """What a run trained on, sent and, if it claims privacy, spent; where its curve got to."""
     directory = RunDirectory(run.path)
     rows = directory.all_rows()
-    account = communication.account(rows, parameters=communication.num_parameters(run.path))
     facts: dict[str, Any] = {
         "rounds": len(rows),
-        "tokens": metrics_rows.total(rows, "tokens"),
-        "upload_bytes_per_round": _uploaded(rows) / max(len(rows), 1),
-        "rehearsal_bytes": account.rehearsal_bytes,
-        "total_bytes": account.total_bytes,
+        "tokens": math.fsum(float(row.get(curve.TOKENS, 0)) for row in rows),
+        **_sent(run, rows),
         "rejected_rounds": int(metrics_rows.total(rows, "rejected")),
         **curve.summary(curve.of_rows(rows), flat_within=study.flat_within, target=study.target),
     }
@@ -53,6 +50,18 @@ def facts_of(run: Run, study: Study) -> dict[str, Any]:
     if directory.privacy_ledger.exists():
         facts["privacy"] = _privacy(directory)
     return facts
+
+
+def _sent(run: Run, rows: Sequence[metrics_rows.Row]) -> dict[str, float]:
+    """Bytes; a training on a server sends none."""
+    if run.task == "train-server":
+        return {"upload_bytes_per_round": 0.0, "rehearsal_bytes": 0.0, "total_bytes": 0.0}
+    account = communication.account(rows, parameters=communication.num_parameters(run.path))
+    return {
+        "upload_bytes_per_round": _uploaded(rows) / max(len(rows), 1),
+        "rehearsal_bytes": account.rehearsal_bytes,
+        "total_bytes": account.total_bytes,
+    }
 
 
 def _uploaded(rows: Sequence[metrics_rows.Row]) -> float:

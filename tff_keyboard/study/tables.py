@@ -2,7 +2,7 @@
 
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tff_keyboard.evaluation.metric_table import METRICS, Metric
@@ -72,35 +72,20 @@ def _difference(row: Mapping[str, Any], people: str, metric: Metric) -> str:
 
 
 def _facts(study: Study, rows: Sequence[Mapping[str, Any]]) -> str:
-    target = f"rounds to perplexity {study.target:g}"
-    head = ["", "rounds", "M tokens", "GB sent", "last quarter gained", "curve", "adaptive rounds"]
+    columns = {title: cell for title, cell in _FACTS.items() if title not in _OF_SOME}
+    known = {name for row in rows for fact in row["facts"].values() for name in fact}
+    columns |= {title: _FACTS[title] for title, name in _OF_SOME.items() if name in known}
     if study.target:
-        head.append(target)
-    privacy = any("privacy" in fact for row in rows for fact in row["facts"].values())
-    if privacy:
-        head.append("epsilon, delta")
-    lines = []
-    for row in rows:
-        facts = list(row["facts"].values())
-        cells = [
+        title = f"rounds to perplexity {study.target:g}"
+        columns[title] = lambda fact: str(fact.get("rounds_to_target") or "-")
+    lines = [
+        [
             row["name"],
-            _each([str(fact["rounds"]) for fact in facts]),
-            _each([f"{fact['tokens'] / 1e6:.2f}" for fact in facts]),
-            _each([f"{fact['total_bytes'] / 1e9:.2f}" for fact in facts]),
-            _each([_percent(fact["last_quarter_gain"]) for fact in facts]),
-            _each(["flat" if fact["flat"] else "still falling" for fact in facts]),
-            _each([_percent(fact.get("adaptive_rounds")) for fact in facts]),
+            *(_each([cell(f) for f in row["facts"].values()]) for cell in columns.values()),
         ]
-        if study.target:
-            cells.append(_each([str(fact.get("rounds_to_target") or "-") for fact in facts]))
-        if privacy:
-            cells.append(_each([_epsilon(fact.get("privacy")) for fact in facts]))
-        lines.append(cells)
-    if not any("adaptive_rounds" in fact for row in rows for fact in row["facts"].values()):
-        place = head.index("adaptive rounds")
-        for cells in (head, *lines):
-            del cells[place]
-    return _markdown([head, *lines])
+        for row in rows
+    ]
+    return _markdown([["", *columns], *lines])
 
 
 def _each(words: Sequence[str]) -> str:
@@ -116,12 +101,35 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f} %"
 
 
+def _decimal(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
 def _epsilon(privacy: Mapping[str, Any] | None) -> str:
     if not privacy:
         return "none"
     epsilon = privacy["epsilon"]
     label = " (projection)" if "PROJECTION" in privacy.get("accounting", "") else ""
     return "no claim" if epsilon is None else f"{epsilon:.2f}, {privacy['delta']:.0e}{label}"
+
+
+_FACTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "rounds": lambda fact: str(fact["rounds"]),
+    "M tokens": lambda fact: f"{fact['tokens'] / 1e6:.2f}",
+    "GB sent": lambda fact: f"{fact['total_bytes'] / 1e9:.2f}",
+    "MB up a round": lambda fact: f"{fact['upload_bytes_per_round'] / 1e6:.2f}",
+    "last quarter gained": lambda fact: _percent(fact["last_quarter_gain"]),
+    "curve": lambda fact: "flat" if fact["flat"] else "still falling",
+    "adaptive rounds": lambda fact: _percent(fact.get("adaptive_rounds")),
+    "effective clients": lambda fact: _decimal(fact.get("effective_clients")),
+    "epsilon, delta": lambda fact: _epsilon(fact.get("privacy")),
+}
+# Shown where an arm has them.
+_OF_SOME = {
+    "adaptive rounds": "adaptive_rounds",
+    "effective clients": "effective_clients",
+    "epsilon, delta": "privacy",
+}
 
 
 def _interval(values: Mapping[str, Any], metric: Metric, *, signed: bool = False) -> str:
