@@ -118,12 +118,12 @@ class Data:
     vocabulary: int
 
 
-def read_data(path: pathlib.Path) -> Data:
-    """Of a client store, all of it."""
+def read_data(path: pathlib.Path, words: int) -> Data:
+    """Of a client store, all of it; rows of its vocabulary behind the first `words` become OOV."""
     from tff_keyboard.data.store.client_store import ClientStore
 
     store = ClientStore(path)
-    size = len(store.vocabulary.words)
+    size = min(len(store.vocabulary.words), words)
 
     def read(population: str) -> list[model.Positions]:
         return [
@@ -201,7 +201,7 @@ def _train_client(
 
 def train_missing(flags: argparse.Namespace) -> None:
     """All trainings that the folder lacks, the first seed of all before the second of any."""
-    data = read_data(flags.store)
+    data = read_data(flags.store, flags.words)
     settings = all_settings()
     if flags.only:
         settings = [each for each in settings if each.name in flags.only]
@@ -226,6 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--store", type=pathlib.Path, help="client store")
     parser.add_argument("--workdir", type=pathlib.Path, required=True, help="of the trainings")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON of the table")
+    parser.add_argument("--words", type=int, default=1000, help="rows of the model")
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--only", nargs="*", default=(), help="names of settings")
     parser.add_argument("--table", action="store_true", help="train nothing")

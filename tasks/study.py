@@ -4,12 +4,13 @@ tff-keyboard study configs/studies/ablation_irc.toml --workdir=runs/ablation --p
 tff-keyboard study configs/studies/ablation_irc.toml --workdir=runs/ablation [--jobs=2]
 
 A study is a TOML file: a question, arms (each a config), a control, seeds, and sweeps of a key.
---plan says how many runs, tokens and hours it takes, and trains nothing. Every run is a run
-directory in WORKDIR that resumes, and a finished one is skipped: interrupted, run the same command
-again. All arms train with the first seed before any does with the second. With
---set=execution.engine=ray each of --jobs trainings has a node of a cluster. After each run
-WORKDIR/study.json, study.md and curves.png are written anew, and with --markdown the tables stand
-between `<!-- table: NAME -->` and `<!-- end: NAME -->`, where NAME is the stem of the study's file.
+--plan says how many runs, tokens and hours it takes, and trains nothing; nor does --tables, which
+judges the runs that are finished. Every run is a run directory in WORKDIR that resumes, and a
+finished one is skipped: interrupted, run the same command again. All arms train with the first seed
+before any does with the second. With --set=execution.engine=ray each of --jobs trainings has a node
+of a cluster. After each run WORKDIR/study.json, study.md and curves.png are written anew, and with
+--markdown the tables stand between `<!-- table: NAME -->` and `<!-- end: NAME -->`, where NAME is
+the stem of the study's file.
 
 A rule is "better" or "worse" only with three seeds or more whose pooled interval over people lies
 on one side of the control and whose own differences all do.
@@ -34,6 +35,7 @@ class Options(TaskOptions):
     study: Annotated[pathlib.Path, Words("the study's TOML file")]
     workdir: Annotated[pathlib.Path, "Folder of the runs, new or to be resumed."]
     plan: Annotated[bool, "Only say what it takes."] = False
+    tables: Annotated[bool, "Train nothing: tables and pictures of what is finished."] = False
     jobs: Annotated[int, "Trainings at a time.", Range(1)] = 1
     seeds: Annotated[tuple[int, ...], "Only these of the study's seeds."] = ()
     rounds: Annotated[int | None, "In place of `train.rounds`.", Range(1)] = None
@@ -69,5 +71,8 @@ def run(options: Options) -> None:
         jobs=options.jobs,
         document=Document(options.markdown, options.study.stem),
         command=" ".join(["tff-keyboard", *sys.argv[1:]]),
+        train=not options.tables,
     )
+    if not text:
+        raise UsageError(f"--tables: no run of the study is finished in {options.workdir}.")
     print(f"{text}\n\nTables, figures and curves: {options.workdir}")

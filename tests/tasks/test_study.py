@@ -1,6 +1,7 @@
 """The study task: flags, and a whole small study that is interrupted, resumed and extended."""
 
 import json
+import shutil
 
 import pytest
 
@@ -62,6 +63,8 @@ def test_plan_trains_nothing(small, capsys):
 def test_wrong_flags_end_before_any_run(small):
     with pytest.raises(UsageError, match="none of 7"):
         study.run(options(small, seeds=(7,)))
+    with pytest.raises(UsageError, match="no run of the study is finished"):
+        study.run(options(small, tables=True))
     (small / "page.md").write_text("no markers")
     with pytest.raises(UsageError, match="must have"):
         study.run(options(small, markdown=small / "page.md"))
@@ -99,3 +102,10 @@ def test_trains_tabulates_and_goes_on(small, capsys):
     with pytest.raises(ProgramError, match=r"3 of 3 runs are missing"):
         study.run(options(small, set=("client.learning_rate=0.1",)))
     assert "failed with status 4" in capsys.readouterr().err
+
+    # Tables of what is there, without training what is not.
+    shutil.rmtree(small / "runs" / "top_seed1")
+    study.run(options(small, tables=True))
+    left = json.loads((small / "runs" / "study.json").read_text())["rows"]
+    assert [row["arm"] for row in left] == ["control", "private"]
+    assert not (small / "runs" / "top_seed1").exists()

@@ -19,6 +19,7 @@ def conduct(
     jobs: int,
     document: Document,
     command: str,
+    train: bool = True,
 ) -> str:
     """Trains whatever is not finished.
 
@@ -29,9 +30,10 @@ def conduct(
       jobs: Trainings at a time.
       document: Keeps the tables, too.
       command: For the record.
+      train: False leaves out what is not finished.
 
     Returns:
-      The tables.
+      The tables; "" where no run is finished.
 
     Raises:
       ProgramError: A run failed; the others are done.
@@ -51,7 +53,9 @@ def conduct(
         if run.path not in before:  # those of an earlier call are shown with what comes next
             show()
 
-    failed = runner.train_all(runs, jobs=jobs, ended=ended)
+    kept = [run for run in runs if {run.path, run.after or run.path} <= before]
+    wanted = runs if train else kept
+    failed = runner.train_all(wanted, jobs=jobs, ended=ended)
     text = "" if results.is_empty else show()
     if failed:
         raise ProgramError(

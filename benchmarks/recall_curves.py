@@ -1,0 +1,69 @@
+"""Recall on validation people against rounds and against tokens, as in Hard et al. 2018, figure 2.
+
+python -m benchmarks.recall_curves "federated=runs/reference_irc" "server twin=runs/irc_twin"
+    --out=docs/papers/gboard_curves.png
+"""
+
+import argparse
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+
+from tff_keyboard.report import charts
+from tff_keyboard.storage import files, metrics_rows
+from tff_keyboard.storage.run_directory import RunDirectory
+
+RECALLS = {"top-1": "evaluation/recall_at_1_no_eos", "top-3": "evaluation/recall_at_3_no_eos"}
+
+
+def points(
+    rows: Sequence[metrics_rows.Row], metric: str
+) -> tuple[list[int], list[float], list[float]]:
+    """`(rounds, tokens until then, percent)` of the rounds that were validated."""
+    rounds, values = metrics_rows.series(rows, metric)
+    totals = metrics_rows.running_total(rows, "tokens")
+    return rounds, [totals[number] for number in rounds], [100 * value for value in values]
+
+
+def draw(runs: Mapping[str, Sequence[metrics_rows.Row]], out: pathlib.Path) -> None:
+    """Writes a PNG with two panels.
+
+    Args:
+      runs: Name -> rows of its metrics.
+      out: Path.
+    """
+    with charts.style("recall"):
+        figure = Figure(figsize=(9.6, 4.0), layout="constrained")
+        panels = figure.subplots(1, 2, sharey=True)
+        for place, (name, rows) in enumerate(runs.items()):
+            for (recall, metric), line in zip(RECALLS.items(), ("-", "--"), strict=True):
+                *across, values = points(rows, metric)
+                for axes, xs in zip(panels, across, strict=True):
+                    colour = charts.colour(place)
+                    axes.plot(
+                        xs, values, line, color=colour, linewidth=1.7, label=f"{name}, {recall}"
+                    )
+        for axes, what in zip(panels, ("rounds", "tokens trained on"), strict=True):
+            axes.set_xlabel(what)
+            axes.set_ylim(bottom=0)
+        panels[0].set_ylabel("recall on validation people, %")
+        panels[1].xaxis.set_major_formatter(EngFormatter(sep=""))
+        panels[1].legend(loc="lower right")
+        files.make_directory(out.parent)
+        figure.savefig(out, dpi=130, metadata={"Software": None})
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Draws the runs named on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="+", help="NAME=RUN_DIRECTORY")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="PNG")
+    flags = parser.parse_args(arguments)
+    named = dict(word.split("=", 1) for word in flags.runs)
+    draw({name: RunDirectory(path).all_rows() for name, path in named.items()}, flags.out)
+
+
+if __name__ == "__main__":
+    main()
