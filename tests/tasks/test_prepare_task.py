@@ -10,6 +10,7 @@ from tasks import cli, prepare
 from tests.console import answers
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -72,6 +73,27 @@ def test_run_uses_the_store_of_the_config(tmp_path):
     store = str(tmp_path / "configured")
     prepare.run(prepare.Options(set=(*SMALL, f"data.store={store}")))
     assert ClientStore(store).client_ids("train")
+
+
+def test_penn_treebank_as_its_usual_files_have_it(tmp_path):
+    """A made-up miniature in its form: a sentence a line, blanks around it, `<unk>` and `N`."""
+    lines = (" the <unk> of N shares fell N N \n", " it did n't say mr. <unk> 's\n")
+    for part, count in (("train", 40), ("valid", 4), ("test", 6)):
+        (tmp_path / f"ptb.{part}.txt").write_text("".join(lines[i % 2] for i in range(count)))
+    settings = (f'data.input=["{tmp_path}"]', "data.num_shards=4")
+    prepare.run(
+        prepare.Options(
+            config=ROOT / "configs/penn_treebank.toml", out=tmp_path / "store", set=settings
+        )
+    )
+    store = ClientStore(tmp_path / "store")
+    words = store.vocabulary.words[NUM_SPECIAL:]
+    assert set(words) == {word for line in lines for word in line.split()} - {"<unk>"}
+    assert len(store.client_ids("train")) == 4
+    (first, *_) = (m for m in store.examples("train", store.client_ids("train")[0]) if len(m) == 8)
+    assert first.tolist() == [
+        OOV if word == "<unk>" else words.index(word) + NUM_SPECIAL for word in lines[0].split()
+    ]
 
 
 def test_input_chooses_a_source_that_takes_it(tmp_path):
