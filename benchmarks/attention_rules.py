@@ -109,12 +109,17 @@ def _length(delta: np.ndarray, norm: str) -> float:
 
 
 def _divergence(server: np.ndarray, client: np.ndarray) -> float:
-    """Jensen-Shannon, nats, of absolute weights as shares."""
-    p, q = (np.abs(x).ravel() / np.abs(x).sum() for x in (server, client))
+    """Jensen-Shannon, nats, of absolute weights as shares; those of a layer of zeros are equal."""
+    p, q = (_shares(np.abs(x).ravel()) for x in (server, client))
     middle = (p + q) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = [np.where(x > 0, x * np.log(x / middle), 0.0) for x in (p, q)]
     return float(sum(np.sum(t) for t in terms) / 2)
+
+
+def _shares(values: np.ndarray) -> np.ndarray:
+    total = values.sum()
+    return values / total if total else np.full(values.shape, 1 / values.size)
 
 
 def _effective(shares: np.ndarray) -> float:

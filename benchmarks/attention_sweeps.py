@@ -30,7 +30,6 @@ from benchmarks.attention_rules import Rule
 from tff_keyboard.storage import files
 
 BATCH = 128  # words, about ten sentences
-CLIENT_RATE = 2.0  # gradients are cut to norm 1
 PATIENCE = 6
 CONTROL = Rule(name="fedavg_epsilon")
 FEDATT = Rule(name="fedatt")
@@ -45,6 +44,7 @@ class Setting:
       rule: Of aggregation.
       share: C, of the train clients that are in a round.
       epochs: E, local.
+      rate: Of the clients' SGD, whose gradients are cut to norm 1.
       dim: Of word vectors.
       rounds: At most.
       patience: Rounds without a better validation perplexity after which it ends.
@@ -53,6 +53,7 @@ class Setting:
     rule: Rule
     share: float = 0.1
     epochs: int = 5
+    rate: float = 2.0
     dim: int = 32
     rounds: int = 150
     patience: int = PATIENCE
@@ -92,6 +93,7 @@ def rules_alone() -> list[Setting]:
 
 
 SWEEPS: dict[str, Sequence[Any]] = {
+    "rate": (0.5, 1.0),
     "share": (0.3, 0.5),
     "epochs": (1, 10),
     "epsilon": (0.8, 1.0, 1.4),
@@ -195,7 +197,7 @@ def _train_client(
     text = model.Positions(own.contexts[order], own.targets[order])
     batch = len(own) if setting.rule.name == "fedsgd" else BATCH
     return model.train(
-        weights, text, learning_rate=CLIENT_RATE, batch_size=batch, epochs=setting.epochs
+        weights, text, learning_rate=setting.rate, batch_size=batch, epochs=setting.epochs
     )
 
 

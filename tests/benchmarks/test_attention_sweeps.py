@@ -22,8 +22,8 @@ LOSSES = [3.0, 1.0, 2.0, 5.0, 4.0]
 RNG = np.random.default_rng(0)
 
 
-def step(rule, values, loss_before=None, words=(1.0,) * CLIENTS):
-    server = in_float64(deltas(0, 1))[0]
+def step(rule, values, loss_before=None, words=(1.0,) * CLIENTS, server=None):
+    server = in_float64([server or deltas(0, 1)[0]])[0]
     return attention_rules.step(rule, server, in_float64(values), words, LOSSES, loss_before, RNG)
 
 
@@ -46,6 +46,7 @@ def test_fedatt_is_the_factorys(norm, temperature):
 @pytest.mark.parametrize("top", [1.0, 0.5])
 def test_fedmed_is_the_factorys(loss_before, top):
     server, values = deltas(0, 1)[0], deltas(1, CLIENTS, scale=0.3)
+    server[1] = np.zeros_like(server[1])  # a bias at the start
     layers = [Layer(str(i), (i,)) for i in range(3)]
     claims = [
         {
@@ -64,7 +65,7 @@ def test_fedmed_is_the_factorys(loss_before, top):
         before = [{**claim, "loss": np.float32(loss_before)} for claim in claims]
         state = one_round(process, values, before).state
     output = one_round(process, values, claims, state)
-    found = step(Rule(name="fedmed", epsilon=1.0, top=top), values, loss_before)
+    found = step(Rule(name="fedmed", epsilon=1.0, top=top), values, loss_before, server=server)
     assert found.adaptive == (loss_before is None) == bool(output.measurements["adaptive"])
     assert_close(found.deltas, [np.asarray(x, np.float64) for x in output.result], rtol=1e-4)
 
