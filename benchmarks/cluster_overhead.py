@@ -4,19 +4,22 @@
 
 Rounds with the same clients are computed in turn by this machine's worker and by one node of the
 cluster that RAY_ADDRESS names, or of one that is started here, so that whatever else the machine
-does slows both. Prints the medians, the median of the differences of pairs, and whether all states
-are equal.
+does slows both. Prints the medians, the median of the differences of pairs, CPU seconds of this
+process and all below it (which are all of the cluster that is started here, but not of another),
+and whether all states are equal.
 """
 
 import argparse
 import dataclasses
 import hashlib
+import os
 import pathlib
 import time
 from typing import Any
 
 import numpy as np
 
+from benchmarks import process_tree
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.data.store.client_store import ClientStore
@@ -33,7 +36,10 @@ def states_digest(state: Any) -> str:
 
 
 def measure(config: config_lib.RunConfig, rounds: int) -> dict[str, Any]:
-    """Seconds of each round, [here, on the node]; the first two, which compile, are left out."""
+    """Wall and CPU seconds of each round, [rounds, here and on the node]; whether states are equal.
+
+    The first two rounds, which compile, are left out.
+    """
     import tensorflow_federated as tff
 
     from tff_keyboard.algorithms import build_process
@@ -58,9 +64,10 @@ def measure(config: config_lib.RunConfig, rounds: int) -> dict[str, Any]:
             ways.append((context, client_delivery.build_delivery(process, config, thin=thin)))
         tff.framework.set_default_context(here.context)
         states = [ways[0][1].process.initialize()] * 2
-        seconds, equal = [], True
+        seconds, cpu, equal = [], [], True
         for round_num in range(1, rounds + 3):
-            took = []
+            took: list[float] = []
+            used: list[float] = []
             for place, (context, delivery) in enumerate(ways):
                 tff.framework.set_default_context(context)
                 data: Any
@@ -69,12 +76,14 @@ def measure(config: config_lib.RunConfig, rounds: int) -> dict[str, Any]:
                     data = names.train(delivery.deliver, round_num, groups)
                 else:
                     data, _ = cohorts.round_input(round_num, delivery.deliver)
-                start = time.perf_counter()
+                start, before = time.perf_counter(), process_tree.cpu_of_all(os.getpid())
                 states[place] = delivery.process.next(states[place], data).state
                 took.append(time.perf_counter() - start)
+                used.append(process_tree.cpu_of_all(os.getpid()) - before)
             seconds.append(took)
+            cpu.append(used)
             equal = equal and states_digest(states[0]) == states_digest(states[1])
-    return {"seconds": np.array(seconds[2:]), "equal": equal}
+    return {"seconds": np.array(seconds[2:]), "cpu": np.array(cpu[2:]), "equal": equal}
 
 
 def main() -> None:
@@ -95,10 +104,12 @@ def main() -> None:
     found = measure(dataclasses.replace(config, execution=execution), flags.rounds)
     here, node = np.median(found["seconds"], axis=0)
     more = np.median(found["seconds"][:, 1] - found["seconds"][:, 0])
+    cpu_here, cpu_node = np.mean(found["cpu"], axis=0)
     print(
         f"{flags.rounds} rounds of {flags.sub_rounds} parts: here {here:.3f} s, on a node "
         f"{node:.3f} s (ratio {node / here:.2f}); median of the differences {more:+.3f} s, "
-        f"{'within' if more <= 0.15 + 0.1 * here else 'above'} the goal of 0.15 s + 10 %; "
+        f"{'within' if more <= 0.15 + 0.1 * here else 'above'} the goal of 0.15 s + 10 %; CPU "
+        f"{cpu_here:.3f} and {cpu_node:.3f} s a round at load {os.getloadavg()[0]:.0f}; "
         f"states {'equal' if found['equal'] else 'NOT equal'}"
     )
 

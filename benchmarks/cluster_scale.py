@@ -1,16 +1,15 @@
 """What a large population and large cohorts cost the machine that drives a cluster.
 
-    python -m tests.cluster_fakes --nodes=3 -- \
-        python -m benchmarks.cluster_scale --people=1000000 --clients 1000 10000
+    python -m tests.cluster_fakes --nodes=3 -- python -m benchmarks.cluster_scale
 
 Writes a store of made-up people (words drawn at random, `--messages` each of 1 to 16 words), trains
-a small model for a few rounds of each size on the cluster that RAY_ADDRESS names, and prints for
-each size CPU of the driver and of the nodes, the driver's share, its memory, and the bytes that
-travel.
-CPU, not wall: nodes that share the driver's cores make its rounds long, not its work. At last a
-straight line through the sizes (what a round costs, what a client costs) and what follows from it
-for 1, 10 and 100 nodes of `--cores` cores: people a second, and the share of one of the driver's
-cores. The store is deleted, unless `--store` names one to keep.
+a small model for a few rounds of each size (`CLIENTS:PARTS`) on the cluster that RAY_ADDRESS names,
+and prints for each size CPU of the driver (its process and its TFF worker, which merges) and of the
+nodes, the driver's share, its memory, and the bytes that travel. CPU, not wall: nodes that share
+the driver's cores make its rounds long, not its work. At last a plane through the sizes (what a
+round costs, what a client costs, what a part costs) and what follows from it for 1, 10 and 100
+nodes of `--cores` cores, `--parts-per-node` parts for each. `--json` gets it all, `--picture` what
+the nodes did in a round of the last size. The store is deleted, unless `--store` names one to keep.
 """
 
 import argparse
@@ -19,9 +18,11 @@ import json
 import os
 import pathlib
 import pickle
+import re
 import tempfile
 import time
-from typing import Any
+from collections.abc import Generator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,23 +62,44 @@ def write_store(directory: pathlib.Path, people: int, messages: int, rows: int) 
     made_stores.finish(directory, writer, vocabulary)
 
 
+class Size(NamedTuple):
+    """Clients and parts of a round."""
+
+    clients: int
+    parts: int
+
+    @classmethod
+    def of(cls, text: str) -> "Size":
+        """From CLIENTS:PARTS."""
+        if not re.fullmatch(r"[1-9]\d*:[1-9]\d*", text):
+            raise argparse.ArgumentTypeError(f"CLIENTS:PARTS, got {text!r}")
+        return cls(*map(int, text.split(":")))
+
+
 class Weighed:
-    """An engine that weighs what passes: `sent` once a node, `named` and `received` in all."""
+    """An engine that can weigh what passes: `sent` once a node, `named` and `received` in all.
+
+    Who is given it does not close it: the engine serves all sizes.
+    """
 
     def __init__(self, engine: Any):
         self._engine = engine
-        self.reset()
-
-    def reset(self) -> None:
+        self.weighs = False
         self.sent = self.named = self.received = 0
 
-    def run(self, job: Any) -> Any:
+    def run(self, job: Any) -> Generator[tuple[int, Any], None, None]:
+        if not self.weighs:
+            yield from self._engine.run(job)
+            return
         self.sent += len(pickle.dumps(job.shared, 5))
         self.named += sum(len(pickle.dumps(item, 5)) for item in job.items)
         with contextlib.closing(self._engine.run(job)) as results:
             for position, result in results:
                 self.received += len(pickle.dumps(result, 5))
                 yield position, result
+
+    def close(self) -> None:
+        pass
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
@@ -95,21 +117,21 @@ def node_seconds() -> float:
     return total
 
 
-def measure(config: config_lib.RunConfig, rounds: int, weigh: bool) -> dict[str, float]:
+def measure(
+    config: config_lib.RunConfig, store: Any, engine: Weighed, rounds: int
+) -> dict[str, Any]:
     """Of a round, means over `rounds` after a first one: CPU seconds, wall, bytes; peak MB."""
     import tensorflow_federated as tff
 
     from tff_keyboard.algorithms import build_process
-    from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.learning import client_delivery, client_inputs
     from tff_keyboard.program import execution
     from tff_keyboard.training import execution_engine
 
-    store = ClientStore(config.data.store)
-    engine: Any = execution_engine.build_engine(config, [store])
-    engine = Weighed(engine) if weigh else engine
     parts = config.execution.sub_rounds
-    with execution.install_context(num_subrounds=parts, engine=engine) as cluster:
+    with execution.install_context(
+        num_subrounds=parts, merge_block=config.execution.merge_block, engine=engine
+    ) as cluster:
         tff.framework.set_default_context(cluster.context)
         model = build_process.build_initial_model(config, store.vocabulary)
         cohorts = client_inputs.CohortInputs(config, store)
@@ -117,60 +139,89 @@ def measure(config: config_lib.RunConfig, rounds: int, weigh: bool) -> dict[str,
         process = build_process.build_process(config, model, joined=True)
         delivery = client_delivery.build_delivery(process, config, thin=True)
         state = delivery.process.initialize()
-        rows = []
-        for round_num in range(1, rounds + 2):
-            wall, cpu, nodes = time.perf_counter(), time.process_time(), node_seconds()
+        rows, own = [], os.getpid()
+        for round_num in range(1, rounds + 3):
+            engine.weighs = round_num == rounds + 2  # weighing costs the driver time
+            engine.pop_spans()
+            wall, driver, nodes = time.perf_counter(), process_tree.cpu_of_all(own), node_seconds()
+            planning = time.process_time()
             groups, _ = cohorts.round_plan(round_num, delivery.deliver)
-            plan = time.process_time() - cpu
+            planning = time.process_time() - planning
             data = named.train(delivery.deliver, round_num, groups)
             state = delivery.process.next(state, data).state
-            row = {
-                "plan": plan,
-                "driver": time.process_time() - cpu,
-                "nodes": node_seconds() - nodes,
-                "wall": time.perf_counter() - wall,
-            }
-            if weigh:
-                row |= {"sent": engine.sent, "named": engine.named, "received": engine.received}
-                engine.reset()
+            row = {"planning": planning, "driver": process_tree.cpu_of_all(own) - driver}
+            row |= {"nodes": node_seconds() - nodes, "wall": time.perf_counter() - wall}
             rows.append(row)
-        found = {name: float(np.mean([row[name] for row in rows[1:]])) for name in rows[0]}
-        return found | {"megabytes": process_tree.peak_megabytes(os.getpid())}
+            if round_num == rounds + 1:
+                spans = engine.pop_spans()
+    found: dict[str, Any] = {
+        name: float(np.mean([row[name] for row in rows[1:-1]])) for name in rows[0]
+    }
+    found |= {"sent": engine.sent, "named": engine.named, "received": engine.received}
+    engine.sent = engine.named = engine.received = 0
+    return found | {"megabytes": process_tree.peak_megabytes(own), "spans": spans}
 
 
-def config_of(store: str, clients: int, flags: argparse.Namespace) -> config_lib.RunConfig:
+def config_of(store: str, size: Size, flags: argparse.Namespace) -> config_lib.RunConfig:
     return config_lib.loads(
         "",
         [
-            *(f"data.store={json.dumps(store)}", f"train.clients_per_round={clients}"),
-            *(f"model.units={flags.units}", f"model.embedding_size={flags.units}"),
-            *("client.max_examples=0", f"execution.sub_rounds={flags.sub_rounds}"),
+            *(f"data.store={json.dumps(store)}", f"train.clients_per_round={size.clients}"),
+            *(f"model.units={flags.units}", f"model.embedding_size={flags.embedding}"),
+            *("client.max_examples=0", f"execution.sub_rounds={size.parts}"),
             *("execution.engine=ray", f"execution.cluster.min_nodes={flags.nodes}"),
-            "execution.cluster.wait_seconds=3600",
+            *("execution.merge_block=1", "execution.cluster.wait_seconds=3600"),
         ],
     )
 
 
-def line(sizes: list[int], values: list[float]) -> tuple[float, float]:
-    """What a round costs and what a client costs: least squares; one size has no round's cost."""
-    if len(sizes) == 1:
-        return 0.0, values[0] / sizes[0]
-    slope, start = np.polyfit(sizes, values, 1)
-    return float(start), float(slope)
+def plane(sizes: list[Size], values: list[float]) -> dict[str, float]:
+    """What a round, a client and a part cost: least squares, of the sizes that are there.
+
+    >>> found = plane([Size(1, 1), Size(9, 1), Size(9, 5)], [8.0, 24.0, 28.0])
+    >>> {name: round(value, 6) for name, value in found.items()}
+    {'round': 5.0, 'client': 2.0, 'part': 1.0}
+    """
+    table = np.array([[1.0, size.clients, size.parts] for size in sizes])
+    found, *_ = np.linalg.lstsq(table, np.array(values), rcond=None)
+    return dict(zip(("round", "client", "part"), found.tolist(), strict=True))
+
+
+def capacity(
+    driver: dict[str, float], node: dict[str, float], clients: int, flags: argparse.Namespace
+) -> list[dict[str, float]]:
+    """What follows for more nodes, as if their cores did nothing else and lay in step."""
+    rows = []
+    for nodes in (1, 10, 100):
+        parts = nodes * flags.parts_per_node
+        computing = (clients * node["client"] + parts * node["part"]) / (nodes * flags.cores)
+        driving = driver["round"] + clients * driver["client"] + parts * driver["part"]
+        rows.append(
+            {
+                **{"nodes": nodes, "parts": parts, "clients": clients},
+                **{"nodes_seconds": computing, "driver_seconds": driving},
+                "people_a_second": clients / max(computing, driving),
+            }
+        )
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--people", type=int, default=1_000_000)
     parser.add_argument("--messages", type=int, default=5)
-    parser.add_argument("--clients", type=int, nargs="+", default=[1_000, 10_000])
+    sizes = [Size(1_000, 48), Size(10_000, 48), Size(10_000, 192)]
+    parser.add_argument("--sizes", type=Size.of, nargs="+", default=sizes)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--cores", type=int, default=16, help="of a node in the table")
-    parser.add_argument("--sub-rounds", type=int, default=48)
-    parser.add_argument("--units", type=int, default=16, help="of the model, and its embedding")
+    parser.add_argument("--parts-per-node", type=int, default=4, help="in the table")
+    parser.add_argument("--units", type=int, default=16)
+    parser.add_argument("--embedding", type=int, default=16)
     parser.add_argument("--rows", type=int, default=2_000, help="of the vocabulary")
     parser.add_argument("--store", type=pathlib.Path, help="made if it is not there, and kept")
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--picture", type=pathlib.Path, help="SVG")
     flags = parser.parse_args()
     with contextlib.ExitStack() as at_end:
         folder = flags.store or pathlib.Path(at_end.enter_context(tempfile.TemporaryDirectory()))
@@ -180,44 +231,70 @@ def main() -> None:
             write_store(folder, flags.people, flags.messages, flags.rows)
             size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
             print(f"store: {size:,.0f} MB, {time.process_time() - start:.0f} CPU s", flush=True)
-        quiet.import_tensorflow_federated()
-        found = []
-        for clients in flags.clients:
-            config = config_of(str(folder), clients, flags)
-            row = measure(config, flags.rounds, weigh=False)
-            weights = measure(config, 1, weigh=True)
-            row |= {name: weights[name] for name in ("sent", "named", "received")}
+        found = measure_all(folder, flags)
+    show(flags, found)
+
+
+def measure_all(folder: pathlib.Path, flags: argparse.Namespace) -> list[dict[str, Any]]:
+    """Of each size, on one engine; prints each."""
+    quiet.import_tensorflow_federated()
+    from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.training import execution_engine
+
+    store = ClientStore(str(folder))
+    configs = [config_of(str(folder), size, flags) for size in flags.sizes]
+    found = []
+    with contextlib.closing(execution_engine.build_engine(configs[0], [store])) as engine:
+        weighed = Weighed(engine)
+        for size, config in zip(flags.sizes, configs, strict=True):
+            row = measure(config, store, weighed, flags.rounds)
             found.append(row)
             share = row["driver"] / (row["driver"] + row["nodes"])
             print(
-                f"{clients:,} clients: driver {row['driver']:.2f} CPU s a round "
-                f"({1e3 * row['driver'] / clients:.3f} ms a client, of which planning "
-                f"{1e6 * row['plan'] / clients:.1f} us), nodes {row['nodes']:.1f} CPU s, share of "
-                f"the driver {share:.1%}; {row['wall']:.1f} s wall at load {os.getloadavg()[0]:.0f}"
-                f"; peak {row['megabytes']:,.0f} MB; down {row['sent'] / 1e3:,.0f} kB a node and "
-                f"{row['named'] / clients:.1f} bytes a client, up {row['received'] / 1e6:.2f} MB",
+                f"{size.clients:,} clients, {size.parts} parts: driver {row['driver']:.2f} CPU s "
+                f"a round ({1e6 * row['driver'] / size.clients:.0f} us a client, of which planning "
+                f"{1e6 * row['planning'] / size.clients:.1f}), nodes {row['nodes']:.1f} CPU s, "
+                f"share of the driver {share:.1%}; {row['wall']:.1f} s wall at load "
+                f"{os.getloadavg()[0]:.0f}; peak {row['megabytes']:,.0f} MB; down "
+                f"{row['sent'] / 1e3:,.0f} kB a node and {row['named'] / size.clients:.1f} bytes a "
+                f"client, up {row['received'] / 1e6:.2f} MB",
                 flush=True,
             )
-        show_capacity(flags, found)
+    return found
 
 
-def show_capacity(flags: argparse.Namespace, found: list[dict[str, float]]) -> None:
-    """What follows for more nodes, as if their cores did nothing else."""
-    fixed, driver = line(flags.clients, [row["driver"] for row in found])
-    _, node = line(flags.clients, [row["nodes"] for row in found])
-    clients = max(flags.clients)
-    print(
-        f"driver: {fixed:.2f} CPU s a round and {1e3 * driver:.3f} ms a client; "
-        f"nodes: {1e3 * node:.2f} ms a client"
-    )
-    for nodes in (1, 10, 100):
-        computing = clients * node / (nodes * flags.cores)
-        driving = fixed + clients * driver
-        seconds = max(computing, driving)
+def show(flags: argparse.Namespace, found: list[dict[str, Any]]) -> None:
+    """The plane, the table, and the files that were asked for."""
+    from tff_keyboard.report import node_chart
+
+    driver = plane(flags.sizes, [row["driver"] for row in found])
+    node = plane(flags.sizes, [row["nodes"] for row in found])
+    for what, costs in (("driver", driver), ("nodes", node)):
         print(
-            f"{nodes:3} nodes of {flags.cores} cores, {clients:,} a round: nodes "
-            f"{computing:.1f} s, driver {driving:.1f} s: {clients / seconds:,.0f} people a second"
+            f"{what}: {costs['round']:.3f} CPU s a round, {1e6 * costs['client']:.1f} us a client, "
+            f"{1e3 * costs['part']:.2f} ms a part"
         )
+    table = capacity(driver, node, max(size.clients for size in flags.sizes), flags)
+    for row in table:
+        print(
+            f"{row['nodes']:3} nodes of {flags.cores} cores, {row['clients']:,} a round in "
+            f"{row['parts']} parts: nodes {row['nodes_seconds']:.2f} s, driver "
+            f"{row['driver_seconds']:.2f} s: {row['people_a_second']:,.0f} people a second"
+        )
+    spans = [row.pop("spans") for row in found][-1]
+    if flags.json is not None:
+        options = {name: getattr(flags, name) for name in ("people", "messages", "rounds", "cores")}
+        model = {name: getattr(flags, name) for name in ("units", "embedding", "rows")}
+        measured = [{**size._asdict(), **row} for size, row in zip(flags.sizes, found, strict=True)]
+        content = {"options": options, "model": model, "load": os.getloadavg()[0]}
+        content |= {"measured": measured, "driver": driver, "nodes": node, "capacity": table}
+        flags.json.write_text(json.dumps(content, indent=1) + "\n")
+    if flags.picture is not None:
+        times = [
+            node_chart.PartTime(flags.rounds + 1, s.node, s.item, s.start, s.end, s.outcome)
+            for s in spans
+        ]
+        flags.picture.write_text(node_chart.round_picture(times))
 
 
 if __name__ == "__main__":

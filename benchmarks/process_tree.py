@@ -60,6 +60,11 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def cpu_of_all(pid: int) -> float:
+    """CPU time of the process and of all below it that are there."""
+    return sum(map(cpu_seconds, [pid, *descendants(pid)]))
+
+
 def _status_megabytes(pid: int, field: str) -> float:
     try:
         for line in (_PROC / str(pid) / "status").read_text().splitlines():
