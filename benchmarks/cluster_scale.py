@@ -210,7 +210,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--people", type=int, default=1_000_000)
     parser.add_argument("--messages", type=int, default=5)
-    sizes = [Size(1_000, 48), Size(10_000, 48), Size(10_000, 192)]
+    sizes = [Size(1_000, 12), Size(10_000, 12), Size(10_000, 48)]
     parser.add_argument("--sizes", type=Size.of, nargs="+", default=sizes)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--nodes", type=int, default=3)
