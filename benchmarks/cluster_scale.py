@@ -6,9 +6,9 @@ Writes a store of made-up people (words drawn at random, `--messages` each of 1 
 a small model for a few rounds of each size (`CLIENTS:PARTS`) on the cluster that RAY_ADDRESS names,
 and prints for each size CPU of the driver (its process and its TFF worker, which merges) and of the
 nodes, the driver's share, its memory, and the bytes that travel. CPU, not wall: nodes that share
-the driver's cores make its rounds long, not its work. At last a plane through the sizes (what a
-round costs, what a client costs, what a part costs) and what follows from it for 1, 10 and 100
-nodes of `--cores` cores, `--parts-per-node` parts for each. `--json` gets it all, `--picture` what
+the driver's cores make its rounds long, not its work. At last what a round, a client, a part and a
+second of waiting cost, fitted to the sizes, and what follows for 1, 10 and 100 nodes of `--cores`
+cores, `--parts-per-node` parts for each. `--json` gets it all, `--picture` what
 the nodes did in a round of the last size. The store is deleted, unless `--store` names one to keep.
 """
 
@@ -25,6 +25,7 @@ from collections.abc import Generator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import optimize
 
 from benchmarks import made_stores, process_tree
 from benchmarks.scale import words
@@ -175,16 +176,27 @@ def config_of(store: str, size: Size, flags: argparse.Namespace) -> config_lib.R
     )
 
 
-def plane(sizes: list[Size], values: list[float]) -> dict[str, float]:
-    """What a round, a client and a part cost: least squares, of the sizes that are there.
+def costs_of(sizes: list[Size], walls: list[float], values: list[float]) -> dict[str, float]:
+    """What a round, a client, a part and a second of waiting cost.
 
-    >>> found = plane([Size(1, 1), Size(9, 1), Size(9, 5)], [8.0, 24.0, 28.0])
+    Least squares of relative errors among numbers >= 0. Waiting is a cost of its own (the driver
+    looks who is there), because on a shared machine rounds take longer than on nodes of their own.
+
+    Args:
+      sizes: As many as costs, or more.
+      walls: Seconds that a round of each size took; zeros where waiting costs nothing.
+      values: CPU seconds of a round of each size.
+
+    >>> sizes = [Size(1, 1), Size(9, 1), Size(9, 5), Size(1, 2)]
+    >>> found = costs_of(sizes, [1.0, 2.0, 0.0, 0.0], [18.0, 44.0, 28.0, 9.0])
     >>> {name: round(value, 6) for name, value in found.items()}
-    {'round': 5.0, 'client': 2.0, 'part': 1.0}
+    {'round': 5.0, 'client': 2.0, 'part': 1.0, 'second': 10.0}
     """
-    table = np.array([[1.0, size.clients, size.parts] for size in sizes])
-    found, *_ = np.linalg.lstsq(table, np.array(values), rcond=None)
-    return dict(zip(("round", "client", "part"), found.tolist(), strict=True))
+    rows = zip(sizes, walls, strict=True)
+    table = np.array([[1.0, size.clients, size.parts, wall] for size, wall in rows])
+    wanted = np.array(values)
+    found, _ = optimize.nnls(table / wanted[:, None], np.ones(len(sizes)))
+    return dict(zip(("round", "client", "part", "second"), found.tolist(), strict=True))
 
 
 def capacity(
@@ -194,8 +206,10 @@ def capacity(
     rows = []
     for nodes in (1, 10, 100):
         parts = nodes * flags.parts_per_node
-        computing = (clients * node["client"] + parts * node["part"]) / (nodes * flags.cores)
+        computing = node["round"] + clients * node["client"] + parts * node["part"]
+        computing /= nodes * flags.cores
         driving = driver["round"] + clients * driver["client"] + parts * driver["part"]
+        driving += computing * driver["second"]
         rows.append(
             {
                 **{"nodes": nodes, "parts": parts, "clients": clients},
@@ -210,7 +224,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--people", type=int, default=1_000_000)
     parser.add_argument("--messages", type=int, default=5)
-    sizes = [Size(1_000, 12), Size(10_000, 12), Size(10_000, 48)]
+    sizes = [Size(300, 6), Size(1_000, 12), Size(1_000, 48), Size(10_000, 12), Size(10_000, 48)]
     parser.add_argument("--sizes", type=Size.of, nargs="+", default=sizes)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--nodes", type=int, default=3)
@@ -267,12 +281,13 @@ def show(flags: argparse.Namespace, found: list[dict[str, Any]]) -> None:
     """The plane, the table, and the files that were asked for."""
     from tff_keyboard.report import node_chart
 
-    driver = plane(flags.sizes, [row["driver"] for row in found])
-    node = plane(flags.sizes, [row["nodes"] for row in found])
+    walls = [row["wall"] for row in found]
+    driver = costs_of(flags.sizes, walls, [row["driver"] for row in found])
+    node = costs_of(flags.sizes, [0.0] * len(found), [row["nodes"] for row in found])
     for what, costs in (("driver", driver), ("nodes", node)):
         print(
             f"{what}: {costs['round']:.3f} CPU s a round, {1e6 * costs['client']:.1f} us a client, "
-            f"{1e3 * costs['part']:.2f} ms a part"
+            f"{1e3 * costs['part']:.1f} ms a part, {1e3 * costs['second']:.1f} ms a second"
         )
     table = capacity(driver, node, max(size.clients for size in flags.sizes), flags)
     for row in table:
