@@ -19,8 +19,8 @@ demo: install  ## prepare, train, evaluate on synthetic typists: about a minute 
 test: lint  ## lint, types and the quick tests
 	$(PYTEST) -m "not slow"
 
-slow: install  ## the slow tests alone, the ten slowest named
-	HYPOTHESIS_PROFILE=full $(PYTEST) -m slow --durations=10
+slow: install  ## the slow tests, the ten slowest named, and all examples of hypothesis
+	HYPOTHESIS_PROFILE=full $(PYTEST) -m "slow or hypothesis" --durations=10
 
 test-all: lint  ## lint, types and all tests, the ten slowest named
 	HYPOTHESIS_PROFILE=full $(PYTEST) --durations=10

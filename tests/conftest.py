@@ -8,15 +8,15 @@ import sys
 import hypothesis
 import pytest
 
+from tests.examples import FULL
+
 # A push is judged by its change, not by the day's luck: in CI the examples are fixed. At home they
-# are drawn anew, and what they find becomes an `@example`. `make test-all` draws more of them where
-# a test does not say how many.
-FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
+# are drawn anew, and what they find becomes an `@example`. `make slow` draws more (`examples.py`).
 hypothesis.settings.register_profile(
     "here",
     derandomize=bool(os.environ.get("CI")),
     deadline=None,
-    max_examples=100 if FULL else 40,
+    max_examples=100 if FULL else 20,
 )
 hypothesis.settings.load_profile("here")
 

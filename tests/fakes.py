@@ -310,14 +310,19 @@ def train_tiny_under_kills(
 ) -> None:
     """Trains in child processes, of which `kills` are killed with SIGKILL at random moments.
 
-    TFF is imported once, here, and each child is a fork made before TFF computes anything. A last
-    one, beside `directory`, is asked to end by SIGTERM after a round. Prints a JSON line: the
-    rounds on disk at each kill, and the exit code of the one that was asked.
+    TFF is imported once, here, and each child is a fork made before TFF computes anything. The
+    first, `alone` beside `directory`, is left alone; the last, also beside it, is asked to end by
+    SIGTERM after a round. Prints a JSON line: the rounds on disk at each kill, and the exit code
+    of the one that was asked.
     """
     from tff_keyboard.program import training_loop  # noqa: F401
 
     generator = random.Random(seed)
-    rounds_at_kill = []
+    rounds_at_kill: list[int] = []
+    _, status = os.waitpid(_start_tiny(directory.with_name("alone"), rounds, 0.0), 0)
+    if status:
+        sys.exit(os.waitstatus_to_exitcode(status))
+    print("killed from here on", flush=True)
     while True:
         pid = _start_tiny(directory, rounds, seconds_per_round)
         if len(rounds_at_kill) == kills:

@@ -5,12 +5,14 @@ import hashlib
 import io
 import os
 import pathlib
+import queue
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 
 import pytest
@@ -54,6 +56,33 @@ def served(*models):
             assert server.wait(SECONDS) == 0
         finally:
             server.kill()  # a test that failed must not wait for it
+
+
+@contextlib.contextmanager
+def served_here(*models, **options):
+    """The same from a thread of this process, which has imported TensorFlow already."""
+    from tasks import play as play_task
+    from tflite_export import keyboard_server
+
+    made: queue.Queue = queue.Queue()
+    make = keyboard_server.make_server
+
+    def make_and_tell(*arguments):
+        server = make(*arguments)
+        made.put(server)
+        return server
+
+    chosen = play_task.Options(models=models, port=0, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(keyboard_server, "make_server", make_and_tell)
+        thread = threading.Thread(target=play_task.run, args=(chosen,), daemon=True)
+        thread.start()
+        server = made.get(timeout=SECONDS)
+        try:
+            yield f"http://{keyboard_server.HOST}:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join(SECONDS)
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ def run_python(code, **variables):
     )
 
 
+@pytest.mark.slow
 def test_the_import_of_tff_is_silent():
     program = run_python(
         "from tff_keyboard import quiet\n"

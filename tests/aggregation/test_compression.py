@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.aggregation_fakes import WEIGHT_TYPE, one_round
+from tests.examples import examples
 from tff_keyboard.aggregation import wire_format
 from tff_keyboard.aggregation.compression import (
     CompressedUploadFactory,
@@ -42,7 +43,7 @@ def build(inner=None, bits=4, seed=1):
     return factory.create(VALUE_TYPE, WEIGHT_TYPE)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     bits=st.integers(1, 16),
     log_scale=st.floats(-30, 37),
@@ -65,7 +66,7 @@ def test_decoded_values_are_a_step_away_at_most(bits, log_scale, offset, seed):
         )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(bits=st.integers(1, 16), rows=st.integers(1, 9), seed=st.integers(0, 2**31))
 def test_what_is_counted_is_what_travels_and_it_decodes_to_the_bit(bits, rows, seed):
     rng = np.random.default_rng(seed)

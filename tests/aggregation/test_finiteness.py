@@ -1,17 +1,18 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
+from tests.examples import examples
 from tff_keyboard.aggregation.finiteness import all_finite
 
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 
 
 @given(st.lists(st_numpy.arrays(np.float32, st.integers(0, 5), elements=FLOATS), max_size=3))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_is_what_looking_at_each_number_says(arrays):
     expected = all(np.isfinite(array).all() for array in arrays)
     assert bool(all_finite([tf.constant(array) for array in arrays])) == expected

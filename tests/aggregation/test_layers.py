@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.aggregation.client_digest import client_digest
 from tff_keyboard.aggregation.layers import Layer, layer_norms, resolve_layers, scale_layers
 from tff_keyboard.algorithms.fedatt import online_softmax
@@ -17,7 +18,7 @@ ONE = (Layer("matrix", (0,)),)
 TWO = (Layer("a", (0, 2)), Layer("b", (1,)))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     rows=st.integers(1, 12),
     columns=st.integers(1, 12),
@@ -83,7 +84,7 @@ def accumulators(seed, clients, log_scale):
     return singles, scores[counts], [v for v, c in zip(values, counts, strict=True) if c]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     seed=st.integers(0, 2**31),
     clients=st.integers(1, 8),

@@ -60,6 +60,7 @@ def test_matches_numpy(kind, bound):
     assert output.measurements[counts[kind]] == sum(was for _, was in bounded)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_rounds_and_states_are_those_of_tffs_own(kind):
     ours, theirs = (process(factory, adaptive()) for factory in KINDS[kind])

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.aggregation import norm_upper_bound
 from tff_keyboard.aggregation.norm_upper_bound import ROW, l2_norm_upper_bound
 
@@ -20,7 +21,7 @@ def check(tensors):
     assert bound <= exact * (1 + 2e-5) + 1.01e-14
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     sizes=st.lists(st.sampled_from([1, 2, 255, 256, 257, 1000, 30_001]), min_size=1, max_size=3),
     exponent=st.floats(-45, 37),

@@ -4,11 +4,12 @@ import functools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from tests.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE, assert_close, deltas, one_round
+from tests.examples import examples
 from tff_keyboard.aggregation.robust_mean import RobustMeanFactory
 from tff_keyboard.config.rule_config import Median, TrimmedMean
 
@@ -26,7 +27,7 @@ def by_coordinate(function, values):
     ]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(clients=st.integers(1, 9), mask=st.integers(0, 511), seed=st.integers(0, 2**31))
 def test_median_equals_numpy(clients, mask, seed):
     values = deltas(seed, clients)

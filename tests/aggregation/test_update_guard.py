@@ -5,7 +5,7 @@ import collections
 import numpy as np
 import pytest
 import tensorflow_federated as tff
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.aggregation_fakes import (
@@ -16,6 +16,7 @@ from tests.aggregation_fakes import (
     in_float64,
     one_round,
 )
+from tests.examples import examples
 from tff_keyboard.aggregation.update_guard import UpdateGuardFactory
 from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
 from tff_keyboard.config.rule_config import FedAtt
@@ -35,7 +36,7 @@ def numpy_mean(values, weights):
     ]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     broken=st.sets(st.integers(0, 4)),
     poison=st.sampled_from([np.nan, np.inf, -np.inf]),

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.aggregation_fakes import (
@@ -16,6 +16,7 @@ from tests.aggregation_fakes import (
     plain,
 )
 from tests.algorithms.test_fedmed import weights as fedmed_weights
+from tests.examples import examples
 from tff_keyboard.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
 from tff_keyboard.config.aggregation_config import (
@@ -55,8 +56,14 @@ def length(value):
     return np.linalg.norm(np.concatenate([np.ravel(x) for x in value]))
 
 
-@pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("poison", [np.nan, pytest.param(np.inf, marks=pytest.mark.slow), 1e30])
+QUICK = ("fedatt",)
+every_rule = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in RULES]
+)
+
+
+@every_rule
+@pytest.mark.parametrize("poison", [np.nan, np.inf, 1e30])
 def test_a_few_broken_clients_never_reach_the_model(name, poison):
     values = deltas(0, 10, 0.1)
     values[3] = [np.full_like(x, poison) for x in values[3]]
@@ -67,12 +74,12 @@ def test_a_few_broken_clients_never_reach_the_model(name, poison):
     assert output.measurements["refused_non_finite"] == refused
 
 
-@pytest.mark.parametrize("name", RULES)
+@every_rule
 def test_nobody_is_not_nan(name):
     assert all(np.all(np.isfinite(x)) for x in one_round(process(name), [], []).result)
 
 
-@pytest.mark.parametrize("name", RULES)
+@every_rule
 def test_clients_that_agree_are_followed(name):
     value = [np.full_like(x, 0.05) for x in deltas(0, 1)[0]]
     output = one_round(process(name), [value] * 10, weigh(name, 10))
@@ -94,7 +101,7 @@ def test_fedatt_without_protection_is_taken_over_and_with_it_is_not():
     "compressed, name",
     [
         pytest.param(
-            compressed, name, marks=() if compressed and name == "fedatt" else pytest.mark.slow
+            compressed, name, marks=() if compressed and name in QUICK else pytest.mark.slow
         )
         for compressed in (False, True)
         for name in ("mean", "fedatt", "fedmed", "median", "trimmed_mean")
@@ -117,7 +124,7 @@ def test_noise_compression_and_protection_compose_under_every_rule(name, compres
     assert sizes == [4 * (packed if compressed else 44)]
 
 
-@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("bits", [8, pytest.param(4, marks=pytest.mark.slow)])
 def test_what_topk_spares_is_counted_as_it_is_sent(bits):
     """Spared uploads were counted whole, so that compressed runs sent less than nothing."""
     options = (
@@ -158,7 +165,7 @@ def test_a_private_mean_by_config():
     assert plain(output.measurements)["inner/inner/dp_query_metrics/clip_norm"] == 0.5
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(seed=st.integers(0, 2**31), log_scale=st.floats(-4, 3), bad=st.integers(0, 2))
 def test_protected_fedatt_stays_within_the_clip_norm(seed, log_scale, bad):
     """Whatever two of ten clients send, the aggregate is no longer than the first bound."""

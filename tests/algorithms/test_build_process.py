@@ -38,7 +38,7 @@ def test_a_lie_about_the_weight_is_capped_whatever_the_rule(store, overrides):
 @pytest.mark.parametrize(
     "weighting, weights",
     [
-        ("uniform", (1, 1)),
+        pytest.param("uniform", (1, 1), marks=pytest.mark.slow),
         ("examples", (1, 3)),
         pytest.param("tokens", (12, 6), marks=pytest.mark.slow),
     ],

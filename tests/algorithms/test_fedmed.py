@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.aggregation_fakes import (
@@ -20,6 +20,7 @@ from tests.aggregation_fakes import (
     one_round,
     softmax,
 )
+from tests.examples import examples
 from tff_keyboard.algorithms.fedmed.aggregator import FedMedFactory, top_count
 from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
 from tff_keyboard.config.rule_config import FedMed
@@ -88,8 +89,10 @@ def random_round(rng, clients, num_layers=3, base_loss=2.0):
 @pytest.mark.parametrize(
     "fraction, grouped",
     [
-        *((1.0, False), (0.5, False), (0.34, False), (0.5, True)),
-        *(pytest.param(fraction, True, marks=pytest.mark.slow) for fraction in (1.0, 0.34)),
+        (0.5, True),
+        *(pytest.param(1.0, grouped, marks=pytest.mark.slow) for grouped in (False, True)),
+        *(pytest.param(0.34, grouped, marks=pytest.mark.slow) for grouped in (False, True)),
+        pytest.param(0.5, False, marks=pytest.mark.slow),
     ],
 )
 def test_is_algorithm_1_over_rounds(fraction, grouped):
@@ -113,7 +116,8 @@ def test_is_algorithm_1_over_rounds(fraction, grouped):
     assert state["round"] == 4
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.slow
+@examples(40)
 @given(
     seed=st.integers(0, 2**31),
     clients=st.integers(1, 8),

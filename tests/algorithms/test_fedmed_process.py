@@ -178,8 +178,8 @@ def numpy_losses_of_steps(weights, batch_list, rate=0.5):
     "local_loss, wrap",
     [
         ("during_training", None),
-        ("after_training", None),
-        ("after_training", lambda work: work),
+        pytest.param("after_training", None, marks=pytest.mark.slow),
+        pytest.param("after_training", lambda work: work, marks=pytest.mark.slow),
     ],
     ids=["during", "after", "after, of wrapped work"],
 )
@@ -221,6 +221,7 @@ def test_a_round_is_algorithm_1_on_real_training(local_loss, wrap):
     np.testing.assert_allclose(measured["mean_loss"], np.mean(losses), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_fedavg_branch_is_fedavg():
     """A huge threshold: after the first round mediation always chooses FedAvg."""
     clients = [dataset(batches(seed, seed)) for seed in (1, 2, 3)]
@@ -243,6 +244,7 @@ def test_the_fedavg_branch_is_fedavg():
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_empty_clients_do_not_count():
     process = fedmed_process.build_fedmed(
         BigramModel,
@@ -264,11 +266,13 @@ def test_empty_clients_do_not_count():
             ("momentum", SGD(0.1, momentum=0.9), False, pytest.mark.slow),
             ("momentum", SGD(0.1, momentum=0.9), True, pytest.mark.slow),
             ("adam", tff.learning.optimizers.build_adam(0.01), False, pytest.mark.slow),
-            ("adam", tff.learning.optimizers.build_adam(0.01), True, ()),
+            ("adam", tff.learning.optimizers.build_adam(0.01), True, pytest.mark.slow),
         )
     ],
 )
-@pytest.mark.parametrize("local_loss", ["during_training", "after_training"])
+@pytest.mark.parametrize(
+    "local_loss", ["during_training", pytest.param("after_training", marks=pytest.mark.slow)]
+)
 def test_local_training_has_the_bits_of_tffs(optimizer, uniform, local_loss):
     """A pass after training leaves delta and metrics alone."""
     weighting = tff.learning.ClientWeighting
@@ -344,6 +348,7 @@ def test_attackers_send_what_they_should(attack, factor):
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_nan_clients_are_refused_by_the_guard_and_counted():
     protected = build_aggregator(AggregationConfig(rule=FedAtt()), clients_per_round=4, seed=0)
     step, output = step_of(attacked_process("nan", 1.0, protected), [batches(1), batches(2)])
@@ -351,12 +356,14 @@ def test_nan_clients_are_refused_by_the_guard_and_counted():
     assert output.metrics["aggregator"]["refused_non_finite"] == 2
 
 
+@pytest.mark.slow
 def test_unguarded_fedatt_is_stopped_only_by_the_finalizer():
     bare = FedAttFactory(FedAtt())
     _, output = step_of(attacked_process("nan", 1.0, bare), [batches(1), batches(2)])
     assert output.metrics["finalizer"]["update_non_finite"] == 1
 
 
+@pytest.mark.slow
 def test_drop_outs_have_no_weight():
     mean = tff.aggregators.MeanFactory(no_nan_division=True)
     step, _ = step_of(attacked_process("drop_out", 1.0, mean), [batches(1)])

@@ -9,6 +9,7 @@ import pytest
 from tasks import cli
 from tasks import evaluate as evaluate_task
 from tasks import merge_vocabulary as merge_task
+from tests.fakes import save_untrained_run
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.store import prepare
@@ -80,11 +81,8 @@ METHODS = {
 }
 
 
-# Rehearsal is retraining and more; what the others compute has tests of its own.
-@pytest.mark.parametrize(
-    "method",
-    [pytest.param(m, marks=() if m == "rehearsal" else pytest.mark.slow) for m in METHODS],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
 def test_methods_train_and_are_judged_on_both_populations(
     folder, general_model, tmp_path, method, capsys
 ):
@@ -127,9 +125,7 @@ def test_compositions_with_the_rules_of_aggregation(folder, general_model, tmp_p
 
 
 def test_evaluate_prints_both_populations(folder, tmp_path, capsys):
-    run = tmp_path / "run"
-    train_federated(config(folder), run)
-    capsys.readouterr()
+    run = save_untrained_run(tmp_path / "run", config(folder))
     result = evaluate_task.run(evaluate_task.Options(run_dir=run))
     shown = capsys.readouterr().out
     assert "The general corpus" in shown

@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 from scipy.spatial import distance
 
+from tests.examples import examples
 from tff_keyboard.aggregation.layers import Layer
 from tff_keyboard.algorithms.fedmed.js_divergence import (
     js_divergences,
@@ -43,7 +44,7 @@ def test_equals_scipy(normalisation, scale):
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=ROUNDING)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     seed=st.integers(0, 10**6),
     log_scale=st.floats(-6, 6),

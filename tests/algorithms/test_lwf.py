@@ -73,7 +73,7 @@ def truth(client, weight):
     return student.get_weights(), nll, tokens
 
 
-@pytest.mark.parametrize("weight", [0.1, 0.9])
+@pytest.mark.parametrize("weight", [0.1, pytest.param(0.9, marks=pytest.mark.slow)])
 def test_a_round_equals_the_equations(weight):
     client = client_batches(1)
     built = process(weight)
@@ -96,6 +96,7 @@ def test_every_client_of_a_round_has_the_received_model_as_teacher():
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_second_round_learns_from_the_second_model():
     """After round one the teacher is the new global model: with weight 0 nothing moves, ever."""
     data = batches_lib.batches_dataset(client_batches(3))
@@ -111,6 +112,7 @@ def test_second_round_learns_from_the_second_model():
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_weight_one_is_ordinary_training():
     data = batches_lib.batches_dataset(client_batches(4))
     results = []
@@ -121,6 +123,7 @@ def test_weight_one_is_ordinary_training():
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_keeps_closer_to_what_it_was():
     """The smaller lambda, the smaller the step away from the received model's predictions."""
     data = batches_lib.batches_dataset(client_batches(5))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -23,6 +23,7 @@ from tests.aggregation_fakes import (
     one_round,
     vector,
 )
+from tests.examples import examples
 from tests.noise_fakes import noised
 from tff_keyboard.aggregation.layers import Layer
 from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
@@ -89,7 +90,7 @@ def run(aggregation, values, state=None):
     return aggregation.next(aggregation.initialize() if state is None else state, values)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(adversary=ADVERSARY, mechanism=MECHANISM)
 def test_no_delta_makes_a_record_longer_than_the_sensitivity(adversary, mechanism):
     sensitivity = record_sensitivity(len(RECORD_LAYERS), mechanism["denominator_scale"])
@@ -97,7 +98,7 @@ def test_no_delta_makes_a_record_longer_than_the_sensitivity(adversary, mechanis
     assert np.linalg.norm(record_vector(adversary, **mechanism)) <= sensitivity * (1 + 1e-6)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(adversary=ADVERSARY, mechanism=MECHANISM)
 def test_attention_lies_between_1_and_e_to_the_bound(adversary, mechanism):
     record = attention_record(list(adversary), RECORD_LAYERS, **mechanism)
@@ -115,7 +116,7 @@ def test_the_bound_is_reached():
     assert got == pytest.approx(record_sensitivity(2, 0.7), rel=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(adversary=st.lists(ANY_FLOAT, min_size=11, max_size=11))
 def test_adding_one_adversary_moves_the_released_sum_by_at_most_the_sensitivity(adversary):
     """End to end, through clipping query and sum: neighbouring cohorts, with and without one."""

@@ -5,9 +5,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal, build_rehearsal
 from tff_keyboard.config.data_config import DataConfig
@@ -54,14 +55,14 @@ def run_config(**fine_tuning):
 
 
 @given(st.sampled_from([0.25, 0.5, 0.75]), st.integers(0, 200))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_share_of_general_messages_is_the_portion(rehearsals, portion, own):
     general = rehearsals[portion].num_messages(own)
     assert abs(general - portion * (own + general)) <= 0.5 * (1 - portion) + 1e-9 or general > 200
 
 
 @given(st.lists(st.integers(0, 2**31), min_size=1, max_size=3))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_messages_are_distinct_ones_of_the_corpus(stores, rehearsals, seed):
     corpus = [m.tobytes() for m in all_messages(stores[1])]
     drawn = rehearsals[0.5].messages(20, seed)

@@ -199,7 +199,9 @@ def test_soft_loss_is_that_of_the_first_and_last_tenth():
     assert transfer["messages"] == 50
 
 
-@pytest.mark.parametrize("name", ["cifg", "gru", "lstm2"])
+@pytest.mark.parametrize(
+    "name", ["cifg", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gru", "lstm2"))]
+)
 def test_a_round_is_a_function_of_state_and_data(name):
     server = tiny_model(0, name=name)
     clients = [weights_of(tiny_model(seed, name=name)) for seed in (1, 2, 3)]
@@ -215,6 +217,7 @@ def test_a_round_is_a_function_of_state_and_data(name):
     assert (int(first.state.rounds), int(second.state.rounds)) == (1, 2)
 
 
+@pytest.mark.slow
 def test_larger_products_repeat_to_the_bit():
     """Large enough for TensorFlow to share one matrix product among threads."""
     options = {"vocabulary_size": 2000, "units": 96, "embedding_size": 64}
@@ -383,6 +386,7 @@ def federated():
         return build_process.build_process(run_config(), tiny_model(0), general_store=FakeStore())
 
 
+@pytest.mark.slow
 def test_teaches_what_each_client_learned_alone(federated):
     datasets = [client_dataset(seed) for seed in (1, 2, 3)]
     output = federated.next(federated.initialize(), datasets)
@@ -443,6 +447,7 @@ def test_clients_without_text_and_empty_cohorts(federated):
     assert digest(nobody.state.process) == digest(state.process)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*simulation only")
 def test_a_client_that_sends_nan_is_dropped():
     config = run_config("fine_tuning.server.text=generated")

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.ngram_fakes import messages_of, vocabulary_of
 from tff_keyboard.baselines import ngram_file
 from tff_keyboard.baselines.kneser_ney import KneserNey
@@ -63,7 +64,7 @@ def test_an_unheard_text_is_read_by_the_unigram():
     assert compact.contexts([]) == [-1, -1]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data(), order=st.integers(1, 5))
 def test_sums_to_one_behind_any_context(data, order):
     word = st.integers(OOV, 9)

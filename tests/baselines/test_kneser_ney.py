@@ -5,9 +5,10 @@ import functools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.baselines.kneser_ney import FALLBACK_DISCOUNTS, KneserNey, discounts
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
 from tff_keyboard.data.vocabulary import (
@@ -183,7 +184,7 @@ def test_a_batch_is_its_rows():
     assert together.shape == (sum(map(len, rows)), 20)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data(), order=st.integers(1, 6))
 def test_sums_to_one_behind_any_context(data, order):
     word = st.integers(OOV, 9)

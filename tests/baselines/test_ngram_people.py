@@ -4,9 +4,10 @@ import collections
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.ngram_fakes import messages_of, vocabulary_of
 from tff_keyboard.baselines import ngram_spec
 from tff_keyboard.baselines.kneser_ney import KneserNey
@@ -40,7 +41,7 @@ def typists(messages, owners, order):
     return found
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 2**32 - 1), order=st.integers(1, 5), people=st.integers(1, 6))
 def test_is_the_number_of_typists(seed, order, people):
     messages = messages_of(seed, 40)

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.data.vocabulary import (
     NUM_SPECIAL,
     SPECIAL_WORDS,
@@ -48,7 +49,7 @@ word_lists = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(data=st.data(), words=word_lists, k=st.integers(1, 4))
 def test_matches_a_typist(data, words, k):
     vocabulary = vocabulary_of(words)
@@ -90,7 +91,7 @@ def savings(scores, targets, vocabulary, k=3):
     return 1 - typed.sum() / lengths.sum(), 1 - counted.sum() / lengths.sum()
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(seed=st.integers(0, 2**32 - 1), words=word_lists)
 def test_bounded_best_for_an_oracle_and_monotone_in_k(seed, words):
     rng = np.random.default_rng(seed)
@@ -142,7 +143,7 @@ def test_nothing_to_type():
     assert characters_typed(np.zeros([0, 5]), np.zeros([0], int), index).tolist() == []
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data(), size=st.integers(5, 12))
 def test_ranks_match_sorting(data, size):
     value = st.sampled_from([-math.inf, -1.0, 0.0, 1.0])
@@ -161,7 +162,7 @@ def test_ranks_match_sorting(data, size):
         assert ranks.words_or_eos[0] == place((0, 1, 3))
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(words=word_lists, prefix=st.text(alphabet="abé😀", max_size=4))
 def test_ranges_match_a_scan(words, prefix):
     vocabulary = vocabulary_of(words)
@@ -177,7 +178,7 @@ def test_ranges_match_a_scan(words, prefix):
             assert (first[row, length], end[row, length]) == index.range(word[:length])
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 40), k=st.integers(1, 8))
 def test_best_words_are_the_first_of_a_sort(seed, size, k):
     rng = np.random.default_rng(seed)
@@ -189,7 +190,7 @@ def test_best_words_are_the_first_of_a_sort(seed, size, k):
     np.testing.assert_array_equal(found, scores[expected])
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 20))
 def test_the_best_of_all_are_the_best_words(seed, k):
     rng = np.random.default_rng(seed)

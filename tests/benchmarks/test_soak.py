@@ -29,6 +29,7 @@ def test_nothing_passed_is_not_green():
     assert not soak.Run(1, False, 0, 0, 1.0).is_green
 
 
+@pytest.mark.slow
 def test_runs_pytest_and_tells_what_failed(tmp_path):
     (tmp_path / "test_one.py").write_text("def test_a(): pass\ndef test_b(): assert 0\n")
     run = soak.run_tests([str(tmp_path), "-p", "no:cacheprovider"], busy=True)

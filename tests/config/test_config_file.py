@@ -6,11 +6,12 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import shipped_configs
 from tests.config.test_tables import all_tables
+from tests.examples import examples
 from tff_keyboard import config
 from tff_keyboard.config.aggregation_config import AggregationConfig, AutoProtection, NoClipping
 from tff_keyboard.config.execution_config import ExecutionConfig
@@ -47,7 +48,7 @@ RUNS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(RUNS)
 def test_dump_and_loads_are_inverse(run):
     assert config.loads(config.dump(run)) == run

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.data import batches
 from tff_keyboard.data.vocabulary import BOS, EOS, PAD
 
@@ -54,7 +55,7 @@ def rows_of(batch):
     seed=SEEDS,
     long_messages=st.sampled_from(["continue", "keep", "split"]),
 )
-@hypothesis.settings(max_examples=100, deadline=None)
+@examples(100)
 def test_an_epoch_has_each_chosen_sequence_once(
     examples, batch_size, max_length, max_examples, epochs, seed, long_messages
 ):
@@ -122,7 +123,7 @@ def test_shape_of_one_message():
 @hypothesis.given(
     ids=st.lists(st.integers(4, 50), min_size=1, max_size=30), length=st.integers(1, 9)
 )
-@hypothesis.settings(max_examples=50, deadline=None)
+@examples(50)
 def test_every_target_is_trained_once_behind_the_word_before_it(ids, length):
     """No end where a message is cut and no begin where it goes on, yet nothing is lost."""
     result = batches.client_batches(
@@ -208,7 +209,7 @@ def test_rejects(wrong, says):
 @hypothesis.example(
     clients=[([40, 1], 1), ([], 3), ([3] * 6, 5)], max_length=7, long_messages="keep"
 )
-@hypothesis.settings(max_examples=60, deadline=None)
+@examples(60)
 def test_an_epoch_of_many_clients_is_that_of_each(clients, max_length, long_messages):
     cut = {"max_length": max_length, "long_messages": long_messages}
     lengths = [np.array(own, np.int32) for own, _ in clients]

@@ -5,6 +5,7 @@ import collections
 import hypothesis
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.data.store import grouping
 
 ROWS = st.lists(
@@ -18,7 +19,7 @@ ROWS = st.lists(
 
 
 @hypothesis.given(rows=ROWS, known_users=st.integers(1, 4), block=st.integers(1, 9))
-@hypothesis.settings(max_examples=60, deadline=None)
+@examples(60)
 def test_groups_interleaved_users_in_order(tmp_path_factory, rows, known_users, block):
     path = tmp_path_factory.mktemp("grouping") / "scratch.sqlite"
     groups = grouping.Grouping(path)

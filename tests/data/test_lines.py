@@ -6,6 +6,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.data.sources import lines
 from tff_keyboard.data.sources.messages import Reading
 from tff_keyboard.storage.errors import DataError
@@ -136,7 +137,7 @@ def test_position_ends_at_the_size_of_the_inputs(tmp_path):
     cut=st.integers(0, 30),
 )  # fmt: skip
 @hypothesis.example(pieces=[b"a\tx", b"\n"], block=1, is_gzip=True, cut=1)
-@hypothesis.settings(max_examples=200, deadline=None)
+@examples(200)
 def test_blocks_read_what_lines_read(tmp_path_factory, pieces, block, is_gzip, cut):
     """Whatever is in a file, and wherever its blocks end: as one line after the other."""
     content = b"".join(pieces)

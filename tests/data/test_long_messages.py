@@ -3,6 +3,7 @@
 import hypothesis
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.data.text.long_messages import SENTENCE_ENDS, split_message
 
 
@@ -10,7 +11,7 @@ from tff_keyboard.data.text.long_messages import SENTENCE_ENDS, split_message
     tokens=st.lists(st.sampled_from(["a", "b", ".", "!", "c"]), min_size=1, max_size=60),
     max_words=st.integers(1, 12),
 )
-@hypothesis.settings(max_examples=100, deadline=None)
+@examples(100)
 def test_pieces(tokens, max_words):
     pieces = split_message(tokens, max_words)
     assert [token for piece in pieces for token in piece] == tokens

@@ -6,6 +6,7 @@ import hypothesis
 import numpy as np
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.data.store import split
 
 USERS = [f"user {index}" for index in range(20_000)]
@@ -37,7 +38,7 @@ def test_choosing_users_does_not_choose_their_population():
 
 
 @hypothesis.given(users=st.sets(st.text(max_size=5), max_size=20), count=st.integers(1, 25))
-@hypothesis.settings(max_examples=50, deadline=None)
+@examples(50)
 def test_choice_does_not_depend_on_the_order_and_grows_by_adding(users, count):
     ordered = sorted(users)
     chosen = split.choose_users(ordered, count, seed=7)
@@ -48,6 +49,6 @@ def test_choice_does_not_depend_on_the_order_and_grows_by_adding(users, count):
 
 
 @hypothesis.given(user=st.text(max_size=20), seed=st.integers(0, 2**70))
-@hypothesis.settings(max_examples=50, deadline=None)
+@examples(50)
 def test_fraction_is_in_the_unit_interval(user, seed):
     assert 0 <= split.user_fraction(user, seed=seed, purpose="any") < 1

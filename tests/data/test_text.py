@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.data.text import python_tokenizer as text_python
 from tff_keyboard.data.text import tokenizer as text
 from tff_keyboard.data.text import word_characters
@@ -52,7 +53,7 @@ def both(rules, texts):
 
 @pytest.mark.parametrize("rules", ALL_RULES, ids=RULES_IDS)
 @hypothesis.given(texts=st.lists(TEXTS, min_size=1, max_size=20))
-@hypothesis.settings(max_examples=60, deadline=None)
+@examples(60)
 def test_twins_agree_and_tokens_are_stable(rules, texts):
     with_tensorflow, with_python = both(rules, texts)
     assert with_tensorflow == with_python
@@ -61,7 +62,7 @@ def test_twins_agree_and_tokens_are_stable(rules, texts):
 
 
 @pytest.mark.parametrize("rules", ALL_RULES, ids=RULES_IDS)
-@pytest.mark.parametrize("every", [16, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [64, pytest.param(1, marks=pytest.mark.slow)])
 def test_twins_agree_on_every_character(rules, every):
     code_points = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
     tested = [
@@ -113,9 +114,8 @@ def test_whitespace_mode_only_splits():
     assert both(rules, [typed]) == ([expected], [expected])
 
 
-@pytest.mark.parametrize(
-    "locale", ["tr_TR.UTF-8", pytest.param("lt_LT.UTF-8", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("locale", ["tr_TR.UTF-8", "lt_LT.UTF-8"])
 def test_lower_case_does_not_depend_on_the_locale(locale):
     script = (
         "from tff_keyboard.data import vocabulary\n"
@@ -137,8 +137,8 @@ def test_python_twin_is_linear_in_time():
     pieces = ("a", "1", "1.", "a-", "<", "<a", "😂\u200d", "www", "ab'", "\u0301\u0316")
     start = time.process_time()
     for piece in pieces:
-        tokenizer.tokenize_one(piece * (500_000 // len(piece)))
-    assert time.process_time() - start < 30  # quadratic would be an hour
+        tokenizer.tokenize_one(piece * (200_000 // len(piece)))
+    assert time.process_time() - start < 30  # quadratic would be ten minutes
 
 
 def test_twins_agree_on_long_runs():

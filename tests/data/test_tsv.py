@@ -7,6 +7,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.data.sources import tsv
 from tff_keyboard.data.sources.messages import Message, Reading
 from tff_keyboard.storage.errors import DataError
@@ -22,7 +23,7 @@ def read(paths, on_bad_line="error"):
 
 
 @hypothesis.given(rows=ROWS, line_end=st.sampled_from(["\n", "\r\n"]), cut=st.integers(0, 30))
-@hypothesis.settings(max_examples=100, deadline=None)
+@examples(100)
 def test_any_users_and_texts_survive_interleaved_and_in_several_files(rows, line_end, cut):
     hypothesis.assume(rows[0][0].lower() not in ("user", "client", "author"))
     with tempfile.TemporaryDirectory() as directory:

@@ -6,6 +6,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.data import vocabulary
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.storage.errors import DataError
@@ -29,7 +30,7 @@ def test_special_ids():
 @hypothesis.given(
     counts=st.dictionaries(WORDS, st.integers(1, 9), min_size=1), size=st.integers(5, 30)
 )
-@hypothesis.settings(max_examples=100, deadline=None)
+@examples(100)
 def test_most_frequent_words_ties_by_word(counts, size):
     made = Vocabulary.from_counts(counts, size, RULES)
     ordered = sorted(counts, key=lambda word: (-counts[word], word))
@@ -49,7 +50,7 @@ def test_typed_text_never_reaches_a_special_row():
 
 
 @hypothesis.given(words=st.sets(WORDS, min_size=1, max_size=30), rules=RULE_SETS)
-@hypothesis.settings(max_examples=60, deadline=None)
+@examples(60)
 def test_file_round_trip(tmp_path_factory, words, rules):
     path = tmp_path_factory.mktemp("vocabulary") / "vocabulary.txt"
     made = Vocabulary((*vocabulary.SPECIAL_WORDS, *sorted(words)), rules)

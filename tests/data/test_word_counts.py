@@ -5,13 +5,14 @@ import collections
 import hypothesis
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.data.text.word_counts import WordCounts
 
 MESSAGES = st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=8), max_size=30)
 
 
 @hypothesis.given(messages=MESSAGES)
-@hypothesis.settings(max_examples=50, deadline=None)
+@examples(50)
 def test_exact_while_it_fits(messages):
     counts = WordCounts(max_distinct=10)
     for message in messages:
@@ -25,7 +26,7 @@ def test_exact_while_it_fits(messages):
 
 
 @hypothesis.given(messages=MESSAGES, limit=st.integers(1, 9))
-@hypothesis.settings(max_examples=50, deadline=None)
+@examples(50)
 def test_never_over_the_limit_and_never_too_high(messages, limit):
     counts = WordCounts(max_distinct=limit)
     truth, people = collections.Counter(), collections.Counter()

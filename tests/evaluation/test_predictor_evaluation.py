@@ -108,8 +108,10 @@ def simulate(predictor, person, max_length):
     return sums
 
 
-@pytest.mark.parametrize("make", [ngram, cifg])
-@pytest.mark.parametrize("max_length", [0, 4])
+@pytest.mark.parametrize(
+    "make, max_length",
+    [(ngram, 0), (ngram, 4), (cifg, 4), pytest.param(cifg, 0, marks=pytest.mark.slow)],
+)
 def test_matches_the_simulated_person(make, max_length, monkeypatch):
     monkeypatch.setattr(positions, "_SCORES_AT_ONCE", 30 * len(VOCABULARY))  # batches
     monkeypatch.setattr(predictor_evaluation, "_POSITIONS_AT_ONCE", 50)  # added up in parts

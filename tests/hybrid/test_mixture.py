@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.hybrid import mixture
 from tff_keyboard.hybrid.mixture import BUCKETS, CACHE, MixtureWeights, bucket_of, familiarity, fit
 
@@ -61,7 +62,7 @@ def test_one_step_is_the_mean_of_the_shares(monkeypatch):
     np.testing.assert_allclose(found, [[np.mean(shares), 1 - np.mean(shares), 0]])
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 200), zeros=st.floats(0, 0.9))
 def test_no_step_lowers_the_likelihood(seed, count, zeros):
     rng = np.random.default_rng(seed)

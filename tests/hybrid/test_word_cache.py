@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.hybrid import cache_file
 from tff_keyboard.hybrid.word_cache import EDGE, LONGEST_WORD, UNIT, WordCache
 from tff_keyboard.storage.errors import DataError, ProgramError
@@ -52,7 +53,7 @@ def test_counts_are_sums_of_decayed_occurrences():
     assert cache.total == pytest.approx(sum(found.values()))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(text=messages, gone=st.sets(st.sampled_from(["a", "b", "é", "zzz", EDGE])))
 def test_forgetting_equals_never_having_seen(text, gone):
     cache = learned(text, half_life=6, floor=0.2)
@@ -67,7 +68,7 @@ def test_forgetting_equals_never_having_seen(text, gone):
     assert cache == never
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(text=messages)
 def test_forgetting_all_is_a_new_cache(text):
     cache = learned(text)

@@ -1,14 +1,16 @@
 """How the clients of a round are handed over: order, form, and every rule in packs, to the bit."""
 
+import functools
 import itertools
 
 import numpy as np
 import pytest
 import tensorflow_federated as tff
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import fakes
+from tests.examples import examples
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.build_process import build_process
 from tff_keyboard.data import batches as batches_lib
@@ -22,7 +24,7 @@ SIZES = st.lists(st.integers(0, 1000), max_size=40)
 
 
 @given(SIZES, st.integers(1, 6))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_every_client_once_and_each_part_from_large_to_small(sizes, parts):
     order = largest_first(sizes, parts)
     assert sorted(order) == list(range(len(sizes)))
@@ -35,14 +37,14 @@ def test_every_client_once_and_each_part_from_large_to_small(sizes, parts):
 
 
 @given(SIZES)
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_equal_sizes_stay_in_order(sizes):
     order = largest_first(sizes, 1)
     assert order == sorted(order, key=lambda p: (-sizes[p], p))
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=9))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_two_cores_are_done_nearly_as_early_as_possible(sizes):
     """Graham 1969: from large to small, at most 7/6 of the best time on two cores."""
     cores = [0, 0]
@@ -90,7 +92,6 @@ RULES = {
     "tree": (*GAUSSIAN, "aggregation.privacy.mechanism=tree"),
     "private_fedatt": (*GAUSSIAN, "aggregation.rule.name=private_fedatt"),
 }
-QUICK = ("fedatt",)  # a mean with a softmax over all clients
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +106,18 @@ def contexts():
 
 def config_of(*overrides):
     return config_lib.loads("", [*SMALL, *overrides])
+
+
+@functools.cache
+def built(*overrides, joined=False):
+    """A process, built once: that takes longest here."""
+    return process_of(config_of(*overrides), joined=joined)
+
+
+@functools.cache
+def delivered(*overrides):
+    """The same in packs, as a training on this machine hands it out."""
+    return client_delivery.build_delivery(built(*overrides, joined=True), config_of(*overrides))
 
 
 def process_of(config, **options):
@@ -133,9 +146,21 @@ def assert_same(first, second):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize(
-    "rule", [pytest.param(r, marks=() if r in QUICK else pytest.mark.slow) for r in RULES]
-)
+def test_a_round_in_packs_has_the_bits_of_clients_one_by_one(contexts, monkeypatch):
+    """The cheapest case of `test_packs_have_the_bits_of_clients_one_by_one`."""
+    monkeypatch.setattr(client_delivery.cut, "deal", lambda sizes, packs: [[0, 1], [2, 3, 4]])
+    tff.framework.set_default_context(contexts[0])
+    process, delivery = built(), delivered()
+    state, clients = process.initialize(), cohort(1)
+    expected = process.next(state, [batches_lib.batches_dataset(c) for c in clients])
+    output = delivery.process.next(state, delivery.deliver(clients, [1000, 1000, 0, 0, 0]))
+    assert_same(output, expected)
+    weights = (process.get_model_weights(s).trainable for s in (state, output.state))
+    assert any(np.any(a != b) for a, b in zip(*weights, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", RULES)
 def test_packs_have_the_bits_of_clients_one_by_one(contexts, monkeypatch, rule):
     config = config_of(*RULES[rule])
     process = process_of(config)
@@ -166,6 +191,7 @@ def test_packs_have_the_bits_of_clients_one_by_one(contexts, monkeypatch, rule):
     assert any(np.any(a != b) for a, b in zip(start, end, strict=True))
 
 
+@pytest.mark.slow
 def test_wrapped_work_goes_into_packs_too(contexts):
     def wrap(work):
         return attacks.build_attacked_client_work(work, "nan", share=1.0, seed=1)
@@ -180,9 +206,7 @@ def test_wrapped_work_goes_into_packs_too(contexts):
 
 
 def test_a_cohort_of_nobody(contexts):
-    config = config_of()
-    process = process_of(config, joined=True)
-    delivery = client_delivery.build_delivery(process, config)
+    process, delivery = built(), delivered()
     tff.framework.set_default_context(contexts[0])
     state = process.initialize()
     output = delivery.process.next(state, delivery.deliver([], []))
@@ -190,6 +214,7 @@ def test_a_cohort_of_nobody(contexts):
     assert_same(process.get_model_weights(output.state), process.get_model_weights(state))
 
 
+@pytest.mark.slow
 def test_joined_datasets_one_by_one_have_the_same_bits(contexts):
     config = config_of("execution.clients_per_pack=1")
     plain, joined = process_of(config), process_of(config, joined=True)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.learning.clipped_optimizer import ClippedOptimizer
 
 SGD = tff.learning.optimizers.build_sgdm(0.5)
@@ -21,7 +22,7 @@ def step(clip_norm, gradients):
     return np.concatenate([np.ravel(w) for w in weights])
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     st.lists(st.floats(-1e3, 1e3, width=32), min_size=3, max_size=3),
     st.sampled_from([1e-3, 1.0, 50.0]),

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard import config as config_lib
 from tff_keyboard.learning.cohorts import CohortSampler, cohort_sampler
 
@@ -26,7 +27,7 @@ def samplers(draw):
 
 
 @hypothesis.given(drawn=samplers(), order=st.permutations(range(12)))
-@hypothesis.settings(max_examples=100, deadline=None)
+@examples(100)
 def test_cohorts(drawn, order):
     arguments, num_selected = drawn
     sampler = CohortSampler(**arguments)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.learning.clipped_optimizer import ClippedOptimizer
 from tff_keyboard.learning.local_sgd import InPlaceOptimizer, LocalSgd
 
@@ -33,7 +34,7 @@ def in_place(optimizer, weights, gradients):
     return flat(variables)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(numbers, numbers, st.sampled_from([None, 1e-3, 1.0, 50.0]))
 def test_matches_numpy(weights, gradients, clip_norm):
     norm = np.linalg.norm(gradients)
@@ -43,7 +44,7 @@ def test_matches_numpy(weights, gradients, clip_norm):
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-3)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(numbers, numbers)
 def test_is_tffs_behind_the_clip_and_the_same_in_place(weights, gradients):
     weights, gradients = tensors(weights), tensors(gradients)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.config.learning_config import (
     CentralAdagrad,
     CentralAdam,
@@ -51,7 +52,7 @@ def numpy_adaptive(config, weights, gradients):
 
 
 @pytest.mark.parametrize("config", ADAPTIVE, ids=lambda config: config.optimizer)
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(seed=st.integers(0, 2**31), log_scale=st.floats(-4, 2), steps=st.integers(1, 12))
 def test_matches_numpy(config, seed, log_scale, steps):
     rng = np.random.default_rng(seed)

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.examples import examples
 from tff_keyboard.metrics.jackknife import (
     difference_interval,
     effective_number,
@@ -33,7 +34,7 @@ def ratio(clients):
     return sum(a for a, _ in clients) / sum(b for _, b in clients)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(COUNTS, st.sampled_from([0.5, 0.95]))
 def test_ratio_matches_python(clients, level):
     interval = ratio_interval(*np.array(clients).T, level=level)
@@ -46,7 +47,7 @@ def test_ratio_matches_python(clients, level):
     assert interval.clients == len(clients)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(COUNTS, st.randoms())
 def test_difference_matches_python(first, random):
     second = [(random.randint(0, 50), b) for _, b in first]

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.metrics import recall
 
 
@@ -19,7 +20,7 @@ def python_hits(logits, targets, k, masked, counted=None):
     return hits
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 2**31), st.integers(1, 5), st.integers(5, 12), st.integers(0, 20))
 def test_matches_python(seed, k, vocabulary, n):
     rng = np.random.default_rng(seed)

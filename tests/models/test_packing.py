@@ -2,13 +2,14 @@
 
 import numpy as np
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.models.packing import pack, unpack
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.integers(0, 6), max_size=8), st.integers(0, 2))
 def test_pack_and_unpack(lengths, extra):
     time = max(lengths, default=0) + extra

@@ -34,7 +34,10 @@ def flat(value):
     return tff.structure.flatten(tff.structure.from_container(value, recursive=True))
 
 
-@pytest.mark.parametrize("build", [fakes.tiny_process, fakes.federated_averaging])
+@pytest.mark.parametrize(
+    "build",
+    [fakes.tiny_process, pytest.param(fakes.federated_averaging, marks=pytest.mark.slow)],
+)
 def test_packs_give_what_sub_rounds_of_the_same_clients_give_to_the_bit(contexts, build):
     process, packed = both(build)
     tff.framework.set_default_context(contexts[1])
@@ -73,6 +76,7 @@ def test_the_cut_changes_nothing_but_rounding(contexts):
             np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_nobody_and_clients_without_data(contexts):
     _, packed = both(fakes.federated_averaging)
     tff.framework.set_default_context(contexts[0])

@@ -1,14 +1,15 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.packs import cut
 
 SIZES = st.lists(st.integers(0, 1000), min_size=1, max_size=60)
 
 
 @given(SIZES, st.integers(0, 9), st.integers(1, 4))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_every_client_is_in_one_pack_and_no_pack_is_empty(sizes, clients_per_pack, sub_rounds):
     packs = cut.num_packs(len(sizes), clients_per_pack, sub_rounds)
     dealt = cut.deal(sizes, packs)
@@ -18,7 +19,7 @@ def test_every_client_is_in_one_pack_and_no_pack_is_empty(sizes, clients_per_pac
 
 
 @given(SIZES, st.integers(1, 60))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_packs_are_of_like_size(sizes, packs):
     """Graham 1969: the largest first is at most 4/3 - 1/(3m) above the best largest total."""
     packs = min(packs, len(sizes))
@@ -46,7 +47,7 @@ def test_number_of_packs(clients, per_pack, sub_rounds, packs):
 
 
 @given(SIZES, st.integers(1, 60))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_each_goes_to_the_pack_that_has_least(sizes, packs):
     dealt, totals = [[] for _ in range(packs)], [0] * packs
     for position in sorted(range(len(sizes)), key=lambda p: -sizes[p]):

@@ -18,6 +18,7 @@ def test_one_band_is_independent_noise():
     assert score(noise, "mean", **GBOARD) == pytest.approx(np.sqrt(6 * 2001 / 2))
 
 
+@pytest.mark.slow
 def test_as_many_bands_as_the_separation_beat_the_blt():
     start = time.process_time()
     noise = optimal_banded(**GBOARD, bands=313)

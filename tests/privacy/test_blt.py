@@ -5,10 +5,11 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import linalg
 
+from tests.examples import examples
 from tests.privacy.noise_score import GBOARD, score
 from tff_keyboard.privacy import accounting, toeplitz
 from tff_keyboard.privacy.blt import Blt, optimal_blt
@@ -105,6 +106,7 @@ def test_no_neighbour_is_better(error, momentum):
         assert score(other, error, **schedule, momentum=momentum) > best * (1 - 1e-6)
 
 
+@pytest.mark.slow
 def test_more_buffers_are_never_worse():
     scores = [score(optimal_blt(**GBOARD, buffers=d), "mean", **GBOARD) for d in (1, 2, 3, 4)]
     assert all(after <= before * (1 + 1e-6) for before, after in itertools.pairwise(scores))
@@ -127,7 +129,7 @@ def stream(noise, draws):
     return np.array(released)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     decays=st.lists(st.floats(0, 0.999), min_size=1, max_size=4),
     share=st.floats(0, 1),

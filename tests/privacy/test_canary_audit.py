@@ -65,6 +65,7 @@ def audited(name, z, *, noise_factor=1.0, length=1.0, clip_norm=CLIP):
     return found, stated(mechanism, z).epsilon if z else 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("z", [0.5, 1.0, 4.0])
 def test_the_lower_bound_is_below_what_is_stated(name, z):

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.examples import examples
 from tff_keyboard.privacy import direct_bounds, tail_statistics
 
 NUM_TEXTS = 10_000
@@ -58,6 +59,7 @@ def test_ordinary_texts_refute_rarely():
     assert alarms <= 2
 
 
+@pytest.mark.slow
 def test_epsilon_is_a_lower_bound_as_often_as_it_says():
     """ln p'/p of texts of p is -N(s^2/2, s^2): delta(eps) is that of a Gaussian of mu = s."""
     spread, delta, trials = 1.0, 1e-2, 150
@@ -79,7 +81,7 @@ def test_epsilon_is_a_lower_bound_as_often_as_it_says():
     assert np.median(found) > 0.6 * truth  # and not empty caution
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(hits=st.integers(0, 50), count=st.integers(50, 5000))
 def test_the_bound_on_a_mean_is_below_clopper_and_pearsons(hits, count):
     """Coins are the hardest values in [0, 1]: their exact bound is the limit for any bound."""

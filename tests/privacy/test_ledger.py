@@ -5,9 +5,10 @@ import json
 import os
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes import ledger_header
 from tff_keyboard.privacy import ledger as ledger_module
 from tff_keyboard.privacy.ledger import PrivacyLedger, read_ledger, refuse_shared_noise
@@ -64,7 +65,7 @@ def test_reopening_goes_on_where_it_stopped(tmp_path):
     assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(total=st.integers(0, 6), kept=st.integers(0, 6))
 def test_rolling_back_then_rerunning_gives_the_same_bytes(tmp_path_factory, total, kept):
     path = tmp_path_factory.mktemp("ledger") / "ledger.jsonl"

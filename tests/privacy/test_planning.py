@@ -33,6 +33,7 @@ def test_gboards_multiplier_comes_back_from_its_epsilon():
     assert found.guarantee.rho == pytest.approx(79 / 98, rel=4e-3)
 
 
+@pytest.mark.slow
 def test_correlated_noise_leaves_the_least_error():
     errors = {
         name: plan(name, GBOARD, target_epsilon=5.0).error for name in ("gaussian", "tree", "blt")

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.examples import examples
 from tff_keyboard.privacy import accounting
 from tff_keyboard.privacy.private_vocabulary import (
     BoundedCounts,
@@ -60,7 +61,7 @@ def test_a_word_of_one_person_passes_as_often_as_the_formula_says():
 words_of_people = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1), max_size=6)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(others=words_of_people, one=st.lists(st.sampled_from("abcdefgh"), min_size=1))
 def test_a_person_moves_the_weights_by_a_vector_of_norm_one(others, one):
     with_one, without = BoundedCounts(3), BoundedCounts(3)
@@ -72,7 +73,7 @@ def test_a_person_moves_the_weights_by_a_vector_of_norm_one(others, one):
     assert np.linalg.norm(moved) == pytest.approx(1.0)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 10_000))
 def test_a_word_that_one_person_typed_is_never_in_a_vocabulary(seed):
     """With the chance of delta, here 5e-9 a vocabulary."""

@@ -56,6 +56,7 @@ def test_the_noise_of_the_mean_is_that_of_the_larger_cohort():
     assert spread[1] == pytest.approx(3.0 * 0.5 / 40, rel=0.15)
 
 
+@pytest.mark.slow
 def test_the_statement_and_the_metric_are_labelled(tmp_path):
     path = tmp_path / "privacy_ledger.jsonl"
     ledger = PrivacyLedger(path, SMALL)

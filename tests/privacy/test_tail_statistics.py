@@ -8,10 +8,11 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from tests.examples import examples
 from tff_keyboard.privacy.tail_statistics import (
     MIN_TAIL,
     TAIL_FRACTIONS,
@@ -109,7 +110,7 @@ def test_delta_is_the_expected_excess(alpha, epsilon):
     assert tail_delta(epsilon, alpha=alpha, log_scale=log_scale) == pytest.approx(expected, 1e-7)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.floats(1.01, 5000),
     st.floats(-8, 40),
@@ -213,7 +214,7 @@ def test_delta_is_right_below_the_threshold_too():
     assert estimated_delta(logs, fit, far) > expected
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 1000), st.floats(1.5, 2000), st.floats(1e-9, 0.4))
 def test_epsilon_is_the_smallest_that_reaches_delta(seed, alpha, delta):
     logs = pareto_logs(np.random.default_rng(seed), alpha, 400, math.log((alpha - 1) / alpha))

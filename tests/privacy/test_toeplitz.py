@@ -4,10 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import linalg
 
+from tests.examples import examples
 from tff_keyboard.privacy import toeplitz
 
 
@@ -38,7 +39,7 @@ def columns(draw):
     return np.array([1.0, *np.sort(steps)[::-1]])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     column=columns(),
     rounds=st.integers(1, 9),
@@ -68,7 +69,7 @@ def test_a_band_within_the_separation_costs_each_participation_once():
     assert squared == pytest.approx(4 * column @ column, rel=1e-15)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(column=columns(), rounds=st.integers(1, 20), momentum=st.sampled_from([0.0, 0.5, 0.9]))
 def test_error_equals_dense(column, rounds, momentum):
     workload = toeplitz.prefix_sums(rounds, momentum=momentum)

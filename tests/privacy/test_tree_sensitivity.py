@@ -3,9 +3,10 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.privacy.tree_sensitivity import tree_sensitivity_squared
 
 
@@ -33,7 +34,7 @@ def brute_force(tree_rounds, min_separation, max_participations):
     return best
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     trees=st.lists(st.integers(1, 9), min_size=1, max_size=3).filter(lambda t: sum(t) <= 13),
     min_separation=st.integers(1, 9),

@@ -12,10 +12,11 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 import tree
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.examples import examples
 from tff_keyboard.program import checkpoints, errors
 from tff_keyboard.storage import partial
 
@@ -74,7 +75,7 @@ def test_round_trip(manager):
     loaded.first.trainable[0][0] = 1.0  # the arrays are the caller's to change
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     st.lists(
         hnp.arrays(

@@ -45,6 +45,24 @@ def kill(worker):
 
 
 @pytest.fixture(scope="module")
+def plain():
+    """One worker, one sub-round; a test makes its context the default one."""
+    with execution.install_context(1) as installed:
+        yield installed
+
+
+@pytest.fixture(scope="module")
+def two_subrounds():
+    """One worker, two sub-rounds."""
+    with execution.install_context(1, num_subrounds=2) as installed:
+        yield installed
+
+
+def use(installed):
+    tff.framework.set_default_context(installed.context)
+
+
+@pytest.fixture(scope="module")
 def three_subrounds(process):
     """The result of one worker and three sub-rounds: what all others must equal."""
     return train(process, execution.install_context(1, num_subrounds=3))
@@ -76,7 +94,9 @@ def test_computes_what_numpy_says(process, three_subrounds, num_subrounds):
     np.testing.assert_allclose(state["velocity"], expected["velocity"], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("merge_block", [2, 3, 5])
+@pytest.mark.parametrize(
+    "merge_block", [5, *(pytest.param(size, marks=pytest.mark.slow) for size in (2, 3))]
+)
 def test_blocks_are_folded_first(merge_block):
     """A sum in float32 that rounds differently for each grouping."""
 
@@ -93,7 +113,7 @@ def test_blocks_are_folded_first(merge_block):
             assert total(list(values)) == functools.reduce(np.add, sums)
 
 
-@pytest.mark.parametrize("num_workers", [2, 3])
+@pytest.mark.parametrize("num_workers", [3, pytest.param(2, marks=pytest.mark.slow)])
 def test_workers_do_not_change_a_bit(process, three_subrounds, num_workers):
     result = train(
         process,
@@ -103,6 +123,7 @@ def test_workers_do_not_change_a_bit(process, three_subrounds, num_workers):
     tree.assert_same_structure(result, three_subrounds)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_started_again(process, three_subrounds):
     installed = execution.install_context(2, num_subrounds=3)
     first = [worker.pid for worker in installed.pool.members]
@@ -116,7 +137,7 @@ def test_a_worker_that_dies_is_started_again(process, three_subrounds):
     assert first[0] != first[1]
 
 
-@pytest.mark.parametrize("max_restarts", [0, 1])
+@pytest.mark.parametrize("max_restarts", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_a_worker_that_dies_in_a_round(process, three_subrounds, max_restarts, monkeypatch):
     installed = execution.install_context(2, num_subrounds=3, max_restarts=max_restarts)
     invoke = worker_context.WorkerContext.invoke
@@ -167,7 +188,7 @@ def test_attempts_are_bounded(process, monkeypatch):
         assert len(set(attempts)) == 3
 
 
-def test_an_error_of_a_computation_is_not_repeated():
+def test_an_error_of_a_computation_is_not_repeated(plain):
     import grpc
     import tensorflow as tf
 
@@ -176,36 +197,35 @@ def test_an_error_of_a_computation_is_not_repeated():
         with tf.control_dependencies([tf.debugging.assert_positive(x)]):
             return tf.identity(x)
 
-    with execution.install_context(1) as installed:
-        pid = installed.pool.members[0].pid
-        with pytest.raises(grpc.RpcError):
-            fail_on_zero(0)
-        assert fail_on_zero(1) == 1  # the next one works
-        assert installed.pool.members[0].pid == pid
+    use(plain)
+    pid = plain.pool.members[0].pid
+    with pytest.raises(grpc.RpcError):
+        fail_on_zero(0)
+    assert fail_on_zero(1) == 1  # the next one works
+    assert plain.pool.members[0].pid == pid
 
 
-@pytest.mark.parametrize("num_clients", [1, 2])
-def test_fewer_clients_than_subrounds(process, num_clients):
-    datasets = fakes.tiny_cohort(1, num_clients).datasets
-    with execution.install_context(1, num_subrounds=3):
-        merged = process.next(process.initialize(), datasets)
-    with execution.install_context(1):
-        plain = process.next(process.initialize(), datasets)
-    for a, b in zip(tree.flatten(merged), tree.flatten(plain), strict=True):
+def test_fewer_clients_than_subrounds(process, plain, two_subrounds):
+    datasets = fakes.tiny_cohort(1, 1).datasets
+    results = []
+    for installed in (two_subrounds, plain):
+        use(installed)
+        results.append(process.next(process.initialize(), datasets))
+    for a, b in zip(*map(tree.flatten, results), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
-def test_no_clients():
+def test_no_clients(two_subrounds):
     @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
     def total(values):
         return tff.federated_sum(values)
 
-    with execution.install_context(1, num_subrounds=2):
-        assert total([]) == 0
-        assert total([1, 2, 4]) == 7
+    use(two_subrounds)
+    assert total([]) == 0
+    assert total([1, 2, 4]) == 7
 
 
-def test_dependent_aggregations_need_one_subround():
+def test_dependent_aggregations_need_one_subround(plain, two_subrounds):
     @tff.federated_computation(tff.FederatedType(np.float32, tff.CLIENTS))
     def spread(values):
         mean = tff.federated_broadcast(tff.federated_mean(values))
@@ -216,45 +236,40 @@ def test_dependent_aggregations_need_one_subround():
 
         return tff.federated_sum(tff.federated_map(difference, (values, mean)))
 
-    with (
-        execution.install_context(1, num_subrounds=2),
-        pytest.raises(errors.ProgramError, match="cannot be cut into sub-rounds"),
-    ):
+    use(two_subrounds)
+    with pytest.raises(errors.ProgramError, match="cannot be cut into sub-rounds"):
         spread([1.0, 2.0])
-    with execution.install_context(1):
-        assert spread([1.0, 2.0]) == 0.0
+    use(plain)
+    assert spread([1.0, 2.0]) == 0.0
 
 
-def test_results_at_clients_need_one_subround():
+def test_results_at_clients_need_one_subround(two_subrounds):
     @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
     def same(values):
         return values
 
-    with (
-        execution.install_context(1, num_subrounds=2),
-        pytest.raises(errors.ProgramError, match="results at the clients"),
-    ):
+    use(two_subrounds)
+    with pytest.raises(errors.ProgramError, match="results at the clients"):
         same([1, 2])
 
 
-def test_aggregation_time(process):
-    with execution.install_context(1) as installed:
-        assert installed.pop_aggregation_seconds() is None
-    with execution.install_context(1, num_subrounds=2) as installed:
-        process.next(process.initialize(), fakes.tiny_cohort(1).datasets)
-        assert installed.pop_aggregation_seconds() > 0
-        assert installed.pop_aggregation_seconds() == 0
+def test_aggregation_time(process, plain, two_subrounds):
+    assert plain.pop_aggregation_seconds() is None
+    use(two_subrounds)
+    process.next(process.initialize(), fakes.tiny_cohort(1).datasets)
+    assert two_subrounds.pop_aggregation_seconds() > 0
+    assert two_subrounds.pop_aggregation_seconds() == 0
 
 
-def test_executors_are_closed_when_they_make_room():
+def test_executors_are_closed_when_they_make_room(plain):
     @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
     def total(values):
         return tff.federated_sum(values)
 
-    with execution.install_context(1) as installed:
-        for num_clients in range(1, 14):
-            assert total([1] * num_clients) == num_clients
-        assert len(installed.context._factory._executors) == worker_context._MAX_CACHED_EXECUTORS
+    use(plain)
+    for num_clients in range(1, 14):
+        assert total([1] * num_clients) == num_clients
+    assert len(plain.context._factory._executors) == worker_context._MAX_CACHED_EXECUTORS
 
 
 @pytest.mark.slow
@@ -282,6 +297,7 @@ def test_rejects(options):
         execution.install_context(**options)
 
 
+@pytest.mark.slow
 def test_a_worker_that_hangs_is_given_up(process, three_subrounds, monkeypatch):
     installed = execution.install_context(2, num_subrounds=3, max_restarts=0)
     hanging = installed.pool.members[1]

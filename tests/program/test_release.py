@@ -11,10 +11,11 @@ import os
 import numpy as np
 import pytest
 import tensorflow_federated as tff
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensorboard.backend.event_processing import event_accumulator
 
+from tests.examples import examples
 from tff_keyboard.program import errors, release
 from tff_keyboard.storage import metrics_rows
 
@@ -69,7 +70,7 @@ def test_resume_gives_the_same_bytes(tmp_path, uninterrupted, killed_after, chec
     assert contents(tmp_path) == uninterrupted
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(cut_jsonl=st.integers(0, 10**6), cut_csv=st.integers(0, 10**6))
 def test_resume_after_a_kill_amid_a_line(tmp_path_factory, cut_jsonl, cut_csv):
     directory = tmp_path_factory.mktemp("cut")

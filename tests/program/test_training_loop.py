@@ -1,6 +1,7 @@
 """The loop: exact resume above all, then best rounds, stops, signals and errors."""
 
 import asyncio
+import dataclasses
 import gc
 import json
 import math
@@ -440,18 +441,37 @@ def test_rejects(tmp_path, options, name):
 # The real thing: a TFF process on a worker of ours, in a process that is killed.
 
 
-def run_tiny(directory, *arguments):
-    command = [sys.executable, "-m", "tests.fakes", str(directory), *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+@dataclasses.dataclass(frozen=True)
+class Trainings:
+    """One left alone, one killed and started again, one asked to end; what they printed.
+
+    Attributes:
+      alone, killed: Run directories.
+      printed: Standard output of the one left alone, and of the others.
+      errors: Standard error of all.
+      report: The rounds done at each kill, and the exit code of the one that was asked to end.
+      seed: Of the moments.
+    """
+
+    alone: pathlib.Path
+    killed: pathlib.Path
+    printed: tuple[str, str]
+    errors: str
+    report: dict
+    seed: int
 
 
 @pytest.fixture(scope="module")
-def tiny_run(tmp_path_factory):
-    """An uninterrupted training in a process of its own: its directory and its output."""
-    directory = tmp_path_factory.mktemp("tiny") / "run"
-    program = run_tiny(directory)
-    assert program.returncode == 0, program.stderr
-    return directory, program
+def trainings(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trainings")
+    seed = time.time_ns() % 2**32  # other moments each time; the seed is in the message
+    options = ["--kills", "3", "--seed", str(seed), "--seconds-per-round", "0.1"]
+    command = [sys.executable, "-m", "tests.fakes", str(folder / "run"), *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, f"seed {seed}: {done.stderr}"
+    alone, _, others = done.stdout.partition("killed from here on\n")
+    report = json.loads(others.splitlines()[-1])
+    return Trainings(folder / "alone", folder / "run", (alone, others), done.stderr, report, seed)
 
 
 def tiny_outcome(directory):
@@ -459,39 +479,24 @@ def tiny_outcome(directory):
     return [(directory / name).read_bytes() for name in names]
 
 
-def test_a_normal_run_makes_no_noise(tiny_run):
-    _, program = tiny_run
-    assert program.stderr == ""
-    assert re.fullmatch(r"workers \d+\n(round \d\n){8}", program.stdout)
+def test_a_normal_run_makes_no_noise(trainings):
+    assert re.fullmatch(r"workers \d+\n(round \d\n){8}", trainings.printed[0])
 
 
-@pytest.fixture(scope="module")
-def signalled(tmp_path_factory):
-    """Trainings that were killed, one that was asked to end: directory, seed, program, report."""
-    directory = tmp_path_factory.mktemp("signalled") / "run"
-    seed = time.time_ns() % 2**32  # other moments each time; the seed is in the message
-    options = ["--kills", "3", "--seed", str(seed), "--seconds-per-round", "0.1"]
-    program = run_tiny(directory, *options)
-    assert program.returncode == 0, f"seed {seed}: {program.stderr}"
-    return directory, seed, program, json.loads(program.stdout.splitlines()[-1])
+def test_kill_at_random_moments(trainings):
+    message = f"seed {trainings.seed}: {trainings.printed[1]}"
+    assert tiny_outcome(trainings.killed) == tiny_outcome(trainings.alone), message
+    assert len(trainings.report["rounds_at_kill"]) == 3
 
 
-def test_kill_at_random_moments(tiny_run, signalled):
-    expected, _ = tiny_run
-    directory, seed, program, report = signalled
-    assert tiny_outcome(directory) == tiny_outcome(expected), f"seed {seed}: {program.stdout}"
-    assert len(report["rounds_at_kill"]) == 3
-
-
-def test_sigterm_ends_with_143(signalled):
-    _, _, program, report = signalled
-    assert report["asked"] == 143
+def test_sigterm_ends_with_143_and_says_one_line(trainings):
+    assert trainings.report["asked"] == 143
     assert re.fullmatch(
-        r"SIGTERM after round \d+: .* are saved\. Run the same .*\n", program.stderr
+        r"SIGTERM after round \d+: .* are saved\. Run the same .*\n", trainings.errors
     )
 
 
-def test_no_worker_outlives_its_training(signalled):
-    workers = re.findall(r"workers (\d+)", signalled[2].stdout)
-    assert len(workers) == 5
+def test_no_worker_outlives_its_training(trainings):
+    workers = re.findall(r"workers (\d+)", "".join(trainings.printed))
+    assert len(workers) == 6
     assert all(wait_until_gone(int(pid)) for pid in workers)

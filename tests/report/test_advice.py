@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tasks import advise as advise_task
 from tasks import cli
+from tests.examples import examples
 from tff_keyboard import config as config_lib
 from tff_keyboard.report import advice
 from tff_keyboard.report.advice_text import advice_text
@@ -27,7 +28,7 @@ def card(people=500, messages=40_000, words=600_000, oov_rate=0.05, **vocabulary
     people=st.integers(3, 20_000), messages=st.integers(1, 300), words=st.integers(1, 40),
     cores=st.integers(1, 64),
 )  # fmt: skip
-@hypothesis.settings(max_examples=100, deadline=None)
+@examples(100)
 def test_rounds_are_so_many_passes_and_time_is_what_clients_cost(people, messages, words, cores):
     given = card(people, people * messages, people * messages * words)
     found = advice.advise(given, cores=cores)

@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.storage import metrics_rows
 from tff_keyboard.storage.errors import RunDirectoryError
 
@@ -20,7 +21,7 @@ def test_reads_what_was_written(tmp_path):
     assert metrics_rows.read_rows(path) == metrics_rows.read_sound_rows(path) == ROWS
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(length=st.integers(0, len(CONTENT)))
 def test_a_last_line_that_was_cut_counts_for_nothing(tmp_path_factory, length):
     path = tmp_path_factory.mktemp("cut") / "metrics.jsonl"

@@ -9,6 +9,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 ALL = {value for name, value in vars(names).items() if name.isupper()}
 FILES = {name for name in ALL if "." in name}
 FOLDERS = ALL - FILES
+SIGNS = ["evaluation_{", *FILES, *(f'/ "{folder}"' for folder in FOLDERS)]
 
 
 def strings_of(tree):
@@ -33,7 +34,10 @@ def test_each_name_is_written_once():
         for path in sorted((ROOT / package).rglob("*.py")):
             if path.relative_to(ROOT) == pathlib.Path("tff_keyboard/storage/names.py"):
                 continue
-            tree = ast.parse(path.read_text())
+            text = path.read_text()
+            if not any(name in text for name in SIGNS):  # parsing takes a hundred times as long
+                continue
+            tree = ast.parse(text)
             here = [(line, text) for line, text in strings_of(tree) if text.split("/")[-1] in FILES]
             here += [(line, text) for line, text in folders_joined(tree) if text in FOLDERS]
             here += [

@@ -108,6 +108,7 @@ def test_the_fewest_texts_are_those_of_the_smallest_tail():
 # Pairs of models
 
 
+@pytest.mark.slow
 def test_a_model_and_itself_show_no_difference(pair):
     result = audit_pairs(pair[0], [pair[0]], SETTINGS)
     assert result["worst"]["outcome"] == "no difference"
@@ -169,6 +170,7 @@ def test_ratios_are_those_of_the_two_models(tmp_path, monkeypatch):
         assert log_ratios.mean() < -3 * log_ratios.std() / np.sqrt(4000)
 
 
+@pytest.mark.slow
 def test_a_wider_gap_costs_more(pair, tmp_path):
     further = save(tmp_path / "further", noise=0.1)
     result = audit_pairs(pair[0], [pair[1], further], SETTINGS)
@@ -204,6 +206,7 @@ def test_the_formal_guarantee_is_printed_beside(pair, tmp_path):
 # What a sample says
 
 
+@pytest.mark.slow
 def test_a_sample_without_a_pareto_tail_is_no_estimate(pair, monkeypatch):
     bounded = np.random.default_rng(1).beta(2.0, 0.2, 20_000)
     facts = tail_audit.direction(bounded, SETTINGS)

@@ -1,13 +1,16 @@
 """The keyboard page in headless Chromium, served by the task itself; and the task's errors."""
 
 import functools
+import io
 import subprocess
+import sys
 import time
 
 import pytest
 
+from tasks import cli
+from tasks import play as play_task
 from tests import export_fakes, hybrid_export, keyboard_browser
-from tests.console import answers
 from tests.keyboard_browser import ROOT, play
 from tff_keyboard.events import event_log
 from tff_keyboard.hybrid import cache_file
@@ -33,7 +36,7 @@ def hybrid(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(models):
-    with keyboard_browser.served(*models) as address:
+    with keyboard_browser.served_here(*models) as address:
         yield address
 
 
@@ -395,7 +398,7 @@ class TestOwnWords:
 
     @pytest.fixture
     def page(self, driver, hybrid, tmp_path):
-        with keyboard_browser.served(hybrid, f"--cache={tmp_path / 'words.cache'}") as address:
+        with keyboard_browser.served_here(hybrid, cache=tmp_path / "words.cache") as address:
             yield keyboard_browser.Page(driver, address)
 
     def own(self, page):
@@ -428,7 +431,10 @@ class TestOwnWords:
         assert not keyboard_browser.Page(driver, address).find("#own-card").is_displayed()
 
 
+@pytest.mark.slow
 class TestEvents:
+    """In a process of its own, ended by Ctrl-C."""
+
     pytestmark = keyboard_browser.NEEDS_BROWSER
 
     def test_logs_what_became_of_each_strip(self, driver, models, tmp_path):
@@ -466,21 +472,38 @@ class TestEvents:
         assert driver.get_log("browser") == []
 
 
-def test_a_damaged_cache_is_one_line_and_a_fresh_one(hybrid, tmp_path):
+def type_in_terminal(monkeypatch, typed, model, *flags):
+    """`play --terminal` with keys from a pipe; its exit code."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    return cli.launch(play_task, [str(model), "--terminal", *flags])
+
+
+def test_a_damaged_cache_is_one_line_and_a_fresh_one(hybrid, tmp_path, monkeypatch, capsys):
     cache = tmp_path / "words.cache"
     cache.write_text("no cache")
-    done = subprocess.run(
-        play(hybrid, "--terminal", f"--cache={cache}"),
-        input="see johann\n", capture_output=True, text=True, cwd=ROOT, timeout=600, check=True,
-    )  # fmt: skip
-    warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert type_in_terminal(monkeypatch, "see johann\n", hybrid, f"--cache={cache}") == cli.OK
+    errors = capsys.readouterr().err.splitlines()
+    warnings = [line for line in errors if line.startswith("warning: ")]
     assert len(warnings) == 1
     assert str(cache) in warnings[0]
     assert "johann" in cache_file.load(cache).words
     assert cache.stat().st_mode & 0o777 == 0o600
 
 
-def test_terminal_reads_keys_from_a_pipe(phone):
+def check_terminal(shown, phone):
+    word = expected_strip(phone, "see you lat")[1]
+    assert f"> see you {word} " in shown
+    characters = len(f"see you {word}")
+    assert f"13 keystrokes for {characters} characters" in shown
+
+
+def test_terminal_reads_keys_from_a_pipe(phone, monkeypatch, capsys):
+    assert type_in_terminal(monkeypatch, "see you lat\t\n", phone) == cli.OK
+    check_terminal(capsys.readouterr().out, phone)
+
+
+@pytest.mark.slow
+def test_terminal_in_a_process_of_its_own(phone):
     done = subprocess.run(
         play(phone, "--terminal"),
         input="see you lat\t\n",
@@ -488,13 +511,9 @@ def test_terminal_reads_keys_from_a_pipe(phone):
         text=True,
         cwd=ROOT,
         timeout=600,
-        check=False,
+        check=True,
     )
-    assert done.returncode == 0
-    word = expected_strip(phone, "see you lat")[1]
-    assert f"> see you {word} " in done.stdout
-    characters = len(f"see you {word}")
-    assert f"13 keystrokes for {characters} characters" in done.stdout
+    check_terminal(done.stdout, phone)
 
 
 @pytest.mark.parametrize(
@@ -505,8 +524,8 @@ def test_terminal_reads_keys_from_a_pipe(phone):
         (("nowhere.tflite",), 3, "nowhere.tflite"),
     ],
 )
-def test_errors_are_one_line(arguments, code, message):
-    [answer] = answers([["play", *arguments]])
-    assert answer.code == code
-    assert message in answer.stderr
-    assert len(answer.stderr.strip().splitlines()) == 1
+def test_errors_are_one_line(arguments, code, message, capsys):
+    assert cli.launch(play_task, arguments) == code
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1

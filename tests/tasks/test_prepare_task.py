@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from tasks import cli, prepare
-from tests.console import answers
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV
@@ -40,22 +39,16 @@ def test_own_messages_in_one_command_and_again(tmp_path, capsys):
     assert ClientStore(tmp_path / "mine").card == card
 
 
-def test_bad_input_is_one_line_without_traceback(tmp_path):
-    (tmp_path / "my.tsv").write_text("user1\thello\nsecret\n")
-    done = command("my.tsv", "--out=mine", cwd=tmp_path)
-    assert done.returncode == cli.BAD_INPUT
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("error: my.tsv:2: the line has no tab")
-    assert "secret" not in done.stderr
-    assert not (tmp_path / "mine").exists()
-
-
-def test_help_is_quick():
-    [answer] = answers([["prepare", "--help"]])
-    assert answer.code == cli.OK
-    assert "--overwrite" in answer.stdout
-    assert "tensorflow" not in answer.modules
+def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("my.tsv").write_text("user1\thello\nsecret\n")
+    assert cli.launch(prepare, ["my.tsv", "--out=mine"]) == cli.BAD_INPUT
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1
+    assert captured.err.startswith("error: my.tsv:2: the line has no tab")
+    assert "secret" not in captured.err
+    assert not pathlib.Path("mine").exists()
 
 
 SMALL = ("data.synthetic_typists=30", "data.synthetic_messages=5")
@@ -108,10 +101,9 @@ def test_input_chooses_a_source_that_takes_it(tmp_path):
     assert prepare.Options().data_config() == DataConfig()
 
 
-def test_input_without_a_place_for_its_store(tmp_path):
-    done = command("my.tsv", cwd=tmp_path)
-    assert done.returncode == cli.USAGE
-    assert "Give --out=FOLDER" in done.stderr
+def test_input_without_a_place_for_its_store(capsys):
+    assert cli.launch(prepare, ["my.tsv"]) == cli.USAGE
+    assert "Give --out=FOLDER" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -126,8 +118,8 @@ def test_input_without_a_place_for_its_store(tmp_path):
         ("data.later_fraction=1", "`data.later_fraction` must be in"),
     ],
 )
-def test_config_errors(tmp_path, override, says):
-    done = command(f"--set={override}", "--out=x", cwd=tmp_path)
-    assert done.returncode == cli.USAGE
-    assert says in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+def test_config_errors(tmp_path, capsys, override, says):
+    assert cli.launch(prepare, [f"--set={override}", f"--out={tmp_path / 'x'}"]) == cli.USAGE
+    error = capsys.readouterr().err
+    assert says in error
+    assert len(error.splitlines()) == 1

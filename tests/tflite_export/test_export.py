@@ -196,6 +196,7 @@ def test_a_full_disk_leaves_what_was_there(run, tmp_path, monkeypatch):
         assert (tmp_path / "k.tflite").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_write_that_really_fails_leaves_nothing(run, tmp_path):
     """The kernel refuses the write halfway, as a full disk does; the task says it in one line."""
 

@@ -86,7 +86,14 @@ class File:
         return outs
 
 
-@pytest.fixture(scope="module", params=KINDS)
+# The others share their writers with these.
+QUICK = ("none", "int8-rows", "trainable")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(k, marks=() if k in QUICK else pytest.mark.slow) for k in KINDS],
+)
 def kind(request):
     return request.param
 
@@ -165,8 +172,8 @@ def test_file_keeps_its_promises(file, kind):
     assert len({buffer.digest for buffer in report.buffers}) == len(report.buffers)
 
 
-@pytest.mark.parametrize("top_k", [1, 7])
-@pytest.mark.parametrize("kind", ["int8", "int4-rows"])
+@pytest.mark.parametrize("top_k", [1, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", [pytest.param("int8", marks=pytest.mark.slow), "int4-rows"])
 def test_top_k_is_as_asked(kind, top_k):
     interpreter = tf.lite.Interpreter(model_content=written(kind, top_k=top_k))
     out = interpreter.get_signature_runner("predict")(tokens=IDS[np.newaxis])
@@ -212,6 +219,7 @@ def test_weights_that_are_not_finite_are_rejected():
         CifgWeights.from_model(broken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["int8-rows", "trainable"])
 def test_edited_graphs_pass_the_verifier_of_the_tfl_dialect(kind):
     """TensorFlow's own importer checks types and shapes of every operator (it cannot do int4)."""

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.examples import examples
 from tflite_export.quantization import (
     pack_int4,
     quantize_rows,
@@ -23,7 +24,7 @@ matrices = hnp.arrays(
 
 
 @hypothesis.given(matrices)
-@hypothesis.settings(max_examples=100, deadline=None)
+@examples(100)
 def test_tensor_error_is_at_most_half_a_step(matrix):
     quantized = quantize_tensor(matrix)
     error = np.abs(quantized.dequantized().astype(np.float64) - matrix)
@@ -32,7 +33,7 @@ def test_tensor_error_is_at_most_half_a_step(matrix):
 
 
 @hypothesis.given(matrices)
-@hypothesis.settings(max_examples=100, deadline=None)
+@examples(100)
 def test_row_error_is_at_most_half_a_step_of_its_row(matrix):
     quantized = quantize_rows(matrix)
     error = np.abs(quantized.dequantized().astype(np.float64) - matrix).max(axis=1)
@@ -87,7 +88,7 @@ def test_covariance_of_another_width_is_rejected():
 
 
 @hypothesis.given(st.lists(st.integers(-8, 7), min_size=0, max_size=40))
-@hypothesis.settings(max_examples=100, deadline=None)
+@examples(100)
 def test_packed_int4_unpacks(values):
     values = values + [0] * (len(values) % 2)
     packed = pack_int4(np.array(values, np.int8))

@@ -95,6 +95,7 @@ def keras_steps(messages, learning_rate):
     )
 
 
+@pytest.mark.slow
 def test_many_steps_in_the_interpreter_equal_keras_sgd(file):
     messages = MESSAGES * 5  # 30 steps
     train = file("train")

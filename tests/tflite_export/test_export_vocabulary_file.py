@@ -6,6 +6,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests import export_fakes
+from tests.examples import examples
 from tff_keyboard.data.vocabulary import (
     NUM_SPECIAL,
     SPECIAL_WORDS,
@@ -30,7 +31,7 @@ def vocabulary_of(found, **rules):
     st.booleans(),
     st.sampled_from(["words", "whitespace"]),
 )
-@hypothesis.settings(max_examples=100, deadline=None)
+@examples(100)
 def test_reads_what_it_wrote(found, lowercase, mode):
     vocabulary = vocabulary_file.sorted_vocabulary(
         vocabulary_of(found, lowercase=lowercase, mode=mode)

@@ -7,10 +7,11 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import export_fakes, hybrid_export
+from tests.examples import examples
 from tests.keyboard_browser import ROOT
 from tff_keyboard.baselines import ngram_file
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
@@ -104,6 +105,7 @@ def test_packed_into_one_file(tmp_path):
     assert sum(keyboard.next_word(["see"])) == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_an_older_ngram_does_not_stay_beside_a_new_export(tmp_path):
     path = hybrid_export.export_hybrid(tmp_path)
     assert path.with_suffix(".ngram").is_file()
@@ -146,7 +148,7 @@ def test_numbers_are_not_learnt_but_counted_as_time(keyboard):
 words = st.sampled_from(["see", "johann", "ok", "ümit", "later", "12345"])
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     text=st.lists(st.lists(words, min_size=1, max_size=6), max_size=6),
     gone=st.sets(words),

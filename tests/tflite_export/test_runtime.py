@@ -12,6 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests import export_fakes
+from tests.examples import examples
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, OOV, PAD, SPECIAL_WORDS, Vocabulary
 from tff_keyboard.metrics.predictor import Predictor
@@ -76,7 +77,7 @@ def test_text_is_cut_into_finished_words_and_a_prefix(predictor, text, context, 
 
 
 @hypothesis.given(st.text(max_size=60))
-@hypothesis.settings(max_examples=200, deadline=None)
+@examples(200)
 def test_any_unicode_gives_the_words_of_training(predictor, text):
     """With a space behind, nothing is unfinished: exactly the training tokeniser's words."""
     context, prefix = predictor.context_and_prefix(text + " ")
@@ -85,7 +86,7 @@ def test_any_unicode_gives_the_words_of_training(predictor, text):
 
 
 @hypothesis.given(st.text(max_size=40), st.integers(1, 8))
-@hypothesis.settings(max_examples=200, deadline=None)
+@examples(200)
 def test_any_unicode_gives_valid_suggestions(predictor, text, k):
     strip = predictor.strip_for(text, k)
     words = [word for word, _ in strip.suggestions]
@@ -123,7 +124,7 @@ def test_streaming_gives_what_reading_afresh_gives(predictor, fresh):
 
 
 @hypothesis.given(st.lists(st.integers(-6, 12), max_size=25), st.randoms(use_true_random=False))
-@hypothesis.settings(max_examples=30, deadline=None)
+@examples(30)
 def test_typing_deleting_and_jumping_give_what_reading_afresh_gives(
     predictor, fresh, moves, random
 ):

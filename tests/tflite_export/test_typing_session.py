@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from werkzeug import test as werkzeug_test
 
 from tests import export_fakes
+from tests.examples import examples
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import keyboard_server, terminal_keyboard, typing_session
 from tflite_export.export import ExportOptions, export
@@ -74,7 +75,7 @@ def test_a_tap_replaces_the_fragment_in_its_case(keyboard, text, expected):
 
 
 @hypothesis.given(st.text(max_size=30))
-@hypothesis.settings(max_examples=150, deadline=None)
+@examples(150)
 def test_a_tap_leaves_the_words_before_alone(predictor, keyboard, text):
     context, _ = predictor.context_and_prefix(text)
     for slot in keyboard.strip_for(text).slots:
@@ -162,7 +163,7 @@ def test_terminal_takes_each_place(keyboard, place):
 
 
 @hypothesis.given(st.text(max_size=40))
-@hypothesis.settings(max_examples=100, deadline=None)
+@examples(100)
 def test_terminal_survives_any_keys(keyboard, keys):
     typed(keyboard, keys)
 
@@ -250,7 +251,7 @@ def test_server_answers_to_its_own_names(client, host):
 
 
 @hypothesis.given(st.text(max_size=50))
-@hypothesis.settings(max_examples=50, deadline=None)
+@examples(50)
 def test_server_survives_any_text(keyboard, text):
     client = werkzeug_test.Client(keyboard_server.KeyboardApplication({"one": keyboard}))
     data = json.dumps({"text": text})

@@ -2,6 +2,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tflite_export import typo_channel
 from tflite_export.typo_channel import NEIGHBOURS, meant_words
 
@@ -38,7 +39,7 @@ def test_nothing_else_leads_to_a_word(typed):
 
 
 @hypothesis.given(WORDS.filter(lambda word: len(word) > 2))
-@hypothesis.settings(max_examples=40)
+@examples(40)
 def test_the_slips_of_a_word_are_about_what_is_left(meant):
     total = 0.0
     for typed in {slip for slip, _ in slips_of(meant)} - {meant, ""}:

@@ -147,6 +147,7 @@ def test_budget_of_another_run(store, finished, tmp_path):
     assert abs(found - tokens) < 0.3 * tokens  # to a round
 
 
+@pytest.mark.slow
 def test_starts_from_a_saved_model(store, finished, tmp_path):
     config = tiny_config(
         store, f"model.initial_model={finished}", "client.learning_rate=1e-9", "train.rounds=1"
@@ -165,6 +166,7 @@ def test_a_metric_it_does_not_measure_is_refused(store, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_keystrokes_and_a_general_corpus_are_measured_as_in_train(store, tmp_path):
     config = tiny_config(
         store,

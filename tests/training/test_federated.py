@@ -89,6 +89,7 @@ def test_stop_after_round_two_and_resume_is_bit_identical(store, finished_run, t
     assert_same_run(finished_run, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_left_as_it_is(store, finished_run, capsys):
     before = digest(finished_run)
     train_federated(whole(store), finished_run)
@@ -96,6 +97,7 @@ def test_a_finished_run_is_left_as_it_is(store, finished_run, capsys):
     assert "done already" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_bits_of_one(store, tmp_path):
     for workers in (1, 2):
         overrides = [f"execution.workers={workers}", "execution.sub_rounds=2", "train.rounds=2"]
@@ -124,21 +126,18 @@ def test_a_changed_config_is_refused(store, finished_run):
         train_federated(config, finished_run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
     [
-        pytest.param(
-            ["client.algorithm=fedsgd", "server.learning_rate=0.5"], marks=pytest.mark.slow
-        ),
+        ["client.algorithm=fedsgd", "server.learning_rate=0.5"],
         [
             *("server.optimizer=fedadam", "server.learning_rate=0.01"),
             *("train.over_selection=1.4", "train.dropout_rate=0.2"),
             *("train.min_separation_rounds=2", "aggregation.client_weighting=uniform"),
             *("client.epochs=2", "client.momentum=0.5", "model.name=gru"),
         ],
-        pytest.param(
-            ["model.name=lstm2", "aggregation.client_weighting=examples"], marks=pytest.mark.slow
-        ),
+        ["model.name=lstm2", "aggregation.client_weighting=examples"],
     ],
     ids=["fedsgd", "many", "lstm2"],
 )
@@ -256,15 +255,8 @@ DP = [
 ]
 
 
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        pytest.param("gaussian", marks=pytest.mark.slow),
-        pytest.param("tree", marks=pytest.mark.slow),
-        "blt",
-        pytest.param("banded", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["gaussian", "tree", "blt", "banded"])
 def test_private_training_resumes_to_the_bit_with_its_ledger(store, tmp_path, mechanism):
     overrides = [*DP, f"aggregation.privacy.mechanism={mechanism}"]
     runs = [tmp_path / "straight", tmp_path / "stopped"]

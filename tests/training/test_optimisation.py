@@ -55,6 +55,7 @@ def test_all_at_once_resumes_to_the_bit(store, straight, tmp_path):
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_each_round_says_what_it_trained_with(straight):
     found = rows(straight)
     server = [row["learning_rate/finalizer"] for row in found]
@@ -67,6 +68,7 @@ def test_each_round_says_what_it_trained_with(straight):
     assert all(row["aggregator/inner/rows/words_touched"] > 10 for row in found)
 
 
+@pytest.mark.slow
 def test_the_average_is_validated_and_saved_beside_the_last_model(straight):
     last_row = rows(straight)[-1]
     average, last = (last_row[f"evaluation/{part}perplexity"] for part in ("", "last/"))
@@ -105,6 +107,7 @@ def test_packs_and_one_by_one_train_with_the_same_rates(store, tmp_path):
         assert one[name] == pytest.approx(other[name], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_central_training_with_adam_resumes_to_the_bit(store, tmp_path):
     for name, rounds in (("straight", [3]), ("run", [2, 3])):
         for total in rounds:

@@ -3,9 +3,10 @@
 import heapq
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tff_keyboard.program.cluster.schedule import Schedule
 
 
@@ -103,7 +104,7 @@ def test_a_first_item_may_take_an_hour():
     chances=st.lists(st.sampled_from(["done", "lost", "fails"]), max_size=30),
     seconds=st.lists(st.floats(0.01, 30.0), min_size=5, max_size=5),
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_every_item_has_one_result(items, nodes, chances, seconds):
     """A simulation: nodes are busy for some seconds each, and what happens is drawn."""
     schedule = Schedule(items)

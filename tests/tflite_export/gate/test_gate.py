@@ -154,6 +154,7 @@ def trainable_file(small, tmp_path_factory):
     return small.export(tmp_path_factory.mktemp("trainable"), text=False, trainable=True)
 
 
+@pytest.mark.slow
 def test_a_sound_trainable_file_passes_and_is_not_trained(small, trainable_file):
     path = trainable_file.paths.model
     file = KeyboardPredictor(path)
@@ -228,6 +229,7 @@ class Drifting(KeyboardPredictor):
         return step
 
 
+@pytest.mark.slow
 def test_drift_shows_in_the_long_message(small, tmp_path):
     result = small.export(tmp_path, quantization="none", text=False)
     file, drifting = (kind(result.paths.model) for kind in (KeyboardPredictor, Drifting))

@@ -153,6 +153,7 @@ def test_counts_are_those_of_counting_by_hand(run, tmp_path):
     assert report.differences["kss"].keras == pytest.approx((characters - typed) / characters)
 
 
+@pytest.mark.slow
 def test_interval_is_the_jackknife_of_the_paired_difference(run, tmp_path):
     """Against one computed by leaving each person out of the texts and comparing again."""
     path = export(run, tmp_path / "k.tflite", ExportOptions(quantization="int8")).paths.model

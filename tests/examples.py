@@ -1,0 +1,16 @@
+"""How many examples a test of hypothesis draws: all beside the slow tests, a fifth otherwise."""
+
+import os
+
+import hypothesis
+
+FULL = os.environ.get("HYPOTHESIS_PROFILE") == "full"
+
+
+def examples(number: int) -> hypothesis.settings:
+    """Settings of a test that is worth `number` examples.
+
+    `make slow` and `make coverage` draw that many. The quick tests draw a fifth of them, at least
+    ten, each time others.
+    """
+    return hypothesis.settings(max_examples=number if FULL else max(10, number // 5), deadline=None)
