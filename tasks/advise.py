@@ -2,8 +2,8 @@
 
 tff-keyboard advise data/mine
 
-From the store's data card and from what was measured on corpora of about that size. The last lines
-are the next commands.
+The advice follows from the store's data card and from what was measured on corpora of about that
+size. The last lines are the commands to run next.
 """
 
 import dataclasses
@@ -22,7 +22,9 @@ class Options(TaskOptions):
     """What the task can be told."""
 
     store: Annotated[pathlib.Path, Words("a client store")]
-    cores: Annotated[int, "Of the machine that trains; 0 means those of this one.", Range(0)] = 0
+    cores: Annotated[
+        int, "Cores of the machine that trains; 0 means as many as this one has.", Range(0)
+    ] = 0
 
 
 def run(options: Options) -> None:

@@ -2,13 +2,14 @@
 
 tff-keyboard attack --config=configs/aggregation/sms_fedatt.toml --workdir=runs/attack --unprotected
 
-A seeded share of clients attacks: sends NaN, its delta a hundredfold or with the sign flipped, the
-latter also with a millionfold weight, trains on shuffled labels, or drops out. Cohorts, data and
-seeds are those of the clean run. Give --config several times to compare rules. Prints top-1 recall
-and perplexity on validation and held-out people, and the paired difference to the clean run of the
-same rule; writes them to WORKDIR/attacks.json. Each training is a run directory that resumes:
-interrupted, run the same command again. A model that has learnt nothing yet has nothing to lose:
-train for long enough, or start from a trained one with --set=model.initial_model=RUN.
+A seeded share of the clients attacks: it sends NaN, its delta a hundredfold or with the sign
+flipped (the latter also with a millionfold weight), trains on shuffled labels, or drops out.
+Cohorts, data and seeds are those of the clean run. Give --config several times to compare rules.
+The task prints top-1 recall and perplexity on validation and held-out people and the paired
+difference to the clean run of the same rule, and writes them to WORKDIR/attacks.json. Each training
+is a run directory: after an interruption, run the same command again. A model that has learnt
+nothing yet has nothing to lose: train for long enough, or start from a trained one with
+--set=model.initial_model=RUN.
 
 Trainings keep their last model and never end early: choosing the best one on validation would hide
 an attack that came later, and so would stopping at it.
@@ -31,7 +32,7 @@ class Options(TaskOptions):
     """What the task can be told."""
 
     config: Annotated[tuple[pathlib.Path, ...], "TOML file of a run; repeated, one a rule."] = ()
-    workdir: Annotated[pathlib.Path, "Folder of the runs, new or to be resumed."]
+    workdir: Annotated[pathlib.Path, "Folder of the runs; existing ones are resumed."]
     attacks: Annotated[tuple[AttackName, ...], f"Of {', '.join(ATTACK_NAMES)}."] = ATTACK_NAMES
     share: Annotated[float, "Share of clients that attack.", Range(0, 1)] = 0.1
     unprotected: Annotated[

@@ -2,10 +2,10 @@
 
 tff-keyboard audit runs/sms --phrases=planted.txt
 
-The file has a phrase of words of the vocabulary on each line. Before the training, such phrases
-were put into somebody's messages; here each is compared with random phrases of as many words
+Each line of the file is a phrase made of words of the vocabulary. The phrases were put into
+somebody's messages before the training; here each is compared with random phrases of as many words
 (exposure, Carlini et al. 2019). Plant random words: what people write anyway looks memorised.
-Phrases are not printed, their lines are. docs/privacy.md says what the figure is worth.
+Results name a phrase by its line and never print it. docs/privacy.md says what the figure is worth.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ class Options(TaskOptions):
     models: Annotated[tuple[pathlib.Path, ...], Words("a run directory or a saved model")] = ()
     phrases: Annotated[pathlib.Path | None, "File with a planted phrase a line."] = None
     random: Annotated[int, "Random phrases to compare with.", Range(100)] = 10_000
-    seed: Annotated[int, "Of the random phrases.", Range(0)] = 1
+    seed: Annotated[int, "Seed of the random phrases.", Range(0)] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()

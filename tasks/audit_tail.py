@@ -8,7 +8,7 @@ everyone and from the one trained without a person, each text's probability unde
 divided by that under the other, and the Pareto tail of these ratios gives epsilon at a delta, in
 both directions. With --config both models are trained here, once for everyone and once for each
 person left out (positions in sorted order), in WORKDIR/all and WORKDIR/without_<position>;
-interrupted, run the same command again. A model may also be a saved model's directory.
+after an interruption, run the same command again. A model may also be a saved model's directory.
 
 This is an estimate from one training, not a guarantee; docs/tail_audit.md says what it leaves out.
 Where the run kept a privacy ledger, the formal epsilon is printed beside it.
@@ -39,7 +39,7 @@ class Options(TaskOptions):
     ] = ()
     config: Annotated[pathlib.Path | None, "TOML file of the run to train and audit."] = None
     workdir: Annotated[
-        pathlib.Path | None, "With --config: folder of the runs, new or to be resumed."
+        pathlib.Path | None, "With --config: folder of the runs; existing ones are resumed."
     ] = None
     left_out: Annotated[
         tuple[int, ...],
@@ -50,12 +50,12 @@ class Options(TaskOptions):
     ] = ()
     texts: Annotated[int, "Texts drawn from each model.", Range(100)] = 10_000
     words: Annotated[int, "Words of each text.", Range(1)] = 10
-    delta: Annotated[float, "Epsilon is given at this delta."] = 1e-5
-    epsilon: Annotated[float, "Delta is given at this epsilon too.", Range(0)] = 1.0
-    seed: Annotated[int, "Of the texts and of the test.", Range(0)] = 1
+    delta: Annotated[float, "An epsilon is given at this delta."] = 1e-5
+    epsilon: Annotated[float, "A delta is given at this epsilon, too.", Range(0)] = 1.0
+    seed: Annotated[int, "Seed of the texts and of the test.", Range(0)] = 1
     out: Annotated[
         pathlib.Path | None,
-        "File for all figures; WORKDIR/audit_tail.json with --config, none without.",
+        "File for all figures; by default WORKDIR/audit_tail.json with --config, and none without.",
     ] = None
 
     def __post_init__(self) -> None:

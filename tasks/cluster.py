@@ -2,9 +2,9 @@
 
 tff-keyboard cluster status [--address=HOST:PORT] [--store=data/sms]
 
-A line for each node with the resource `tff_keyboard`: whether it is free, and what differs from
-this machine (Python, packages, our code, instruction set, the store). docs/cluster.md says how a
-cluster is started. The exit code is 5 if a node would be refused, or there is none.
+Prints a line for each node that has the resource `tff_keyboard`: whether it is free, and what
+differs from this machine (Python, packages, our code, instruction set, the store). docs/cluster.md
+says how a cluster is started. The exit code is 5 if a node would be refused, or if there is none.
 """
 
 import dataclasses
@@ -20,11 +20,9 @@ class Options(TaskOptions):
     """What the task can be told."""
 
     action: Annotated[Literal["status"], Words("what to do: status")]
-    address: Annotated[
-        str, "HOST:PORT of the head, or local; what RAY_ADDRESS says if left out."
-    ] = ""
+    address: Annotated[str, "HOST:PORT of the head, or local; the default is RAY_ADDRESS."] = ""
     store: Annotated[
-        pathlib.Path | None, "Client store that every node must have; not looked for if left out."
+        pathlib.Path | None, "Client store that every node must have; by default none is checked."
     ] = None
 
 

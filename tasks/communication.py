@@ -1,4 +1,4 @@
-"""What federated training sent over the network: model, rehearsal, uploads, in all.
+"""Prints what federated training sent over the network: model, rehearsal data, uploads, and all.
 
 tff-keyboard communication RUN_DIR [RUN_DIR ...] [--out=FILE.json]
 """

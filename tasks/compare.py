@@ -60,7 +60,9 @@ class Options(TaskOptions):
     most_messages: Annotated[
         int, "Messages of each person that are read, from the first one; 0 for all.", Range(0)
     ] = 0
-    max_length: Annotated[int, "Targets of a message at most; 0 for whole messages.", Range(0)] = 0
+    max_length: Annotated[
+        int, "The most words of a message that count; 0 reads whole messages.", Range(0)
+    ] = 0
     out: Annotated[pathlib.Path, "Folder for comparison.json and comparison.csv."] = pathlib.Path(
         "comparison"
     )

@@ -2,7 +2,7 @@
 
 tff-keyboard doctor [--cluster]
 
-Prints a line for each check and, for one that failed, what to do. The exit code is 5 if any did.
+Prints a line for each check and, for one that failed, what to do. The exit code is 5 if one failed.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from tff_keyboard.storage.errors import CheckFailed
 class Options(TaskOptions):
     """What the task can be told."""
 
-    workdir: Annotated[pathlib.Path, "Where runs will be kept; its disk is checked."] = (
+    workdir: Annotated[pathlib.Path, "Folder where runs will be kept, whose disk is checked."] = (
         pathlib.Path()
     )
     cluster: Annotated[bool, "Check the nodes of the cluster of RAY_ADDRESS, too."] = False

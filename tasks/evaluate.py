@@ -2,13 +2,13 @@
 
 tff-keyboard evaluate RUN_DIR [--clients=held_out] [--store=data/other] [--slices] [--cluster=H:P]
 
-Prints recall, keystrokes saved and perplexity: over all words with a 95 % jackknife interval over
-people, as the mean of people who count once each, and for the worst-served tenth of them; then by
-place in the message, as whole messages are read. --slices adds where else the model is better or
-worse (length of the message, frequency of the word, heavy and light typists), the deciles over
-people, and whether the probabilities on the strip can be believed. Sums per person go to
-RUN_DIR/evaluation_<clients>.json, slices too. A fine-tuning run is evaluated on its general corpus
-as well. --cluster counts on the nodes of a Ray cluster, with the same digits.
+Prints recall, keystrokes saved and perplexity over all words, with a 95 % jackknife interval over
+people, as a mean in which every person counts once, and for the worst-served tenth of the people;
+then the same by place in the message, because whole messages are read. --slices adds where else
+the model is better or worse (length of the message, frequency of the word, heavy and light
+typists), the deciles over people, and whether the probabilities on the strip can be believed. Sums
+per person and slice go to RUN_DIR/evaluation_<clients>.json. A fine-tuning run is evaluated on its
+general corpus as well. --cluster counts on the nodes of a Ray cluster and gives the same digits.
 """
 
 import dataclasses
@@ -34,7 +34,9 @@ class Options(TaskOptions):
         pathlib.Path | None,
         "Client store with the run's vocabulary; the one it was trained on if left out.",
     ] = None
-    max_length: Annotated[int, "Targets of a message at most; 0 for whole messages.", Range(0)] = 0
+    max_length: Annotated[
+        int, "The most words of a message that count; 0 reads whole messages.", Range(0)
+    ] = 0
     out: Annotated[
         pathlib.Path | None, "JSON file; RUN_DIR/evaluation_<clients>.json if left out."
     ] = None

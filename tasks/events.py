@@ -1,10 +1,10 @@
-"""Figures from the event logs of keyboards: click-through, impression recall, latency; no text.
+"""Prints figures from event logs of keyboards, which hold no text: click-through, recall, latency.
 
 tff-keyboard events logs/*.jsonl
 tff-keyboard events logs/*.jsonl --noise-multiplier=2 --clip-norm=2000 --delta=1e-6
 tff-keyboard events --replay=keyboard.tflite --store=data/demo --out=logs
 
-A log is a file a person with a line for each strip that was shown (docs/evaluation.md has the
+There is one log a person, with a line for each strip that was shown (docs/evaluation.md has the
 schema). With --noise-multiplier the logs are summed federatedly, each person's counts clipped to
 --clip-norm, and only the noisy sums are printed, with their epsilon. --replay writes the logs that
 held-out people would have left who typed their text with a model.
@@ -30,11 +30,11 @@ class Options(TaskOptions):
         float, "Standard deviation of the noise / clip norm; 0: no noise, no claim.", Range(0)
     ] = 0.0
     clip_norm: Annotated[float, "L2 bound on one person's counts.", Range(1)] = 2000.0
-    delta: Annotated[float, "Of the privacy statement.", Range(1e-15, 0.5)] = 1e-6
+    delta: Annotated[float, "Delta of the privacy statement.", Range(1e-15, 0.5)] = 1e-6
     replay: Annotated[str | None, "A model, as `compare` takes it, to type the text with."] = None
     store: Annotated[pathlib.Path | None, "With --replay: client store of the text."] = None
-    clients: Annotated[Population, "With --replay: whose text."] = "held_out"
-    people: Annotated[int, "With --replay: people at most.", Range(1)] = 20
+    clients: Annotated[Population, "With --replay: the people whose text is typed."] = "held_out"
+    people: Annotated[int, "With --replay: the most people to take.", Range(1)] = 20
     out: Annotated[pathlib.Path | None, "With --replay: folder for the logs."] = None
 
     def __post_init__(self) -> None:

@@ -2,9 +2,9 @@
 
 tff-keyboard export runs/sms --out keyboard.tflite --quantize int8-rows
 
-Writes keyboard.tflite, keyboard.vocabulary and keyboard.json, with --ngram keyboard.ngram, too.
-Float Keras and the written file then read the same held-out text; if the file suggests noticeably
-less well, nothing is written.
+Writes keyboard.tflite, keyboard.vocabulary and keyboard.json, and keyboard.ngram with --ngram.
+The Keras model and the new file then read the same held-out text; if the file suggests noticeably
+worse words, nothing is written.
 """
 
 import dataclasses
@@ -49,20 +49,22 @@ class Options(TaskOptions):
         "File that int4 rounding is fitted to; train clients of the store if left out.",
     ] = None
     parity: Annotated[bool, "Whether to run the parity gate."] = True
-    parity_words: Annotated[int, "Words the parity gate reads, about; whole people.", Range(1)] = (
-        20_000
-    )
+    parity_words: Annotated[
+        int, "About how many words the parity gate reads; it takes whole people.", Range(1)
+    ] = 20_000
     allow_loss: Annotated[bool, "Write the file even if the parity gate fails."] = False
     ngram: Annotated[
         str | None,
         "Size of an n-gram file beside the model, as 500kB: with it the keyboard is a hybrid that "
         "learns its owner's words. Counted from the store's train people.",
     ] = None
-    allow_little_text: Annotated[bool, "Let less than 1,000 words of 5 people decide."] = False
+    allow_little_text: Annotated[
+        bool, "Let the gate decide on fewer than 1,000 words of 5 people."
+    ] = False
     prompts: Annotated[
         pathlib.Path | None, "Golden prompts: what is typed, a TAB, wanted and !unwanted words."
     ] = None
-    licence: Annotated[str | None, "Of the files, for the model card."] = None
+    licence: Annotated[str | None, "Licence of the files, for the model card."] = None
     sign_key: Annotated[
         pathlib.Path | None, "PEM file of an Ed25519 private key that signs the export."
     ] = None

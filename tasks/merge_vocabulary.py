@@ -2,7 +2,8 @@
 
 tff-keyboard merge-vocabulary data/general data/nus_sms --out=data/merged.txt [--size=10000]
 
-Each corpus counts equally, however large, or by --shares; only train populations count. Prepare
+Each corpus counts equally, however large it is, unless --shares says otherwise; only train
+populations count. Prepare
 the corpora again with --set=data.vocabulary_path=data/merged.txt to encode them with it.
 """
 
@@ -22,7 +23,9 @@ class Options(TaskOptions):
 
     stores: Annotated[tuple[pathlib.Path, ...], Words("two client stores or more", least=2)]
     out: Annotated[pathlib.Path, "Vocabulary file to write."]
-    size: Annotated[int, "V, rows of the table with the four special ones.", Range(5)] = 10_000
+    size: Annotated[int, "V, the rows of the table, the four special ones included.", Range(5)] = (
+        10_000
+    )
     shares: Annotated[tuple[float, ...], "Weight of each store, as in 1,2; equal if left out."] = ()
 
     def __post_init__(self) -> None:

@@ -36,9 +36,9 @@ __all__ = ["ConfigOptions", "Range", "TaskOptions", "UsageError", "Words", "opti
 
 Population = Literal["held_out", "validation", "train", "train_later"]
 Runtime = Annotated[
-    Literal["litert", "tensorflow"] | None, "Interpreter; the first installed if left out."
+    Literal["litert", "tensorflow"] | None, "Interpreter; by default the first that is installed."
 ]
-Workdir = Annotated[pathlib.Path, "Run directory, new or to be resumed."]
+Workdir = Annotated[pathlib.Path, "Run directory; an existing one is resumed."]
 Cluster = Annotated[
     str,
     "Evaluate on the nodes of this Ray cluster: HOST:PORT of its head, or local (docs/cluster.md).",

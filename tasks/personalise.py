@@ -3,8 +3,8 @@
 tff-keyboard personalise trainable.tflite --text messages.tsv --user 12
 
 The model is a file of `tff-keyboard export --trainable`; the text has lines `user<TAB>message`,
-oldest first. Without --user it is the person with the most words. The first part of the messages is
-trained on, the rest is predicted before and after. Nothing is written.
+oldest first. Without --user, the person with the most words is taken. The model trains on the first
+part of the messages and predicts the rest, before and after. Nothing is written.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ class Options(TaskOptions):
     train_share: Annotated[
         float, "Share of the messages, the first ones, to train on.", Range(0, 1)
     ] = 0.8
-    learning_rate: Annotated[float, "Of SGD."] = 0.05
+    learning_rate: Annotated[float, "Learning rate of the SGD."] = 0.05
     epochs: Annotated[int, "Passes over the messages.", Range(1)] = 1
     runtime: Runtime = None
 

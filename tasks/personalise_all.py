@@ -2,11 +2,11 @@
 
 tff-keyboard personalise-all trainable.tflite --store=data/nus_sms --people=200 --out=personalised
 
-The model is a file of `tff-keyboard export --trainable`; exported with --ngram as well, what
-fine-tuning gives is measured beside and together with the cache of the person's own words. Each
-person starts from the model as it came: the earlier messages are trained on, those in the middle
-decide whether that is kept, the later ones are measured. Run again to go on after a stop, or with
-more --people. Writes people.jsonl and personalisation.json to --out.
+The model is a file of `tff-keyboard export --trainable`. If it was exported with --ngram as well,
+fine-tuning is measured beside and together with the cache of the person's own words. Each person
+starts from the model as it came: the earlier messages are trained on, those in the middle decide
+whether the result is kept, and the later ones are measured. Run again to go on after a stop, or
+with more --people. Writes people.jsonl and personalisation.json to --out.
 """
 
 import dataclasses
@@ -25,16 +25,16 @@ class Options(TaskOptions):
     model: Annotated[pathlib.Path, Words("a .tflite file")]
     store: Annotated[pathlib.Path, "Client store of the people."]
     clients: Annotated[Population, "Population of the store."] = "held_out"
-    people: Annotated[int, "How many at most, drawn by --seed.", Range(1)] = 200
-    seed: Annotated[int, "Of who is drawn.", Range(0)] = 1
-    train_share: Annotated[float, "Share of a person's messages, the first, to train on."] = 0.6
-    validation_share: Annotated[float, "Share behind them that decides what is kept."] = 0.2
-    learning_rate: Annotated[float, "Of SGD."] = 0.05
+    people: Annotated[int, "The most people to take, drawn by --seed.", Range(1)] = 200
+    seed: Annotated[int, "Seed by which people are drawn.", Range(0)] = 1
+    train_share: Annotated[float, "Share of a person's messages to train on, the first ones."] = 0.6
+    validation_share: Annotated[float, "Share after those, which decides what is kept."] = 0.2
+    learning_rate: Annotated[float, "Learning rate of the SGD."] = 0.05
     epochs: Annotated[int, "Passes over the messages."] = 1
-    most_messages: Annotated[int, "Of a person, the latest."] = 400
-    out: Annotated[pathlib.Path, "Folder of the results; of an earlier run to go on with it."] = (
-        pathlib.Path("personalised")
-    )
+    most_messages: Annotated[int, "The most messages of a person, the latest ones."] = 400
+    out: Annotated[
+        pathlib.Path, "Folder of the results; give that of an earlier run to go on with it."
+    ] = pathlib.Path("personalised")
     runtime: Runtime = None
 
 

@@ -4,7 +4,7 @@ tff-keyboard play keyboard.tflite
 tff-keyboard play one.tflite two.tflite        (both suggest side by side)
 tff-keyboard play keyboard.tflite --terminal
 tff-keyboard play keyboard.tflite --cache words.cache
-tff-keyboard play keyboard.tflite --events me.jsonl      (a line for each strip, without a word)
+tff-keyboard play keyboard.tflite --events me.jsonl      (a line for each strip, without any words)
 
 A model exported with --ngram learns the words of the messages that are sent, in memory or, with
 --cache, in a file that only its owner can read. The page is served to this machine only and loads
@@ -33,15 +33,16 @@ class Options(TaskOptions):
         Literal["en", "none"], "Language of capitals, contractions and the blocklist."
     ] = "en"
     blocklist: Annotated[
-        pathlib.Path | None, "More words that are never suggested, a word or `start*` a line."
+        pathlib.Path | None,
+        "File of further words that are never suggested; a line is a word or `start*`.",
     ] = None
     cache: Annotated[
         pathlib.Path | None,
-        "File of what is learnt of the owner, for models with an n-gram; in memory if left out.",
+        "File for what a model with an n-gram learns of its owner; kept in memory by default.",
     ] = None
     events: Annotated[
         pathlib.Path | None,
-        "Log of what became of each strip, without a word; gone on with where it is there.",
+        "Log of what became of each strip, without any words; an existing log is continued.",
     ] = None
     runtime: Runtime = None
 

@@ -1,15 +1,16 @@
-"""How many people a test needs to see a lift, from how much people differ in an evaluation.
+"""Says how many people a test needs to see a lift, from how much people differ in an evaluation.
 
 tff-keyboard power runs/demo/evaluation_held_out.json --lift=top-3:0.5 --lift=perplexity:3
 tff-keyboard power runs/comparison/comparison.json --lift=top-3:0.5,kss:0.5 --looks=4
 
-Of an evaluation: an experiment, where each half of the people has one of two models. Of a
-comparison: also a replay, where both models see the text of the same people, the first model
-against each other one; what people have in common cancels there, so it takes far fewer of them.
+An evaluation tells what an experiment takes, in which each half of the people has one of two
+models. A comparison also tells what a replay takes, in which both models see the text of the same
+people, the first model against each other one: what differs between people cancels there, so that
+far fewer are needed.
 
-A lift is METRIC:POINTS, of a perplexity METRIC:PERCENT. With --looks the figures may be looked at
-before the end without more error (O'Brien and Fleming's bounds). Several lifts are several claims:
-each must hold at its share of the error (Holm).
+A lift is METRIC:POINTS, or METRIC:PERCENT for a perplexity. With --looks the figures may be looked
+at before the end without more error (O'Brien and Fleming's bounds). Several lifts are several
+claims, each of which must hold at its share of the error (Holm).
 """
 
 import dataclasses
@@ -30,9 +31,13 @@ class Options(TaskOptions):
 
     results: Annotated[pathlib.Path, Words("a file of `evaluate` or `compare`, JSON")]
     lift: Annotated[tuple[str, ...], "METRIC:POINTS, such as top-3:0.5; may be repeated."] = ()
-    power: Annotated[float, "Probability to see the lift.", Range(0.1, 0.999)] = 0.8
-    alpha: Annotated[float, "Probability to see one that is none.", Range(0.0001, 0.5)] = 0.05
-    looks: Annotated[int, "At the figures, the last one included.", Range(1, 20)] = 1
+    power: Annotated[float, "Probability of seeing a lift that is there.", Range(0.1, 0.999)] = 0.8
+    alpha: Annotated[
+        float, "Probability of seeing a lift where there is none.", Range(0.0001, 0.5)
+    ] = 0.05
+    looks: Annotated[
+        int, "How often the figures are looked at, the last time included.", Range(1, 20)
+    ] = 1
 
 
 def run(options: Options) -> None:

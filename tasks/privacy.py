@@ -4,8 +4,8 @@ tff-keyboard privacy runs/sms                      the statement: unit, mechanis
 tff-keyboard privacy runs/a runs/b                 both, and together: what they cost who is in both
 tff-keyboard privacy --target-epsilon=4 --config=configs/my.toml --population=20000 --plot=plan.svg
 
-The second finds the least noise multiplier for the config's schedule under every mechanism, and how
-rounds, cohort and separation move the noise that is left in the model.
+The last one finds the least noise multiplier for the config's schedule under every mechanism, and
+shows how rounds, cohort and separation move the noise that is left in the model.
 """
 
 import dataclasses

@@ -3,8 +3,8 @@
 tff-keyboard report runs/sms                     curves, results of `evaluate`, privacy, config
 tff-keyboard report comparison                   what `compare` wrote: tables, bars, strips, runs
 
-The strips are for made-up beginnings of messages, or those of --examples, a line each (a space at
-the end of a line asks for the next word): never for text of the corpus.
+The strips are shown for made-up beginnings of messages or for those of --examples, one a line (a
+space at the end of a line asks for the next word), and never for text of the corpus.
 """
 
 import dataclasses

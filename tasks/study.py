@@ -5,8 +5,8 @@ tff-keyboard study configs/studies/ablation_irc.toml --workdir=runs/ablation [--
 
 A study is a TOML file: a question, arms (each a config), a control, seeds, and sweeps of a key.
 --plan says how many runs, tokens and hours it takes, and trains nothing; nor does --tables, which
-judges the runs that are finished. Every run is a run directory in WORKDIR that resumes, and a
-finished one is skipped: interrupted, run the same command again. All arms train with the first seed
+judges the runs that are finished. Every run is a run directory in WORKDIR; a finished one is
+skipped, so after an interruption run the same command again. All arms train with the first seed
 before any does with the second. With --set=execution.engine=ray each of --jobs trainings has a node
 of a cluster. After each run WORKDIR/study.json, study.md and curves.png are written anew, and with
 --markdown the tables stand between `<!-- table: NAME -->` and `<!-- end: NAME -->`, where NAME is
@@ -33,12 +33,12 @@ class Options(TaskOptions):
     """What the task can be told."""
 
     study: Annotated[pathlib.Path, Words("the study's TOML file")]
-    workdir: Annotated[pathlib.Path, "Folder of the runs, new or to be resumed."]
-    plan: Annotated[bool, "Only say what it takes."] = False
-    tables: Annotated[bool, "Train nothing: tables and pictures of what is finished."] = False
-    jobs: Annotated[int, "Trainings at a time.", Range(1)] = 1
+    workdir: Annotated[pathlib.Path, "Folder of the runs; existing ones are resumed."]
+    plan: Annotated[bool, "Only say what the study would take."] = False
+    tables: Annotated[bool, "Train nothing; make tables and pictures of what is finished."] = False
+    jobs: Annotated[int, "How many trainings run at a time.", Range(1)] = 1
     seeds: Annotated[tuple[int, ...], "Only these of the study's seeds."] = ()
-    rounds: Annotated[int | None, "In place of `train.rounds`.", Range(1)] = None
+    rounds: Annotated[int | None, "Number of rounds, in place of `train.rounds`.", Range(1)] = None
     set: Annotated[
         tuple[str, ...], "Override `section.key=value` of every run; may be repeated."
     ] = ()

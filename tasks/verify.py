@@ -2,8 +2,9 @@
 
 tff-keyboard verify keyboard.tflite --public-key=release.pub.pem
 
-Every file is held against the manifest, the model is opened, its shapes are compared. With a public
-key the signature must be right, else exit code 5. Without one, hashes find damage, not an attack.
+Every file is compared with the manifest, the model is opened, and its shapes are checked. With a
+public key the signature must be right, or the exit code is 5. Without one the hashes find damage,
+but not an attack.
 """
 
 import dataclasses

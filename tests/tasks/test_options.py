@@ -117,7 +117,7 @@ def test_python_callers_are_checked_too():
 
 def test_help_says_everything():
     text = " ".join(Options.help("try", "Tries.\n\nMore of it.").split())
-    assert text.startswith("Tries. More of it. Words: RUN_DIR")
+    assert text.startswith("Tries. More of it. Arguments: RUN_DIR")
     assert "Population, 100 % of it. (default: held_out)" in text
     assert "--parity, --no-parity Whether to check. (default: True)" in text
     for option in options_of(Options):

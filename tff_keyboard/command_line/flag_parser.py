@@ -61,7 +61,7 @@ def _parser(known: Sequence[Option], name: str, description: str) -> argparse.Ar
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
     )
-    words, flags = parser.add_argument_group("Words"), parser.add_argument_group("Flags")
+    words, flags = parser.add_argument_group("Arguments"), parser.add_argument_group("Flags")
     for option in known:
         if option.words:
             metavar = option.name.upper()
