@@ -1,4 +1,4 @@
-"""How much of a long text the model reads: no more than the sequences it was trained on.
+"""Limits how much of a long text the model reads to the length it was trained on.
 
 A recurrent state that went on for longer than any sequence of the training is one that the model
 never learned to read. So only the last words are fed, at most the `training_length` of the

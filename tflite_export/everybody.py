@@ -1,4 +1,4 @@
-"""What fine-tuning on the phone is worth to each of many people, and to whom it does harm.
+"""Measures what fine-tuning on the phone is worth to each of many people, and whom it harms.
 
 A person's messages, in the order typed, are cut in three: earlier ones to train on, some to decide
 by, later ones to measure with. The gate keeps what was learnt only if the loss on the person's own

@@ -1,4 +1,4 @@
-"""The results of `everybody`, a person a line, so that a long run can be stopped and gone on with.
+"""The results of `everybody`, one person per line, so that a long run can be stopped and resumed.
 
     line 1   JSON: what the results depend on
     then     JSON, a person each, in the order measured

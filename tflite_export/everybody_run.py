@@ -1,4 +1,4 @@
-"""Personalises a population of a client store, and goes on where an earlier run was stopped.
+"""Personalises a population of a client store, and resumes where an earlier run was stopped.
 
 people.jsonl            a result a line (`everybody_records`)
 personalisation.json    the report, once all asked for are there

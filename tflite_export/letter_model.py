@@ -1,4 +1,4 @@
-"""How likely letters are to be a word nobody has listed: trigrams of the vocabulary's letters.
+"""How likely a string of letters is to be a word not in the vocabulary, by trigrams of letters.
 
     P(word) = product over its letters and its end of (n(abc) + 3 P(c)) / (n(ab) + 3)
 

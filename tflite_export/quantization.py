@@ -1,4 +1,4 @@
-"""Weights as int8 and int4, in NumPy.
+"""Quantises weights to int8 and int4, in NumPy.
 
 Two layouts:
 

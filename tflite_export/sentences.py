@@ -1,4 +1,4 @@
-"""Where the sentence being typed begins: there the model starts afresh, and a capital stands.
+"""Finds where the sentence being typed begins, so that the model starts afresh with a capital.
 
 A newline, or one `.`, `!`, `?` (several of `!?`) behind a word and white space after it. Two dots
 and more trail off and end nothing. The page's `field.js` has the same rule for its shift key.

@@ -1,4 +1,4 @@
-"""Do the tensors of a file's signatures fit its manifest and vocabulary? Asked before it is used.
+"""Checks, before a file is used, that its signatures fit its manifest and vocabulary.
 
 A number in a manifest is easily wrong, and what then happens is the interpreter's: an error in the
 middle of a text, or words of other rows.

@@ -1,4 +1,4 @@
-"""Is an export whole, does it open, and who signed it? For whoever is handed the files."""
+"""Is an export whole, does it open, and who signed it? Asked by whoever receives the files."""
 
 import pathlib
 

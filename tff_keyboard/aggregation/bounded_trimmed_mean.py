@@ -1,4 +1,4 @@
-"""The defence of the attack table: bounded deltas, on course, trimmed by coordinate.
+"""A defence against attackers: deltas are bounded, kept on course and trimmed by coordinate.
 
 Of the deltas delta_k of M clients, f = ceil(attackers * M) of which may be anything:
 

@@ -1,4 +1,4 @@
-"""Whether tensors are finite, in one sweep over their memory.
+"""Tells whether tensors are finite, in one sweep over their memory.
 
     all finite  <=>  sum of squares is finite,   or it overflowed and each number is looked at
 

@@ -1,4 +1,4 @@
-"""Gives a private process the noise of its rounds; what the round loop sees has none of it.
+"""Gives a private process the noise of each round, and keeps it out of what the round loop sees.
 
 A private aggregator (`noised_sum.py`) has a slot for a round's noise in its state. Here a process
 (an aggregation or a learning process) is wrapped: before a round the slot is filled, after it the

@@ -1,4 +1,4 @@
-"""Rows of words that few clients typed: the mean divides them by everybody, this by those few.
+"""Averages the row of a rare word over the few clients who typed it, not over all of them.
 
 A word table has a row for each word. The mean of deltas divides a row by the whole cohort though
 perhaps two people typed its word, so rare rows learn slowly, whatever the learning rate. Each row

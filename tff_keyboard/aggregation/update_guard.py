@@ -1,4 +1,4 @@
-"""Broken updates never reach the model: NaN, infinity, a senseless or an inflated weight.
+"""Keeps broken updates from the model: NaN, infinity, a senseless or an inflated weight.
 
 A refused client arrives at the inner aggregation as a delta of zeros with weight 0, so a weighted
 mean, FedAtt, FedMed and medians leave it out, and a differentially private sum adds zeros. TFF's

@@ -1,4 +1,4 @@
-"""The largest n-gram that fits into a file of so many bytes."""
+"""The largest n-gram that fits into a file of a given size."""
 
 from tff_keyboard.baselines import ngram_file
 from tff_keyboard.baselines.ngram_pruning import Pruner

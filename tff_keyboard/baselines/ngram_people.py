@@ -1,4 +1,4 @@
-"""How many people typed each n-gram: what one person alone says must not leave with the file.
+"""How many people typed each n-gram, so that the file holds nothing that only one person says.
 
 An n-gram file is counts of text without noise. Rare n-grams are often one person's own (a name
 behind a name, a password behind "is"), and a file that lists them can be asked for them. Those

@@ -1,4 +1,4 @@
-"""Fewer n-grams at the least price: relative-entropy pruning.
+"""Relative-entropy pruning: drops the n-grams that are missed least.
 
 An n-gram (h, w) is dropped where dropping it alone changes the model least, that is where the
 relative entropy to the model without it, weighted by how often h is read, is smallest. With q(v) =

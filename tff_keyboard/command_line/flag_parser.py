@@ -1,4 +1,4 @@
-"""From words on the command line to values of options, through argparse."""
+"""Turns the words of a command line into values of options, through argparse."""
 
 import argparse
 import difflib

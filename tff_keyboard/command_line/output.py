@@ -1,4 +1,4 @@
-"""Output whose reader may go away: `train | head -1` trains to its end and writes its model."""
+"""Output that outlives its reader: `train | head -1` trains to its end and writes its model."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""`[fine_tuning]`: a general model on users' text without forgetting the general language.
+"""`[fine_tuning]`: trains a general model on users' text without forgetting general language.
 
 Source: Popov et al. 2018, sections 2.1 to 2.3, https://arxiv.org/abs/1712.07473. The general model
 itself is `model.initial_model`.

@@ -1,4 +1,4 @@
-"""What `[execution]` leaves open, decided: by the config, or by the record of a run that began."""
+"""Decides what `[execution]` leaves open: from the config, or from the record of a begun run."""
 
 import dataclasses
 import math

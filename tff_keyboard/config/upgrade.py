@@ -1,4 +1,4 @@
-"""Configs from before the tables were tagged, up to commit 481d7a5: translated, or explained.
+"""Reads configs older than the tagged tables (up to commit 481d7a5), or says what to write now.
 
 A run directory keeps the resolved config it was made with, and old runs still resume, evaluate and
 load: `upgraded` translates theirs. A config that a person wrote is not translated behind their

@@ -1,4 +1,4 @@
-"""What an attack did to a rule: recall and perplexity next to the clean run, with a verdict."""
+"""What an attack did to a rule: recall and perplexity beside the clean run, with a verdict."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

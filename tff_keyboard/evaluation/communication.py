@@ -1,4 +1,4 @@
-"""What a run sent over the network, from its metrics: the account of a federated training.
+"""Accounts for what a federated training sent over the network, from the metrics of its run.
 
     down   the model and what is to be rehearsed, to every client that was asked
     up     what every client that reported sent: measured by the aggregator where it measures

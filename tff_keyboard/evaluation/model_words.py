@@ -1,4 +1,4 @@
-"""How a person names a model on the command line: the grammar of the words, nothing opened.
+"""How a person names a model on the command line; parses the words and opens nothing.
 
 A path is a run directory, a saved model, a directory or file with an n-gram, or a `.tflite` file.
 A baseline has no path: `ngram` (order 5), `ngram:3` (order 3), `ngram:1.25M` (pruned to so many

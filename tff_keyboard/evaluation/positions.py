@@ -1,4 +1,4 @@
-"""What one model says at every position of a text, reduced to what metrics and slices need.
+"""What a model predicts at every position of a text, reduced to what metrics and slices need.
 
 `text_batches` cuts a text into batches of messages of about equal length; `score` turns the scores
 of a batch, [n, V], into `Positions`: n rows of some twenty numbers.

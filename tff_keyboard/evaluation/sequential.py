@@ -1,4 +1,4 @@
-"""Looking at a test before it is over: bounds that keep its error, and what the looks cost.
+"""Bounds that let one look at a test before it is over without more error, and what that costs.
 
 A test is looked at K times, each after another K-th of its people. Its statistic at look k, with
 a true effect that moves it by d at the end, is that of a random walk

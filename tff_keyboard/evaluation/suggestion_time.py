@@ -1,4 +1,4 @@
-"""How long one strip takes."""
+"""Measures how long a model takes to make one strip of suggestions."""
 
 import time
 

@@ -1,1 +1,1 @@
-"""What a keyboard may tell of its strip without telling what is typed: events, counts, replay."""
+"""What a keyboard can report about its strip without revealing the text: events, counts, replay."""

@@ -1,4 +1,4 @@
-"""Counts of a log, a vector a person, and the figures that they add up to.
+"""Counts of an event log, one vector per person, and the figures that they add up to.
 
     click-through rate        accepted suggestions / suggestions shown
     accepted a strip          accepted suggestions / strips with a suggestion

@@ -1,4 +1,4 @@
-"""The log of a keyboard's strip: one JSON line for each strip that was shown, no text.
+"""The event log of a keyboard: one JSON line for each strip that was shown, and no text.
 
     {"v": 1, "model": "0a1b2c3d4e5f", "hour": "2026-11-21T19", "message": 3, "place": 0,
      "prefix": 0, "shown": 3, "match": 1, "outcome": "typed", "rank": null, "deleted": false,

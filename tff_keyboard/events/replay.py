@@ -1,4 +1,4 @@
-"""The log that a person would have left who typed a text with a model at hand.
+"""The event log that a person would have left who typed a text with the help of a model.
 
 The typist of `metrics/keystrokes.py`: looks at every strip, takes the word as soon as it is there,
 types on otherwise, sends the message behind its last word. So a replay's impression recall is that

@@ -1,4 +1,4 @@
-"""What a keyboard does not remember of its owner: numbers of cards, phones, accounts, codes.
+"""What a keyboard must not learn from its owner: numbers of cards, phones and accounts, codes.
 
 A word out of the table with four digits or more is not learnt, and so never offered to whoever
 looks over the owner's shoulder. The words of the table are everybody's.

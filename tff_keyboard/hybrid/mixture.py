@@ -1,4 +1,4 @@
-"""How much to believe the network, the n-gram and the owner's cache, and where.
+"""The weights of network, n-gram and owner's cache in a hybrid, and where each applies.
 
     p(w | h) = sum_i lambda_i(b(h)) p_i(w | h)
 

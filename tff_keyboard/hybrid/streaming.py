@@ -1,4 +1,4 @@
-"""A hybrid as it lives: person by person, message by message, learning as it goes.
+"""Evaluates a hybrid as it is used: person by person, message by message, learning as it goes.
 
 Each person starts with a cache of what they typed before, if the text says so (`TypedText.before`),
 else an empty one; their messages are scored in the order typed, and what was scored is learnt

@@ -1,4 +1,4 @@
-"""Models that are trained when they are named: an n-gram, or a network joined with one.
+"""Models that are trained as soon as they are named: an n-gram, or a network joined with one.
 
 Both take the pooled text of a store's train clients; a hybrid's weights, which say how far each of
 its parts is believed, are fitted on the store's validation people.

@@ -1,4 +1,4 @@
-"""What clients train and are evaluated on: batches as pure functions of (seed, round)."""
+"""The batches that clients train and are evaluated on: pure functions of (seed, round)."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Parts become a learning process: broadcast, client work, aggregation, server step."""
+"""Composes a learning process of its parts: broadcast, client work, aggregation, server step."""
 
 from collections.abc import Callable
 from typing import TypeAlias

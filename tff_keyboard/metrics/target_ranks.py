@@ -1,4 +1,4 @@
-"""At which place of the ranking a target stands: what recall, MRR and keystrokes have in common.
+"""The rank of each target among all words, from which recall, MRR and keystrokes follow.
 
     rank = number of ids with a higher score, or an equal score and a lower id
 

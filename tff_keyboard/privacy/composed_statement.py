@@ -1,4 +1,4 @@
-"""What several runs give away together about the people they share."""
+"""The joint statement of several runs about the people that they share."""
 
 import dataclasses
 import pathlib

@@ -1,4 +1,4 @@
-"""What the other model's texts prove about epsilon, against what a Pareto tail supposes.
+"""Lower bounds on epsilon that texts of the two models prove, without assuming a Pareto tail.
 
 A tail fitted to texts of one model cannot see a secret that only the other model writes: a phrase
 of probability 1e-3 with the person and 1e-6 without occurs in no sample of the model without. But

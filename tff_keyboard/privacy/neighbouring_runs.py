@@ -1,4 +1,4 @@
-"""Two runs that are to differ by one person alone: whether they do, and what the ledger proves."""
+"""Checks that two runs differ by one person only, and says what their ledger proves."""
 
 import math
 import pathlib

@@ -1,4 +1,4 @@
-"""Who took part in which round of which run, beside the store: the separation across runs.
+"""A record beside the store of who took part when, which keeps people apart across runs, too.
 
 A run keeps its minimum separation by itself (`learning/cohorts.py`). Two runs on one store, one
 after the other, would not: a person in the last round of the first could be in the first round of

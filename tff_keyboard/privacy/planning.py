@@ -1,4 +1,4 @@
-"""Before a run: how much noise a target epsilon takes, and what rounds, cohort and separation buy.
+"""Plans a run: the noise a target epsilon needs, and what rounds, cohort and separation change.
 
 What counts for the model is the noise that is left in it: the root mean square, over the rounds, of
 the noise in the sum of all mean deltas so far, per coordinate, in clip norms,

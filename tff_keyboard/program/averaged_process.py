@@ -1,4 +1,4 @@
-"""Averages of iterates: a better model than the last one, for the price of its memory.
+"""Averages the models of many rounds: often better than the last, for the memory of one more.
 
 With w_1, w_2, ... the models after rounds first_round, first_round + 1, ...
 

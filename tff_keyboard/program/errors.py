@@ -1,4 +1,4 @@
-"""What can go wrong around the rounds, each with one line that says the way out."""
+"""The errors of the training program, each with one line that says the way out."""
 
 from tff_keyboard.processes.interruption import SignalReceived
 from tff_keyboard.storage.errors import ProgramError, RunDirectoryError

@@ -1,4 +1,4 @@
-"""Where the time of a round goes."""
+"""Measures where the time of a round goes."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The rounds: compute, measure, save; killed at any moment and run again, the same to the bit.
+"""The loop of rounds: compute, measure, save. After a kill it resumes and ends with the same bits.
 
 Contract. Let the process be deterministic (given state and data) and `cohort_source` and
 `evaluate` pure functions of their arguments. Then the sequence of states, metric rows and

@@ -1,4 +1,4 @@
-"""Rows of a private run in two: what may be released, and what may not.
+"""Splits the metrics of a private run into what may be released and what may not.
 
 A guarantee covers the models and what is computed from them. Losses, counts and a digest of the
 cohort come straight from people's text: a training writes them into a file of their own, mode 0600,

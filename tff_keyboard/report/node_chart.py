@@ -1,4 +1,4 @@
-"""What the nodes of a cluster did in a round: a row for each node, a bar for each part.
+"""A chart of what the nodes of a cluster did in a round: a row per node, a bar per part.
 
 The round is the one whose length is the median, so that neither the first, which compiles, nor one
 with a loss is taken for the rule.

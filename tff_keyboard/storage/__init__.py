@@ -1,1 +1,1 @@
-"""Files of ours on disk: whole or not there, and the run directory. Imports no TensorFlow."""
+"""Our files on disk, each of them whole or absent, and the run directory. Imports no TensorFlow."""

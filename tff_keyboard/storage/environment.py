@@ -1,4 +1,4 @@
-"""Where and with what a run was begun: packages, machine, commit, command."""
+"""Records where and with what a run was begun: packages, machine, commit, command."""
 
 import contextlib
 import datetime

@@ -1,4 +1,4 @@
-"""What the validation curve of a run says: where it got to, whether it still rises, when it passed.
+"""Reads a run's validation curve: its best value, whether it is flat, when it passed a target.
 
 A curve is flat when the last quarter of its rounds lowered the best perplexity on validation people
 by no more than a given share. A curve with fewer than four validations is never called flat.

@@ -1,4 +1,4 @@
-"""How many tokens a study's runs train on, and how long that takes here: before they are begun.
+"""Estimates, before any is begun, the tokens of a study's runs and the hours they take here.
 
 Tokens are those of the average person of the store, cut at `client.max_examples` messages; people
 differ, so a run's own figure does, too. Hours are at the rate of the rounds that the study's runs

@@ -1,4 +1,4 @@
-"""The learning curves of a study: validation perplexity against tokens, a line an arm.
+"""The learning curves of a study: validation perplexity against tokens, one line for each arm.
 
 A line is the geometric mean of the seeds at the rounds that all of them validated; the band spans
 them. A sweep has a panel of its own for each of its values.

@@ -1,4 +1,4 @@
-"""The same training clean and under each attack, for several rules; resumes where it stopped.
+"""Runs one training clean and under each attack, for several rules; resumes where it stopped.
 
 Trainings keep their last model and never end early: choosing the best one on validation would hide
 an attack that came later, and so would stopping at it.

@@ -1,4 +1,4 @@
-"""Evaluations on the nodes of a cluster: the model travels, once a node, and the text does not.
+"""Evaluates on the nodes of a cluster: the model travels once to each node, and the text never.
 
 A node reads what people typed from its own store, whose card was compared when it joined, and
 counts the parts of the text that it is given (`evaluation/predictor_evaluation.py`): the sums are

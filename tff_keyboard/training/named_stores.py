@@ -1,4 +1,4 @@
-"""Client stores by name: what nodes of a cluster are told, so that each opens its own copy."""
+"""Client stores by name, so that each node of a cluster opens its own copy."""
 
 from __future__ import annotations
 

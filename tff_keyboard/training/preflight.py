@@ -1,4 +1,4 @@
-"""What a config and its client store say before TensorFlow is imported, which takes ten seconds."""
+"""Checks of a config and its client store that are made before the slow import of TensorFlow."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""FedAtt with a proof: attention by bounded scores, one clipped record a client, noised once.
+"""FedAtt with a privacy proof: bounded scores, one clipped record per client, noised once.
 
 Per layer l with clip norm C_l, on the client:
 

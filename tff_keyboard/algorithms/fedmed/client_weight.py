@@ -1,4 +1,4 @@
-"""What a FedMed client tells besides its delta, and what of it the server believes.
+"""What a FedMed client reports besides its delta, and how much of it the server believes.
 
     num_examples   n_k of the FedAvg branch
     loss           L_k in nats, by which topK and mediation compare

@@ -1,4 +1,4 @@
-"""FedMed as a learning process: clients that tell loss and divergences, and a server that asks.
+"""FedMed as a learning process: clients also report their loss and divergences to the server.
 
 `tff.learning.algorithms.build_weighted_fed_avg` fixes a client's weight to one number; FedMed needs
 loss and divergences too, so the parts are composed here. What is a layer is said once, to the

@@ -1,4 +1,4 @@
-"""Client work that also tells what FedMed weighs clients by: local loss and JS per layer.
+"""Client work that also reports what FedMed weighs clients by: local loss and JS per layer.
 
 Wraps any client work that returns a model delta and a number of examples. After the wrapped
 training the client compares its weights with the server's. Its loss is "computed at the tail of

@@ -1,4 +1,4 @@
-"""The text a server's transfer learning predicts on: general, or drawn from the server's model.
+"""The text that transfer learning predicts on: general, or drawn from the server's model.
 
 Both are pure functions of (`train.seed`, round, the model at the start of the round), so that a
 resumed run repeats them. Source: Popov et al. 2018, section 2.3, https://arxiv.org/abs/1712.07473.

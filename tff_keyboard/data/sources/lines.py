@@ -1,4 +1,4 @@
-"""Lines of a plain or gzip file, one at a time, with an end to patience.
+"""Lines of a plain or gzip file, one at a time; over-long lines are reported.
 
 Every way in which a text file can be broken ends here: in one error that names
 file and line, or in a count. Sound text is read in blocks; from the first block that is

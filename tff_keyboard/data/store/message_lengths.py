@@ -1,4 +1,4 @@
-"""How many words each message of a store has: a file of one array, so that no text is read for it.
+"""How many words each message of a store has, in a file of its own, so that no text is read.
 
 Rounds of many clients are planned from lengths alone (who is computed with whom, how much a round
 is), on the machine that drives a cluster, too.

@@ -1,4 +1,4 @@
-"""A store's vocabulary by `data.vocabulary_epsilon`: the private choice, as `prepare` needs it."""
+"""Chooses the vocabulary of a store privately (`data.vocabulary_epsilon`), for `prepare`."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Who is in which population: a hash of the user, so that it needs no memory.
+"""Assigns each user to a population by a hash, which needs no memory.
 
 A user keeps the population when others come or go. Hashes for different purposes
 are independent: choosing users does not choose their population.

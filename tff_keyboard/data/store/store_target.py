@@ -1,4 +1,4 @@
-"""What is at the place of a new store: nothing, an equal store, or something else."""
+"""Finds out what lies where a new store is to be: nothing, an equal store, or something else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which words of train people make the vocabulary: the frequent ones of several people.
+"""Chooses the vocabulary: the most frequent words that several train people typed.
 
 A vocabulary is released in the clear with every model, and no privacy of the training covers it. So
 a word needs `min_users` people who typed it, and what looks like a number or a key of somebody

@@ -1,4 +1,4 @@
-"""Where people typed capitals: kept beside lower-case tokens until a truecase table is made.
+"""Remembers where people typed capitals, beside lower-case tokens, for the truecase table.
 
 A capital at the start of a sentence says nothing about its word; inside it does. Sentences begin as
 on the keyboard (`tflite_export/sentences.py`).

@@ -1,4 +1,4 @@
-"""`PythonTokenizer` at the speed of `prepare`: what lies between blanks is cut once and remembered.
+"""A fast `PythonTokenizer` for `prepare`: what lies between blanks is cut once and remembered.
 
 No token of the rules holds white space, and neither normal forms nor lower case look across it, so
 the tokens of a message are those of its chunks between white space. People type the same chunks

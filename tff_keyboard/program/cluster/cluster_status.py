@@ -1,4 +1,4 @@
-"""What a cluster has, without computing on it: its nodes, who uses them, and whether they fit."""
+"""Describes a cluster without computing on it: its nodes, who uses them, and whether they fit."""
 
 from __future__ import annotations
 
