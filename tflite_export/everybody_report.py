@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tff_keyboard.evaluation import metric_table
 from tff_keyboard.evaluation.people import values_of_people, words_typed
 from tff_keyboard.evaluation.sums import Sums, metric_difference, metric_interval
 from tff_keyboard.metrics.jackknife import Interval, ratio_interval
@@ -32,9 +33,8 @@ _ROWS = {
     CACHE_GATED: ("all, fine-tuned, gated", (NETWORK, CACHE)),
 }
 METRICS = {
-    "recall_at_1_no_eos": "top-1 recall",
-    "recall_at_3_no_eos": "top-3 recall",
-    "kss": "keystrokes saved",
+    name: metric_table.METRICS[name].label
+    for name in ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss")
 }
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from tff_keyboard.baselines import ngram_spec
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
-from tff_keyboard.evaluation import predictor_evaluation
+from tff_keyboard.evaluation import metric_table, predictor_evaluation
 from tff_keyboard.evaluation.sums import metric_difference, metric_value
 from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.hybrid import mixture, trained_here
@@ -33,10 +33,8 @@ Texts = Mapping[str, Sequence[Sequence[str]]]  # person -> messages -> normalise
 LEAST_PEOPLE = 2  # who typed an n-gram, for it to be listed
 
 MEASURED = {
-    "recall_at_1_no_eos": "top-1 recall",
-    "recall_at_3_no_eos": "top-3 recall",
-    "recall_at_3_oov": "top-3 recall, unknown words",
-    "kss": "keystrokes saved",
+    name: metric_table.METRICS[name].label
+    for name in ("recall_at_1_no_eos", "recall_at_3_no_eos", "recall_at_3_oov", "kss")
 }
 
 
