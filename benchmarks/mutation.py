@@ -10,6 +10,10 @@ tests all pass is alive; one on a line no test reaches is alive, too. Each mutan
 child that has TensorFlow imported already. Interrupted and started again it goes on: the file of
 results is its state.
 
+With `--named` there is no first run: a mutant runs the test files that are named after its file, or
+else those that name it. That takes minutes where the map takes an hour, and finds fewer: what it
+calls alive may be killed by a test elsewhere.
+
 Mutants that change nothing a test could see are named in `docs/results/mutants_equivalent.txt`,
 one a line with the reason; they do not count. The exit code is 5 when the score is below `--least`.
 """
@@ -22,6 +26,8 @@ import json
 import os
 import pathlib
 import random
+import re
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -36,7 +42,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 EQUIVALENT = ROOT / "docs/results/mutants_equivalent.txt"
 PARTS = ("aggregation", "privacy", "metrics", "evaluation", "data")
 MOST_TESTS = 25  # of a line, quickest first; the rest are slow ways to the same line
-SECONDS = 300.0  # a mutant that loops for ever is noticed by that
+SECONDS = 300  # of CPU; a mutant that loops for ever is noticed by that
+PATIENCE = 10  # wall time over CPU time, on a busy machine
 
 
 def measure(map_path: pathlib.Path, tests: Sequence[str]) -> None:
@@ -82,6 +89,15 @@ def own_tests(path: str) -> list[str]:
     """
     found = (ROOT / "tests").rglob(f"test_{pathlib.Path(path).stem}.py")
     return sorted(str(file.relative_to(ROOT)) for file in found)
+
+
+def naming_tests(path: str) -> list[str]:
+    """The test files in which the module's name stands, the shortest three."""
+    file = pathlib.Path(path)
+    word = re.compile(rf"\b{file.parent.name if file.stem == '__init__' else file.stem}\b")
+    found = [test for test in (ROOT / "tests").rglob("test_*.py") if word.search(test.read_text())]
+    found.sort(key=lambda test: (test.stat().st_size, test))
+    return [str(test.relative_to(ROOT)) for test in found[:3]]
 
 
 def _lines_by_test(database: sqlite3.Connection) -> Iterator[tuple[str, str, Iterable[int]]]:
@@ -131,6 +147,7 @@ def is_killed(mutant: mutants_lib.Mutant, tests: Sequence[str]) -> bool:
     if not child:
         os.setpgid(0, 0)
         code = 3
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
         try:
             sink = os.open(os.devnull, os.O_WRONLY)
             os.dup2(sink, 1)
@@ -144,7 +161,7 @@ def is_killed(mutant: mutants_lib.Mutant, tests: Sequence[str]) -> bool:
             )
         finally:
             os._exit(code)
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE * SECONDS
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
@@ -204,15 +221,17 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", default=[f"tff_keyboard/{part}" for part in PARTS])
     parser.add_argument("--sample", type=int, default=200, help="mutants drawn; 0 means all")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--named", action="store_true", help="no map: tests by their names")
     parser.add_argument("--map", type=pathlib.Path, default=ROOT / "build/mutation.coverage")
     parser.add_argument("--tests", nargs="*", default=["tests"], help="what pytest is given")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/mutation.json")
     parser.add_argument("--least", type=float, default=0.0, help="score below which it fails")
     arguments = parser.parse_args()
     arguments.map.parent.mkdir(parents=True, exist_ok=True)
-    if not arguments.map.exists():
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    if not arguments.named and not arguments.map.exists():
         measure(arguments.map, arguments.tests)
-    test_map = TestMap(arguments.map)
+    test_map = None if arguments.named else TestMap(arguments.map)
     every = [
         mutant
         for path in sources(arguments.parts)
@@ -229,7 +248,11 @@ def main() -> None:
     quiet.import_tensorflow_federated()
     for number, mutant in enumerate(chosen, 1):
         if mutant.name not in results:
-            tests = [*test_map.tests(mutant.path, mutant.line), *own_tests(mutant.path)]
+            tests = [*own_tests(mutant.path)]
+            if test_map is not None:
+                tests = [*test_map.tests(mutant.path, mutant.line), *tests]
+            elif not tests:
+                tests = naming_tests(mutant.path)
             outcome = "not reached"
             if tests:
                 outcome = "killed" if is_killed(mutant, tests) else "alive"

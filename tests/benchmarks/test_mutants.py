@@ -116,3 +116,10 @@ def test_the_tests_of_a_line_come_quickest_first(tmp_path, branches):
 def test_the_tests_of_a_file_bear_its_name():
     assert mutation.own_tests("tff_keyboard/data/batches.py") == ["tests/data/test_batches.py"]
     assert mutation.own_tests("tff_keyboard/data/no_such_file.py") == []
+
+
+def test_or_name_it():
+    found = mutation.naming_tests("tff_keyboard/data/store/store_writer.py")
+    assert 0 < len(found) <= 3
+    assert all("store_writer" in (mutation.ROOT / path).read_text() for path in found)
+    assert mutation.naming_tests(f"tff_keyboard/data/{4711 * 4711}.py") == []
