@@ -3,6 +3,7 @@
 import hashlib
 import json
 import pathlib
+import re
 import shutil
 import signal
 import stat
@@ -55,10 +56,25 @@ def whole(store):
 
 
 @pytest.fixture(scope="module")
-def finished_run(store, tmp_path_factory):
-    path = tmp_path_factory.mktemp("runs") / "straight"
-    train_federated(whole(store), path)
-    return path
+def folder(store, tmp_path_factory):
+    """A finished run, `straight`, and a copy of what it was after round 2, `killed`."""
+    folder = tmp_path_factory.mktemp("runs")
+    say = RoundLines.__call__
+
+    def say_and_copy(lines, done, *note):
+        say(lines, done, *note)
+        if done.round_num == 2:
+            shutil.copytree(folder / "straight", folder / "killed")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RoundLines, "__call__", say_and_copy)
+        train_federated(whole(store), folder / "straight")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished_run(folder):
+    return folder / "straight"
 
 
 def test_run_directory_holds_what_later_tasks_need(finished_run):
@@ -82,6 +98,14 @@ def test_training_lowers_the_loss(finished_run):
     assert nats[-1] < nats[0] - 0.1
 
 
+def test_what_a_kill_leaves_resumes_to_the_bit(store, folder, capsys):
+    train_federated(whole(store), folder / "killed")
+    shown = re.findall(r"round +(\d+)  validation", capsys.readouterr().out)
+    assert shown == ["4", "6", "8"]
+    assert_same_run(folder / "straight", folder / "killed")
+
+
+@pytest.mark.slow
 def test_stop_after_round_two_and_resume_is_bit_identical(store, finished_run, tmp_path):
     train_federated(tiny_config(store, "train.rounds=2"), tmp_path / "run")
     train_federated(whole(store), tmp_path / "run")
