@@ -192,3 +192,16 @@ def test_a_missing_or_huge_file_is_refused(tmp_path, monkeypatch):
     (tmp_path / "huge").write_text(f"{cache_file.FORMAT}\n{GOOD}\n")
     with pytest.raises(DataError, match="larger than 50 bytes"):
         cache_file.load(tmp_path / "huge")
+
+
+def test_what_is_no_cache_file_is_said_and_a_fresh_one_begun(tmp_path):
+    path = tmp_path / "words.cache"
+    assert cache_file.load_or_fresh(path) == (WordCache(), None)
+    cache_file.save(learned([["a"]]), path)
+    assert cache_file.load_or_fresh(path) == (learned([["a"]]), None)
+    path.write_text(f"of next year\n{GOOD}\n")
+    fresh, problem = cache_file.load_or_fresh(path)
+    assert fresh == WordCache()
+    assert "the first line is not" in problem
+    with pytest.raises(DataError, match="not a file"):
+        cache_file.load(tmp_path)

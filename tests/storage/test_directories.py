@@ -1,5 +1,6 @@
 """A directory appears whole or not at all, also when its maker is killed."""
 
+import errno
 import os
 import pathlib
 import shutil
@@ -161,3 +162,78 @@ def test_leftover_of_a_killed_process_is_removed_and_of_a_living_one_is_not(tmp_
             maker.kill()
             maker.wait()
             maker.stdout.close()
+
+
+# A file system that cannot exchange two names, such as NFS.
+
+
+def filled(path, word):
+    path.mkdir(parents=True)
+    (path / "a").write_text(word)
+
+
+def cannot(number):
+    def exchange(one, other):
+        raise OSError(number, os.strerror(number), str(other))
+
+    return exchange
+
+
+@pytest.mark.parametrize("how", ["no such call", "no C library function"])
+def test_without_exchange_the_old_one_steps_aside(tmp_path, monkeypatch, how):
+    if how == "no such call":
+        monkeypatch.setattr(directories, "exchange", cannot(errno.ENOSYS))
+    else:
+        monkeypatch.setattr(directories.ctypes, "CDLL", lambda *args, **options: object())
+    filled(tmp_path / "store", "old")
+    with new_directory(tmp_path / "store") as work:
+        (work / "a").write_text("new")
+    assert (tmp_path / "store" / "a").read_text() == "new"
+    assert names(tmp_path) == ["store"]
+
+
+def test_an_old_one_that_stepped_aside_in_vain_comes_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(directories, "exchange", cannot(errno.ENOSYS))
+    filled(tmp_path / "store", "old")
+    filled(tmp_path / ".work-0123456789abcdef", "new")
+    rename = pathlib.Path.rename
+
+    def refuse(path, target):
+        if path.name.startswith(".work"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(target))
+        return rename(path, target)
+
+    monkeypatch.setattr(pathlib.Path, "rename", refuse)
+    with pytest.raises(PermissionError):
+        directories.put_in_place(tmp_path / ".work-0123456789abcdef", tmp_path / "store")
+    assert (tmp_path / "store" / "a").read_text() == "old"
+
+
+def test_another_error_of_the_exchange_comes_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(directories, "exchange", cannot(errno.EACCES))
+    filled(tmp_path / "store", "old")
+    with pytest.raises(PermissionError), new_directory(tmp_path / "store") as work:
+        (work / "a").write_text("new")
+    assert (tmp_path / "store" / "a").read_text() == "old"
+    assert names(tmp_path) == ["store"]
+
+
+def test_what_a_kill_left_aside_is_put_back_or_removed(tmp_path):
+    aside = tmp_path / f".store{directories._REPLACED}0123456789abcdef"
+    filled(aside, "old")
+    directories.restore(tmp_path / "store")
+    assert (tmp_path / "store" / "a").read_text() == "old"
+    filled(aside, "older")
+    directories.restore(tmp_path / "store")  # there is a newer one
+    assert (tmp_path / "store" / "a").read_text() == "old"
+    directories.remove_leftovers(tmp_path / "store")
+    assert names(tmp_path) == ["store"]
+
+
+def test_work_that_was_taken_for_a_leftover_is_made_again(tmp_path, monkeypatch):
+    answers = iter([False, True])
+    monkeypatch.setattr(directories.partial, "lock", lambda descriptor, path: next(answers))
+    with new_directory(tmp_path / "store") as work:
+        (work / "a").write_text("new")
+    assert names(tmp_path / "store") == ["a"]
+    assert next(answers, None) is None

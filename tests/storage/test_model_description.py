@@ -1,0 +1,52 @@
+"""`model.json`: found in a run directory or a model folder, and refused in one line."""
+
+import json
+
+import pytest
+
+from tff_keyboard.storage.errors import SavedModelError
+from tff_keyboard.storage.model_description import FORMAT, read_description
+
+SOUND = {
+    "format": FORMAT,
+    "name": "cifg",
+    "vocabulary_size": 10,
+    "options": {"units": 3},
+    "sha256": {"weights.npz": "a", "vocabulary.txt": "b"},
+}
+
+
+def write(folder, content):
+    folder.mkdir(parents=True, exist_ok=True)
+    text = content if isinstance(content, str) else json.dumps(content)
+    (folder / "model.json").write_text(text)
+
+
+def test_is_found_in_a_run_and_by_itself(tmp_path):
+    write(tmp_path / "run" / "model", SOUND)
+    for given in (tmp_path / "run", tmp_path / "run" / "model"):
+        assert read_description(given) == (tmp_path / "run" / "model", SOUND)
+
+
+def test_none_says_what_to_give(tmp_path):
+    with pytest.raises(SavedModelError, match=r"no saved model here .*Give the run directory"):
+        read_description(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content, says",
+    [
+        ("{", "cannot be read"),
+        ([SOUND], "not of format"),
+        (SOUND | {"format": "of next year"}, "not of format"),
+        (SOUND | {"vocabulary_size": "10"}, "'vocabulary_size' is missing or not a int"),
+        ({k: v for k, v in SOUND.items() if k != "options"}, "'options' is missing"),
+        (SOUND | {"sha256": {"weights.npz": "a"}}, "must name weights.npz and vocabulary.txt"),
+    ],
+)
+def test_a_damaged_one_is_one_line(tmp_path, content, says):
+    write(tmp_path, content)
+    with pytest.raises(SavedModelError, match=says) as caught:
+        read_description(tmp_path)
+    assert str(tmp_path / "model.json") in str(caught.value)
+    assert "\n" not in str(caught.value)
