@@ -59,13 +59,18 @@ def pytest_collection_modifyitems(items):
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_default_contexts = []  # TFF's own, with the worker that it starts when it is first used
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _default_context_after_each_file():
-    """A task leaves TFF's context on workers that are gone; the next file starts afresh."""
-    yield
-    tff = sys.modules.get("tensorflow_federated")
-    if tff is not None:
+    """A task leaves TFF's context on workers that are gone; the next file has TFF's own again."""
+    if (tff := sys.modules.get("tensorflow_federated")) and not _default_contexts:
         tff.backends.native.set_sync_local_cpp_execution_context()
+        _default_contexts.append(tff.framework.get_context_stack().current)
+    yield
+    if _default_contexts:
+        sys.modules["tensorflow_federated"].framework.set_default_context(_default_contexts[0])
 
 
 @pytest.fixture(scope="session")
