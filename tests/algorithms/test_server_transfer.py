@@ -421,6 +421,7 @@ def test_teaches_what_each_client_learned_alone(federated):
     assert not best_round.is_rejected(row)
 
 
+@pytest.mark.slow
 def test_checkpoints_keep_the_round_and_every_bit(federated, tmp_path):
     datasets = [client_dataset(seed) for seed in (1, 2)]
     state = federated.next(federated.initialize(), datasets).state
