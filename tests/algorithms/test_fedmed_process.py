@@ -383,12 +383,11 @@ def test_shuffled_labels_keep_words_and_padding_but_teach_something_else():
 
 
 def test_the_share_of_attackers_is_right_and_stable():
-    chosen = [bool(attacks.is_attacker(dataset(batches(seed)), 0.3, seed=5)) for seed in range(60)]
-    assert 0.1 < np.mean(chosen) < 0.5  # a standard error of 5.9 points
-    reordered = [
-        bool(attacks.is_attacker(dataset(batches(seed)[::-1]), 0.3, seed=5)) for seed in range(20)
-    ]
-    assert reordered == chosen[:20]
+    is_attacker = tf.function(lambda data: attacks.is_attacker(data, 0.3, seed=5))
+    chosen = [bool(is_attacker(dataset(batches(seed)))) for seed in range(40)]
+    assert 0.1 < np.mean(chosen) < 0.5  # a standard error of 7.2 points
+    reordered = [bool(is_attacker(dataset(batches(seed)[::-1]))) for seed in range(10)]
+    assert reordered == chosen[:10]
 
 
 @pytest.mark.parametrize(
