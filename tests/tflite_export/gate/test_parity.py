@@ -38,7 +38,13 @@ def compared(run, folder, quantization="none", seed=1):
     return parity.compare(export_fakes.model(seed), VOCABULARY, predictor, TEXTS)
 
 
-@pytest.mark.parametrize("quantization", QUANTIZATIONS)
+QUICK = ("none", "int8-rows")  # the others are those of `test_gate.py`
+
+
+@pytest.mark.parametrize(
+    "quantization",
+    [pytest.param(q, marks=() if q in QUICK else pytest.mark.slow) for q in QUANTIZATIONS],
+)
 def test_sound_files_pass(run, tmp_path, quantization):
     report = compared(run, tmp_path, quantization)
     if quantization == "int4-rows":
@@ -87,7 +93,9 @@ def round_to_two_bits(table):
     [swap_rows, shift_rows, zero_rows, halve, round_to_two_bits],
     ids=lambda f: f.__name__,
 )
-@pytest.mark.parametrize("quantization", ["none", "int8-rows"])
+@pytest.mark.parametrize(
+    "quantization", [pytest.param("none", marks=pytest.mark.slow), "int8-rows"]
+)
 def test_a_corrupted_table_is_caught(run, tmp_path, monkeypatch, quantization, corrupt):
     sound = CifgWeights.from_model
 
