@@ -103,6 +103,7 @@ def test_fedmed_believes_neither_examples_nor_losses_nor_divergences_beyond_thei
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_a_liar_does_not_decide_fedmeds_averaging_branch():
     """The audit's attack: no loss gets it into topK, the weight into the mean."""
     values = one_liar()

@@ -150,6 +150,7 @@ def test_rejects_what_cannot_be_rehearsed(stores, tmp_path):
         config_lib.loads('[fine_tuning.method]\nname = "rehearsal"')
 
 
+@pytest.mark.slow
 def test_a_client_left_out_changes_nothing_for_the_others(stores):
     users, _ = stores
     config = run_config()
