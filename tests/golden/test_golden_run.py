@@ -104,6 +104,7 @@ def test_is_reported(place):
     assert "0.59" in page  # % top-1 recall of the evaluation
 
 
+@pytest.mark.slow
 def test_a_stopped_run_resumes_to_the_same_bits(place):
     from tff_keyboard.training.federated import train_federated
 

@@ -68,6 +68,7 @@ def test_federated(setting):
     tff.framework.set_default_context(tff.backends.native.create_sync_local_cpp_execution_context())
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_the_clients_whatever_the_calls_and_the_workers(setting):
     """One client has nothing; rows keep their places over calls, packs and sub-rounds."""
     model_fn = build_process.build_model_fn(

@@ -122,6 +122,7 @@ def test_fed_eval_matches_sums_in_this_process(name):
         np.testing.assert_allclose(found[key], value, rtol=1e-6, err_msg=key)
 
 
+@pytest.mark.slow
 def test_dropout_trains_the_same_twice():
     build = tff.learning.optimizers.build_sgdm
     process = tff.learning.algorithms.build_weighted_fed_avg(

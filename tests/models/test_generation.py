@@ -14,7 +14,9 @@ FIRST_WORD = 4
 VOCABULARY = 8  # four special ids, four words
 
 
-@pytest.fixture(name="model", scope="module", params=["cifg", "gru"])
+@pytest.fixture(
+    name="model", scope="module", params=["cifg", pytest.param("gru", marks=pytest.mark.slow)]
+)
 def _model(request):
     model = build_model(
         request.param, vocabulary_size=VOCABULARY, seed=1, units=6, embedding_size=5
