@@ -40,6 +40,7 @@ def test_what_was_released_has_the_small_noise():
     assert LARGE.unprojected == LARGE == LARGE.projected
 
 
+@pytest.mark.slow
 def test_the_noise_of_the_mean_is_that_of_the_larger_cohort():
     privacy = Gaussian(clip_norm=0.5, noise_multiplier=3.0, noise_cohort_size=400)
     spread = []

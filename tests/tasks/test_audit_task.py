@@ -38,6 +38,7 @@ def model_path(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_planted_phrase_stands_out(model_path, tmp_path, capsys):
     phrases = tmp_path / "planted.txt"
     phrases.write_text(f"{PLANTED}\n\n{OTHER}\n")
