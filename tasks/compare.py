@@ -47,25 +47,16 @@ class Options(TaskOptions):
 
     models: Annotated[tuple[str, ...], Words("at least one model", least=1)]
     clients: Annotated[Population, "Population to compare on."] = "held_out"
-    store: Annotated[
-        pathlib.Path | None, "Client store; that of the first run directory if left out."
-    ] = None
+    store: Annotated[pathlib.Path | None, "Client store; by default that of the first run."] = None
     text: Annotated[
-        pathlib.Path | None,
-        "Compare on this text file instead, a message a line; plain or .gz.",
+        pathlib.Path | None, "Text file to compare on instead, a message per line; plain or .gz."
     ] = None
-    blocks: Annotated[
-        int, "With --text: pseudo-users its lines are cut into, in runs of equal length.", Range(2)
-    ] = 50
+    blocks: Annotated[int, "With --text: how many pseudo-users share its lines.", Range(2)] = 50
     most_messages: Annotated[
         int, "Messages of each person that are read, from the first one; 0 for all.", Range(0)
     ] = 0
-    max_length: Annotated[
-        int, "The most words of a message that count; 0 reads whole messages.", Range(0)
-    ] = 0
-    out: Annotated[pathlib.Path, "Folder for comparison.json and comparison.csv."] = pathlib.Path(
-        "comparison"
-    )
+    max_length: Annotated[int, "Most words of a message that count; 0 for all.", Range(0)] = 0
+    out: Annotated[pathlib.Path, "Folder of the two files."] = pathlib.Path("comparison")
     fail_if_worse: Annotated[
         str | None,
         "Margins in points, as top-3:0.2,kss:0.2: exit code 5 unless every later model is shown to "

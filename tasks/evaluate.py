@@ -34,9 +34,7 @@ class Options(TaskOptions):
         pathlib.Path | None,
         "Client store with the run's vocabulary; the one it was trained on if left out.",
     ] = None
-    max_length: Annotated[
-        int, "The most words of a message that count; 0 reads whole messages.", Range(0)
-    ] = 0
+    max_length: Annotated[int, "Most words of a message that count; 0 for all.", Range(0)] = 0
     out: Annotated[
         pathlib.Path | None, "JSON file; RUN_DIR/evaluation_<clients>.json if left out."
     ] = None
