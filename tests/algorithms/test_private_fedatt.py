@@ -178,6 +178,7 @@ def test_bound_zero_is_the_mean_of_clipped_layers():
     assert totals == [4.0] * 3
 
 
+@pytest.mark.slow
 def test_noise_is_z_times_the_sensitivity_on_every_part():
     noise, scale, rounds = 0.8, 0.5, 60
     aggregation = process(noise, 1.5, 1.3, scale, floor=1e6)

@@ -190,6 +190,7 @@ def test_shows_no_message_of_the_corpus(place, written):
                     assert f" {' '.join(message)} " not in text
 
 
+@pytest.mark.slow
 def test_the_same_input_gives_the_same_page(place, written, tmp_path):
     again = report(place / "comparison", out=tmp_path / "sub" / "again.html")
     assert again.read_bytes() == written.read_bytes()
@@ -303,7 +304,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-@pytest.mark.parametrize("width", [1100, 420])
+@pytest.mark.parametrize("width", [1100, pytest.param(420, marks=pytest.mark.slow)])
 def test_in_a_browser(written, tmp_path, width):
     from PIL import Image
 

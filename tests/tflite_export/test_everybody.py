@@ -118,6 +118,7 @@ def test_training_that_diverges_is_not_kept(path):
     assert wild.person(HABIT) == result  # and the next person starts from sound weights
 
 
+@pytest.mark.slow
 def test_without_an_ngram_there_is_no_cache(tmp_path):
     run = export_fakes.save_run(tmp_path / "run")
     path = export(run, tmp_path / "k.tflite", ExportOptions(trainable=True)).paths.model

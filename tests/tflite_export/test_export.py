@@ -134,6 +134,7 @@ def test_exporting_again_replaces_and_gives_the_same_bytes(run, tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_a_failed_gate_leaves_what_was_there(run, tmp_path, monkeypatch):
     export(run, tmp_path / "k.tflite", ExportOptions(quantization="none"), held_out=TEXTS)
     before = (tmp_path / "k.tflite").read_bytes()

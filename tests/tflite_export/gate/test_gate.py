@@ -165,6 +165,7 @@ def test_a_sound_trainable_file_passes_and_is_not_trained(small, trainable_file)
         np.testing.assert_array_equal(after[name], value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("signature", "change"),
     [

@@ -32,7 +32,13 @@ STORED = {
 }
 
 
-@pytest.fixture(scope="module", params=FORMATS)
+SLOW = ("float16", "trainable")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(f, marks=pytest.mark.slow if f in SLOW else ()) for f in FORMATS],
+)
 def read(request):
     return request.param, stored_table.read_table(FORMATS[request.param](), TABLE.shape)
 
