@@ -93,6 +93,7 @@ def rules_alone() -> list[Setting]:
 
 
 SWEEPS: dict[str, Sequence[Any]] = {
+    "patience": (20,),
     "rate": (0.5, 1.0),
     "share": (0.3, 0.5),
     "epochs": (1, 10),

@@ -67,10 +67,10 @@ def _key(setting: Mapping[str, Any]) -> str:
 
 def _order(setting: Mapping[str, Any]) -> tuple[Any, ...]:
     plain = setting["rule"]["epsilon"] == 1.2 and setting["share"] == 0.1 and setting["dim"] == 32
-    plain = plain and setting["rate"] == 2.0
+    plain = plain and setting["rate"] == 2.0 and setting["patience"] in (6, 40)
     main = plain and setting["epochs"] == (1 if setting["rule"]["name"] == "fedsgd" else 5)
     place = ["fedavg_epsilon", "fedavg", "fedatt", "fedmed", "fedsgd"]
-    point = [setting[key] for key in ("share", "epochs", "rate", "dim")] + [
+    point = [setting[key] for key in ("share", "epochs", "rate", "dim", "patience")] + [
         setting["rule"]["epsilon"]
     ]
     return not main, *([] if main else point), place.index(setting["rule"]["name"]), label(setting)
@@ -100,6 +100,8 @@ def label(setting: Mapping[str, Any]) -> str:
     usual = 1 if rule["name"] == "fedsgd" else 5
     words.append(f"E = {setting['epochs']}" if setting["epochs"] != usual else "")
     words.append(f"client rate {setting['rate']:g}" if setting["rate"] != 2 else "")
+    usual = 40 if rule["name"] == "fedsgd" else 6
+    words.append(f"patience {setting['patience']}" if setting["patience"] != usual else "")
     words.append(f"size {setting['dim']}" if setting["dim"] != 32 else "")
     return ", ".join(word for word in words if word)
 

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import attention_rules, attention_sweeps, attention_table
+from benchmarks import attention_picture, attention_rules, attention_sweeps, attention_table
 from benchmarks import log_bilinear as model
 from benchmarks.attention_rules import Rule
 from tests.aggregation_fakes import VALUE_TYPE, assert_close, deltas, in_float64, one_round
@@ -177,3 +177,21 @@ def test_the_table_compares_at_the_same_setting():
 
 def test_two_seeds_claim_nothing():
     assert attention_table.verdict({"low": 0.5, "high": 0.6}, [0.5, 0.6]) == "too few seeds"
+
+
+def test_the_picture_is_of_the_rounds_that_all_seeds_have(tmp_path):
+    base = attention_sweeps.Setting(rule=attention_sweeps.CONTROL)
+    fedatt = dataclasses.replace(base, rule=attention_sweeps.FEDATT)
+    for setting, seed, curve in (
+        *((fedatt, 1, [9.0, 7.0]), (base, 1, [9.0, 8.0, 6.0])),
+        *((base, 2, [8.0, 7.0]), (attention_sweeps.changed(base, "share", 0.5), 1, [5.0])),
+    ):
+        found = {**training(setting, seed, [1, 2, 3]), "curve": curve}
+        (tmp_path / f"{setting.name}_seed{seed}.json").write_text(json.dumps(found))
+    shown = attention_picture.curves_of(attention_picture.of_folder(tmp_path))
+    assert {label: curves.tolist() for label, curves in shown.items()} == {
+        "FedAvg, server rate 1.2": [[9.0, 8.0], [8.0, 7.0]],
+        "FedAtt": [[9.0, 7.0]],
+    }
+    attention_picture.main([f"IID={tmp_path}", f"--out={tmp_path / 'sweeps.png'}"])
+    assert (tmp_path / "sweeps.png").stat().st_size > 10_000
