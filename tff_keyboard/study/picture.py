@@ -50,7 +50,8 @@ def draw(study: Study, curves: Curves, path: pathlib.Path) -> None:
                 if label not in labels:
                     handles.append(handle)
                     labels.append(label)
-        figure.legend(handles, labels, loc="outside upper left", ncols=min(4, len(labels)))
+        wide = min(2 * columns, len(labels))  # a long label is half a panel
+        figure.legend(handles, labels, loc="outside upper left", ncols=wide)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=130, metadata={"Software": None})
 
@@ -61,7 +62,8 @@ def _panel(axes: Axes, study: Study, point: str, shown: Mapping[tuple[str, str],
             continue
         tokens, mean, low, high = shown[arm.name, point]
         colour = charts.colour(place)
-        axes.plot(tokens, mean, color=colour, linewidth=1.7, label=arm.label or arm.name)
+        label, marker = arm.label or arm.name, "o" if len(tokens) == 1 else ""
+        axes.plot(tokens, mean, color=colour, linewidth=1.7, marker=marker, label=label)
         if np.any(high > low):
             axes.fill_between(tokens, low, high, color=colour, alpha=0.18, linewidth=0)
     if study.target:
