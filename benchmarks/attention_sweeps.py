@@ -32,6 +32,7 @@ from tff_keyboard.storage import files
 BATCH = 128  # words, about ten sentences
 PATIENCE = 6
 CONTROL = Rule(name="fedavg_epsilon")
+BY_WORDS = Rule(name="fedavg")
 FEDATT = Rule(name="fedatt")
 FEDMED = Rule(name="fedmed")
 
@@ -80,7 +81,7 @@ def changed(setting: Setting, key: str, value: Any) -> Setting:
 def rules_alone() -> list[Setting]:
     """The main table."""
     rules = [
-        *(CONTROL, Rule(name="fedavg"), FEDATT, FEDMED),
+        *(CONTROL, BY_WORDS, FEDATT, FEDMED),
         dataclasses.replace(FEDATT, noise=1e-3),
         dataclasses.replace(FEDATT, norm="spectral"),
         dataclasses.replace(FEDATT, temperature=0.1),
@@ -94,7 +95,7 @@ def rules_alone() -> list[Setting]:
 
 SWEEPS: dict[str, Sequence[Any]] = {
     "patience": (20,),
-    "rate": (0.5, 1.0),
+    "rate": (0.25, 0.5, 1.0),
     "share": (0.3, 0.5),
     "epochs": (1, 10),
     "epsilon": (0.8, 1.0, 1.4),
@@ -107,7 +108,8 @@ def all_settings() -> list[Setting]:
     settings = rules_alone()
     for key, values in SWEEPS.items():
         for value in values:
-            settings += [changed(Setting(rule=rule), key, value) for rule in (CONTROL, FEDATT)]
+            rules = (CONTROL, BY_WORDS, FEDATT) if key == "rate" else (CONTROL, FEDATT)
+            settings += [changed(Setting(rule=rule), key, value) for rule in rules]
     return list(dict.fromkeys(settings))
 
 
