@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tff_keyboard.metrics.jackknife import Interval, difference_interval, ratio_interval
+from tff_keyboard.study.rows import FEWEST_SEEDS
 
-FEWEST_SEEDS = 3
 _OWN = ("name", "temperature", "norm", "noise", "threshold", "top")  # of a rule, not of its control
 
 

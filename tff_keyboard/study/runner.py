@@ -75,27 +75,10 @@ def train_all(
     """
     work = _Work(list(runs), ended)
     crew = _Crew(jobs, command)
-    total = sum(run.config.train.rounds for run in runs)
-    done = {run.path: rounds_done(run) for run in runs}
-    with Progress("study", total=total, unit="rounds") as line, Interruption() as signals:
+    with Interruption() as signals:
         try:
             with signals.at_once():
-                while work.waiting or crew.working:
-                    while not crew.is_full and (run := work.next()):
-                        crew.start(run)
-                    for run, code in crew.collect():
-                        if code in _INTERRUPTED:
-                            raise Interrupted(_INTERRUPTED[code])
-                        work.report(run, code)
-                    done |= {run.path: rounds_done(run) for run, _ in crew.working}
-                    rounds = sum(
-                        # An early end counts as the whole run.
-                        run.config.train.rounds if run.path in work.finished else done[run.path]
-                        for run in runs
-                    )
-                    line.update(rounds, f"{len(work.finished)} of {len(runs)} runs")
-                    if crew.working:
-                        time.sleep(_POLL_SECONDS)
+                _work_off(work, crew, runs)
         except Interrupted as interrupted:
             raise SignalReceived(
                 interrupted.signal_number,
@@ -104,6 +87,29 @@ def train_all(
         finally:
             crew.stop()
     return work.failed
+
+
+def _work_off(work: "_Work", crew: "_Crew", runs: Sequence[Run]) -> None:
+    """Until nothing is left; shows how far all runs are together."""
+    total = sum(run.config.train.rounds for run in runs)
+    done = {run.path: rounds_done(run) for run in runs}
+    with Progress("study", total=total, unit="rounds") as line:
+        while work.waiting or crew.working:
+            while not crew.is_full and (run := work.next()):
+                crew.start(run)
+            for run, code in crew.collect():
+                if code in _INTERRUPTED:
+                    raise Interrupted(_INTERRUPTED[code])
+                work.report(run, code)
+            done |= {run.path: rounds_done(run) for run, _ in crew.working}
+            rounds = sum(
+                # An early end counts as the whole run.
+                run.config.train.rounds if run.path in work.finished else done[run.path]
+                for run in runs
+            )
+            line.update(rounds, f"{len(work.finished)} of {len(runs)} runs")
+            if crew.working:
+                time.sleep(_POLL_SECONDS)
 
 
 class _Work:
