@@ -7,7 +7,8 @@ A study is a TOML file: a question, arms (each a config), a control, seeds, and 
 --plan says how many runs, tokens and hours it takes, and trains nothing; nor does --tables, which
 judges the runs that are finished. Every run is a run directory in WORKDIR; a finished one is
 skipped, so after an interruption run the same command again. All arms train with the first seed
-before any does with the second. With --set=execution.engine=ray each of --jobs trainings has a node
+before any does with the second; --seeds and --arms train a part of them, and --tables afterwards
+judges all that is finished. With --set=execution.engine=ray each of --jobs trainings has a node
 of a cluster. After each run WORKDIR/study.json, study.md and curves.png are written anew, and with
 --markdown the tables stand between `<!-- table: NAME -->` and `<!-- end: NAME -->`, where NAME is
 the stem of the study's file.
@@ -38,6 +39,7 @@ class Options(TaskOptions):
     tables: Annotated[bool, "Train nothing; make tables and pictures of what is finished."] = False
     jobs: Annotated[int, "How many trainings run at a time.", Range(1)] = 1
     seeds: Annotated[tuple[int, ...], "Only these of the study's seeds."] = ()
+    arms: Annotated[tuple[str, ...], "Only these of the study's arms, and the control."] = ()
     rounds: Annotated[int | None, "Number of rounds, in place of `train.rounds`.", Range(1)] = None
     set: Annotated[
         tuple[str, ...], "Override `section.key=value` of every run; may be repeated."
@@ -53,7 +55,9 @@ def run(options: Options) -> None:
     overrides = list(options.set)
     if options.rounds is not None:
         overrides.append(f"train.rounds={options.rounds}")
-    runs = plan.runs_of(study, options.study.parent, options.workdir, overrides, options.seeds)
+    runs = plan.runs_of(
+        study, options.study.parent, options.workdir, overrides, options.seeds, options.arms
+    )
     if not runs:
         raise UsageError(f"--seeds: the study has none of {', '.join(map(str, options.seeds))}.")
     for config in {run.config.data.store: run.config for run in runs}.values():

@@ -5,16 +5,17 @@ import pathlib
 import pytest
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.study import plan
 from tff_keyboard.study.study_file import Arm, Study, Sweep
 
 WORK = pathlib.Path("work")
 
 
-def runs_of(tmp_path, *arms, seeds=(1, 2), only=(), overrides=(), **options):
+def runs_of(tmp_path, *arms, seeds=(1, 2), only=(), arms_only=(), overrides=(), **options):
     (tmp_path / "c.toml").write_text("[train]\nrounds = 4\n")
     study = Study(question="?", control="control", arms=arms, seeds=seeds, **options)
-    return plan.runs_of(study, tmp_path, WORK, overrides, only)
+    return plan.runs_of(study, tmp_path, WORK, overrides, only, arms_only)
 
 
 def arm(name, **options):
@@ -47,6 +48,16 @@ def test_overrides_count_in_their_order(tmp_path):
         *("--set=train.rounds=5", "--set=train.rounds=6", "--set=client.epochs=3"),
         *("--set=client.epochs=2", "--set=train.seed=5"),
     ]
+
+
+def test_some_of_the_arms_come_with_the_control_and_what_they_begin_with(tmp_path):
+    arms = [arm(name) for name in ("a", "control", "base", "unasked")]
+    arms.append(arm("b", after="base"))
+    assert names(runs_of(tmp_path, *arms, seeds=(1,), arms_only=("b",))) == [
+        *("base_seed1", "control_seed1", "b_seed1"),
+    ]
+    with pytest.raises(UsageError, match="no arm c; it has a, control, base, unasked, b"):
+        runs_of(tmp_path, *arms, arms_only=("a", "c"))
 
 
 def test_a_sweep_repeats_its_arms_and_the_control(tmp_path):

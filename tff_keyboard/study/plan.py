@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.study.study_file import Study
 
 _Training: TypeAlias = tuple[str, str, int]  # arm, point of a sweep or "", seed
@@ -65,6 +66,7 @@ def runs_of(
     workdir: pathlib.Path,
     overrides: Sequence[str] = (),
     seeds: Sequence[int] = (),
+    arms: Sequence[str] = (),
 ) -> list[Run]:
     """All runs, the first seed of everything before the second of anything, the control first.
 
@@ -74,17 +76,29 @@ def runs_of(
       workdir: Where runs go, one directory each.
       overrides: Of all runs, after those of the study and of the arms.
       seeds: Only these; all if empty.
+      arms: Only these, the control, and what they begin with; all if empty.
 
     Raises:
+      UsageError: The study has no such arm.
       ConfigError: A config cannot be read or breaks a rule.
     """
+    _require_arms(study, arms)
     trainings = list(dict.fromkeys(_trainings(study)))
     chosen = [each for each in trainings if not seeds or each[2] in seeds]
+    if arms:
+        chosen = [each for each in chosen if each[0] in (*arms, study.control)]
     needed = {_after(study, each, trainings) for each in chosen} - {None}
     order = [each for each in trainings if each in chosen or each in needed]
     ranks = {seed: rank for rank, seed in enumerate(dict.fromkeys(seed for *_, seed in order))}
     order.sort(key=lambda each: (each not in needed, ranks[each[2]], each[1] != ""))
     return [_run(study, folder, workdir, overrides, each, trainings) for each in order]
+
+
+def _require_arms(study: Study, arms: Sequence[str]) -> None:
+    known = [arm.name for arm in study.arms]
+    for name in arms:
+        if name not in known:
+            raise UsageError(f"--arms: the study has no arm {name}; it has {', '.join(known)}.")
 
 
 def _trainings(study: Study) -> Iterator[_Training]:
