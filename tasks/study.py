@@ -7,7 +7,7 @@ A study is a TOML file: a question, arms (each a config), a control, seeds, and 
 --plan says how many runs, tokens and hours it takes, and trains nothing; nor does --tables, which
 judges the runs that are finished. Every run is a run directory in WORKDIR; a finished one is
 skipped, so after an interruption run the same command again. All arms train with the first seed
-before any does with the second; --seeds and --arms train a part of them, and --tables afterwards
+before any does with the second; --seeds and --arm train a part of them, and --tables afterwards
 judges all that is finished. With --set=execution.engine=ray each of --jobs trainings has a node
 of a cluster. After each run WORKDIR/study.json, study.md and curves.png are written anew, and with
 --markdown the tables stand between `<!-- table: NAME -->` and `<!-- end: NAME -->`, where NAME is
@@ -39,7 +39,9 @@ class Options(TaskOptions):
     tables: Annotated[bool, "Train nothing; make tables and pictures of what is finished."] = False
     jobs: Annotated[int, "How many trainings run at a time.", Range(1)] = 1
     seeds: Annotated[tuple[int, ...], "Only these of the study's seeds."] = ()
-    arms: Annotated[tuple[str, ...], "Only these of the study's arms, and the control."] = ()
+    arm: Annotated[
+        tuple[str, ...], "Only this of the study's arms, with the control; may be repeated."
+    ] = ()
     rounds: Annotated[int | None, "Number of rounds, in place of `train.rounds`.", Range(1)] = None
     set: Annotated[
         tuple[str, ...], "Override `section.key=value` of every run; may be repeated."
@@ -56,7 +58,7 @@ def run(options: Options) -> None:
     if options.rounds is not None:
         overrides.append(f"train.rounds={options.rounds}")
     runs = plan.runs_of(
-        study, options.study.parent, options.workdir, overrides, options.seeds, options.arms
+        study, options.study.parent, options.workdir, overrides, options.seeds, options.arm
     )
     if not runs:
         raise UsageError(f"--seeds: the study has none of {', '.join(map(str, options.seeds))}.")

@@ -60,6 +60,14 @@ def test_plan_trains_nothing(small, capsys):
     assert not (small / "runs").exists()
 
 
+def test_two_flags_choose_two_arms(small, capsys):
+    words = [str(small / "half.toml"), f"--workdir={small / 'runs'}", "--plan"]
+    study.run(study.Options.parse("study", [*words, "--arm=top"]))
+    assert "2 runs, 0 finished; about" in capsys.readouterr().out
+    study.run(study.Options.parse("study", [*words, "--arm=top", "--arm=private"]))
+    assert "3 runs, 0 finished; about" in capsys.readouterr().out
+
+
 def test_wrong_flags_end_before_any_run(small):
     with pytest.raises(UsageError, match="none of 7"):
         study.run(options(small, seeds=(7,)))

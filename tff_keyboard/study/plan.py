@@ -98,7 +98,7 @@ def _require_arms(study: Study, arms: Sequence[str]) -> None:
     known = [arm.name for arm in study.arms]
     for name in arms:
         if name not in known:
-            raise UsageError(f"--arms: the study has no arm {name}; it has {', '.join(known)}.")
+            raise UsageError(f"--arm: the study has no arm {name}; it has {', '.join(known)}.")
 
 
 def _trainings(study: Study) -> Iterator[_Training]:
