@@ -8,7 +8,7 @@ is the log-bilinear one of `log_bilinear.py` and the rules are those of `attenti
 is studied is how clients are put together, not the model. Everything else is the papers': clients
 of the store, local epochs of SGD, a cohort that is a function of (seed, round) and the same for all
 rules, the best round on validation people judged on held-out people. A training ends when
-validation has not improved for `PATIENCE` rounds, so every one of them is at its end.
+validation has not improved for `patience` rounds, so every one of them is at its end.
 
 A training is a file in the working folder; stopped, it goes on with those that are missing. With
 --table nothing is trained.
@@ -24,58 +24,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import attention_rules, attention_table
+from benchmarks import attention_rules, attention_settings, attention_table
 from benchmarks import log_bilinear as model
 from benchmarks.attention_rules import Rule
+from benchmarks.attention_settings import Setting, changed
 from tff_keyboard.storage import files
 
 BATCH = 128  # words, about ten sentences
-PATIENCE = 6
-CONTROL = Rule(name="fedavg_epsilon")
+CONTROL = Rule(name=attention_settings.CONTROL)
 BY_WORDS = Rule(name="fedavg")
 FEDATT = Rule(name="fedatt")
 FEDMED = Rule(name="fedmed")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Setting:
-    """One training but for its seed.
-
-    Attributes:
-      rule: Of aggregation.
-      share: C, of the train clients that are in a round.
-      epochs: E, local.
-      rate: Of the clients' SGD, whose gradients are cut to norm 1.
-      dim: Of word vectors.
-      rounds: At most.
-      patience: Rounds without a better validation perplexity after which it ends.
-    """
-
-    rule: Rule
-    share: float = 0.1
-    epochs: int = 5
-    rate: float = 2.0
-    dim: int = 32
-    rounds: int = 150
-    patience: int = PATIENCE
-
-    @property
-    def name(self) -> str:
-        """Of its files: what differs from the defaults."""
-        rule, own = dataclasses.asdict(self.rule), dataclasses.asdict(self)
-        usual = dataclasses.asdict(Rule(name=self.rule.name))
-        words = [rule["name"]]
-        words += [f"{k}={v}" for k, v in rule.items() if v != usual[k]]
-        plain = dataclasses.asdict(Setting(rule=self.rule))
-        words += [f"{k}={v}" for k, v in own.items() if k != "rule" and v != plain[k]]
-        return ",".join(words)
-
-
-def changed(setting: Setting, key: str, value: Any) -> Setting:
-    """The setting with a key of it, or of its rule, changed."""
-    if key in {field.name for field in dataclasses.fields(Rule)}:
-        return dataclasses.replace(setting, rule=dataclasses.replace(setting.rule, **{key: value}))
-    return dataclasses.replace(setting, **{key: value})
 
 
 def rules_alone() -> list[Setting]:
@@ -89,8 +48,7 @@ def rules_alone() -> list[Setting]:
         dataclasses.replace(FEDMED, top=0.8),
         dataclasses.replace(FEDMED, top=0.5),
     ]
-    single = Setting(rule=Rule(name="fedsgd"), epochs=1, rounds=600, patience=40)
-    return [*(Setting(rule=rule) for rule in rules), single]
+    return [*(Setting(rule=rule) for rule in rules), attention_settings.usual("fedsgd")]
 
 
 SWEEPS: dict[str, Sequence[Any]] = {

@@ -5,6 +5,7 @@ as those of `tff-keyboard study`; "better" and "worse" need three seeds whose po
 on one side and whose own factors all do.
 """
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -12,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.attention_settings import CONTROL, usual
 from tff_keyboard.metrics.jackknife import Interval, difference_interval, ratio_interval
 from tff_keyboard.study.rows import FEWEST_SEEDS
 
 _OWN = ("name", "temperature", "norm", "noise", "threshold", "top")  # of a rule, not of its control
+_PLACES = (CONTROL, "fedavg", "fedatt", "fedmed", "fedsgd")
 
 
 def rows_of(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -26,7 +29,7 @@ def rows_of(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     controls = {
         _key(_shared(json.loads(key))): found
         for key, found in by_setting.items()
-        if json.loads(key)["rule"]["name"] == "fedavg_epsilon"
+        if json.loads(key)["rule"]["name"] == CONTROL
     }
     rows = []
     for key, by_seed in sorted(by_setting.items(), key=lambda pair: _order(json.loads(pair[0]))):
@@ -45,19 +48,21 @@ def rows_of(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         }
         control = controls.get(_key(_shared(setting)), {})
         both = sorted(set(by_seed) & set(control))
-        if setting["rule"]["name"] != "fedavg_epsilon" and both:
+        if setting["rule"]["name"] != CONTROL and both:
             row |= _against(by_seed, control, both)
         rows.append(row)
     return rows
 
 
+def _usual(rule: str) -> dict[str, Any]:
+    return dataclasses.asdict(usual(rule))
+
+
 def _shared(setting: Mapping[str, Any]) -> dict[str, Any]:
-    """The control's setting: the same but for what is the rule's own."""
-    found = {**setting, "rule": {**setting["rule"]}}
-    for name in _OWN:
-        found["rule"].pop(name)
-    if setting["rule"]["name"] == "fedsgd":  # one gradient a round: compared with the main control
-        found |= {"epochs": 5, "rounds": 150, "patience": 6}
+    """The control's setting: the same but for what is the rule's own, and what is usual for it."""
+    own, control = _usual(setting["rule"]["name"]), _usual(CONTROL)
+    found = {key: control[key] if value == own[key] else value for key, value in setting.items()}
+    found["rule"] = {key: value for key, value in setting["rule"].items() if key not in _OWN}
     return found
 
 
@@ -66,43 +71,46 @@ def _key(setting: Mapping[str, Any]) -> str:
 
 
 def _order(setting: Mapping[str, Any]) -> tuple[Any, ...]:
-    plain = setting["rule"]["epsilon"] == 1.2 and setting["share"] == 0.1 and setting["dim"] == 32
-    plain = plain and setting["rate"] == 2.0 and setting["patience"] in (6, 40)
-    main = plain and setting["epochs"] == (1 if setting["rule"]["name"] == "fedsgd" else 5)
-    place = ["fedavg_epsilon", "fedavg", "fedatt", "fedmed", "fedsgd"]
-    point = [setting[key] for key in ("share", "epochs", "rate", "dim", "patience")] + [
-        setting["rule"]["epsilon"]
-    ]
-    return not main, *([] if main else point), place.index(setting["rule"]["name"]), label(setting)
+    """The main table first, then point by point of the sweeps."""
+    rule, plain = setting["rule"], _usual(setting["rule"]["name"])
+    keys = ("share", "epochs", "rate", "dim", "patience")
+    main = all(setting[key] == plain[key] for key in keys)
+    main = main and rule["epsilon"] == plain["rule"]["epsilon"]
+    point = [] if main else [*(setting[key] for key in keys), rule["epsilon"]]
+    return not main, *point, _PLACES.index(rule["name"]), label(setting)
 
 
 def label(setting: Mapping[str, Any]) -> str:
-    """What a row is called."""
-    rule = setting["rule"]
+    """What a row is called: its rule, and what is not usual for that."""
+    rule, plain = setting["rule"], _usual(setting["rule"]["name"])
     names = {
-        "fedavg_epsilon": f"FedAvg, server rate {rule['epsilon']:g}",
+        CONTROL: f"FedAvg, server rate {rule['epsilon']:g}",
         "fedavg": "FedAvg, by words, server rate 1",
         "fedatt": "FedAtt",
         "fedmed": "FedMed",
         "fedsgd": "FedSGD",
     }
     words = [names[rule["name"]]]
-    if rule["name"] == "fedmed":
-        words.append("always adaptive" if not rule["threshold"] else "")
-        words.append(f"topK {rule['top']:g}" if rule["top"] < 1 else "")
-    if rule["name"] == "fedatt":
-        words.append(f"{rule['norm']} norm" if rule["norm"] != "2" else "")
-        words.append(f"randomised, {rule['noise']:g}" if rule["noise"] else "")
-        words.append(f"temperature {rule['temperature']:g}" if rule["temperature"] != 1 else "")
-    if rule["name"] in ("fedatt", "fedmed") and rule["epsilon"] != 1.2:
-        words.append(f"ε = {rule['epsilon']:g}")
-    words.append(f"C = {setting['share']:g}" if setting["share"] != 0.1 else "")
-    usual = 1 if rule["name"] == "fedsgd" else 5
-    words.append(f"E = {setting['epochs']}" if setting["epochs"] != usual else "")
-    words.append(f"client rate {setting['rate']:g}" if setting["rate"] != 2 else "")
-    usual = 40 if rule["name"] == "fedsgd" else 6
-    words.append(f"patience {setting['patience']}" if setting["patience"] != usual else "")
-    words.append(f"size {setting['dim']}" if setting["dim"] != 32 else "")
+    if not rule["threshold"]:
+        words.append("always adaptive")
+    elif rule["threshold"] != plain["rule"]["threshold"]:
+        words.append(f"adaptive from {rule['threshold']:g} nats")
+    of_rule = {
+        "top": "topK {:g}",
+        "norm": "{} norm",
+        "noise": "randomised, {:g}",
+        "temperature": "temperature {:g}",
+        "epsilon": "" if rule["name"] == CONTROL else "ε = {:g}",
+    }
+    words += [form.format(rule[k]) for k, form in of_rule.items() if rule[k] != plain["rule"][k]]
+    of_training = {
+        "share": "C = {:g}",
+        "epochs": "E = {}",
+        "rate": "client rate {:g}",
+        "patience": "patience {}",
+        "dim": "size {}",
+    }
+    words += [form.format(setting[k]) for k, form in of_training.items() if setting[k] != plain[k]]
     return ", ".join(word for word in words if word)
 
 

@@ -1,7 +1,9 @@
 """Recall on validation people against rounds and against tokens, as in Hard et al. 2018, figure 2.
 
-python -m benchmarks.recall_curves "federated=runs/reference_irc" "server twin=runs/irc_twin"
+python -m benchmarks.recall_curves "federated=runs/first+runs/second" "twin=runs/irc_twin" \\
     --out=docs/papers/gboard_curves.png
+
+Runs joined by "+" are one training in parts, each of which began with the model of the one before.
 """
 
 import argparse
@@ -25,6 +27,24 @@ def points(
     rounds, values = metrics_rows.series(rows, metric)
     totals = metrics_rows.running_total(rows, "tokens")
     return rounds, [totals[number] for number in rounds], [100 * value for value in values]
+
+
+def in_a_row(parts: Sequence[Sequence[metrics_rows.Row]]) -> list[metrics_rows.Row]:
+    """The rows of one training that was run in parts: the rounds of each follow those before.
+
+    >>> in_a_row([[{"round": 1}, {"round": 2}], [{"round": 1}]])
+    [{'round': 1}, {'round': 2}, {'round': 3}]
+    """
+    joined: list[metrics_rows.Row] = []
+    for rows in parts:
+        before = joined[-1]["round"] if joined else 0
+        joined += [{**row, "round": row["round"] + before} for row in rows]
+    return joined
+
+
+def read(runs: str) -> list[metrics_rows.Row]:
+    """All rows of the run directories in `runs`, which "+" joins."""
+    return in_a_row([RunDirectory(path).all_rows() for path in runs.split("+")])
 
 
 def draw(runs: Mapping[str, Sequence[metrics_rows.Row]], out: pathlib.Path) -> None:
@@ -58,11 +78,11 @@ def draw(runs: Mapping[str, Sequence[metrics_rows.Row]], out: pathlib.Path) -> N
 def main(arguments: Sequence[str] | None = None) -> None:
     """Draws the runs named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("runs", nargs="+", help="NAME=RUN_DIRECTORY")
+    parser.add_argument("runs", nargs="+", help="NAME=RUN_DIRECTORY, or several with +")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="PNG")
     flags = parser.parse_args(arguments)
     named = dict(word.split("=", 1) for word in flags.runs)
-    draw({name: RunDirectory(path).all_rows() for name, path in named.items()}, flags.out)
+    draw({name: read(runs) for name, runs in named.items()}, flags.out)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,60 @@
+"""What a training of `attention_sweeps.py` can be told, and what is usual for each rule."""
+
+import dataclasses
+from typing import Any
+
+from benchmarks.attention_rules import Rule
+
+CONTROL = "fedavg_epsilon"  # FedAvg with the server's step of the rules that it controls
+# One gradient a round: many more rounds, each of little.
+_FEDSGD = {"epochs": 1, "rounds": 600, "patience": 40}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One training but for its seed.
+
+    Attributes:
+      rule: Of aggregation.
+      share: C, of the train clients that are in a round.
+      epochs: E, local.
+      rate: Of the clients' SGD, whose gradients are cut to norm 1.
+      dim: Of word vectors.
+      rounds: At most.
+      patience: Rounds without a better validation perplexity after which it ends.
+    """
+
+    rule: Rule
+    share: float = 0.1
+    epochs: int = 5
+    rate: float = 2.0
+    dim: int = 32
+    rounds: int = 150
+    patience: int = 6
+
+    @property
+    def name(self) -> str:
+        """Of its files: what differs from the defaults."""
+        rule, own = dataclasses.asdict(self.rule), dataclasses.asdict(self)
+        usual = dataclasses.asdict(Rule(name=self.rule.name))
+        words = [rule["name"]]
+        words += [f"{k}={v}" for k, v in rule.items() if v != usual[k]]
+        plain = dataclasses.asdict(Setting(rule=self.rule))
+        words += [f"{k}={v}" for k, v in own.items() if k != "rule" and v != plain[k]]
+        return ",".join(words)
+
+
+def changed(setting: Setting, key: str, value: Any) -> Setting:
+    """The setting with a key of it, or of its rule, changed."""
+    if key in {field.name for field in dataclasses.fields(Rule)}:
+        return dataclasses.replace(setting, rule=dataclasses.replace(setting.rule, **{key: value}))
+    return dataclasses.replace(setting, **{key: value})
+
+
+def usual(rule: str) -> Setting:
+    """The setting of the main table for the rule of this name.
+
+    >>> usual("fedatt").epochs, usual("fedsgd").epochs
+    (5, 1)
+    """
+    return Setting(rule=Rule(name=rule), **(_FEDSGD if rule == "fedsgd" else {}))
