@@ -37,8 +37,8 @@ def in_a_row(parts: Sequence[Sequence[metrics_rows.Row]]) -> list[metrics_rows.R
     """
     joined: list[metrics_rows.Row] = []
     for rows in parts:
-        before = joined[-1]["round"] if joined else 0
-        joined += [{**row, "round": row["round"] + before} for row in rows]
+        before = int(joined[-1]["round"]) if joined else 0
+        joined += [{**row, "round": int(row["round"]) + before} for row in rows]
     return joined
 
 
