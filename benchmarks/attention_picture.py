@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 
 from benchmarks import attention_table
 from tff_keyboard.report import charts
-from tff_keyboard.storage import files
 
 SHOWN = ("fedavg_epsilon", "fedatt", "fedmed")
 
@@ -50,8 +49,7 @@ def draw(corpora: Mapping[str, Sequence[Mapping[str, Any]]], out: pathlib.Path) 
             charts.logarithmic(axes)
             axes.legend()
         panels[0].set_ylabel("perplexity on validation clients")
-        files.make_directory(out.parent)
-        figure.savefig(out, dpi=130, metadata={"Software": None})
+        charts.save_png(figure, out)
 
 
 def of_folder(folder: pathlib.Path) -> list[dict[str, Any]]:

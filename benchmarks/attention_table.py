@@ -18,7 +18,13 @@ from tff_keyboard.metrics.jackknife import Interval, difference_interval, ratio_
 from tff_keyboard.study.rows import FEWEST_SEEDS
 
 _OWN = ("name", "temperature", "norm", "noise", "threshold", "top")  # of a rule, not of its control
-_PLACES = (CONTROL, "fedavg", "fedatt", "fedmed", "fedsgd")
+_NAMES = {  # in the order of the tables; the braces are for the server's step
+    CONTROL: "FedAvg, server rate {:g}",
+    "fedavg": "FedAvg, by words, server rate 1",
+    "fedatt": "FedAtt",
+    "fedmed": "FedMed",
+    "fedsgd": "FedSGD",
+}
 
 
 def rows_of(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -77,20 +83,13 @@ def _order(setting: Mapping[str, Any]) -> tuple[Any, ...]:
     main = all(setting[key] == plain[key] for key in keys)
     main = main and rule["epsilon"] == plain["rule"]["epsilon"]
     point = [] if main else [*(setting[key] for key in keys), rule["epsilon"]]
-    return not main, *point, _PLACES.index(rule["name"]), label(setting)
+    return not main, *point, list(_NAMES).index(rule["name"]), label(setting)
 
 
 def label(setting: Mapping[str, Any]) -> str:
     """What a row is called: its rule, and what is not usual for that."""
     rule, plain = setting["rule"], _usual(setting["rule"]["name"])
-    names = {
-        CONTROL: f"FedAvg, server rate {rule['epsilon']:g}",
-        "fedavg": "FedAvg, by words, server rate 1",
-        "fedatt": "FedAtt",
-        "fedmed": "FedMed",
-        "fedsgd": "FedSGD",
-    }
-    words = [names[rule["name"]]]
+    words = [_NAMES[rule["name"]].format(rule["epsilon"])]
     if not rule["threshold"]:
         words.append("always adaptive")
     elif rule["threshold"] != plain["rule"]["threshold"]:

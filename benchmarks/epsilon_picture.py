@@ -14,13 +14,10 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tff_keyboard.evaluation.metric_table import METRICS
 from tff_keyboard.report import charts
-from tff_keyboard.storage import files
 
-PANELS = {
-    "recall_at_1_no_eos": ("top-1 recall on held-out people, %", 100.0),
-    "perplexity": ("perplexity on held-out people", 1.0),
-}
+PANELS = ("recall_at_1_no_eos", "perplexity")
 _PEOPLE = "held_out"
 
 
@@ -37,10 +34,11 @@ class Point(NamedTuple):
 def points(rows: Sequence[Mapping[str, Any]], metric: str) -> dict[str, list[Point]]:
     """Mechanism -> its points, by epsilon; infinite for rows without privacy."""
     found: dict[str, list[Point]] = {}
+    scale = 100 if METRICS[metric].kind == "percent" else 1
     for row in rows:
         facts = row["facts"].values()
         epsilon = max(each.get("privacy", {}).get("epsilon", float("inf")) for each in facts)
-        scale, of_row = PANELS[metric][1], row["metrics"][_PEOPLE][metric]
+        of_row = row["metrics"][_PEOPLE][metric]
         mean, low, high = (scale * of_row[name] for name in ("value", "low", "high"))
         seeds = (scale * each[_PEOPLE][metric]["value"] for each in row["seeds"].values())
         mechanism = row["name"].split(", z = ")[0]
@@ -53,15 +51,15 @@ def draw(rows: Sequence[Mapping[str, Any]], out: pathlib.Path) -> None:
     with charts.style("epsilon"):
         figure = Figure(figsize=(10.4, 4.2), layout="constrained")
         panels = figure.subplots(1, len(PANELS))
-        for axes, (metric, (label, _)) in zip(panels, PANELS.items(), strict=True):
+        for axes, metric in zip(panels, PANELS, strict=True):
             for place, (name, of_one) in enumerate(points(rows, metric).items()):
                 _draw_mechanism(axes, name, of_one, charts.colour(place))
             axes.set_xscale("log")
             axes.set_xlabel("epsilon of the PROJECTION")
-            axes.set_ylabel(label)
+            unit = ", %" if METRICS[metric].kind == "percent" else ""
+            axes.set_ylabel(f"{METRICS[metric].label} on held-out people{unit}")
         panels[-1].legend()
-        files.make_directory(out.parent)
-        figure.savefig(out, dpi=130, metadata={"Software": None})
+        charts.save_png(figure, out)
 
 
 def _draw_mechanism(axes: Axes, name: str, of_one: Sequence[Point], colour: str) -> None:

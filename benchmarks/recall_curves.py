@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from tff_keyboard.report import charts
-from tff_keyboard.storage import files, metrics_rows
+from tff_keyboard.storage import metrics_rows
 from tff_keyboard.storage.run_directory import RunDirectory
 
 RECALLS = {"top-1": "evaluation/recall_at_1_no_eos", "top-3": "evaluation/recall_at_3_no_eos"}
@@ -71,8 +71,7 @@ def draw(runs: Mapping[str, Sequence[metrics_rows.Row]], out: pathlib.Path) -> N
         panels[0].set_ylabel("recall on validation people, %")
         panels[1].xaxis.set_major_formatter(EngFormatter(sep=""))
         panels[1].legend(loc="lower right")
-        files.make_directory(out.parent)
-        figure.savefig(out, dpi=130, metadata={"Software": None})
+        charts.save_png(figure, out)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -6,6 +6,7 @@ Every function returns one `<svg>` element, the same bytes for the same input.
 import contextlib
 import io
 import math
+import pathlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -52,6 +53,12 @@ _STYLE: dict[Any, Any] = {
 def style(salt: str) -> contextlib.AbstractContextManager[None]:
     """Matplotlib as every picture of ours has it; `salt` makes the names in an SVG its own."""
     return matplotlib.rc_context({**_STYLE, "svg.hashsalt": salt})
+
+
+def save_png(figure: Figure, path: pathlib.Path) -> None:
+    """A picture for a document: its folder is made, and the same figure gives the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130, metadata={"Software": None})
 
 
 def colour(index: int) -> str:

@@ -52,8 +52,7 @@ def draw(study: Study, curves: Curves, path: pathlib.Path) -> None:
                     labels.append(label)
         wide = min(2 * columns, len(labels))  # a long label is half a panel
         figure.legend(handles, labels, loc="outside upper left", ncols=wide)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=130, metadata={"Software": None})
+        charts.save_png(figure, path)
 
 
 def _panel(axes: Axes, study: Study, point: str, shown: Mapping[tuple[str, str], tuple]) -> None:
