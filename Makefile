@@ -30,7 +30,7 @@ coverage: lint  ## as test-all, and which branches are taken: a table, and build
 	  --cov-report=term-missing:skip-covered --cov-report=html:build/coverage
 
 soak: install  ## the quick tests N times with other random examples, now and then on a busy machine
-	$(RUN) python -m benchmarks.soak --times=$(N)
+	$(RUN) python -m benchmarks.soak --times=$(N) --out=build/soak.json
 
 lint: install  ## ruff and mypy
 	$(RUN) ruff check .

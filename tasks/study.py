@@ -8,7 +8,8 @@ A study is a TOML file: a question, arms (each a config), a control, seeds, and 
 judges the runs that are finished. Every run is a run directory in WORKDIR; a finished one is
 skipped, so after an interruption run the same command again. All arms train with the first seed
 before any does with the second; --seeds and --arm train a part of them, and --tables afterwards
-judges all that is finished. With --set=execution.engine=ray each of --jobs trainings has a node
+judges all that is finished. One study at a time trains in a
+WORKDIR. With --set=execution.engine=ray each of --jobs trainings has a node
 of a cluster. After each run WORKDIR/study.json, study.md and curves.png are written anew, and with
 --markdown the tables stand between `<!-- table: NAME -->` and `<!-- end: NAME -->`, where NAME is
 the stem of the study's file.
@@ -60,8 +61,6 @@ def run(options: Options) -> None:
     runs = plan.runs_of(
         study, options.study.parent, options.workdir, overrides, options.seeds, options.arm
     )
-    if not runs:
-        raise UsageError(f"--seeds: the study has none of {', '.join(map(str, options.seeds))}.")
     for config in {run.config.data.store: run.config for run in runs}.values():
         preflight.check_population(config)
     print(f"{study.question}\n\n{estimate.plan_text(runs, jobs=options.jobs)}\n", flush=True)

@@ -24,9 +24,19 @@ def test_reads_pytest(text, expected):
 
 
 def test_nothing_passed_is_not_green():
-    assert soak.Run(1, False, 3, 0, 1.0).is_green
-    assert not soak.Run(1, False, 3, 1, 1.0).is_green
-    assert not soak.Run(1, False, 0, 0, 1.0).is_green
+    assert soak.Run(1, False, 3, 0, 1.0, 0.0).is_green
+    assert not soak.Run(1, False, 3, 1, 1.0, 0.0).is_green
+    assert not soak.Run(1, False, 0, 0, 1.0, 0.0).is_green
+
+
+def test_goes_on_where_a_soak_of_this_commit_ended(tmp_path, monkeypatch):
+    path = tmp_path / "soak.json"
+    runs = [soak.Run(5, True, 3, 1, 61.5, 1.25, ("a.py::b",)), soak.Run(6, False, 4, 0, 60.0, 0.0)]
+    assert soak.earlier_runs(path) == soak.earlier_runs(None) == []
+    soak.write(path, runs)
+    assert soak.earlier_runs(path) == runs
+    monkeypatch.setattr(soak, "commit", lambda: "another")
+    assert soak.earlier_runs(path) == []
 
 
 @pytest.mark.slow
@@ -36,5 +46,6 @@ def test_runs_pytest_and_tells_what_failed(tmp_path):
     assert (run.passed, run.failed, run.busy) == (1, 1, True)
     assert "test_b" in run.failures[0]
     shown = soak.table([run])
-    assert "2 busy loops" in shown
+    assert shown.splitlines()[1].split()[2] == "2"
+    assert run.taken > 0
     assert "0 of 1 runs were green" in shown

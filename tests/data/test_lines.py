@@ -126,6 +126,13 @@ def test_position_ends_at_the_size_of_the_inputs(tmp_path):
     assert positions[-1] == 7 + path.stat().st_size
 
 
+def test_position_is_told_every_thousand_lines_of_a_file_with_faults(tmp_path):
+    path = write(tmp_path, b"ann\t\0\n" + b"ann\thello\n" * 2499)
+    positions = []
+    list(lines.read_lines(path, Reading("skip", positions.append)))
+    assert len(positions) == 3  # after 1,000, after 2,000, at the end
+
+
 @hypothesis.given(
     pieces=st.lists(
         st.sampled_from([b"a\tx", b"\xc3\xa9", b"\r", b"\n", b"\n\n", b" ", b"\xef\xbb\xbf", b"\0",

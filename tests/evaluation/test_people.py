@@ -66,3 +66,8 @@ def test_heavy_typists_typed_half():
     assert np.all(groups["heavy"] | groups["light"])
     found = people.group_interval(sums_of(), "recall_at_1_no_eos", groups["heavy"])
     assert found.value == pytest.approx(130 / 1300)
+
+
+def test_heavy_typists_are_the_fewest_who_typed_half():
+    groups = people.typists(sums_of([10, 10, 10, 10], [1, 1, 1, 1]))
+    assert groups["heavy"].tolist() == [True, True, False, False]  # the third begins at half

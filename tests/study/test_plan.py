@@ -60,6 +60,15 @@ def test_some_of_the_arms_come_with_the_control_and_what_they_begin_with(tmp_pat
         runs_of(tmp_path, *arms, arms_only=("a", "c"))
 
 
+def test_seeds_that_the_study_or_its_control_has_not(tmp_path):
+    arms = [arm("control", seeds=(1, 3)), arm("a")]
+    assert names(runs_of(tmp_path, *arms, only=(1,))) == ["control_seed1", "a_seed1"]
+    with pytest.raises(UsageError, match="the control control has none of 2; give one of 1, 3"):
+        runs_of(tmp_path, *arms, only=(2,))
+    with pytest.raises(UsageError, match="none of 7, 8"):
+        runs_of(tmp_path, *arms, only=(7, 8))
+
+
 def test_a_sweep_repeats_its_arms_and_the_control(tmp_path):
     sweep = Sweep(key="client.epochs", values=("1", "5"), arms=("a",), seeds=(1,))
     runs = runs_of(tmp_path, arm("control"), arm("a"), arm("b"), seeds=(1,), sweeps=(sweep,))

@@ -1,5 +1,6 @@
 """The study task: flags, and a whole small study that is interrupted, resumed and extended."""
 
+import fcntl
 import json
 import shutil
 
@@ -9,6 +10,7 @@ from tasks import study
 from tests.fakes import TINY
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.prepare import prepare as prepare_store
+from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ProgramError, UsageError
 
 STUDY = """
@@ -79,6 +81,17 @@ def test_wrong_flags_end_before_any_run(small):
     with pytest.raises(config_lib.ConfigError, match=r"train\.rouns"):
         study.run(options(small, set=("train.rouns=3",)))
     assert not (small / "runs").exists()
+
+
+def test_a_folder_where_another_study_trains_is_left_alone(small):
+    (small / "runs").mkdir()
+    with (small / "runs" / names.LOCK).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(UsageError, match="another study trains there"):
+            study.run(options(small))
+        with pytest.raises(UsageError, match="no run of the study is finished"):
+            study.run(options(small, tables=True))  # only looks
+    assert [path.name for path in (small / "runs").iterdir()] == [names.LOCK]
 
 
 @pytest.mark.slow

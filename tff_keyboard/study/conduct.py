@@ -1,9 +1,11 @@
 """Trains a study's runs, judges each as it ends, and writes what is known so far."""
 
+import contextlib
 import pathlib
 from collections.abc import Sequence
 
-from tff_keyboard.storage.errors import ProgramError
+from tff_keyboard.storage import files, held_file, names
+from tff_keyboard.storage.errors import ProgramError, UsageError
 from tff_keyboard.study import plan, runner
 from tff_keyboard.study.judge import Judge
 from tff_keyboard.study.report import Results
@@ -37,7 +39,37 @@ def conduct(
 
     Raises:
       ProgramError: A run failed; the others are done.
+      UsageError: Another study trains there.
     """
+    with _training(workdir) if train else contextlib.nullcontext():
+        return _conduct(study, runs, workdir, jobs, document, command, train)
+
+
+def _training(workdir: pathlib.Path) -> contextlib.AbstractContextManager[int]:
+    """Keeps other studies from training the same runs."""
+    files.make_directory(workdir)
+    path = workdir / names.LOCK
+    return held_file.held(
+        path,
+        cannot=lambda why: UsageError(
+            f"{path}: cannot be written ({why}). Give another --workdir."
+        ),
+        taken=UsageError(
+            f"{workdir}: another study trains there. Wait for it; --jobs trains several runs at a "
+            "time, and --tables shows those that are finished."
+        ),
+    )
+
+
+def _conduct(
+    study: Study,
+    runs: Sequence[plan.Run],
+    workdir: pathlib.Path,
+    jobs: int,
+    document: Document,
+    command: str,
+    train: bool,
+) -> str:
     results = Results(study, runs, command)
     judge = Judge(study, next(run.config for run in runs if run.arm == study.control))
 

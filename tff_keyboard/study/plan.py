@@ -79,7 +79,7 @@ def runs_of(
       arms: Only these, the control, and what they begin with; all if empty.
 
     Raises:
-      UsageError: The study has no such arm.
+      UsageError: The study has no such arm or seed, or the control has none of the seeds.
       ConfigError: A config cannot be read or breaks a rule.
     """
     _require_arms(study, arms)
@@ -87,6 +87,7 @@ def runs_of(
     chosen = [each for each in trainings if not seeds or each[2] in seeds]
     if arms:
         chosen = [each for each in chosen if each[0] in (*arms, study.control)]
+    _require_control(study, chosen, seeds)
     needed = {_after(study, each, trainings) for each in chosen} - {None}
     order = [each for each in trainings if each in chosen or each in needed]
     ranks = {seed: rank for rank, seed in enumerate(dict.fromkeys(seed for *_, seed in order))}
@@ -99,6 +100,18 @@ def _require_arms(study: Study, arms: Sequence[str]) -> None:
     for name in arms:
         if name not in known:
             raise UsageError(f"--arm: the study has no arm {name}; it has {', '.join(known)}.")
+
+
+def _require_control(study: Study, chosen: Sequence[_Training], seeds: Sequence[int]) -> None:
+    """Nothing can be judged without the control: its config names the text, its runs the level."""
+    named = ", ".join(map(str, seeds))
+    if not chosen:
+        raise UsageError(f"--seeds: the study has none of {named}.")
+    if study.control not in {name for name, *_ in chosen}:
+        known = ", ".join(map(str, study.arm(study.control).seeds))
+        raise UsageError(
+            f"--seeds: the control {study.control} has none of {named}; give one of {known}, too."
+        )
 
 
 def _trainings(study: Study) -> Iterator[_Training]:
