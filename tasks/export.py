@@ -94,6 +94,7 @@ def run(options: Options) -> None:
     quiet.import_tensorflow()
     from tflite_export import export
     from tflite_export.errors import ParityFailed
+    from tflite_export.export_options import ExportOptions
 
     model, vocabulary = export.load_run(options.run_dir)
 
@@ -112,7 +113,7 @@ def run(options: Options) -> None:
         from tflite_export import ngram_part
 
         ngram = ngram_part.build(options.run_dir, model, vocabulary, store, options.ngram)
-    export_options = export.ExportOptions(
+    export_options = ExportOptions(
         quantization=options.quantize,
         top_k=options.top_k,
         max_bytes=options.max_bytes,

@@ -19,6 +19,7 @@ from tff_keyboard.storage import files
 from tff_keyboard.storage.run_directory import RunDirectory
 
 if TYPE_CHECKING:
+    from tff_keyboard.report import page
     from tff_keyboard.report.example_strips import Example
 
 
@@ -57,7 +58,7 @@ def run(options: Options) -> None:
     print(f"Report: {out} ({out.stat().st_size / 1e3:,.0f} kB; open it in any browser)")
 
 
-def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]):
+def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]) -> "page.Report":
     from tff_keyboard.evaluation.comparison import Comparison
     from tff_keyboard.evaluation.result import read_json
     from tff_keyboard.report import page, run_privacy, run_records
@@ -75,7 +76,7 @@ def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]):
     )
 
 
-def _of_run(directory: pathlib.Path, beginnings: Sequence[str]):
+def _of_run(directory: pathlib.Path, beginnings: Sequence[str]) -> "page.Report":
     from tff_keyboard.evaluation.comparison import Comparison
     from tff_keyboard.report import page, run_privacy, run_records
 

@@ -67,7 +67,8 @@ def run(options: Options) -> None:
     if options.plan:
         return
     quiet.import_tensorflow()
-    from tff_keyboard.study.conduct import Document, conduct
+    from tff_keyboard.study.conduct import conduct
+    from tff_keyboard.study.tables import Document
 
     text = conduct(
         study,

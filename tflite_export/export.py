@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store import truecase_table
@@ -72,7 +73,7 @@ def export(
     ngram: NGramPart | None = None,
     prompts: Prompts | None = None,
     licence: str | None = None,
-    sign_key: signing.Ed25519PrivateKey | None = None,
+    sign_key: Ed25519PrivateKey | None = None,
 ) -> ExportResult:
     """Exports the model of a run.
 

@@ -34,7 +34,7 @@ class ExportOptions:
     allow_loss: bool = False
     allow_little_text: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.quantization not in QUANTIZATIONS:
             raise ExportError(
                 f"`quantize` must be one of {', '.join(QUANTIZATIONS)}, got {self.quantization!r}."

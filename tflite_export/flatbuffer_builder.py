@@ -357,7 +357,13 @@ class SubgraphBuilder:
         return output
 
     def _binary(
-        self, operator: int, options: str, a: int, b: int, shape, type_: int = Type.FLOAT32
+        self,
+        operator: int,
+        options: str,
+        a: int,
+        b: int,
+        shape: Sequence[int],
+        type_: int = Type.FLOAT32,
     ) -> int:
         output = self.tensor(shape, type_)
         self.operator(operator, [a, b], [output], options)

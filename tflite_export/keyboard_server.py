@@ -24,8 +24,8 @@ import json
 import logging
 import pathlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from werkzeug import exceptions, routing, serving, wrappers
 
@@ -33,6 +33,9 @@ from tff_keyboard.storage.errors import ExportError, UserError
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.owner import Owner
 from tflite_export.strip_events import KeyboardEvents
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 PAGE = pathlib.Path(__file__).parent / "keyboard_page"
 HOST = "127.0.0.1"
@@ -89,7 +92,9 @@ class KeyboardApplication:
             ]
         )
 
-    def __call__(self, environ, start_response):
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
         request = wrappers.Request(environ)
         request.max_content_length = LONGEST_REQUEST
         try:

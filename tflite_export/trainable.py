@@ -22,12 +22,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.lite.python import schema_py_generated as schema
 
 from tff_keyboard.data.vocabulary import PAD
 from tflite_export import signatures
 from tflite_export.cifg_weights import CifgWeights
 from tflite_export.converter import CifgFunctions, convert_module, stripped
-from tflite_export.flatbuffer_builder import ModelBuilder, Op, Type, model_to_bytes, schema
+from tflite_export.flatbuffer_builder import ModelBuilder, Op, Type, model_to_bytes
 from tflite_export.quantization import quantize_rows
 
 WEIGHT_NAMES = ("embedding", "kernel", "recurrent_kernel", "bias", "projection")

@@ -2,6 +2,8 @@
 
 import pathlib
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from tff_keyboard.storage.errors import CheckFailed, ExportError
 from tflite_export import associated_files, manifest, signing
 from tflite_export.runtime import KeyboardPredictor
@@ -40,7 +42,7 @@ def verify(model: pathlib.Path, public_key: pathlib.Path | None) -> list[str]:
     return lines
 
 
-def _signature_line(model: pathlib.Path, key: signing.Ed25519PublicKey | None) -> str:
+def _signature_line(model: pathlib.Path, key: Ed25519PublicKey | None) -> str:
     signature = manifest.load_part(model, associated_files.SIGNATURE)
     if key is None:
         what = "there is one, not checked" if signature is not None else "none"

@@ -103,7 +103,12 @@ def rows_of(
     return [_row(study, key, results, facts[key]) for key, by_seed in results.items() if by_seed]
 
 
-def _row(study, key, results, facts) -> dict[str, Any]:
+def _row(
+    study: Study,
+    key: tuple[str, str],
+    results: Mapping[tuple[str, str], BySeed],
+    facts: Mapping[int, Mapping[str, Any]],
+) -> dict[str, Any]:
     arm, point = key
     by_seed = results[key]
     row: dict[str, Any] = {
