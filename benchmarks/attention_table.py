@@ -1,8 +1,7 @@
 """The table of `attention_sweeps.py`: each setting against the control at the same setting.
 
 Intervals are 95 % jackknives over held-out people, paired, a person left out of all seeds at once,
-as those of `tff-keyboard study`; "better" and "worse" need three seeds whose pooled interval lies
-on one side and whose own factors all do.
+as those of `tff-keyboard study`; and so are the verdicts.
 """
 
 import dataclasses
@@ -14,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.attention_settings import CONTROL, usual
+from tff_keyboard.evaluation.comparison import verdict, verdict_over_seeds
 from tff_keyboard.metrics.jackknife import Interval, difference_interval, ratio_interval
-from tff_keyboard.study.rows import FEWEST_SEEDS
 
 _OWN = ("name", "temperature", "norm", "noise", "threshold", "top")  # of a rule, not of its control
 _NAMES = {  # in the order of the tables; the braces are for the server's step
@@ -133,29 +132,11 @@ def _against(by_seed, control, seeds) -> dict[str, Any]:
         math.exp(difference_interval(*_sums([by_seed[s]]), *_sums([control[s]])).value)
         for s in seeds
     ]
-    factor = _exp(pooled)
     return {
-        "factor": factor,
+        "factor": _exp(pooled),
         "factor_of_seeds": of_seeds,
-        "verdict": verdict(factor, of_seeds),
+        "verdict": verdict_over_seeds(verdict(pooled, better="lower"), of_seeds, neutral=1.0),
     }
-
-
-def verdict(factor: Mapping[str, float], of_seeds: Sequence[float]) -> str:
-    """What the factor of a perplexity says.
-
-    >>> verdict({"low": 0.9, "high": 0.98}, [0.95, 0.93, 0.97])
-    'better'
-    >>> verdict({"low": 0.9, "high": 0.98}, [0.95, 0.93, 1.01])
-    'not distinguishable'
-    """
-    if len(of_seeds) < FEWEST_SEEDS:
-        return "too few seeds"
-    if factor["high"] < 1 and max(of_seeds) < 1:
-        return "better"
-    if factor["low"] > 1 and min(of_seeds) > 1:
-        return "worse"
-    return "not distinguishable"
 
 
 def _uploaded(setting: Mapping[str, Any], by_seed: Mapping[int, Mapping[str, Any]]) -> float:

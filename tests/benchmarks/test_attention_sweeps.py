@@ -175,10 +175,6 @@ def test_the_table_compares_at_the_same_setting():
     assert "better" in text
 
 
-def test_two_seeds_claim_nothing():
-    assert attention_table.verdict({"low": 0.5, "high": 0.6}, [0.5, 0.6]) == "too few seeds"
-
-
 def test_the_picture_is_of_the_rounds_that_all_seeds_have(tmp_path):
     base = attention_sweeps.Setting(rule=attention_sweeps.CONTROL)
     fedatt = dataclasses.replace(base, rule=attention_sweeps.FEDATT)

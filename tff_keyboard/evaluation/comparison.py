@@ -37,6 +37,8 @@ from tff_keyboard.metrics.jackknife import Interval
 FORMAT = "tff-keyboard comparison 2"
 _FIRST_FORMAT = "tff-keyboard comparison 1"
 
+FEWEST_SEEDS = 3  # that a claim about a rule rests on
+
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
@@ -76,6 +78,30 @@ def verdict(difference: Interval, *, better: str, neutral: float = 0.0) -> str:
     if difference.low <= neutral <= difference.high:
         return "not distinguishable"
     return "better" if (difference.low > neutral) == (better == "higher") else "worse"
+
+
+def verdict_over_seeds(pooled: str, of_seeds: Sequence[float | None], *, neutral: float) -> str:
+    """What trainings with several seeds say together.
+
+    Args:
+      pooled: `verdict` of the interval over people, all seeds together.
+      of_seeds: The difference that each seed has by itself; None where it has none.
+      neutral: As of `verdict`.
+
+    Returns:
+      `pooled` where there are `FEWEST_SEEDS` and they all lie on one side.
+
+    >>> verdict_over_seeds("better", [0.95, 0.93, 0.97], neutral=1.0)
+    'better'
+    >>> verdict_over_seeds("better", [0.95, 0.93, 1.01], neutral=1.0)
+    'not distinguishable'
+    >>> verdict_over_seeds("better", [0.95, 0.93], neutral=1.0)
+    '2 seeds'
+    """
+    if len(of_seeds) < FEWEST_SEEDS:
+        return "one seed" if len(of_seeds) == 1 else f"{len(of_seeds)} seeds"
+    sides = {value is not None and value > neutral for value in of_seeds}
+    return pooled if len(sides) == 1 else "not distinguishable"
 
 
 def difference(first: Sums, second: Sums, metric: Metric) -> Difference:

@@ -4,8 +4,9 @@ Intervals are 95 % jackknives over people, paired where they are of differences;
 a person is left out of all of them at once. So they tell how far a result is one of these people.
 How far it is one of these seeds, the differences of single seeds tell.
 
-A verdict, "better" or "worse", needs at least `FEWEST_SEEDS` seeds whose pooled interval lies on
-one side and whose own differences all do; everything else is "not distinguishable", or "one seed".
+A verdict, "better" or "worse", needs at least `comparison.FEWEST_SEEDS` seeds whose pooled interval
+lies on one side and whose own differences all do; everything else is "not distinguishable", or says
+how few seeds there are.
 """
 
 import math
@@ -13,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tff_keyboard.evaluation import communication
-from tff_keyboard.evaluation.comparison import pooled_difference, verdict
+from tff_keyboard.evaluation.comparison import pooled_difference, verdict, verdict_over_seeds
 from tff_keyboard.evaluation.metric_table import METRICS, Metric
 from tff_keyboard.evaluation.result import Evaluation, pooled_sums
 from tff_keyboard.evaluation.sums import metric_interval
@@ -23,8 +24,6 @@ from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.study import curve
 from tff_keyboard.study.plan import Run, variant_name
 from tff_keyboard.study.study_file import Study
-
-FEWEST_SEEDS = 3
 
 BySeed = Mapping[int, Mapping[str, Evaluation]]  # seed -> population -> evaluation
 
@@ -164,18 +163,12 @@ def _difference(
 def _verdicts(study: Study, pooled: Any, of_seeds: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     return {
         people: {
-            name: _verdict(
+            name: verdict_over_seeds(
                 pooled[people][name]["says"],
-                [(each[people][name]["value"], METRICS[name]) for each in of_seeds.values()],
+                [each[people][name]["value"] for each in of_seeds.values()],
+                neutral=METRICS[name].neutral,
             )
             for name in study.metrics
         }
         for people in study.populations
     }
-
-
-def _verdict(says: str, of_seeds: Sequence[tuple[float | None, Any]]) -> str:
-    if len(of_seeds) < FEWEST_SEEDS:
-        return "one seed" if len(of_seeds) == 1 else f"{len(of_seeds)} seeds"
-    sides = {value is not None and value > metric.neutral for value, metric in of_seeds}
-    return says if len(sides) == 1 else "not distinguishable"
