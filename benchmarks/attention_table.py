@@ -1,7 +1,8 @@
 """The table of `attention_sweeps.py`: each setting against the control at the same setting.
 
 Intervals are 95 % jackknives over held-out people, paired, a person left out of all seeds at once,
-as those of `tff-keyboard study`; and so are the verdicts.
+as those of `tff-keyboard study`; and so are the verdicts. The target is `TARGET` times the best
+validation perplexity that the control reaches with the same seed.
 """
 
 import dataclasses
@@ -15,6 +16,8 @@ import numpy as np
 from benchmarks.attention_settings import CONTROL, usual
 from tff_keyboard.evaluation.comparison import verdict, verdict_over_seeds
 from tff_keyboard.metrics.jackknife import Interval, difference_interval, ratio_interval
+
+TARGET = 1.05
 
 _OWN = ("name", "temperature", "norm", "noise", "threshold", "top")  # of a rule, not of its control
 _NAMES = {  # in the order of the tables; the braces are for the server's step
@@ -49,10 +52,13 @@ def rows_of(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "adaptive_rounds": float(np.mean([e["adaptive_rounds"] for e in by_seed.values()])),
             "effective_clients": float(np.mean([e["effective_clients"] for e in by_seed.values()])),
             "clients": next(iter(by_seed.values()))["clients"],
-            "upload_mb_to_best": _uploaded(setting, by_seed),
+            "upload_mb_to_best": float(
+                np.mean([_sent(setting, each, each["best_round"]) for each in by_seed.values()])
+            ),
         }
         control = controls.get(_key(_shared(setting)), {})
         both = sorted(set(by_seed) & set(control))
+        row |= _to_target(setting, [(by_seed[seed], control[seed]) for seed in both])
         if setting["rule"]["name"] != CONTROL and both:
             row |= _against(by_seed, control, both)
         rows.append(row)
@@ -139,22 +145,39 @@ def _against(by_seed, control, seeds) -> dict[str, Any]:
     }
 
 
-def _uploaded(setting: Mapping[str, Any], by_seed: Mapping[int, Mapping[str, Any]]) -> float:
-    """MB that clients send until the best round, mean over seeds; topK's others send nothing."""
-    share = setting["rule"]["top"] if setting["rule"]["name"] == "fedmed" else 1.0
+def _to_target(setting: Mapping[str, Any], pairs: Sequence[Any]) -> dict[str, Any]:
+    """Rounds and MB until the target, a seed each; None where it was not reached."""
+    rounds = [_first_at(each["curve"], TARGET * min(control["curve"])) for each, control in pairs]
     sent = [
-        math.ceil(share * each["clients"] - 1e-9) * each["best_round"] * 4 * each["parameters"]
-        for each in by_seed.values()
+        None if number is None else _sent(setting, each, number)
+        for number, (each, _) in zip(rounds, pairs, strict=True)
     ]
-    return float(np.mean(sent)) / 1e6
+    return {"rounds_to_target": rounds, "upload_mb_to_target": sent}
+
+
+def _first_at(curve: Sequence[float], target: float) -> int | None:
+    """The first round, from 1, whose perplexity is at most `target`.
+
+    >>> _first_at([9.0, 5.0, 6.0], 6.0), _first_at([9.0], 6.0)
+    (2, None)
+    """
+    return next((number for number, value in enumerate(curve, 1) if value <= target), None)
+
+
+def _sent(setting: Mapping[str, Any], training: Mapping[str, Any], rounds: int) -> float:
+    """MB that clients send in so many rounds; those that topK leaves out send nothing."""
+    share = setting["rule"]["top"] if setting["rule"]["name"] == "fedmed" else 1.0
+    clients = math.ceil(share * training["clients"] - 1e-9)
+    return clients * rounds * 4 * training["parameters"] / 1e6
 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as a table."""
     lines = [
         "| | seeds | held-out perplexity | factor of the control's; by seed | best round | MB sent "
-        "until then | effective clients | adaptive rounds |",
-        "|---" * 8 + "|",
+        "until then | rounds to the target | MB sent until then | effective clients | adaptive "
+        "rounds |",
+        "|---" * 10 + "|",
     ]
     for row in rows:
         found = row["held_out_perplexity"]
@@ -167,11 +190,17 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
         cells.append(", ".join(map(str, row["rounds_to_best"])))
         cells[-1] += "" if row["at_its_end"] else " (not at its end)"
         cells.append(f"{row['upload_mb_to_best']:.0f}")
+        cells.append(_each(row["rounds_to_target"]))
+        cells.append(_each(row["upload_mb_to_target"]))
         cells.append(f"{row['effective_clients']:.2f} of {row['clients']}")
         adaptive = row["setting"]["rule"]["name"] == "fedmed"
         cells.append(f"{100 * row['adaptive_rounds']:.0f} %" if adaptive else "")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _each(values: Sequence[float | None]) -> str:
+    return ", ".join("never" if value is None else f"{value:.0f}" for value in values)
 
 
 def _interval(values: Mapping[str, float], form: str) -> str:

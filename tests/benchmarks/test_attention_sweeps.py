@@ -170,9 +170,29 @@ def test_the_table_compares_at_the_same_setting():
     assert row["factor"]["value"] == pytest.approx(np.exp(-0.1))
     half_row = next(row for row in rows if "topK" in row["label"])
     assert half_row["upload_mb_to_best"] == 5 * 4 * 1.0  # five of ten clients, four rounds, 1 MB
+    assert row["rounds_to_target"] == [1, 1, 1]  # 2.0 at once, as the control
     text = attention_table.markdown(json.loads(json.dumps(rows)))
     assert "0.905 [" in text
     assert "better" in text
+
+
+def test_rounds_and_bytes_to_the_target():
+    base = attention_sweeps.Setting(rule=attention_sweeps.CONTROL)
+    top = attention_sweeps.changed(
+        dataclasses.replace(base, rule=attention_sweeps.FEDMED), "top", 0.5
+    )
+    control, slow, never = (
+        training(setting, seed, [1, 2, 3]) | {"curve": curve}
+        for setting, seed, curve in [
+            (base, 1, [9.0, 4.0, 5.0]),
+            (top, 1, [9.0, 8.0, 4.2]),  # 4.2 is 1.05 times the control's best
+            (top, 2, [9.0, 8.0, 4.21]),
+        ]
+    )
+    rows = attention_table.rows_of([control, slow, never, control | {"seed": 2}])
+    assert [row["rounds_to_target"] for row in rows] == [[2, 2], [3, None]]
+    assert rows[1]["upload_mb_to_target"] == [5 * 3 * 1.0, None]  # five of ten clients, 1 MB each
+    assert "3, never" in attention_table.markdown(rows)
 
 
 def test_the_picture_is_of_the_rounds_that_all_seeds_have(tmp_path):
