@@ -18,25 +18,21 @@ import subprocess
 import sys
 
 from tff_keyboard.evaluation.comparison import Comparison
+from tff_keyboard.evaluation.metric_table import METRICS
 from tff_keyboard.evaluation.result import Evaluation
 from tff_keyboard.evaluation.sums import metric_difference
 from tff_keyboard.metrics.jackknife import Interval
+from tff_keyboard.storage import names
 from tff_keyboard.study.tables import Document
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-METRICS = {
-    "recall_at_1_no_eos": "top-1 recall",
-    "recall_at_3_no_eos": "top-3 recall",
-    "recall_at_3_oov": "top-3 recall, unknown words",
-    "kss": "keystrokes saved",
-    "perplexity": "perplexity",
-}
+SHOWN = ("recall_at_1_no_eos", "recall_at_3_no_eos", "recall_at_3_oov", "kss", "perplexity")
 _HYBRID, _PARTS = 0, (1, 2)  # places in the comparison
 
 
 def compare(run: str, out: pathlib.Path, store: str | None) -> Comparison:
     """The comparison in `out`, made if it is not there."""
-    result = out / "comparison.json"
+    result = out / names.COMPARISON
     if not result.is_file():
         command = [sys.executable, "-m", "tasks", "compare", f"hybrid:{run}", run, "ngram:500kB"]
         command += ["ngram", "--clients=held_out", f"--out={out}"]
@@ -61,9 +57,9 @@ def table(name: str, comparison: Comparison) -> str:
         "| | hybrid | network | `ngram:500kB` | 5-gram, whole | hybrid to its better part |",
         "|---|---|---|---|---|---|",
     ]
-    for metric, label in METRICS.items():
+    for metric in SHOWN:
         cells = [_value(model.metrics[metric], metric) for model in models]
-        lines.append(f"| {label} | {' | '.join(cells)} | {_gain(models, metric)} |")
+        lines.append(f"| {METRICS[metric].label} | {' | '.join(cells)} | {_gain(models, metric)} |")
     return "\n".join(lines)
 
 

@@ -23,6 +23,7 @@ from tasks.options import Range, TaskOptions
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.learning.attack_names import ATTACK_NAMES, AttackName
+from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.training import preflight
 
@@ -67,4 +68,4 @@ def run(options: Options) -> None:
         unprotected=options.unprotected,
     )
     print(attack_report.table(rows))
-    print(f"\nAll figures: {options.workdir / attack_study.RESULTS}")
+    print(f"\nAll figures: {options.workdir / names.ATTACKS}")

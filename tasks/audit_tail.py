@@ -24,7 +24,7 @@ from typing import Annotated
 from tasks.options import Range, TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard import progress, quiet
-from tff_keyboard.storage import files
+from tff_keyboard.storage import files, names
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.training import preflight
@@ -92,7 +92,7 @@ def run(options: Options) -> None:
     from tff_keyboard.training.left_out import train_without_each
 
     full, others = train_without_each(config, options.workdir, options.left_out)
-    audit(full, others, options, options.out or options.workdir / "audit_tail.json")
+    audit(full, others, options, options.out or options.workdir / names.TAIL_AUDIT)
 
 
 def audit(

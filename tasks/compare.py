@@ -108,15 +108,15 @@ def run(options: Options) -> "Comparison":
         )
     content = json.dumps(comparison.to_json(), indent=1, allow_nan=False)
     for name, part in (
-        ("comparison.json", content),
-        ("comparison.csv", comparison_text.to_csv(comparison)),
+        (names.COMPARISON, content),
+        (names.COMPARISON_TABLE, comparison_text.to_csv(comparison)),
     ):
         files.write_atomically(options.out / name, [part.encode()])
     shown = (
         slice_text.comparison_with_slices if options.slices else comparison_text.comparison_table
     )
     print(shown(comparison))
-    print(f"\nPer-person sums, slices, metrics: {options.out / 'comparison.json'}; and in .csv")
+    print(f"\nPer-person sums, slices, metrics: {options.out / names.COMPARISON}; and in .csv")
     print(f"Next: tff-keyboard report {options.out}")
     lines, failure = gate.judge(opened, comparison)
     for line in lines:

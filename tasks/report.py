@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from tasks import predictors
 from tasks.options import TaskOptions, Words
 from tff_keyboard import quiet
-from tff_keyboard.storage import files
+from tff_keyboard.storage import files, names
 from tff_keyboard.storage.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def run(options: Options) -> None:
         beginnings = example_strips.read_beginnings(options.examples)
     elif options.strips:
         beginnings = example_strips.BEGINNINGS
-    if (directory / "comparison.json").is_file():
+    if (directory / names.COMPARISON).is_file():
         report = _of_comparison(directory, beginnings if options.strips else ())
     else:
         report = _of_run(directory, beginnings if options.strips else ())
@@ -63,15 +63,15 @@ def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]) -> "page.
     from tff_keyboard.evaluation.result import read_json
     from tff_keyboard.report import page, run_privacy, run_records
 
-    comparison = read_json(directory / "comparison.json", Comparison.from_json, "compare")
+    comparison = read_json(directory / names.COMPARISON, Comparison.from_json, "compare")
     sources = [model.model.source for model in comparison.evaluations]
     runs = [run_records.read_run(pathlib.Path(s)) for s in sources if _is_run(pathlib.Path(s))]
-    names = comparison.names
+    models = comparison.names
     return page.Report(
-        title=f"{names[0]}, next to {', '.join(names[1:])}" if names[1:] else names[0],
+        title=f"{models[0]}, next to {', '.join(models[1:])}" if models[1:] else models[0],
         comparison=comparison,
         runs=runs,
-        examples=_strips(sources, names, comparison.text.store_path, beginnings),
+        examples=_strips(sources, models, comparison.text.store_path, beginnings),
         privacy=run_privacy.of_runs(runs),
     )
 
@@ -94,7 +94,7 @@ def _of_run(directory: pathlib.Path, beginnings: Sequence[str]) -> "page.Report"
 
 
 def _strips(
-    sources: Sequence[str], names: Sequence[str], store_path: str | None, beginnings: Sequence[str]
+    sources: Sequence[str], models: Sequence[str], store_path: str | None, beginnings: Sequence[str]
 ) -> "list[Example]":
     if not beginnings:
         return []
@@ -103,7 +103,7 @@ def _strips(
 
     store = ClientStore(store_path) if store_path else None
     opened = predictors.open_predictors(sources, store)
-    by_name = {name: named.predictor for name, named in zip(names, opened, strict=True)}
+    by_name = {name: named.predictor for name, named in zip(models, opened, strict=True)}
     return example_strips(by_name, beginnings)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tff_keyboard.evaluation.typed_text import check_rules
 from tff_keyboard.progress import Progress
-from tff_keyboard.storage import files
+from tff_keyboard.storage import files, names
 from tff_keyboard.storage.errors import DataError
 from tflite_export.everybody import FEWEST_MESSAGES, Personaliser, Settings
 from tflite_export.everybody_records import Records
@@ -83,7 +83,7 @@ def personalise_people(
         "clients": population,
         "settings": dataclasses.asdict(settings),
     }
-    records = Records(out / "people.jsonl", facts)
+    records = Records(out / names.PERSONALISED_PEOPLE, facts)
     waiting = [person for person in people if person not in records]
     with Progress("personalise", total=len(people), unit="people") as line:
         done = len(people) - len(waiting)
@@ -93,5 +93,5 @@ def personalise_people(
             line.update(done + number)
     summary = Summary(records.of(people))
     content = json.dumps({**facts, **summary.to_json()}, indent=1)
-    files.write_atomically(out / "personalisation.json", [content.encode()])
+    files.write_atomically(out / names.PERSONALISATION, [content.encode()])
     return summary

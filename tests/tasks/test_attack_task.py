@@ -13,6 +13,7 @@ from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.evaluation.attack_report import POPULATIONS, table, verdict
 from tff_keyboard.learning.attack_names import ATTACK_NAMES
 from tff_keyboard.learning.attacks import ATTACKS
+from tff_keyboard.storage import names
 from tff_keyboard.training import attack_study
 from tff_keyboard.training.attack_study import study_attacks
 
@@ -107,7 +108,7 @@ def test_again_is_the_same_and_costs_no_evaluation(store, tmp_path, monkeypatch)
     assert study_attacks({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5) == first
     with pytest.raises(cli.UsageError, match=r"share"):
         study_attacks({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.25)
-    (tmp_path / "mean" / "sign_flip" / attack_study.MARKER).unlink()
+    (tmp_path / "mean" / "sign_flip" / names.ATTACK).unlink()
     with pytest.raises(cli.UsageError, match="nobody knows"):
         study_attacks({"mean": config}, tmp_path, attacks=["sign_flip"], share=0.5)
 

@@ -64,6 +64,8 @@ def test_a_round_without_validation_lasts_on_the_terminal_only(capsys):
         ({}, True, ["Model (best, round 2): {run}/model"]),
         ({}, False, ["Model (last): {run}/model"]),
         ({"resumed_round": 3}, True, ["{run}: all 3 rounds were done already.", "Model (best"]),
+        ({"rounds": 2}, True, ["Validation was best after the last round", "Model (best"]),
+        ({"rounds": 2, "stop_reason": "no better"}, True, ["Stopped after round 2", "Model (best"]),
         ({"stop_reason": "no better"}, True, ["Stopped after round 3: no better", "Model (best"]),
     ],
 )

@@ -89,11 +89,9 @@ def build_rule(
         case PrivateFedAtt():
             assert isinstance(privacy, Gaussian)
             factory = PrivateFedAttFactory(
+                rule,
                 noise_multiplier=privacy.noise_multiplier,
                 layer_clip_norm=privacy.clip_norm,
-                attention_bound=rule.attention_bound,
-                denominator_floor=rule.denominator_floor,
-                layer_groups=rule.layer_groups,
                 variable_names=names,
             )
             return tff.aggregators.as_weighted_aggregator(factory)

@@ -10,7 +10,7 @@ compare, the parity gate, personalisation and train-server all count through thi
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -286,11 +286,19 @@ def one_by_one(
     predictor: Predictor,
     text: TypedText,
     parts: Sequence[slice],
-    **options: Any,
+    *,
+    max_length: int,
+    reference: Vocabulary | None,
+    scored: Callable[[int], None],
 ) -> Iterator[tuple[int, PartCounts]]:
     """The `Compute` of this machine."""
     for place, part in enumerate(parts):
-        yield place, count_part(predictor, text, part, **options)
+        yield (
+            place,
+            count_part(
+                predictor, text, part, max_length=max_length, reference=reference, scored=scored
+            ),
+        )
 
 
 def _sizes(predictor: Predictor, text: TypedText, max_length: int) -> list[int]:

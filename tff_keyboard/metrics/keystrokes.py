@@ -19,7 +19,7 @@ Spaces are left out on both sides (accepting a word types its space too). Masks 
 prefix takes a place on the strip like any other.
 
 Sources: Popov, Kudinov, Piontkovskaya, Vytovtov, Nevidomsky 2018, section 2.4,
-https://openreview.net/forum?id=HkgNdt26Z; MacKenzie and Soukoreff 2002, Human-Computer
+https://arxiv.org/abs/1712.07473; MacKenzie and Soukoreff 2002, Human-Computer
 Interaction 17.
 """
 

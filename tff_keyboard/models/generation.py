@@ -5,7 +5,7 @@ OOV stand for no word a person could type, so they are masked and the rest is re
 masked too where every text is to have the same number of words. `text_log_probabilities` uses the
 very same distribution, so over all texts that `sample_texts` can return its probabilities add up
 to one. Source: Popov et al. 2018, https://arxiv.org/abs/1712.07473, who draw ten-word texts to
-audit privacy (section 4) and texts to distil models on the server (section 3).
+audit privacy (section 4) and texts to distil models on the server (section 2.3).
 """
 
 import numpy as np

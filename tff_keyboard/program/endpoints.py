@@ -23,6 +23,8 @@ import warnings
 from typing import Protocol
 
 from tff_keyboard.program import errors
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import ProgramError
 
 _ON_ALL_INTERFACES = b"\0[::]:\0"
 _ON_A_SOCKET_FILE = b"\0unix:\0"
@@ -63,7 +65,7 @@ def open_endpoint(worker_binary: pathlib.Path) -> Endpoint:
     """
     try:
         return SocketFile(socket_binary(worker_binary))
-    except (errors.WorkerError, OSError) as error:
+    except (ProgramError, OSError) as error:
         warnings.warn(
             f"The TFF worker listens on a TCP port without a password: {error} Use a machine or "
             "network namespace that you share with nobody you do not trust.",
@@ -134,7 +136,7 @@ def socket_binary(worker_binary: pathlib.Path) -> pathlib.Path:
 
     Raises:
       WorkerError: The program is not one that this works for.
-      OSError: The copy cannot be written.
+      ProgramError, OSError: The copy cannot be written.
     """
     found = worker_binary.stat()
     name = f"{worker_binary.name}-{found.st_size}-{found.st_mtime_ns}"
@@ -147,15 +149,7 @@ def socket_binary(worker_binary: pathlib.Path) -> pathlib.Path:
         raise errors.WorkerError(f"{worker_binary} names its address in another way.")
     content[place : place + len(_ON_ALL_INTERFACES)] = _ON_A_SOCKET_FILE
     copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor, partial = tempfile.mkstemp(dir=copy.parent, prefix=name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            os.fchmod(file.fileno(), 0o700)
-        pathlib.Path(partial).replace(copy)
-    except BaseException:
-        pathlib.Path(partial).unlink(missing_ok=True)
-        raise
+    files.write_atomically(copy, [content], mode=0o700)
     return copy
 
 

@@ -20,6 +20,7 @@ from tff_keyboard.program.local_engine import LocalEngine
 from tff_keyboard.program.merge_context import MergeContext
 from tff_keyboard.program.worker_context import start_workers
 from tff_keyboard.program.worker_pool import WorkerPool
+from tff_keyboard.program.workers import START_TIMEOUT_SECONDS
 
 
 class InstalledContext:
@@ -69,7 +70,7 @@ def install_context(
     threads_per_worker: int | None = None,
     max_restarts: int = 3,
     max_attempts: int = 5,
-    start_timeout_seconds: float = 60.0,
+    start_timeout_seconds: float = START_TIMEOUT_SECONDS,
     log_directory: str | os.PathLike[str] | None = None,
 ) -> InstalledContext:
     """Starts workers and makes them TFF's default context of this thread.

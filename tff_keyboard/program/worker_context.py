@@ -12,6 +12,7 @@ import tensorflow_federated as tff
 from tff_keyboard.program import errors
 from tff_keyboard.program.kept_memory import keep_freed_memory
 from tff_keyboard.program.worker_pool import WorkerPool
+from tff_keyboard.program.workers import START_TIMEOUT_SECONDS
 
 _MESSAGE_BYTES = 2_000_000_000
 _CHANNEL_OPTIONS = [
@@ -134,7 +135,9 @@ def start_workers(
     max_concurrent_clients: int | None,
     threads_per_worker: int | None,
     max_attempts: int,
-    **options: Any,
+    max_restarts: int,
+    log_directory: str | os.PathLike[str] | None = None,
+    start_timeout_seconds: float = START_TIMEOUT_SECONDS,
 ) -> tuple[WorkerPool, Sequence[WorkerContext]]:
     """Workers of this machine, and a context on each.
 
@@ -145,7 +148,7 @@ def start_workers(
       max_concurrent_clients: In each worker; None: its share of the cores.
       threads_per_worker: None: 1.
       max_attempts: As `WorkerContext` takes it.
-      **options: Of `WorkerPool`.
+      max_restarts, log_directory, start_timeout_seconds: As `WorkerPool` takes them.
 
     Raises:
       WorkerError: A worker does not start.
@@ -156,6 +159,8 @@ def start_workers(
         num_workers,
         max_concurrent_clients=share if max_concurrent_clients is None else max_concurrent_clients,
         threads=1 if threads_per_worker is None else threads_per_worker,
-        **options,
+        max_restarts=max_restarts,
+        log_directory=log_directory,
+        start_timeout_seconds=start_timeout_seconds,
     )
     return pool, [WorkerContext(pool, i, max_attempts) for i in range(num_workers)]

@@ -21,7 +21,7 @@ class WorkerPool:
         max_restarts: int = 3,
         max_concurrent_clients: int | None = None,
         threads: int | None = None,
-        start_timeout_seconds: float = 60.0,
+        start_timeout_seconds: float = workers.START_TIMEOUT_SECONDS,
     ):
         if max_restarts < 0:
             raise ValueError(f"`max_restarts` must be >= 0, got {max_restarts}.")

@@ -33,6 +33,8 @@ from tff_keyboard.processes import children
 from tff_keyboard.program import endpoints, errors
 from tff_keyboard.storage import files
 
+START_TIMEOUT_SECONDS = 60.0
+
 Result = TypeVar("Result")
 
 _START_ATTEMPTS = 3
@@ -82,7 +84,7 @@ class Worker:
         *,
         max_concurrent_clients: int | None = None,
         threads: int | None = None,
-        start_timeout_seconds: float = 60.0,
+        start_timeout_seconds: float = START_TIMEOUT_SECONDS,
     ):
         for name, value in [
             ("max_concurrent_clients", max_concurrent_clients),

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 RECIPE = "configs/reference/ubuntu_irc.toml"
-CLIENTS_PER_ROUND = 16  # of the recipe: small cohorts learn more a token (docs/optimisation.md)
+CLIENTS_PER_ROUND = 16  # of the recipe: small cohorts learn more a token (docs/results.md)
 MAX_EXAMPLES = 256  # of the recipe
 FEWEST_ROUNDS = 300  # steps of the server; with fewer, nobody has seen FedAdam and its cosine work
 

@@ -1,4 +1,4 @@
-"""The name of each file that a run, a client store or a saved model keeps: written here only."""
+"""The name of each file that a run, a task, a store or a saved model keeps: written here only."""
 
 CONFIG = "config.toml"
 DATA_CARD = "data_card.json"
@@ -27,6 +27,14 @@ WEIGHTS = "weights.npz"
 STUDY = "study.json"
 STUDY_TABLES = "study.md"
 STUDY_CURVES = "curves.png"
+
+COMPARISON = "comparison.json"
+COMPARISON_TABLE = "comparison.csv"
+TAIL_AUDIT = "audit_tail.json"
+ATTACK = "attack.json"
+ATTACKS = "attacks.json"
+PERSONALISED_PEOPLE = "people.jsonl"
+PERSONALISATION = "personalisation.json"
 
 CLIENTS = "clients.sqlite"
 MESSAGE_LENGTHS = "message_lengths.npy"

@@ -18,7 +18,7 @@ from tff_keyboard.evaluation.result import Evaluation
 from tff_keyboard.evaluation.run_evaluation import kept_evaluation
 from tff_keyboard.learning import attacks as attacks_lib
 from tff_keyboard.learning.attack_names import ATTACK_NAMES
-from tff_keyboard.storage import files
+from tff_keyboard.storage import files, names
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.storage.metrics_rows import total
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -26,8 +26,6 @@ from tff_keyboard.training.federated import train_federated
 
 CLEAN = "clean"
 UNPROTECTED = "_unprotected"  # ends the name of a variant
-MARKER = "attack.json"
-RESULTS = "attacks.json"
 
 
 def study_attacks(
@@ -83,7 +81,7 @@ def study_attacks(
                 }
             )
             clean = clean or results
-            files.write_atomically(workdir / RESULTS, [json.dumps(rows, indent=1).encode()])
+            files.write_atomically(workdir / names.ATTACKS, [json.dumps(rows, indent=1).encode()])
     return rows
 
 
@@ -123,11 +121,11 @@ def _train(config: RunConfig, folder: pathlib.Path, attack: str, share: float) -
 
 def _mark(folder: pathlib.Path, facts: dict[str, Any]) -> None:
     """Writes what the run in `folder` suffers, or refuses to go on with something else."""
-    path = folder / MARKER
+    path = folder / names.ATTACK
     if not path.exists():
         if (folder / "run").exists():
             raise UsageError(
-                f"{folder} holds a run but no {MARKER}: nobody knows how it was attacked. "
+                f"{folder} holds a run but no {names.ATTACK}: nobody knows how it was attacked. "
                 "Give another --workdir."
             )
         files.make_directory(folder)

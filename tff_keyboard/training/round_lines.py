@@ -84,5 +84,7 @@ def closing_lines(
         yield f"Stopped after round {result.rounds}: {result.stop_reason}"
     if loop.rejected_rounds:
         yield f"{loop.rejected_rounds} rounds had no usable update and changed nothing."
+    if loop.best_round == result.rounds and not result.stop_reason:
+        yield "Validation was best after the last round: more rounds may still help (train.rounds)."
     yield f"Model ({f'best, round {loop.best_round}' if is_best else 'last'}): {run.model}"
     yield f"Next: tff-keyboard evaluate {run.path}"

@@ -25,7 +25,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import PAD, Vocabulary
-from tff_keyboard.evaluation.metric_table import STRIP
+from tff_keyboard.evaluation.metric_table import METRICS, STRIP
 from tff_keyboard.evaluation.positions import text_batches
 from tff_keyboard.evaluation.predictor_evaluation import Counter
 from tff_keyboard.evaluation.sums import Sums, metric_difference, metric_value
@@ -135,12 +135,8 @@ class ParityReport:
             f"  same best word     {self.same_best:.4f}",
             f"  same best three    {self.same_three:.4f}",
         ]
-        for name, label in (
-            ("recall_at_1", "top-1 recall"),
-            ("recall_at_3", "top-3 recall"),
-            ("kss", "keystrokes saved"),
-        ):
-            found = self.differences[name]
+        for name, metric in COMPARED.items():
+            found, label = self.differences[name], METRICS[metric].label
             lines.append(
                 f"  {label:18} {found.file:.4f}, difference {100 * found.value:+.3f} "
                 f"+- {100 * found.half_width:.3f} points"

@@ -22,7 +22,7 @@ FedAtt. Derivation, choice of B and lambda, and the price: docs/private_fedatt.m
 
 import collections
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import dp_accounting
@@ -38,6 +38,7 @@ from tff_keyboard.aggregation.layers import (
     scale_layers,
 )
 from tff_keyboard.aggregation.noised_sum import NoisedSumQuery
+from tff_keyboard.config.rule_config import PrivateFedAtt
 
 
 def record_sensitivity(num_layers: int, denominator_scale: float) -> float:
@@ -97,14 +98,11 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
     attention.
 
     Args:
+      rule: B (0 is the plain mean of clipped deltas), the least denominator, and layers: few of them
+        cost less noise, as S grows with their square root.
       noise_multiplier: z, noise standard deviation / S; 0 claims nothing.
       layer_clip_norm: C, the L2 bound on each layer, weight units, > 0.
-      attention_bound: B >= 0: the furthest client weighs at most e^B times the nearest; 0 is the
-        plain mean of clipped deltas.
       denominator_scale: lambda > 0.
-      denominator_floor: Least denominator, in clients of full attention, > 0.
-      layer_groups: See `layers.resolve_layers`. Few layers cost less noise: S grows with their
-        square root.
       variable_names: See `layers.resolve_layers`.
 
     Raises:
@@ -113,34 +111,27 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
 
     def __init__(
         self,
+        rule: PrivateFedAtt,
         *,
         noise_multiplier: float,
         layer_clip_norm: float,
-        attention_bound: float = 1.0,
         denominator_scale: float = 1.0,
-        denominator_floor: float = 1.0,
-        layer_groups: Mapping[str, Sequence[int | str]] | None = None,
         variable_names: Sequence[str] | None = None,
     ):
         for name, number in (
             ("layer_clip_norm", layer_clip_norm),
             ("denominator_scale", denominator_scale),
-            ("denominator_floor", denominator_floor),
         ):
             if not (math.isfinite(number) and number > 0):
                 raise ValueError(f"`{name}` must be > 0, got {number!r}.")
-        for name, number in (
-            ("noise_multiplier", noise_multiplier),
-            ("attention_bound", attention_bound),
-        ):
-            if not (math.isfinite(number) and number >= 0):
-                raise ValueError(f"`{name}` must be >= 0, got {number!r}.")
+        if not (math.isfinite(noise_multiplier) and noise_multiplier >= 0):
+            raise ValueError(f"`noise_multiplier` must be >= 0, got {noise_multiplier!r}.")
         self._noise_multiplier = float(noise_multiplier)
         self._clip_norm = float(layer_clip_norm)
-        self._bound = float(attention_bound)
+        self._bound = float(rule.attention_bound)
         self._scale = float(denominator_scale)
-        self._floor = float(denominator_floor)
-        self._layer_groups = layer_groups
+        self._floor = float(rule.denominator_floor)
+        self._layer_groups = rule.layer_groups
         self._variable_names = variable_names
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:

@@ -41,7 +41,7 @@ def look(address: str, files: Mapping[str, str]) -> list[NodeStatus]:
         names = ray_client.live_nodes(ray)
         ask = ray.remote(node_facts.facts)
         asked = {
-            node_id: ask.options(**ray_client.on_node(node_id, max_retries=0)).remote(dict(files))
+            node_id: ask.options(**ray_client.on_node(node_id), max_retries=0).remote(dict(files))
             for node_id in names
         }
         free = ray_client.free_nodes(ray)

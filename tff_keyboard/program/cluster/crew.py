@@ -109,13 +109,11 @@ class Crew:
             actor = (
                 self._ray.remote(NodeServer)
                 .options(
-                    **ray_client.on_node(
-                        node_id,
-                        resources={ray_client.RESOURCE: 1},
-                        max_restarts=0,
-                        max_task_retries=0,
-                        max_concurrency=self._options.workers + 1,
-                    )
+                    **ray_client.on_node(node_id),
+                    resources={ray_client.RESOURCE: 1},
+                    max_restarts=0,
+                    max_task_retries=0,
+                    max_concurrency=self._options.workers + 1,
                 )
                 .remote(self._options)
             )

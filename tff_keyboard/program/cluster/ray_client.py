@@ -90,12 +90,11 @@ def free_nodes(ray: Any) -> set[str]:
     return {node_id for node_id, left in found.items() if left.get(RESOURCE, 0) >= 1}
 
 
-def on_node(node_id: str, **options: Any) -> dict[str, Any]:
-    """Options of an actor or a task that runs on one node only, and is never run again by Ray."""
+def on_node(node_id: str) -> dict[str, Any]:
+    """Options of an actor or a task that runs on one node only and takes no CPU of Ray's."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return {
         "num_cpus": 0,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id, soft=False),
-        **options,
     }
