@@ -7,6 +7,7 @@ import typing
 import numpy as np
 
 from tests.aggregation_fakes import SHAPES, VALUE_TYPE, WEIGHT_TYPE, deltas
+from tests.noise_fakes import noised
 from tff_keyboard.aggregation.row_correction import row_weight_type
 from tff_keyboard.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
@@ -14,6 +15,7 @@ from tff_keyboard.config import aggregation_config, privacy_config, rule_config
 from tff_keyboard.config.aggregation_config import AggregationConfig, NoClipping
 
 CLIENTS = 5
+_LITTLE = 1e-4  # of noise, in clip norms: the mean of five clients moves by 2e-5
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,6 +35,10 @@ class Case:
         return self.config.is_private
 
     @property
+    def is_noisy(self):
+        return self.is_private and self.config.privacy.noise_multiplier > 0
+
+    @property
     def counts_by_itself(self):
         """Whether one client's delta is the aggregate of a round of one client."""
         return not self.is_private
@@ -48,6 +54,16 @@ class Case:
     @property
     def tells_words(self):
         return isinstance(self.config.row_correction, aggregation_config.TouchedRows)
+
+    def with_noise(self, process):
+        """`process` as a training runs it: its rounds have noise, where the mechanism has any."""
+        if not self.is_noisy:
+            return process
+        privacy = self.config.privacy
+        numbers = NOISE.get(type(privacy), {})
+        if isinstance(privacy, privacy_config.Gaussian):
+            numbers = {"is_discrete": privacy.is_discrete}
+        return noised(process, privacy.mechanism, **numbers)
 
     def build(self):
         names = ("embedding", "bias", "scale")
@@ -79,6 +95,12 @@ OPTIONS = {
     aggregation_config.NormalClientNoise: {"scale": 1e-5},
     privacy_config.TreeAdaptive: {"restart_rounds": 1},
 }
+# What the noise of a mechanism is made with.
+NOISE = {
+    privacy_config.TreeAdaptive: {"restart_rounds": 1},
+    privacy_config.Blt: {"decays": (0.5,), "scales": (0.4,)},
+    privacy_config.Banded: {"bands": (1.0, 0.5)},
+}
 
 
 def variants(union):
@@ -99,12 +121,23 @@ def _rules():
     yield "rule fedmed, topK", Case(AggregationConfig(rule=top_k, protection=NoClipping()))
 
 
-def _wrappers():
+def _mechanisms():
+    """Each without noise, where only the clip is left, and with little of it; and two of a kind."""
+    gaussian = privacy_config.Gaussian(noise_multiplier=_LITTLE)
+    found = {
+        "gaussian, discrete": dataclasses.replace(gaussian, distribution="discrete"),
+        "gaussian, a projection": dataclasses.replace(gaussian, noise_cohort_size=10 * CLIENTS),
+    }
     for name, mechanism in variants(privacy_config.Privacy):
-        yield (
-            f"privacy {name}",
-            Case(AggregationConfig(privacy=mechanism, client_weighting="uniform")),
-        )
+        found[name] = mechanism
+        found[f"{name}, noisy"] = dataclasses.replace(mechanism, noise_multiplier=_LITTLE)
+    return found
+
+
+def _wrappers():
+    for name, mechanism in _mechanisms().items():
+        config = AggregationConfig(privacy=mechanism, client_weighting="uniform")
+        yield f"privacy {name}", Case(config, 10 * mechanism.noise_multiplier or 1e-6)
     for field, union in (
         ("protection", aggregation_config.Protection),
         ("compression", aggregation_config.Compression),

@@ -98,8 +98,8 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
     attention.
 
     Args:
-      rule: B (0 is the plain mean of clipped deltas), the least denominator, and layers: few of them
-        cost less noise, as S grows with their square root.
+      rule: B (0 is the plain mean of clipped deltas), the least denominator, and layers: few of
+        them cost less noise, as S grows with their square root.
       noise_multiplier: z, noise standard deviation / S; 0 claims nothing.
       layer_clip_norm: C, the L2 bound on each layer, weight units, > 0.
       denominator_scale: lambda > 0.
