@@ -64,6 +64,19 @@ def save_untrained_run(directory: pathlib.Path, config, seed: int = 1) -> pathli
     return directory
 
 
+def blow_up(run: pathlib.Path) -> None:
+    """Makes a run's model one that has diverged: its weights are finite, its predictions NaN."""
+    import shutil
+
+    from tff_keyboard.models.saved_model import load_model, save_model
+
+    model, vocabulary = load_model(run)
+    for variable in model.variables:
+        variable.assign(variable * 0 + 1e30)
+    shutil.rmtree(run / "model")
+    save_model(run / "model", model, vocabulary)
+
+
 def ledger_header(**changes):
     """The header of a privacy ledger of FedAvg with Gaussian noise, ten of a thousand people."""
     from tff_keyboard.privacy.ledger_header import LedgerHeader

@@ -2,10 +2,11 @@
 
 import pytest
 
-from tests.fakes import save_untrained_run, tiny_config
+from tests.fakes import blow_up, save_untrained_run, tiny_config
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation import run_evaluation
 from tff_keyboard.evaluation.result import person_digest
+from tff_keyboard.storage.errors import DivergedError
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +32,10 @@ def test_a_kept_evaluation_is_of_these_weights(run, store, tmp_path):
     assert run_evaluation.kept_evaluation(run, "validation").to_json() == first.to_json()
     other = save_untrained_run(tmp_path / "other", tiny_config(store, "model.units=4"), seed=2)
     assert run_evaluation.weights_digest(other) != run_evaluation.weights_digest(run)
+
+
+def test_a_model_that_has_diverged_is_one_line(store, tmp_path):
+    run = save_untrained_run(tmp_path / "run", tiny_config(store, "model.units=4"))
+    blow_up(run)
+    with pytest.raises(DivergedError, match=r"run: the model's predictions are not numbers"):
+        run_evaluation.evaluate_run(run, "validation")

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from tasks import study
+from tests import fakes
 from tests.fakes import TINY
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.prepare import prepare as prepare_store
@@ -123,6 +124,13 @@ def test_trains_tabulates_and_goes_on(small, capsys):
     with pytest.raises(ProgramError, match=r"3 of 3 runs are missing"):
         study.run(options(small, set=("client.learning_rate=0.1",)))
     assert "failed with status 4" in capsys.readouterr().err
+
+    # A model that has diverged stops nothing; it has no row.
+    fakes.blow_up(small / "runs" / "top_seed1")
+    with pytest.raises(ProgramError, match=r"1 of 3 runs diverged: top_seed1"):
+        study.run(options(small))
+    left = json.loads((small / "runs" / "study.json").read_text())["rows"]
+    assert [row["arm"] for row in left] == ["control", "private"]
 
     # Tables of what is there, without training what is not.
     shutil.rmtree(small / "runs" / "top_seed1")

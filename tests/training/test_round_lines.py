@@ -43,6 +43,11 @@ def test_figures_of_a_validation(capsys):
     )
 
 
+def test_a_model_that_has_diverged_is_said(capsys):
+    RoundLines(9)(progress(ROW | {"evaluation/perplexity": math.nan}))
+    assert "The model has diverged" in capsys.readouterr().out.splitlines()[1]
+
+
 def test_the_best_round_and_the_general_corpus(capsys):
     RoundLines(9)(progress(ROW | GENERAL, is_best=True))
     assert capsys.readouterr().out.strip() == (

@@ -38,7 +38,7 @@ from tff_keyboard.metrics.predictor import Predictor
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.progress import Progress
 from tff_keyboard.storage import files
-from tff_keyboard.storage.errors import DataError
+from tff_keyboard.storage.errors import DataError, DivergedError
 from tff_keyboard.storage.run_directory import RunDirectory
 
 _DIGEST_LETTERS = 12
@@ -67,6 +67,9 @@ def evaluate_named(
       store: Where the text is from.
       reference: As in `predictor_evaluation.evaluate`.
       compute: As in `predictor_evaluation.evaluate`.
+
+    Raises:
+      DivergedError: The model's predictions are not numbers.
     """
     start = time.perf_counter()
     with Progress(f"evaluate {model.name}", total=text.num_words, unit="words") as line:
@@ -77,6 +80,11 @@ def evaluate_named(
             reference=reference,
             progress=lambda done, total: line.update(text.num_words * done / total),
             compute=compute,
+        )
+    if not all(np.isfinite(values).all() for values in counts.sums.values()):
+        raise DivergedError(
+            f"{model.name}: the model's predictions are not numbers: its training has diverged. "
+            "Train again with a lower client.learning_rate or server.learning_rate."
         )
     words = int(np.sum(counts.sums["tokens"] - counts.sums["eos_tokens"]))
     return Evaluation(

@@ -39,6 +39,10 @@ class SavedModelError(UserError, ValueError):
     exit_code = 3
 
 
+class DivergedError(SavedModelError):
+    """A model whose predictions are not numbers."""
+
+
 class ExportError(UserError, ValueError):
     """A run, model file, vocabulary or option that cannot be exported or loaded."""
 

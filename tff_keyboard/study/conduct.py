@@ -2,10 +2,11 @@
 
 import contextlib
 import pathlib
+import sys
 from collections.abc import Sequence
 
 from tff_keyboard.storage import files, held_file, names
-from tff_keyboard.storage.errors import ProgramError, UsageError
+from tff_keyboard.storage.errors import DivergedError, ProgramError, UsageError
 from tff_keyboard.study import plan, runner
 from tff_keyboard.study.judge import Judge
 from tff_keyboard.study.report import Results
@@ -38,7 +39,7 @@ def conduct(
       The tables; "" where no run is finished.
 
     Raises:
-      ProgramError: A run failed; the others are done.
+      ProgramError: A run failed or diverged; the others are done.
       UsageError: Another study trains there.
     """
     with _training(workdir) if train else contextlib.nullcontext():
@@ -80,8 +81,15 @@ def _conduct(
         document.write(text)
         return text
 
+    diverged: list[plan.Run] = []
+
     def ended(run: plan.Run) -> None:
-        results.add(run, judge.evaluations(run))
+        try:
+            results.add(run, judge.evaluations(run))
+        except DivergedError as error:
+            diverged.append(run)
+            print(error, file=sys.stderr, flush=True)
+            return
         if run.path not in before:  # those of an earlier call are shown with what comes next
             show()
 
@@ -89,6 +97,9 @@ def _conduct(
     wanted = runs if train else kept
     failed = runner.train_all(wanted, jobs=jobs, ended=ended)
     text = "" if results.is_empty else show()
+    if diverged:
+        names_of_them = ", ".join(run.path.name for run in diverged)
+        raise ProgramError(f"{len(diverged)} of {len(runs)} runs diverged: {names_of_them}.")
     if failed:
         raise ProgramError(
             f"{len(failed)} of {len(runs)} runs are missing: "

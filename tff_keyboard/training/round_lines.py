@@ -1,5 +1,6 @@
 """What a training prints: a line for each round while it runs, and how it ended."""
 
+import math
 from collections.abc import Iterator, Mapping
 
 from tff_keyboard import progress
@@ -39,6 +40,11 @@ class RoundLines:
                 f"{'  (best so far)' if done.is_best else ''}",
                 flush=True,
             )
+            if math.isnan(row["evaluation/perplexity"]):
+                self.say(
+                    "The model has diverged: its predictions are not numbers. Train again with a "
+                    "lower client.learning_rate or server.learning_rate."
+                )
         if done.round_num == done.total_rounds:
             self._line.close()
 
@@ -84,7 +90,7 @@ def closing_lines(
         yield f"Stopped after round {result.rounds}: {result.stop_reason}"
     if loop.rejected_rounds:
         yield f"{loop.rejected_rounds} rounds had no usable update and changed nothing."
-    if loop.best_round == result.rounds and not result.stop_reason:
+    if loop.best_round == result.rounds and loop.best_value and not result.stop_reason:
         yield "Validation was best after the last round: more rounds may still help (train.rounds)."
     yield f"Model ({f'best, round {loop.best_round}' if is_best else 'last'}): {run.model}"
     yield f"Next: tff-keyboard evaluate {run.path}"
