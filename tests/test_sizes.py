@@ -11,7 +11,7 @@ MOST_LINES_OF_A_TASK, MEAN_LINES_OF_TASKS = 150, 85  # 20 files had 3,423 lines 
 LONGER = {
     "tff_keyboard/data/sources/synthetic_phrases.py": 430,  # phrases: text, no code
     "tff_keyboard/data/store/prepare.py": 470,
-    "tflite_export/flatbuffer_builder.py": 430,  # one operator of the schema after another
+    "tflite_export/flatbuffer_builder.py": 440,  # one operator of the schema after another
 }
 
 
