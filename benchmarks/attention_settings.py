@@ -7,7 +7,7 @@ from benchmarks.attention_rules import Rule
 
 CONTROL = "fedavg_epsilon"  # FedAvg with the server's step of the rules that it controls
 # One gradient a round: many more rounds, each of little.
-_FEDSGD = {"epochs": 1, "rounds": 600, "patience": 40}
+_FEDSGD: dict[str, Any] = {"epochs": 1, "rounds": 600, "patience": 40}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,6 +20,7 @@ class Setting:
       epochs: E, local.
       rate: Of the clients' SGD, whose gradients are cut to norm 1.
       dim: Of word vectors.
+      tied: Whether the output table is the embedding.
       rounds: At most.
       patience: Rounds without a better validation perplexity after which it ends.
     """
@@ -29,6 +30,7 @@ class Setting:
     epochs: int = 5
     rate: float = 2.0
     dim: int = 32
+    tied: bool = True
     rounds: int = 150
     patience: int = 6
 

@@ -54,10 +54,11 @@ def rules_alone() -> list[Setting]:
 SWEEPS: dict[str, Sequence[Any]] = {
     "patience": (20,),
     "rate": (0.25, 0.5, 1.0),
-    "share": (0.3, 0.5),
+    "share": (0.3, 0.5, 0.7, 0.9),
     "epochs": (1, 10),
     "epsilon": (0.8, 1.0, 1.4),
     "dim": (16, 64),
+    "tied": (False,),
 }
 
 
@@ -114,7 +115,7 @@ def nats(weights: model.Weights, text: model.Positions) -> float:
 def train(setting: Setting, seed: int, data: Data) -> dict[str, Any]:
     """One training; JSON values."""
     begin = time.process_time()
-    weights = model.initial_weights(data.vocabulary, setting.dim, seed)
+    weights = model.initial_weights(data.vocabulary, setting.dim, seed, is_tied=setting.tied)
     count = max(1, round(setting.share * len(data.train)))
     best, best_round, best_weights = float("inf"), 0, weights
     curve, adaptive, effective, loss_before = [], [], [], None

@@ -27,13 +27,21 @@ _NAMES = {  # in the order of the tables; the braces are for the server's step
     "fedmed": "FedMed",
     "fedsgd": "FedSGD",
 }
+_OF_TRAINING = {  # what can be told, in the order of the sweeps' rows
+    "share": "C = {:g}",
+    "epochs": "E = {}",
+    "rate": "client rate {:g}",
+    "dim": "size {}",
+    "tied": "untied",
+    "patience": "patience {}",
+}
 
 
 def rows_of(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A row for each setting, JSON values; perplexities are of the best round on validation."""
     by_setting: dict[str, dict[int, Mapping[str, Any]]] = {}
     for each in trainings:
-        by_setting.setdefault(_key(each["setting"]), {})[each["seed"]] = each
+        by_setting.setdefault(_key(_complete(each["setting"])), {})[each["seed"]] = each
     controls = {
         _key(_shared(json.loads(key))): found
         for key, found in by_setting.items()
@@ -45,6 +53,7 @@ def rows_of(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         row = {
             "setting": setting,
             "label": label(setting),
+            "point": point_of(setting),
             "seeds": sorted(by_seed),
             "held_out_perplexity": _exp(_pooled(by_seed.values())),
             "rounds_to_best": [by_seed[seed]["best_round"] for seed in sorted(by_seed)],
@@ -69,6 +78,12 @@ def _usual(rule: str) -> dict[str, Any]:
     return dataclasses.asdict(usual(rule))
 
 
+def _complete(setting: Mapping[str, Any]) -> dict[str, Any]:
+    """With what could not yet be told when it was trained, which was as it is by default."""
+    plain = _usual(setting["rule"]["name"])
+    return {**plain, **setting, "rule": {**plain["rule"], **setting["rule"]}}
+
+
 def _shared(setting: Mapping[str, Any]) -> dict[str, Any]:
     """The control's setting: the same but for what is the rule's own, and what is usual for it."""
     own, control = _usual(setting["rule"]["name"]), _usual(CONTROL)
@@ -83,12 +98,11 @@ def _key(setting: Mapping[str, Any]) -> str:
 
 def _order(setting: Mapping[str, Any]) -> tuple[Any, ...]:
     """The main table first, then point by point of the sweeps."""
-    rule, plain = setting["rule"], _usual(setting["rule"]["name"])
-    keys = ("share", "epochs", "rate", "dim", "patience")
-    main = all(setting[key] == plain[key] for key in keys)
-    main = main and rule["epsilon"] == plain["rule"]["epsilon"]
-    point = [] if main else [*(setting[key] for key in keys), rule["epsilon"]]
-    return not main, *point, list(_NAMES).index(rule["name"]), label(setting)
+    rule = setting["rule"]
+    main = not _changes(setting)
+    plain = _usual(rule["name"])
+    point = [] if main else [(setting[k] != plain[k], setting[k]) for k in _OF_TRAINING]
+    return not main, *point, rule["epsilon"], list(_NAMES).index(rule["name"]), label(setting)
 
 
 def label(setting: Mapping[str, Any]) -> str:
@@ -107,15 +121,44 @@ def label(setting: Mapping[str, Any]) -> str:
         "epsilon": "" if rule["name"] == CONTROL else "ε = {:g}",
     }
     words += [form.format(rule[k]) for k, form in of_rule.items() if rule[k] != plain["rule"][k]]
-    of_training = {
-        "share": "C = {:g}",
-        "epochs": "E = {}",
-        "rate": "client rate {:g}",
-        "patience": "patience {}",
-        "dim": "size {}",
-    }
-    words += [form.format(setting[k]) for k, form in of_training.items() if setting[k] != plain[k]]
+    words += [form.format(setting[k]) for k, form in _OF_TRAINING.items() if setting[k] != plain[k]]
     return ", ".join(word for word in words if word)
+
+
+def point_of(setting: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """What is swept and its value, ("usual", None) where nothing is; None off the sweeps.
+
+    Off them are a rule with an option of its own changed and two changes at once.
+    """
+    rule, plain = setting["rule"], _usual(setting["rule"]["name"])["rule"]
+    if any(rule[key] != plain[key] for key in _OWN):
+        return None
+    changes = _changes(setting)
+    if not changes:
+        return "usual", None
+    return changes[0] if len(changes) == 1 else None
+
+
+def label_of_point(key: str, value: Any) -> str:
+    """Of a point of the sweeps.
+
+    >>> label_of_point("share", 0.3), label_of_point("tied", False)
+    ('C = 0.3', 'untied')
+    """
+    if key == "usual":
+        plain = usual(CONTROL)
+        step = plain.rule.epsilon
+        return f"C = {plain.share:g}, E = {plain.epochs}, ε = {step:g}, size {plain.dim}, tied"
+    return f"ε = {value:g}" if key == "epsilon" else _OF_TRAINING[key].format(value)
+
+
+def _changes(setting: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """What of the training, or of the server's step, is not usual for the rule."""
+    plain = _usual(setting["rule"]["name"])
+    changes = [(key, setting[key]) for key in _OF_TRAINING if setting[key] != plain[key]]
+    if setting["rule"]["epsilon"] != plain["rule"]["epsilon"]:
+        changes.append(("epsilon", setting["rule"]["epsilon"]))
+    return changes
 
 
 def _sums(trainings: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:

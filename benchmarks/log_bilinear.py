@@ -1,9 +1,9 @@
 """A next-word model so small that a hundred federated trainings of it take minutes: NumPy alone.
 
-    h = E[w_t] A + E[w_{t-1}] B,   logits = h E^T + b
+    h = E[w_t] A + E[w_{t-1}] B,   logits = h T^T + b,   T = E when tied
 
-Log-bilinear with two words of context and a tied table (Mnih & Hinton 2007). The attack table
-trains it, because what is studied there are aggregation rules, not models.
+Log-bilinear with two words of context (Mnih & Hinton 2007), its table tied unless said. The attack
+table and the sweeps train it, because what is studied there are aggregation rules, not models.
 """
 
 import dataclasses
@@ -13,7 +13,9 @@ import numpy as np
 
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, OOV
 
-Weights = list[np.ndarray]  # E [vocab, dim], A [dim, dim], B [dim, dim], b [vocab]; float32
+# E [vocab, dim], A [dim, dim], B [dim, dim], b [vocab], and T [vocab, dim] unless tied; float32
+Weights = list[np.ndarray]
+_NUM_TIED = 4  # of tensors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +45,14 @@ def positions(messages: Sequence[np.ndarray], vocabulary_size: int, *, most: int
     )
 
 
-def initial_weights(vocabulary_size: int, dim: int, seed: int) -> Weights:
-    """Small random numbers."""
+def initial_weights(vocabulary_size: int, dim: int, seed: int, *, is_tied: bool = True) -> Weights:
+    """Small random numbers; those that both forms have are the same."""
     rng = np.random.default_rng(seed)
     shapes = [(vocabulary_size, dim), (dim, dim), (dim, dim), (vocabulary_size,)]
     scales = [0.1, dim**-0.5, dim**-0.5, 0.0]
+    if not is_tied:
+        shapes.append((vocabulary_size, dim))
+        scales.append(0.1)
     return [
         (scale * rng.normal(size=shape)).astype(np.float32)
         for shape, scale in zip(shapes, scales, strict=True)
@@ -56,18 +61,21 @@ def initial_weights(vocabulary_size: int, dim: int, seed: int) -> Weights:
 
 def gradient(weights: Weights, batch: Positions) -> tuple[Weights, float]:
     """Of the mean cross-entropy of a batch, and that loss in nats."""
-    table, first, second, _ = weights
+    table, first, second = weights[:3]
     last, before = table[batch.contexts[:, 0]], table[batch.contexts[:, 1]]
     hidden = last @ first + before @ second
     probabilities, loss = _softmax(weights, hidden, batch.targets)
     error = probabilities
     error[np.arange(len(batch)), batch.targets] -= 1
     error /= len(batch)
-    to_hidden = error @ table
-    of_table = error.T @ hidden
+    to_hidden = error @ _output_table(weights)
+    of_output = error.T @ hidden
+    is_tied = len(weights) == _NUM_TIED
+    of_table = of_output if is_tied else np.zeros_like(table)
     np.add.at(of_table, batch.contexts[:, 0], to_hidden @ first.T)
     np.add.at(of_table, batch.contexts[:, 1], to_hidden @ second.T)
-    return [of_table, last.T @ to_hidden, before.T @ to_hidden, error.sum(0)], loss
+    gradients = [of_table, last.T @ to_hidden, before.T @ to_hidden, error.sum(0)]
+    return gradients if is_tied else [*gradients, of_output], loss
 
 
 def train(
@@ -92,8 +100,7 @@ def loss_of(weights: Weights, data: Positions) -> float:
     """Sum of the cross-entropies, nats; infinite where a weight is not finite."""
     if not all(np.all(np.isfinite(w)) for w in weights):
         return float("inf")
-    table, first, second, _ = weights
-    hidden = table[data.contexts[:, 0]] @ first + table[data.contexts[:, 1]] @ second
+    hidden = _hidden(weights, data.contexts)
     return _softmax(weights, hidden, data.targets)[1] * len(data)
 
 
@@ -103,8 +110,7 @@ def evaluate(weights: Weights, data: Positions) -> dict[str, float]:
         return {"top_1": 0.0, "perplexity": float("inf")}
     best = suggestions(weights, data.contexts)
     words = data.targets >= NUM_SPECIAL
-    table, first, second, _ = weights
-    hidden = table[data.contexts[:, 0]] @ first + table[data.contexts[:, 1]] @ second
+    hidden = _hidden(weights, data.contexts)
     _, loss = _softmax(weights, hidden, data.targets)
     return {
         "top_1": 100 * float(np.mean(best[words] == data.targets[words])),
@@ -114,15 +120,22 @@ def evaluate(weights: Weights, data: Positions) -> dict[str, float]:
 
 def suggestions(weights: Weights, contexts: np.ndarray) -> np.ndarray:
     """[n] the word on the strip for each context; specials are never suggested."""
-    table, first, second, bias = weights
-    hidden = table[contexts[:, 0]] @ first + table[contexts[:, 1]] @ second
-    logits = hidden @ table.T + bias
+    logits = _hidden(weights, contexts) @ _output_table(weights).T + weights[3]
     logits[:, :NUM_SPECIAL] = -np.inf
     return np.argmax(logits, axis=1)
 
 
+def _hidden(weights: Weights, contexts: np.ndarray) -> np.ndarray:
+    table, first, second = weights[:3]
+    return table[contexts[:, 0]] @ first + table[contexts[:, 1]] @ second
+
+
+def _output_table(weights: Weights) -> np.ndarray:
+    return weights[0] if len(weights) == _NUM_TIED else weights[_NUM_TIED]
+
+
 def _softmax(weights: Weights, hidden: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, float]:
-    logits = hidden @ weights[0].T + weights[3]
+    logits = hidden @ _output_table(weights).T + weights[3]
     logits -= logits.max(axis=1, keepdims=True)
     np.exp(logits, out=logits)
     logits /= logits.sum(axis=1, keepdims=True)

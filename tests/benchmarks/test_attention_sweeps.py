@@ -6,7 +6,13 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import attention_picture, attention_rules, attention_sweeps, attention_table
+from benchmarks import (
+    attention_picture,
+    attention_rules,
+    attention_sweeps,
+    attention_table,
+    sweep_table,
+)
 from benchmarks import log_bilinear as model
 from benchmarks.attention_rules import Rule
 from tests.aggregation_fakes import VALUE_TYPE, assert_close, deltas, in_float64, one_round
@@ -211,3 +217,56 @@ def test_the_picture_is_of_the_rounds_that_all_seeds_have(tmp_path):
     }
     attention_picture.main([f"IID={tmp_path}", f"--out={tmp_path / 'sweeps.png'}"])
     assert (tmp_path / "sweeps.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_the_models_gradient_is_that_of_its_loss(is_tied):
+    weights = [
+        w.astype(np.float64) + RNG.normal(size=w.shape)
+        for w in model.initial_weights(9, 3, 1, is_tied=is_tied)
+    ]
+    batch = model.Positions(RNG.integers(0, 9, [5, 2]), RNG.integers(0, 9, 5))
+    gradients, loss = model.gradient(weights, batch)
+    assert loss == pytest.approx(model.loss_of(weights, batch) / 5)
+    assert len(gradients) == len(weights) == (4 if is_tied else 5)
+    for tensor, gradient in zip(weights, gradients, strict=True):
+        assert gradient.shape == tensor.shape
+        for place in np.ndindex(tensor.shape):
+            before = tensor[place]
+            ends = []
+            for step in (1e-5, -1e-5):
+                tensor[place] = before + step
+                ends.append(model.loss_of(weights, batch) / 5)
+            tensor[place] = before
+            assert gradient[place] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-8)
+
+
+def test_an_untied_training_is_a_point_of_the_sweeps(data):
+    untied = dataclasses.replace(SMALL, tied=False)
+    found = attention_sweeps.train(untied, 1, data)
+    assert min(found["curve"]) < 0.7 * found["curve"][0]
+    tied = attention_sweeps.train(SMALL, 1, data)
+    assert found["parameters"] == tied["parameters"] + 10 * 6
+    before = {k: v for k, v in tied["setting"].items() if k != "tied"}  # of an older file
+    rows = attention_table.rows_of([found, {**tied, "setting": before}])
+    assert [row["setting"]["tied"] for row in rows] == [True, False]
+    assert rows[1]["label"].endswith("untied")
+
+
+def test_the_sweeps_table_has_corpora_beside_each_other():
+    base = attention_sweeps.Setting(rule=attention_sweeps.CONTROL)
+    fedatt = dataclasses.replace(base, rule=attention_sweeps.FEDATT)
+    spectral = attention_sweeps.changed(fedatt, "norm", "spectral")
+    wide = [attention_sweeps.changed(each, "share", 0.5) for each in (base, fedatt)]
+    first = [training(base, 1, [400, 410, 420]), training(fedatt, 1, [390, 401, 409])]
+    first.append(training(spectral, 1, [1, 2, 3]))  # not a point of the sweeps
+    second = [training(wide[0], 2, [400, 410, 420]), training(wide[1], 2, [410, 419, 431])]
+    second[1]["ended"] = False
+    second.append(training(base, 2, [1, 2, 3]))  # FedAtt lacks this point
+    rows = [json.loads(json.dumps(attention_table.rows_of(each))) for each in (first, second)]
+    lines = sweep_table.table(["by person", "IID"], rows).splitlines()
+    assert lines[0].startswith("|  | by person: FedAvg(ε), FedAtt | factor; by seed | seeds | IID:")
+    assert lines[2].startswith("| C = 0.1, E = 5, ε = 1.2, size 32, tied | 60.3, 54.6 | 0.905 [")
+    assert lines[2].endswith("0.905 .. 0.905 one seed | 1 |  |  | 0 |")
+    assert lines[3].startswith("| C = 0.5 |  |  | 0 | 60.3, 66.7 (not at its end) | 1.105 [")
+    assert len(lines) == 4

@@ -9,7 +9,7 @@ from tff_keyboard.config.checks import (
     require_one_of,
 )
 
-SOURCES = ("synthetic", "tsv", "text", "stackoverflow", "shakespeare")
+SOURCES = ("synthetic", "tsv", "text", "articles", "stackoverflow", "shakespeare")
 MODES = ("words", "whitespace")
 ON_BAD_LINE = ("error", "skip")
 LONG_MESSAGES = ("continue", "keep", "split")
@@ -24,10 +24,11 @@ class DataConfig:
 
     Attributes:
       source: "synthetic" (generated typists, no input), "tsv" (lines `user<TAB>text`, plain or
-        gzip), "text" (train, valid and test files, dealt out to equal clients), "stackoverflow"
-        or "shakespeare" (TFF's SQLite files of that name).
-      input: A path, or several; `$NAME` and `~` are expanded. For "text": a folder with
-        train.txt, valid.txt and test.txt, or those three files in this order. Empty for
+        gzip), "text" (train, valid and test files, dealt out to equal clients), "articles" (such
+        files of WikiText, whose every article is a client), "stackoverflow" or "shakespeare"
+        (TFF's SQLite files of that name).
+      input: A path, or several; `$NAME` and `~` are expanded. For "text" and "articles": a folder
+        with train.txt, valid.txt and test.txt, or those three files in this order. Empty for
         "synthetic".
       store: Folder of the client store that `prepare` writes and `train` reads.
       vocabulary_size: V, rows of the word table with the four special ones; > 4. The table is
@@ -36,7 +37,8 @@ class DataConfig:
         in whole, and then training never meets the OOV row. Not used with `vocabulary_path`.
       min_word_users: Words that fewer train users typed stay out of the vocabulary, which every
         phone gets in the clear; >= 1. 0 goes by their number: 5 from 1,000 users on, else 2 (and 1
-        with "text", whose clients are not people). Not used with `vocabulary_path`.
+        with "text" and "articles", whose clients are not people). Not used with
+        `vocabulary_path`.
       vocabulary_epsilon: Price of a private choice of words, > 0; 0 goes by exact counts. With one,
         `min_word_count` and `min_word_users` have no say: noise and a threshold do
         (privacy/private_vocabulary.py), and every new store is a new release.
@@ -55,11 +57,12 @@ class DataConfig:
         synthetic typists type; >= 0.
       validation_fraction: Share of users for validation, > 0.
       held_out_fraction: Share of users for the final evaluation, > 0. The sum of both is < 1.
-        "text" has a file for each instead, and "stackoverflow" brings its own held-out users.
+        "text" and "articles" have a file for each instead, and "stackoverflow" brings its own
+        held-out users.
       later_fraction: Share of each train user's messages, the last ones, kept apart as the
         population `train_later`; 0 means none.
       dedup_min_words: Within a user, a message of at least this many words that was there before
-        is dropped; 0 keeps all. Not used with "text", whose clients are not people.
+        is dropped; 0 keeps all. Not used with "text" and "articles".
       min_messages_per_user: Users with fewer messages are left out (and counted); >= 1.
       max_users: Only this many users are read, chosen by hash; 0 means all. For large files; not
         used with "text".
@@ -172,3 +175,12 @@ class DataConfig:
         require_at_least("data.num_shards", self.num_shards, 1)
         require_at_least("data.synthetic_typists", self.synthetic_typists, 3)
         require_at_least("data.synthetic_messages", self.synthetic_messages, 1)
+
+    @property
+    def is_published_text(self) -> bool:
+        """Whether clients are parts of a text that is nobody's, and its files say which are whose.
+
+        >>> DataConfig(source="articles", input="wikitext2").is_published_text
+        True
+        """
+        return self.source in ("text", "articles")

@@ -74,9 +74,17 @@ def open_source(config: DataConfig) -> Source:
             files,
             _total_bytes(files),
             "bytes",
-            lambda reading: plain_text.read_messages(
+            lambda reading: plain_text.read_shards(
                 files, reading, num_shards=config.num_shards, seed=config.seed
             ),
+        )
+    if config.source == "articles":
+        files = tuple(plain_text.corpus_files(files))
+        return Source(
+            files,
+            _total_bytes(files),
+            "bytes",
+            lambda reading: plain_text.read_articles(files, reading),
         )
     return Source(
         files, _total_bytes(files), "bytes", lambda reading: tsv.read_messages(files, reading)

@@ -1,13 +1,16 @@
-"""Clients of equal size from a corpus without users, such as WikiText-2.
+"""Clients from a corpus without users, such as WikiText-2: equal shares of its lines, or articles.
 
 Lines are dealt out like cards: every N lines in a row go to the N clients, in an
 order drawn anew each time. Clients differ by at most one line and have the same
 distribution (IID), which is what papers with "N users" of a plain corpus do.
+
+Or every article is a client: clients differ in subject, in words and in size, as people do.
 """
 
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -23,6 +26,7 @@ _USUAL_NAMES = (
     ("ptb.train.txt", "ptb.valid.txt", "ptb.test.txt"),  # Penn Treebank (Mikolov's)
     ("wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens"),  # WikiText
 )
+_HEADING = re.compile(r"= (?!= ).+(?<! =) =")
 _POPULATIONS = (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT)
 
 
@@ -51,7 +55,7 @@ def corpus_files(paths: Sequence[pathlib.Path]) -> list[pathlib.Path]:
     return list(paths)
 
 
-def read_messages(
+def read_shards(
     files: Sequence[pathlib.Path], reading: Reading, *, num_shards: int, seed: int
 ) -> Iterator[Message]:
     """Yields every line that is not blank, dealt out to clients.
@@ -89,4 +93,34 @@ def read_messages(
             )
         if population == messages.TRAIN:
             lines_per_client = count / clients
+        bytes_before += file.stat().st_size
+
+
+def read_articles(files: Sequence[pathlib.Path], reading: Reading) -> Iterator[Message]:
+    """Yields every line that is not blank, its client the article that it stands in.
+
+    An article begins with its heading behind a blank line, ` = Title = ` in WikiText;
+    ` = = Section = = ` does not begin one, nor does a formula in the middle of a paragraph. Lines
+    before the first heading, where a file was cut, are an article, too.
+
+    Args:
+      files: Train, valid and test file.
+      reading: Told of bad lines and of the position in bytes.
+
+    Raises:
+      DataError: See `lines.read_lines`; or a file has no heading.
+    """
+    bytes_before = 0
+    for file, population in zip(files, _POPULATIONS, strict=True):
+        articles = last = 0
+        for number, line in lines.read_lines(file, reading, bytes_before=bytes_before):
+            is_behind_blank = number != last + 1 or number == 1
+            articles += is_behind_blank and _HEADING.fullmatch(line.strip()) is not None
+            last = number
+            yield Message(f"{population}-{articles:05d}", line, population)
+        if not articles:
+            raise errors.DataError(
+                f"{file}: no line behind a blank one is a heading like ` = Title = `. "
+                "Set `data.source` = 'text', which deals lines out to clients."
+            )
         bytes_before += file.stat().st_size

@@ -132,10 +132,9 @@ def _options(config: DataConfig, given: Vocabulary | None) -> dict[str, Any]:
 
 def _unused_options(config: DataConfig) -> Iterator[str]:
     """Options that do nothing with this source, so that changing them changes no store."""
-    if config.source == "text":
-        yield from ("validation_fraction", "held_out_fraction", "max_users", "dedup_min_words")
-    else:
-        yield "num_shards"
+    if config.is_published_text:
+        yield from ("validation_fraction", "held_out_fraction", "dedup_min_words")
+    yield "max_users" if config.source == "text" else "num_shards"
     if config.source != "synthetic":
         yield from ("synthetic_typists", "synthetic_messages")
     if config.vocabulary_path:
@@ -310,8 +309,7 @@ def _choose_words(
 def _min_word_users(config: DataConfig, num_people: int) -> int:
     if config.min_word_users:
         return config.min_word_users
-    # Lines of a published text are dealt to shards: they are nobody's.
-    return 1 if config.source == "text" else word_choice.usual_min_users(num_people)
+    return 1 if config.is_published_text else word_choice.usual_min_users(num_people)
 
 
 def _write_card(work: pathlib.Path, card: dict[str, Any]) -> None:

@@ -87,7 +87,7 @@ class UserPlan:
         """Places of the messages that stay: without long ones that this user typed before."""
         least = self._config.dedup_min_words
         is_unique = len(set(given)) == len(given)
-        if is_unique or not least or self._config.source == "text":
+        if is_unique or not least or self._config.is_published_text:
             return range(len(given))
         seen: set[str] = set()
         kept = []
