@@ -57,8 +57,7 @@ def _cells(control: Mapping[str, Any], fedatt: Mapping[str, Any]) -> list[str]:
     ending = "" if ended else " (not at its end)"
     factor, by_seed = fedatt["factor"], fedatt["factor_of_seeds"]
     return [
-        ", ".join(f"{value:.1f}" for value in perplexities)
-        + ("" if ended else " (not at its end)"),
+        ", ".join(f"{value:.1f}" for value in perplexities) + ending,
         f"{factor['value']:.3f} [{factor['low']:.3f}, {factor['high']:.3f}]; "
         f"{min(by_seed):.3f} .. {max(by_seed):.3f} {fedatt['verdict']}",
         str(len(by_seed)),
