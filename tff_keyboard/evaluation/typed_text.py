@@ -107,6 +107,16 @@ def first_messages(text: TypedText, most: int) -> TypedText:
     return dataclasses.replace(text, messages=tuple(each[:most] for each in text.messages))
 
 
+def first_words(text: TypedText, most: int) -> TypedText:
+    """The first messages of each person, as many as have `most` words together, one at least."""
+    return dataclasses.replace(text, messages=tuple(_until(each, most) for each in text.messages))
+
+
+def _until(messages: list[Message], most: int) -> list[Message]:
+    totals = itertools.accumulate(map(len, messages))
+    return messages[: max(1, sum(total <= most for total in totals))]
+
+
 def first_people(text: TypedText, *, max_words: int) -> TypedText:
     """As many people from the start as type about `max_words` words together, one at least."""
     words = itertools.accumulate(sum(map(len, person)) for person in text.messages)

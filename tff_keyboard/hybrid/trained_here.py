@@ -22,6 +22,7 @@ from tff_keyboard.progress import Progress
 from tff_keyboard.storage.errors import UsageError
 
 _FIT_WORDS = 60_000  # of validation people; more change no weight in the second digit
+_FIT_WORDS_OF_ONE = 1_000  # so that where people write much, many of them are heard
 
 
 def read_spec(word: str) -> ngram_spec.NGramSpec:
@@ -117,8 +118,9 @@ def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) ->
     Raises:
       DataError: The store has no validation people.
     """
+    everybody = typed_text.of_population(store, "validation")
     text = typed_text.first_people(
-        typed_text.of_population(store, "validation"), max_words=_FIT_WORDS
+        typed_text.first_words(everybody, _FIT_WORDS_OF_ONE), max_words=_FIT_WORDS
     )
     with Progress(f"fit {name}", total=text.num_words, unit="words") as line:
         hybrid.weights = streaming.fit_weights(
