@@ -4,13 +4,16 @@ tff-keyboard train-server --like=runs/sms --workdir=runs/sms_server
 tff-keyboard train-server --config=configs/wikitext2.toml --epochs=10 --workdir=runs/general
 
 With --like it takes the config of a federated run and its budget: as many tokens as that run has
-trained on. It writes a run directory like `train` does, so evaluate, compare, report and export
-take it, and `model.initial_model` of a later run can start from it. Section [client] describes the
-SGD (learning rate, momentum, clipping, batch size); a round is `train.clients_per_round` x
-`client.max_examples` messages; [server], [aggregation] and `client.epochs` are not used, nor is
-[fine_tuning] but for the general store that validation reads. With --set=execution.engine=ray it
-trains on a node of a cluster (docs/cluster.md). Killed and started again with the same command, it
-goes on from the last checkpoint, to the bit.
+trained on, and the runs on the same store that its initial model comes from; it begins where the
+first of them began. It writes a run directory like `train` does, so evaluate, compare, report and
+export take it, and `model.initial_model` of a later run can start from it. Section [central] has
+the optimizer: SGD as [client] describes it (learning rate, momentum, schedule), or Adam, Yogi or
+Adagrad with a rate and a schedule of their own; batch size and clipping of gradients are those of
+[client]. A round is `train.clients_per_round` x `client.max_examples` messages. Not used are
+[server], [aggregation], [train.cohort], `client.epochs`, and [fine_tuning] but for the general
+store that validation reads. With --set=execution.engine=ray it trains on a node of a cluster
+(docs/cluster.md). Killed and started again with the same command, it goes on from the last
+checkpoint, to the bit.
 """
 
 import dataclasses
@@ -50,6 +53,9 @@ def run(options: Options) -> None:
     from tff_keyboard.training import central
 
     tokens = options.tokens
-    if options.like is not None and tokens is None and options.epochs is None:
-        tokens = central.tokens_trained(options.like)
+    if options.like is not None:
+        budget = central.budget_of(options.like)
+        config = budget.at_the_beginning(config)
+        if tokens is None and options.epochs is None:
+            tokens = budget.tokens
     central.train_central(config, options.workdir, tokens=tokens, epochs=options.epochs)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from tff_keyboard.learning.optimizers import build_client_optimizer
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.storage.errors import SavedModelError
-from tff_keyboard.training.central import tokens_trained, train_central
+from tff_keyboard.training.central import budget_of, train_central
 
 
 def tiny_config(store, *overrides):
@@ -140,11 +141,45 @@ def test_stop_and_resume_is_bit_identical(store, finished, tmp_path):
 
 
 def test_budget_of_another_run(store, finished, tmp_path):
-    tokens = tokens_trained(finished)
+    tokens = budget_of(finished).tokens
     arguments = [f"--like={finished}", f"--workdir={tmp_path / 'twin'}", "--set=train.seed=2"]
     assert cli.launch(train_server_task, arguments) == cli.OK
-    found = tokens_trained(tmp_path / "twin")
+    found = budget_of(tmp_path / "twin").tokens
     assert abs(found - tokens) < 0.3 * tokens  # to a round
+
+
+def part_of(finished, path, initial_model, store_sha256=None):
+    """A finished run that began with a model."""
+    shutil.copytree(finished, path)
+    config = path / "config.toml"
+    text = config.read_text()
+    assert 'initial_model = ""' in text
+    config.write_text(text.replace('initial_model = ""', f'initial_model = "{initial_model}"'))
+    if store_sha256:
+        card = path / "data_card.json"
+        card.write_text(json.dumps({**json.loads(card.read_text()), "store_sha256": store_sha256}))
+    return path
+
+
+def test_a_budget_is_that_of_all_parts_on_the_same_people(store, finished, tmp_path):
+    tokens = budget_of(finished).tokens
+    second = part_of(finished, tmp_path / "second", finished / "model")
+    third = part_of(finished, tmp_path / "third", second)
+    budget = budget_of(third)
+    assert budget.tokens == 3 * tokens
+    assert budget.parts == (third, second, finished)
+    assert budget.initial_model == ""
+    twin = budget.at_the_beginning(tiny_config(store, f"model.initial_model={second}"))
+    assert twin.model.initial_model == ""
+    own = tiny_config(store, f"model.initial_model={tmp_path}")  # no part: it was asked for
+    assert budget.at_the_beginning(own) is own
+
+    elsewhere = part_of(finished, tmp_path / "elsewhere", finished, "another")
+    tuned = part_of(finished, tmp_path / "tuned", elsewhere)
+    assert budget_of(tuned).tokens == tokens
+    assert budget_of(tuned).initial_model == str(elsewhere)
+    circle = part_of(finished, tmp_path / "circle", tmp_path / "circle")
+    assert budget_of(circle).tokens == tokens
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ store that validation reads.
 
 import dataclasses
 import pathlib
+import tomllib
 from typing import Any
 
 from tff_keyboard.algorithms import build_process
@@ -15,6 +16,7 @@ from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.resolved_execution import as_begun
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.learning import validation
+from tff_keyboard.privacy import lineage
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training import central_on_nodes
 from tff_keyboard.training.central_process import build_central_process
@@ -81,11 +83,45 @@ def train_central(
         )
 
 
-def tokens_trained(run_path: pathlib.Path) -> int:
-    """Tokens a run has trained on, from its metrics.
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """What a federated model was given.
+
+    Attributes:
+      tokens: It was trained on, in all its parts.
+      parts: Runs that followed each other on the same client store, the last one first.
+      initial_model: What the first part began with; empty for random weights.
+    """
+
+    tokens: int
+    parts: tuple[pathlib.Path, ...]
+    initial_model: str
+
+    def at_the_beginning(self, config: RunConfig) -> RunConfig:
+        """The config with the first part's initial model, unless it names one of its own."""
+        own = config.model.initial_model
+        run = lineage.run_of(pathlib.Path(own)) if own else None
+        if run is None or run.path.resolve() not in self.parts:
+            return config
+        model = dataclasses.replace(config.model, initial_model=self.initial_model)
+        return dataclasses.replace(config, model=model)
+
+
+def budget_of(run_path: pathlib.Path) -> Budget:
+    """Of a run and of the runs on the same client store that its initial model comes from.
 
     Raises:
       RunDirectoryError, ProgramError: It is no run directory, or has no metrics yet.
     """
-    rows = RunDirectory.open(run_path).all_rows()
-    return sum(int(row["tokens"]) for row in rows)
+    first = RunDirectory.open(run_path)
+    store = first.data_card().get("store_sha256")
+    run: RunDirectory | None = first
+    parts: dict[pathlib.Path, int] = {}
+    initial_model = ""
+    while run is not None and run.data_card().get("store_sha256") == store:
+        parts[run.path.resolve()] = sum(int(row["tokens"]) for row in run.all_rows())
+        initial_model = tomllib.loads(run.config_text()).get("model", {}).get("initial_model", "")
+        run = lineage.run_of(pathlib.Path(initial_model)) if initial_model else None
+        if run is not None and run.path.resolve() in parts:
+            break
+    return Budget(sum(parts.values()), tuple(parts), initial_model)
