@@ -82,6 +82,30 @@ def test_the_average_is_validated_and_saved_beside_the_last_model(straight):
 
 
 @pytest.mark.slow
+def test_an_average_costs_no_privacy(store, tmp_path):
+    """What is released before is only worked on: ledger, noise and iterates are the same."""
+    private = (
+        "aggregation.client_weighting=uniform",
+        'aggregation.privacy={mechanism="gaussian", noise_multiplier=1.0, clip_norm=0.5, '
+        f'delta=1e-4, fixed_nonce="{"0123456789abcdef" * 2}"}}',
+    )
+    averaged = 'averaging={kind="exponential", decay=0.5}'
+    train_federated(tiny_config(store, *private), tmp_path / "plain")
+    train_federated(tiny_config(store, *private, averaged), tmp_path / "averaged")
+    ledgers = [(tmp_path / r / "privacy_ledger.jsonl").read_bytes() for r in ("plain", "averaged")]
+    assert ledgers[0] == ledgers[1]
+    plain, average, last = (
+        load_model(tmp_path / folder)[0].get_weights()
+        for folder in ("plain/model", "averaged/model", "averaged/model_last")
+    )
+    for a, b in zip(plain, last, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert any((a != b).any() for a, b in zip(average, last, strict=True))
+    last_row = rows(tmp_path / "averaged")[-1]
+    assert {"evaluation/perplexity", "evaluation/last/perplexity"} <= set(last_row)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["fedyogi", "fedadagrad"])
 def test_other_adaptive_servers_train_and_resume(store, tmp_path, optimizer):
     overrides = [f"server.optimizer={optimizer}", "client.learning_rate=0.316"]
