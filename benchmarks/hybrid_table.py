@@ -1,7 +1,7 @@
 """The table of the hybrid strip: on each corpus the hybrid, its parts and the whole 5-gram.
 
     python -m benchmarks.hybrid_table ubuntu_irc=runs/irc nus_sms=runs/sms --workdir=runs/hybrid \
-        --markdown=docs/results.md
+        --markdown=FILE.md
 
 A corpus is a name for the table and a run (or `.tflite` file) on its store, with `=` between;
 `--store` is for a run whose config names a store that has moved. Each is compared by `tff-keyboard

@@ -1,7 +1,9 @@
 """Advice: arithmetic of rounds and minutes, the nearest corpora, a command that can be given."""
 
+import csv
 import json
 import math
+import pathlib
 import shlex
 
 import hypothesis
@@ -59,10 +61,34 @@ def test_the_nearest_in_size_are_shown():
 
 
 @pytest.mark.parametrize(
+    ("words", "passes", "page", "model"),
+    [
+        (283_846, 10.7, "persuasion", "persuasion"),
+        (283_846, 5.9, "persuasion_from_blogs", "pers_phase2"),
+        (299_902, 3.0, "sms", "sms_phase2"),
+        (1_871_871, 5.7, "irc", "irc64"),
+        (1_871_871, 5.3, "irc", "irc_phase2"),
+        (23_500_818, 2.7, "blogs", "phase2"),
+    ],
+)
+def test_what_was_measured_is_what_the_results_say(words, passes, page, model):
+    (found,) = [m for m in advice.MEASURED if (m.words, m.passes) == (words, passes)]
+    text = pathlib.Path(f"docs/results/reference_{page}.csv").read_text()
+    rows = {
+        row["metric"]: row for row in csv.DictReader(text.splitlines()) if row["model"] == model
+    }
+    for k, recall in ((1, found.top_1), (3, found.top_3)):
+        assert recall == round(100 * float(rows[f"recall_at_{k}_no_eos"]["value"]), 1)
+    assert found.on.startswith("held out")
+
+
+@pytest.mark.parametrize(
     ("given", "says"),
     [
         (card(words=19_000), "n-gram"),
         (card(words=90_000), "general model"),
+        (card(words=300_000), "general model"),
+        (card(words=1_000_000), "in two parts"),
         (card(people=99), "99 train people"),
         (card(oov_rate=0.2), "20% of the train words"),
     ],
@@ -98,6 +124,9 @@ def test_the_command_can_be_given(tmp_path, capsys):
     assert config.train.clients_per_round == 16 == advice.CLIENTS_PER_ROUND
     assert config.client.max_examples == advice.MAX_EXAMPLES
     assert config.train.rounds == config.server.schedule.rounds
+    first, second = map(config_lib.load, advice.TWO_PARTS)
+    assert second.model.initial_model
+    assert not first.model.initial_model
     assert advice_text(advice.advise(whole, cores=2), str(tmp_path / "my store")) == shown.rstrip()
 
 

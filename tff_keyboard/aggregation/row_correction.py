@@ -13,7 +13,8 @@ word is typed and down, by the softmax, when it is not, and both are scaled alik
 where they balance stays.
 
 The counts are sums over clients of zeros and ones, which a secure sum can hide. Under differential
-privacy they would be one more release, see `REFUSAL`.
+privacy they would be one more release, so `AggregationConfig` refuses that (`_check_private` in
+`config/aggregation_config.py` says the price).
 
 Source: Ding et al. 2022, "Federated Submodel Optimization for Hot and Cold Data Features"
 (FedSubAvg), Algorithm 1, https://arxiv.org/abs/2109.07704, where n_m is known beforehand.

@@ -1,7 +1,8 @@
 """The same model trained on a server that holds all text: what federation is measured against.
 
-Plain SGD on pooled, shuffled messages, as the server-trained twin of Hard et al. 2018 (section
-5.1, https://arxiv.org/abs/1811.03604). `CentralTraining` is a `RoundProcess`, so the round loop
+Pooled, shuffled messages, a step a batch, as the server-trained twin of Hard et al. 2018 (section
+5.1, https://arxiv.org/abs/1811.03604), by the optimizer of [central]: the clients' SGD, or Adam,
+Yogi or Adagrad with a schedule. `CentralTraining` is a `RoundProcess`, so the round loop
 with its checkpoints, metrics and exact resume serves both; a "round" here is a fixed number of
 messages and nothing is averaged.
 """
