@@ -21,9 +21,9 @@ class Rule:
     """A rule and what it can be told.
 
     Attributes:
-      name: One of `RULES`. "fedsgd" and "fedavg" weigh clients by words and step by 1 (FedSGD's
-        deltas are single gradient steps); the others weigh them alike, or by themselves, and step
-        by `epsilon`.
+      name: One of `RULES`. "fedsgd" and "fedavg" weigh clients by words and step by 1; the others
+        weigh them alike, or by themselves, and step by `epsilon`. FedSGD's deltas are steps of one
+        gradient, over all words of a client and cut before the words weigh it.
       epsilon: Step of the server.
       temperature: Of FedAtt's softmax; 1 is the paper's.
       norm: FedAtt's: "2", or "spectral" for matrices as in the authors' code.

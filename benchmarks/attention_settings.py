@@ -18,7 +18,7 @@ class Setting:
       rule: Of aggregation.
       share: C, of the train clients that are in a round.
       epochs: E, local.
-      rate: Of the clients' SGD, whose gradients are cut to norm 1.
+      rate: Of the clients' SGD, whose gradients are cut to norm 1, each by itself.
       dim: Of word vectors.
       tied: Whether the output table is the embedding.
       rounds: At most.
@@ -46,11 +46,16 @@ class Setting:
         return ",".join(words)
 
 
-def changed(setting: Setting, key: str, value: Any) -> Setting:
-    """The setting with a key of it, or of its rule, changed."""
-    if key in {field.name for field in dataclasses.fields(Rule)}:
-        return dataclasses.replace(setting, rule=dataclasses.replace(setting.rule, **{key: value}))
-    return dataclasses.replace(setting, **{key: value})
+def changed(setting: Setting, **changes: Any) -> Setting:
+    """The setting with keys of it, or of its rule, changed.
+
+    >>> changed(usual("fedatt"), epsilon=0.8, dim=64).name
+    'fedatt,epsilon=0.8,dim=64'
+    """
+    of_rule = {field.name for field in dataclasses.fields(Rule)} & set(changes)
+    rule = dataclasses.replace(setting.rule, **{key: changes[key] for key in of_rule})
+    own = {key: value for key, value in changes.items() if key not in of_rule}
+    return dataclasses.replace(setting, rule=rule, **own)
 
 
 def usual(rule: str) -> Setting:

@@ -1,4 +1,4 @@
-"""FedAtt's and FedMed's sweeps, trained to the end: client share, local epochs, step, size, norm.
+"""FedAtt's and FedMed's sweeps: client share, local epochs, step, clients' rate, size, norm.
 
 python -m benchmarks.attention_sweeps --store=data/wikitext2_part/store
     --workdir=runs/sweeps_wikitext2 --out=docs/papers/sweeps_wikitext2.json
@@ -8,18 +8,25 @@ is the log-bilinear one of `log_bilinear.py` and the rules are those of `attenti
 is studied is how clients are put together, not the model. Everything else is the papers': clients
 of the store, local epochs of SGD, a cohort that is a function of (seed, round) and the same for all
 rules, the best round on validation people judged on held-out people. A training ends when
-validation has not improved for `patience` rounds, so every one of them is at its end.
+validation has not improved for `patience` rounds, when it diverges, or after `rounds`. A curve that
+ended may still have been falling, in steps rarer than the patience: whether it had flattened is a
+column of the table.
 
-A training is a file in the working folder; stopped, it goes on with those that are missing. With
---table nothing is trained.
+A training is a file in the working folder, with its commit and date; stopped, it goes on with those
+that are missing. With --table nothing is trained, and --store only serves to count the words of
+trainings whose files lack them.
 """
 
 import argparse
 import dataclasses
+import datetime
 import json
+import os
 import pathlib
+import shlex
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +35,7 @@ from benchmarks import attention_rules, attention_settings, attention_table
 from benchmarks import log_bilinear as model
 from benchmarks.attention_rules import Rule
 from benchmarks.attention_settings import Setting, changed
+from benchmarks.step import commit
 from tff_keyboard.storage import files
 
 BATCH = 128  # words, about ten sentences
@@ -60,15 +68,21 @@ SWEEPS: dict[str, Sequence[Any]] = {
     "dim": (16, 64),
     "tied": (False,),
 }
+SIZES_UNTIED = [{"dim": dim, "tied": False} for dim in SWEEPS["dim"]]  # FedAtt's grid has both
+
+
+def points() -> list[dict[str, Any]]:
+    """What is changed at each point of the sweeps: nothing, one thing, or size and tie."""
+    alone = [{key: value} for key, values in SWEEPS.items() for value in values]
+    return [{}, *alone, *SIZES_UNTIED]
 
 
 def all_settings() -> list[Setting]:
     """The main table, then the sweeps, the control before what is compared with it."""
     settings = rules_alone()
-    for key, values in SWEEPS.items():
-        for value in values:
-            rules = (CONTROL, BY_WORDS, FEDATT) if key == "rate" else (CONTROL, FEDATT)
-            settings += [changed(Setting(rule=rule), key, value) for rule in rules]
+    for point in points():
+        rules = (CONTROL, BY_WORDS, FEDATT) if "rate" in point else (CONTROL, FEDATT)
+        settings += [changed(Setting(rule=rule), **point) for rule in rules]
     return list(dict.fromkeys(settings))
 
 
@@ -116,12 +130,10 @@ def train(setting: Setting, seed: int, data: Data) -> dict[str, Any]:
     """One training; JSON values."""
     begin = time.process_time()
     weights = model.initial_weights(data.vocabulary, setting.dim, seed, is_tied=setting.tied)
-    count = max(1, round(setting.share * len(data.train)))
     best, best_round, best_weights = float("inf"), 0, weights
     curve, adaptive, effective, loss_before = [], [], [], None
     for number in range(1, setting.rounds + 1):
-        rng = np.random.default_rng([seed, number])
-        chosen = rng.choice(len(data.train), count, replace=False)
+        chosen, rng = _cohort(seed, number, setting.share, len(data.train))
         results = [_train_client(weights, data.train[i], setting, rng) for i in chosen]
         losses = [loss for _, loss in results]
         words = [float(len(data.train[i])) for i in chosen]
@@ -136,25 +148,50 @@ def train(setting: Setting, seed: int, data: Data) -> dict[str, Any]:
             best, best_round, best_weights = curve[-1], number, weights
         if number - best_round >= setting.patience or not np.isfinite(curve[-1]):
             break
-    return {
+    found = {
         "setting": dataclasses.asdict(setting),
         "seed": seed,
         "curve": curve,
         "best_round": best_round,
-        "ended": len(curve) < setting.rounds,
         "adaptive_rounds": float(np.mean(adaptive)),
         "effective_clients": float(np.mean(effective)),
-        "clients": count,
+        "clients": len(chosen),
         "nats": [nats(best_weights, person) for person in data.held_out],
         "words": [len(person) for person in data.held_out],
         "parameters": int(sum(w.size for w in weights)),
         "cpu_seconds": round(time.process_time() - begin, 1),
     }
+    return {**found, "tokens": tokens_of(found, data)}
+
+
+def tokens_of(training: Mapping[str, Any], data: Data) -> int:
+    """Words that a training of this data trained on, counted again in each local epoch.
+
+    Raises:
+      ValueError: It is of other data.
+    """
+    if training["words"] != [len(person) for person in data.held_out]:
+        raise ValueError("`--store` is not that of these trainings: its held-out people differ.")
+    setting, lengths = training["setting"], np.array([len(own) for own in data.train])
+    chosen = [
+        _cohort(training["seed"], number, setting["share"], len(lengths))[0]
+        for number in range(1, len(training["curve"]) + 1)
+    ]
+    return int(setting["epochs"] * lengths[np.concatenate(chosen)].sum())
+
+
+def _cohort(
+    seed: int, number: int, share: float, clients: int
+) -> tuple[np.ndarray, np.random.Generator]:
+    """Who is in a round, and the generator that the rest of the round draws from."""
+    rng = np.random.default_rng([seed, number])
+    return rng.choice(clients, max(1, round(share * clients)), replace=False), rng
 
 
 def _train_client(
     weights: model.Weights, own: model.Positions, setting: Setting, rng: np.random.Generator
 ) -> tuple[model.Weights, float]:
+    """The delta of local SGD, and the mean loss; FedSGD has one batch, and by default one epoch."""
     order = rng.permutation(len(own))
     text = model.Positions(own.contexts[order], own.targets[order])
     batch = len(own) if setting.rule.name == "fedsgd" else BATCH
@@ -163,9 +200,9 @@ def _train_client(
     )
 
 
-def train_missing(flags: argparse.Namespace) -> None:
+def train_missing(flags: argparse.Namespace, data: Data) -> None:
     """All trainings that the folder lacks, the first seed of all before the second of any."""
-    data = read_data(flags.store, flags.words)
+    at_start = commit()  # that of the code in memory
     settings = all_settings()
     if flags.only:
         settings = [each for each in settings if each.name in flags.only]
@@ -175,7 +212,7 @@ def train_missing(flags: argparse.Namespace) -> None:
             path = flags.workdir / f"{setting.name}_seed{seed}.json"
             if path.exists():
                 continue
-            found = train(setting, seed, data)
+            found = train(setting, seed, data) | {"commit": at_start, "date": _today()}
             files.write_atomically(path, [json.dumps(found).encode()])
             print(
                 f"{path.stem}: validation {min(found['curve']):.1f} in round {found['best_round']}"
@@ -184,8 +221,35 @@ def train_missing(flags: argparse.Namespace) -> None:
             )
 
 
+def report(flags: argparse.Namespace, typed: Sequence[str], data: Data | None) -> dict[str, Any]:
+    """The rows of all trainings in the folder, and where they are from; JSON values.
+
+    Args:
+      flags: Of the command.
+      typed: The same, as words of the command line.
+      data: To count words trained on where a training does not say; None leaves them unknown.
+    """
+    paths = sorted(flags.workdir.glob("*_seed*.json"))
+    trainings = [json.loads(path.read_text()) for path in paths]
+    if data is not None:
+        trainings = [{"tokens": tokens_of(each, data), **each} for each in trainings]
+    return {
+        "command": shlex.join(["python", "-m", "benchmarks.attention_sweeps", *typed]),
+        "commit": commit(),
+        "date": _today(),
+        "machine": {"cpus": os.cpu_count()},
+        "store": None if flags.store is None else str(flags.store),
+        "rows": attention_table.rows_of(trainings),
+    }
+
+
+def _today() -> str:
+    return datetime.date.today().isoformat()
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Trains what is missing and writes table and figures."""
+    typed = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--store", type=pathlib.Path, help="client store")
     parser.add_argument("--workdir", type=pathlib.Path, required=True, help="of the trainings")
@@ -194,14 +258,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--only", nargs="*", default=(), help="names of settings")
     parser.add_argument("--table", action="store_true", help="train nothing")
-    flags = parser.parse_args(arguments)
-    if not flags.table:
-        train_missing(flags)
-    trainings = [json.loads(p.read_text()) for p in sorted(flags.workdir.glob("*_seed*.json"))]
-    rows = attention_table.rows_of(trainings)
+    flags = parser.parse_args(typed)
+    if flags.store is None and not flags.table:
+        parser.error("--store is needed, but for --table")
+    data = None if flags.store is None else read_data(flags.store, flags.words)
+    if data is not None and not flags.table:
+        train_missing(flags, data)
+    found = report(flags, typed, data)
     files.make_directory(flags.out.parent)
-    files.write_atomically(flags.out, [json.dumps(rows, indent=1).encode(), b"\n"])
-    print(attention_table.markdown(rows))
+    files.write_atomically(flags.out, [json.dumps(found, indent=1).encode(), b"\n"])
+    print(attention_table.markdown(found["rows"]))
 
 
 if __name__ == "__main__":

@@ -2,22 +2,30 @@
 
 Intervals are 95 % jackknives over held-out people, paired, a person left out of all seeds at once,
 as those of `tff-keyboard study`; and so are the verdicts. The target is `TARGET` times the best
-validation perplexity that the control reaches with the same seed.
+validation perplexity that the control reaches with the same seed. How far a row's trainings went is
+said by `attention_progress.py`.
 """
 
 import dataclasses
 import json
 import math
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from benchmarks.attention_progress import progress_of, word_for
 from benchmarks.attention_settings import CONTROL, usual
 from tff_keyboard.evaluation.comparison import verdict, verdict_over_seeds
 from tff_keyboard.metrics.jackknife import Interval, difference_interval, ratio_interval
 
 TARGET = 1.05
+_HEADS = (
+    *("", "seeds", "held-out perplexity", "factor of the control's; by seed", "rounds trained"),
+    *("M words trained on", "last quarter gained", "best round", "MB sent until then"),
+    *("rounds to the target", "MB sent until then", "effective clients", "adaptive rounds"),
+)
 
 _OWN = ("name", "temperature", "norm", "noise", "threshold", "top")  # of a rule, not of its control
 _NAMES = {  # in the order of the tables; the braces are for the server's step
@@ -37,6 +45,18 @@ _OF_TRAINING = {  # what can be told, in the order of the sweeps' rows
 }
 
 
+def read_rows(path: pathlib.Path) -> list[dict[str, Any]]:
+    """Of a JSON that `attention_sweeps.py --out` wrote.
+
+    Raises:
+      ValueError: It has no rows, as those of older versions, which were a list.
+    """
+    found = json.loads(path.read_text())
+    if not isinstance(found, dict) or "rows" not in found:
+        raise ValueError(f"{path} has no `rows`: write it again with attention_sweeps --table.")
+    return found["rows"]
+
+
 def rows_of(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A row for each setting, JSON values; perplexities are of the best round on validation."""
     by_setting: dict[str, dict[int, Mapping[str, Any]]] = {}
@@ -50,19 +70,22 @@ def rows_of(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for key, by_seed in sorted(by_setting.items(), key=lambda pair: _order(json.loads(pair[0]))):
         setting = json.loads(key)
+        of_seeds = [by_seed[seed] for seed in sorted(by_seed)]
         row = {
             "setting": setting,
             "label": label(setting),
             "point": point_of(setting),
             "seeds": sorted(by_seed),
-            "held_out_perplexity": _exp(_pooled(by_seed.values())),
-            "rounds_to_best": [by_seed[seed]["best_round"] for seed in sorted(by_seed)],
-            "at_its_end": all(each["ended"] for each in by_seed.values()),
-            "adaptive_rounds": float(np.mean([e["adaptive_rounds"] for e in by_seed.values()])),
-            "effective_clients": float(np.mean([e["effective_clients"] for e in by_seed.values()])),
-            "clients": next(iter(by_seed.values()))["clients"],
+            "commits": [each.get("commit") for each in of_seeds],
+            "dates": [each.get("date") for each in of_seeds],
+            "held_out_perplexity": _exp(ratio_interval(*_sums(of_seeds))),
+            "rounds_to_best": [each["best_round"] for each in of_seeds],
+            **progress_of(setting["patience"], of_seeds),
+            "adaptive_rounds": float(np.mean([each["adaptive_rounds"] for each in of_seeds])),
+            "effective_clients": float(np.mean([each["effective_clients"] for each in of_seeds])),
+            "clients": of_seeds[0]["clients"],
             "upload_mb_to_best": float(
-                np.mean([_sent(setting, each, each["best_round"]) for each in by_seed.values()])
+                np.mean([_sent(setting, each, each["best_round"]) for each in of_seeds])
             ),
         }
         control = controls.get(_key(_shared(setting)), {})
@@ -125,48 +148,40 @@ def label(setting: Mapping[str, Any]) -> str:
     return ", ".join(word for word in words if word)
 
 
-def point_of(setting: Mapping[str, Any]) -> tuple[str, Any] | None:
-    """What is swept and its value, ("usual", None) where nothing is; None off the sweeps.
+def point_of(setting: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is changed of the training, or of the server's step; None off the sweeps.
 
-    Off them are a rule with an option of its own changed and two changes at once.
+    Off them is a rule with an option of its own changed.
     """
     rule, plain = setting["rule"], _usual(setting["rule"]["name"])["rule"]
-    if any(rule[key] != plain[key] for key in _OWN):
-        return None
-    changes = _changes(setting)
-    if not changes:
-        return "usual", None
-    return changes[0] if len(changes) == 1 else None
+    return None if any(rule[key] != plain[key] for key in _OWN) else _changes(setting)
 
 
-def label_of_point(key: str, value: Any) -> str:
+def label_of_point(point: Mapping[str, Any]) -> str:
     """Of a point of the sweeps.
 
-    >>> label_of_point("share", 0.3), label_of_point("tied", False)
-    ('C = 0.3', 'untied')
+    >>> label_of_point({"share": 0.3}), label_of_point({"dim": 64, "tied": False})
+    ('C = 0.3', 'size 64, untied')
     """
-    if key == "usual":
+    if not point:
         plain = usual(CONTROL)
         step = plain.rule.epsilon
         return f"C = {plain.share:g}, E = {plain.epochs}, ε = {step:g}, size {plain.dim}, tied"
-    return f"ε = {value:g}" if key == "epsilon" else _OF_TRAINING[key].format(value)
+    forms = {**_OF_TRAINING, "epsilon": "ε = {:g}"}
+    return ", ".join(forms[key].format(value) for key, value in point.items())
 
 
-def _changes(setting: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _changes(setting: Mapping[str, Any]) -> dict[str, Any]:
     """What of the training, or of the server's step, is not usual for the rule."""
     plain = _usual(setting["rule"]["name"])
-    changes = [(key, setting[key]) for key in _OF_TRAINING if setting[key] != plain[key]]
+    changes = {key: setting[key] for key in _OF_TRAINING if setting[key] != plain[key]}
     if setting["rule"]["epsilon"] != plain["rule"]["epsilon"]:
-        changes.append(("epsilon", setting["rule"]["epsilon"]))
+        changes["epsilon"] = setting["rule"]["epsilon"]
     return changes
 
 
 def _sums(trainings: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
     return tuple(np.sum([each[key] for each in trainings], axis=0) for key in ("nats", "words"))
-
-
-def _pooled(trainings: Any) -> Interval:
-    return ratio_interval(*_sums(list(trainings)))
 
 
 def _exp(interval: Interval) -> dict[str, float]:
@@ -216,12 +231,7 @@ def _sent(setting: Mapping[str, Any], training: Mapping[str, Any], rounds: int) 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as a table."""
-    lines = [
-        "| | seeds | held-out perplexity | factor of the control's; by seed | best round | MB sent "
-        "until then | rounds to the target | MB sent until then | effective clients | adaptive "
-        "rounds |",
-        "|---" * 10 + "|",
-    ]
+    lines = ["| " + " | ".join(_HEADS) + " |", "|---" * len(_HEADS) + "|"]
     for row in rows:
         found = row["held_out_perplexity"]
         cells = [row["label"], ", ".join(map(str, row["seeds"])), _interval(found, ".1f")]
@@ -230,11 +240,15 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
             cells.append(f"{_interval(row['factor'], '.3f')}; {ends} {row['verdict']}")
         else:
             cells.append("control")
-        cells.append(", ".join(map(str, row["rounds_to_best"])))
+        cells.append(_each(row["rounds_trained"]))
         cells[-1] += "" if row["at_its_end"] else " (not at its end)"
+        cells.append(_each([each and each / 1e6 for each in row["tokens"]], ".2f", "-"))
+        gains = [None if each is None else 100 * each for each in row["last_quarter_gained"]]
+        cells.append(f"{_each(gains, '.1f', '-')} %: {word_for(row)}")
+        cells.append(_each(row["rounds_to_best"]))
         cells.append(f"{row['upload_mb_to_best']:.0f}")
-        cells.append(_each(row["rounds_to_target"]))
-        cells.append(_each(row["upload_mb_to_target"]))
+        cells.append(_each(row["rounds_to_target"], none="never"))
+        cells.append(_each(row["upload_mb_to_target"], none="never"))
         cells.append(f"{row['effective_clients']:.2f} of {row['clients']}")
         adaptive = row["setting"]["rule"]["name"] == "fedmed"
         cells.append(f"{100 * row['adaptive_rounds']:.0f} %" if adaptive else "")
@@ -242,8 +256,8 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _each(values: Sequence[float | None]) -> str:
-    return ", ".join("never" if value is None else f"{value:.0f}" for value in values)
+def _each(values: Sequence[float | None], form: str = ".0f", none: str = "-") -> str:
+    return ", ".join(none if value is None else format(value, form) for value in values)
 
 
 def _interval(values: Mapping[str, float], form: str) -> str:

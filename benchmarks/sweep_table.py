@@ -4,64 +4,96 @@ python -m benchmarks.sweep_table docs/papers/sweeps_{persuasion,articles,wikitex
 
 Reads what `attention_sweeps.py --out` wrote and prints a Markdown table: a line for each point of
 the sweeps that any corpus has, and for each corpus the perplexities of both, FedAtt's as a factor
-of its control's with its interval over people and its range over seeds, and how many seeds.
+of its control's with its interval over people and its range over seeds, and how many seeds. A
+perplexity is marked where a curve had not flattened. The last column is what all corpora say
+together.
 """
 
 import argparse
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
+from benchmarks import attention_table
+from benchmarks.attention_progress import word_for
 from benchmarks.attention_settings import CONTROL
-from benchmarks.attention_sweeps import SWEEPS
-from benchmarks.attention_table import label_of_point
+from benchmarks.attention_sweeps import points
+from tff_keyboard.evaluation.comparison import FEWEST_SEEDS
 
-_SWEPT_IN_TABLE = [key for key in SWEEPS if key != "patience"]
+Row: TypeAlias = Mapping[str, Any]
+Pair: TypeAlias = tuple[Row, Row]  # of the control, of FedAtt
 
 
-def table(names: Sequence[str], corpora: Sequence[Sequence[Mapping[str, Any]]]) -> str:
+def table(names: Sequence[str], corpora: Sequence[Sequence[Row]]) -> str:
     """Of the rows that `attention_table.rows_of` makes, a list for each corpus."""
     by_corpus = [_by_point(rows) for rows in corpora]
-    points = [("usual", None)]
-    points += [(key, value) for key in _SWEPT_IN_TABLE for value in SWEEPS[key]]
     heads = [""]
     for name in names:
         heads += [f"{name}: FedAvg(ε), FedAtt", "factor; by seed", "seeds"]
+    heads.append("on all corpora")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for point in points:
-        found = [each.get(point) for each in by_corpus]
-        if any(found):
-            cells = [label_of_point(*point)]
-            for pair in found:
+    for point in points():
+        pairs = [each.get(_key(point)) for each in by_corpus]
+        if any(pairs) and "patience" not in point:
+            cells = [attention_table.label_of_point(point)]
+            for pair in pairs:
                 cells += _cells(*pair) if pair else ["", "", "0"]
+            cells.append(on_all_corpora(pairs))
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _by_point(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, Any], Any]:
-    """(what is swept, its value) -> (row of the control, row of FedAtt)."""
-    found: dict[tuple[str, Any], dict[str, Any]] = {}
+def on_all_corpora(pairs: Sequence[Pair | None]) -> str:
+    """What the corpora say together of one point.
+
+    Args:
+      pairs: One a corpus, None where it lacks the point.
+
+    Returns:
+      "better" or "worse" where that is the verdict on every corpus, "too few seeds" where one has
+      fewer than `FEWEST_SEEDS`, else "not distinguishable".
+    """
+    found = [pair[1] for pair in pairs if pair]
+    fewest = min((len(fedatt["factor_of_seeds"]) for fedatt in found), default=0)
+    if len(found) < len(pairs) or fewest < FEWEST_SEEDS:
+        return "too few seeds"
+    verdicts = {fedatt["verdict"] for fedatt in found}
+    return verdicts.pop() if verdicts in ({"better"}, {"worse"}) else "not distinguishable"
+
+
+def _by_point(rows: Sequence[Row]) -> dict[frozenset[Any], Pair]:
+    """The points that have rows of both, with a seed in common."""
+    found: dict[frozenset[Any], dict[str, Row]] = {}
     for row in rows:
-        name, point = row["setting"]["rule"]["name"], row["point"]
-        if name in (CONTROL, "fedatt") and point is not None:
-            found.setdefault(tuple(point), {})[name] = row
+        if row["point"] is not None:
+            found.setdefault(_key(row["point"]), {})[row["setting"]["rule"]["name"]] = row
     return {
-        point: (pair[CONTROL], pair["fedatt"]) for point, pair in found.items() if len(pair) == 2
+        point: (of_rules[CONTROL], of_rules["fedatt"])
+        for point, of_rules in found.items()
+        if CONTROL in of_rules and "factor" in of_rules.get("fedatt", {})
     }
 
 
-def _cells(control: Mapping[str, Any], fedatt: Mapping[str, Any]) -> list[str]:
-    perplexities = [row["held_out_perplexity"]["value"] for row in (control, fedatt)]
-    ended = control["at_its_end"] and fedatt["at_its_end"]
-    ending = "" if ended else " (not at its end)"
+def _key(point: Mapping[str, Any]) -> frozenset[Any]:
+    return frozenset(point.items())
+
+
+def _cells(control: Row, fedatt: Row) -> list[str]:
     factor, by_seed = fedatt["factor"], fedatt["factor_of_seeds"]
     return [
-        ", ".join(f"{value:.1f}" for value in perplexities) + ending,
+        f"{_perplexity(control)}, {_perplexity(fedatt)}",
         f"{factor['value']:.3f} [{factor['low']:.3f}, {factor['high']:.3f}]; "
         f"{min(by_seed):.3f} .. {max(by_seed):.3f} {fedatt['verdict']}",
         str(len(by_seed)),
     ]
+
+
+def _perplexity(row: Row) -> str:
+    word = word_for(row)
+    if word == "flat":
+        word = "" if row["at_its_end"] else "not at its end"
+    value = f"{row['held_out_perplexity']['value']:.1f}"
+    return f"{value} ({word})" if word else value
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -70,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("rows", type=pathlib.Path, nargs="+", help="what attention_sweeps wrote")
     flags = parser.parse_args(arguments)
     names = [path.stem.removeprefix("sweeps_") for path in flags.rows]
-    print(table(names, [json.loads(path.read_text()) for path in flags.rows]))
+    print(table(names, [attention_table.read_rows(path) for path in flags.rows]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,203 @@
+"""The tables of the papers' sweeps: what a row may say, how far it went, corpora together."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from benchmarks import attention_sweeps, attention_table, sweep_table
+from benchmarks.attention_progress import progress_of, word_for
+from benchmarks.attention_settings import changed
+from benchmarks.attention_sweeps import Setting
+
+CONTROL, FEDATT, FEDMED = (
+    Setting(rule=rule)
+    for rule in (attention_sweeps.CONTROL, attention_sweeps.FEDATT, attention_sweeps.FEDMED)
+)
+
+
+def training(setting, seed, nats, best_round=4, curve=(2.0,) * 10):
+    return {
+        **{"setting": dataclasses.asdict(setting), "seed": seed, "best_round": best_round},
+        **{"adaptive_rounds": 0.25, "effective_clients": 9.5, "clients": 10, "tokens": 1_230_000},
+        **{"nats": nats, "words": [100, 100, 100], "parameters": 250_000, "curve": list(curve)},
+    }
+
+
+def test_the_table_compares_at_the_same_setting():
+    trainings = []
+    for seed in (1, 2, 3):
+        trainings += [
+            training(CONTROL, seed, [400, 410, 420]),
+            training(FEDATT, seed, [390, 401, 409]),
+            training(changed(FEDMED, top=0.5), seed, [420, 435, 438]),
+            training(changed(CONTROL, share=0.5), seed, [300, 310, 320]),
+            training(changed(FEDATT, share=0.5), seed, [300 + seed - 2, 310, 320]),
+        ]
+    rows = attention_table.rows_of(trainings)
+    verdicts = {row["label"]: row.get("verdict", "control") for row in rows}
+    assert verdicts == {
+        "FedAvg, server rate 1.2": "control",
+        "FedAtt": "better",
+        "FedMed, topK 0.5": "worse",
+        "FedAvg, server rate 1.2, C = 0.5": "control",
+        "FedAtt, C = 0.5": "not distinguishable",
+    }
+    assert rows[0]["label"] == "FedAvg, server rate 1.2"
+    row = next(row for row in rows if row["label"] == "FedAtt")
+    assert row["held_out_perplexity"]["value"] == pytest.approx(np.exp(4.0))
+    assert row["factor"]["value"] == pytest.approx(np.exp(-0.1))
+    half_row = next(row for row in rows if "topK" in row["label"])
+    assert half_row["upload_mb_to_best"] == 5 * 4 * 1.0  # five of ten clients, four rounds, 1 MB
+    assert row["rounds_to_target"] == [1, 1, 1]  # 2.0 at once, as the control
+    lines = attention_table.markdown(json.loads(json.dumps(rows))).splitlines()
+    assert len({line.count("|") for line in lines}) == 1
+    (line,) = (line for line in lines if line.startswith("| FedAtt | "))
+    assert "0.905 [" in line
+    assert "better | 10, 10, 10 | 1.23, 1.23, 1.23 | 0.0, 0.0, 0.0 %: flat | 4, 4, 4 |" in line
+
+
+LONG = (9.0, 5.0, 3.0, 2.5, 2.2, 2.1, 2.0, 2.0, 2.0, 2.0)
+SWINGS = (9.0, 5.0, 2.0, 3.0, 3.0, 3.0, 3.0, 2.5)
+
+
+@pytest.mark.parametrize(
+    "curve, best_round, gained, word, ended",
+    [
+        (LONG, 7, 0.0, "flat", False),  # three rounds without a better one
+        ((*LONG, 2.0, 2.0, 2.0), 7, 0.0, "flat", True),
+        ((*LONG[:7], 1.965), 8, 1 - 1.965 / 2.1, "still falling", False),
+        ((*(2.0,) * 8, 1.965), 9, 1 - 1.965 / 2.0, "flat", False),
+        ((*(2.0,) * 8, 1.955), 9, 1 - 1.955 / 2.0, "still falling", False),
+        ((9.0, *(5.0,) * 19, *(4.0, *(4.1,) * 6)), 21, 0.2, "still falling", True),  # but ended
+        (SWINGS, 3, 0.0, "flat", False),
+        ((9.0, 5.0, 4.0), 3, None, "too short", False),
+        ((*LONG, 2.0, 2.0, math.inf), 7, None, "diverged", False),
+        ((*LONG, 2.0, 2.0, math.nan), 7, None, "diverged", False),
+        ((math.inf,), 0, None, "diverged", False),
+    ],
+)
+def test_a_curve_may_have_ended_without_being_flat(curve, best_round, gained, word, ended):
+    one = training(CONTROL, 1, [1, 2, 3], best_round, curve)
+    found = progress_of(6, [one])
+    assert found["rounds_trained"] == [len(curve)]
+    assert found["last_quarter_gained"] == [pytest.approx(gained)]
+    assert (word_for(found), found["at_its_end"]) == (word, ended)
+    assert found["flat"] is (word == "flat")
+    json.dumps(found, allow_nan=False)
+
+
+def test_flat_and_ended_are_of_all_seeds():
+    flat, falling = ([9.0] + [5.0] * 12, [9.0, 8.0, 7.0, 6.0] + [5.0] * 7)
+    ends = [training(CONTROL, seed, [1, 2, 3], 2, flat) for seed in (1, 2)]
+    assert progress_of(6, ends)["flat"]
+    assert progress_of(6, ends)["at_its_end"]
+    assert not progress_of(20, ends)["at_its_end"]
+    falls = training(CONTROL, 3, [1, 2, 3], 5, [*falling, 4.5]) | {"tokens": None}
+    (row,) = attention_table.rows_of([*ends, falls])
+    assert row["last_quarter_gained"] == pytest.approx([0.0, 0.0, 0.1])
+    assert row["rounds_trained"] == [13, 13, 12]
+    assert not row["flat"]
+    assert row["at_its_end"]
+    text = attention_table.markdown([row])
+    assert "| 13, 13, 12 | 1.23, 1.23, - | 0.0, 0.0, 10.0 %: still falling | 2, 2, 5 |" in text
+    (row,) = attention_table.rows_of([ends[0], training(CONTROL, 2, [1, 2, 3], 1, [9.0, math.inf])])
+    assert "| 13, 2 (not at its end) | 1.23, 1.23 | 0.0, - %: diverged |" in (
+        attention_table.markdown([row])
+    )
+
+
+def test_rounds_and_bytes_to_the_target():
+    top = changed(FEDMED, top=0.5)
+    control, slow, never = (
+        training(setting, seed, [1, 2, 3], curve=curve)
+        for setting, seed, curve in [
+            (CONTROL, 1, [9.0, 4.0, 5.0]),
+            (top, 1, [9.0, 8.0, 4.2]),  # 4.2 is 1.05 times the control's best
+            (top, 2, [9.0, 8.0, 4.21]),
+        ]
+    )
+    rows = attention_table.rows_of([control, slow, never, control | {"seed": 2}])
+    assert [row["rounds_to_target"] for row in rows] == [[2, 2], [3, None]]
+    assert rows[1]["upload_mb_to_target"] == [5 * 3 * 1.0, None]  # five of ten clients, 1 MB each
+    assert "3, never" in attention_table.markdown(rows)
+
+
+def rows_of(trainings):
+    return json.loads(json.dumps(attention_table.rows_of(trainings)))
+
+
+def test_the_sweeps_table_has_corpora_beside_each_other():
+    wide = [changed(each, share=0.5) for each in (CONTROL, FEDATT)]
+    small = [changed(each, dim=64, tied=False) for each in (CONTROL, FEDATT)]
+    first = [training(CONTROL, 1, [400, 410, 420]), training(FEDATT, 1, [390, 401, 409])]
+    first.append(training(changed(FEDATT, norm="spectral"), 1, [1, 2, 3]))  # no point of the sweeps
+    second = [training(wide[0], 2, [400, 410, 420], curve=[9.0, 8.0, 7.0, 6.0])]
+    second.append(training(wide[1], 2, [410, 419, 431], curve=[2.0] * 9))
+    second.append(training(CONTROL, 2, [1, 2, 3]))  # FedAtt lacks this point
+    second += [training(each, 1, [400, 410, 420]) for each in small]
+    second.append(training(changed(CONTROL, tied=False), 1, [1, 2, 3]))
+    second.append(training(changed(FEDATT, tied=False), 2, [1, 2, 3]))  # no seed in common
+    rows = [rows_of(each) for each in (first, second)]
+    lines = sweep_table.table(["by person", "IID"], rows).splitlines()
+    assert lines[0].startswith("|  | by person: FedAvg(ε), FedAtt | factor; by seed | seeds | IID:")
+    assert lines[0].endswith(" seeds | on all corpora |")
+    assert len({line.count("|") for line in lines}) == 1
+    assert lines[2].startswith("| C = 0.1, E = 5, ε = 1.2, size 32, tied | 60.3, 54.6 | 0.905 [")
+    assert lines[2].endswith("0.905 .. 0.905 one seed | 1 |  |  | 0 | too few seeds |")
+    assert lines[3].startswith(
+        "| C = 0.5 |  |  | 0 | 60.3 (still falling), 66.7 (not at its end) | 1.105 ["
+    )
+    assert lines[4].startswith("| size 64, untied |  |  | 0 | 60.3, 60.3 | 1.000 [")
+    assert len(lines) == 5
+
+
+BETTER, WORSE, SAME = ([390, 401, 409], [410, 419, 431], [400, 410, 420])
+
+
+def pair(nats, seeds=3):
+    """(control's row, FedAtt's row)."""
+    trainings = []
+    for seed in range(1, seeds + 1):
+        trainings += [training(CONTROL, seed, SAME), training(FEDATT, seed, nats)]
+    return tuple(rows_of(trainings))
+
+
+def no_verdict(both):
+    """As of a single person, who has no interval."""
+    return both[0], {**both[1], "verdict": ""}
+
+
+@pytest.mark.parametrize(
+    "pairs, together",
+    [
+        ([pair(BETTER), pair(BETTER)], "better"),
+        ([pair(WORSE), pair(WORSE)], "worse"),
+        ([pair(BETTER)], "better"),
+        ([pair(BETTER), pair(WORSE)], "not distinguishable"),
+        ([pair(BETTER), pair(SAME)], "not distinguishable"),
+        ([pair(SAME), pair(SAME)], "not distinguishable"),
+        ([no_verdict(pair(BETTER))] * 2, "not distinguishable"),
+        ([pair(BETTER), pair(BETTER, seeds=2)], "too few seeds"),
+        ([pair(BETTER), None], "too few seeds"),
+    ],
+)
+def test_corpora_together_say_what_each_of_them_says(pairs, together):
+    assert sweep_table.on_all_corpora(pairs) == together
+    names = [str(i) for i in range(len(pairs))]
+    lines = sweep_table.table(names, [each or [] for each in pairs]).splitlines()
+    assert lines[2].endswith(f" | {together} |")
+
+
+def test_the_sweeps_table_reads_what_the_sweeps_wrote(tmp_path, capsys):
+    path = tmp_path / "sweeps_by_person.json"
+    path.write_text(json.dumps({"rows": pair(WORSE)}))
+    sweep_table.main([str(path)])
+    printed = capsys.readouterr().out
+    assert printed.startswith("|  | by_person: FedAvg(ε), FedAtt |")
+    assert "worse | 3 | worse |" in printed
+    path.write_text(json.dumps(pair(WORSE)))  # as it once was
+    with pytest.raises(ValueError, match="--table"):
+        sweep_table.main([str(path)])
