@@ -69,12 +69,16 @@ SWEEPS: dict[str, Sequence[Any]] = {
     "tied": (False,),
 }
 SIZES_UNTIED = [{"dim": dim, "tied": False} for dim in SWEEPS["dim"]]  # FedAtt's grid has both
+LONGER = [  # where six rounds without a better one are not the end of a curve
+    {"rate": 0.5, "patience": 20, "rounds": 400},
+    {"epochs": 1, "patience": 20, "rounds": 400},
+]
 
 
 def points() -> list[dict[str, Any]]:
-    """What is changed at each point of the sweeps: nothing, one thing, or size and tie."""
+    """What is changed at each point of the sweeps: nothing, one thing, or what goes together."""
     alone = [{key: value} for key, values in SWEEPS.items() for value in values]
-    return [{}, *alone, *SIZES_UNTIED]
+    return [{}, *alone, *SIZES_UNTIED, *LONGER]
 
 
 def all_settings() -> list[Setting]:

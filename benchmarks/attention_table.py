@@ -42,6 +42,7 @@ _OF_TRAINING = {  # what can be told, in the order of the sweeps' rows
     "dim": "size {}",
     "tied": "untied",
     "patience": "patience {}",
+    "rounds": "at most {} rounds",
 }
 
 

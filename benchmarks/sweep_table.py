@@ -34,7 +34,7 @@ def table(names: Sequence[str], corpora: Sequence[Sequence[Row]]) -> str:
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for point in points():
         pairs = [each.get(_key(point)) for each in by_corpus]
-        if any(pairs) and "patience" not in point:
+        if any(pairs) and set(point) != {"patience"}:
             cells = [attention_table.label_of_point(point)]
             for pair in pairs:
                 cells += _cells(*pair) if pair else ["", "", "0"]

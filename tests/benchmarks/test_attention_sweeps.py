@@ -127,7 +127,7 @@ def test_names_tell_settings_apart():
     assert "fedatt,epochs=10" in names
     assert {"fedavg_epsilon,dim=64,tied=False", "fedatt,dim=16,tied=False"} <= set(names)
     controls = {n.partition(",")[2] for n in names if n.startswith("fedavg_epsilon")}
-    swept = {key for key in attention_sweeps.SWEEPS}
+    swept = {key for point in attention_sweeps.points() for key in point}
     for name in names:
         point = ",".join(w for w in name.split(",")[1:] if w.partition("=")[0] in swept)
         if not name.startswith("fedsgd"):
