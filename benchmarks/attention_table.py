@@ -131,6 +131,7 @@ def _order(setting: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def label(setting: Mapping[str, Any]) -> str:
     """What a row is called: its rule, and what is not usual for that."""
+    setting = _complete(setting)
     rule, plain = setting["rule"], _usual(setting["rule"]["name"])
     words = [_NAMES[rule["name"]].format(rule["epsilon"])]
     if not rule["threshold"]:
