@@ -1,16 +1,17 @@
 """Trains the runs of a study, several seeds and arms, and makes its tables and pictures.
 
-tff-keyboard study configs/studies/ablation_irc.toml --workdir=runs/ablation --plan
-tff-keyboard study configs/studies/ablation_irc.toml --workdir=runs/ablation [--jobs=2]
+tff-keyboard study ablation_irc --workdir=runs/ablation --plan
+tff-keyboard study my/study.toml --workdir=runs/mine [--jobs=2]
 
-A study is a TOML file: a question, arms (each a config), a control, seeds, and sweeps of a key.
---plan says how many runs, tokens and hours it takes, and trains nothing; nor does --tables, which
-judges the runs that are finished. Every run is a run directory in WORKDIR; a finished one is
-skipped, so after an interruption run the same command again. All arms train with the first seed
-before any does with the second; --seeds and --arm train a part of them, and --tables afterwards
-judges all that is finished. One study at a time trains in a
-WORKDIR. With --set=execution.engine=ray each of --jobs trainings has a node
-of a cluster. After each run WORKDIR/study.json, study.md and curves.png are written anew, and with
+A study is a TOML file: a question, arms (each a config), a control, seeds, and sweeps of a key;
+one of configs/studies may be given by its name. --plan says how many runs, tokens and hours it
+takes, and trains nothing; nor does --tables, which judges the runs that are finished. Every run is
+a run directory in WORKDIR; a finished one is skipped, so after an interruption run the same command
+again. All arms train with the first seed before any does with the second; --seeds and --arm train a
+part of them, and --tables afterwards judges all that is finished. Once the [budget] of the file is
+used up no further run begins, and the exit code is 4, as where a run fails. One study at a time
+trains in a WORKDIR. With --set=execution.engine=ray each of --jobs trainings has a node of a
+cluster. After each run WORKDIR/study.json, study.md and curves.png are written anew, and with
 --markdown the tables stand between `<!-- table: NAME -->` and `<!-- end: NAME -->`, where NAME is
 the stem of the study's file.
 
@@ -26,7 +27,7 @@ from typing import Annotated
 from tasks.options import Range, TaskOptions, Words
 from tff_keyboard import quiet
 from tff_keyboard.storage.errors import UsageError
-from tff_keyboard.study import estimate, plan, study_file
+from tff_keyboard.study import estimate, plan, shipped, study_file
 from tff_keyboard.training import preflight
 
 
@@ -34,7 +35,7 @@ from tff_keyboard.training import preflight
 class Options(TaskOptions):
     """What the task can be told."""
 
-    study: Annotated[pathlib.Path, Words("the study's TOML file")]
+    study: Annotated[pathlib.Path, Words("a study's TOML file or name")]
     workdir: Annotated[pathlib.Path, "Folder of the runs; existing ones are resumed."]
     plan: Annotated[bool, "Only say what the study would take."] = False
     tables: Annotated[bool, "Train nothing; make tables and pictures of what is finished."] = False
@@ -54,16 +55,21 @@ class Options(TaskOptions):
 
 def run(options: Options) -> None:
     """Trains what is not finished, and writes tables and pictures."""
-    study = study_file.load(options.study)
+    file = shipped.find(options.study)
+    study = study_file.load(file)
     overrides = list(options.set)
     if options.rounds is not None:
         overrides.append(f"train.rounds={options.rounds}")
-    runs = plan.runs_of(
-        study, options.study.parent, options.workdir, overrides, options.seeds, options.arm
-    )
+    runs = plan.runs_of(study, file.parent, options.workdir, overrides, options.seeds, options.arm)
     for config in {run.config.data.store: run.config for run in runs}.values():
         preflight.check_population(config)
-    print(f"{study.question}\n\n{estimate.plan_text(runs, jobs=options.jobs)}\n", flush=True)
+    text = estimate.plan_text(
+        runs,
+        jobs=options.jobs,
+        limit=study.budget,
+        directories=plan.directories(study, options.workdir),
+    )
+    print(f"{study.question}\n\n{text}\n", flush=True)
     if options.plan:
         return
     quiet.import_tensorflow()
@@ -75,7 +81,7 @@ def run(options: Options) -> None:
         runs,
         options.workdir,
         jobs=options.jobs,
-        document=Document(options.markdown, options.study.stem),
+        document=Document(options.markdown, file.stem),
         command=" ".join(["tff-keyboard", *sys.argv[1:]]),
         train=not options.tables,
     )

@@ -69,6 +69,21 @@ def test_seeds_that_the_study_or_its_control_has_not(tmp_path):
         runs_of(tmp_path, *arms, only=(7, 8))
 
 
+def test_all_directories_whatever_is_chosen(tmp_path):
+    sweep = Sweep(key="client.epochs", values=("1", "5"), arms=("a",), seeds=(1,))
+    study = Study(
+        question="?",
+        control="control",
+        arms=(arm("control"), arm("a")),
+        seeds=(1, 2),
+        sweeps=(sweep,),
+    )
+    (tmp_path / "c.toml").write_text("")
+    runs = plan.runs_of(study, tmp_path, WORK)
+    assert set(plan.directories(study, WORK)) == {run.path for run in runs}
+    assert len(plan.directories(study, WORK)) == len(runs) == 8
+
+
 def test_a_sweep_repeats_its_arms_and_the_control(tmp_path):
     sweep = Sweep(key="client.epochs", values=("1", "5"), arms=("a",), seeds=(1,))
     runs = runs_of(tmp_path, arm("control"), arm("a"), arm("b"), seeds=(1,), sweeps=(sweep,))

@@ -9,11 +9,17 @@ from tff_keyboard.study.plan import Run
 
 
 def run(arm, seed, tmp_path):
-    return Run(arm, "", seed, tmp_path / f"{arm}_{seed}", "train", tmp_path, (), None, None)
+    config, overrides = tmp_path / f"{arm}.toml", ("train.rounds=3", f"train.seed={seed}")
+    return Run(arm, "", seed, tmp_path / f"{arm}_{seed}", "train", config, overrides, None, None)
+
+
+def facts(run, study):
+    return {**FACTS, "commit": f"c{run.seed}", "date": "2026-11-22", "machine": None}
 
 
 def test_what_a_study_leaves(tmp_path, monkeypatch):
-    monkeypatch.setattr(report.rows, "facts_of", lambda run, study: FACTS)
+    monkeypatch.setattr(report.rows, "facts_of", facts)
+    monkeypatch.chdir(tmp_path)
     runs = [run(arm, seed, tmp_path) for seed in (1, 2) for arm in ("control", "other")]
     results = report.Results(study_of(), runs, "tff-keyboard study x.toml")
     assert results.is_empty
@@ -24,8 +30,15 @@ def test_what_a_study_leaves(tmp_path, monkeypatch):
     text = results.write(tmp_path / "study")
     found = json.loads((tmp_path / "study" / names.STUDY).read_text())
     assert found["command"] == "tff-keyboard study x.toml"
-    assert [row["arm"] for row in found["rows"]] == ["control", "other"]
-    assert [list(row["seeds"]) for row in found["rows"]] == [["1", "2"], ["1"]]
+    assert found["trainings"] == {"commits": ["c1", "c2"], "dates": ["2026-11-22"], "machines": []}
+    assert set(found["tables"]) == {"date", "commit"}
+    control, other = found["rows"]
+    assert (control["arm"], other["arm"]) == ("control", "other")
+    assert (list(control["seeds"]), list(other["seeds"])) == (["1", "2"], ["1"])
+    assert (other["config"], other["set"]) == ("other.toml", ["train.rounds=3"])
+    assert list(control["commands"]) == ["1", "2"]
+    assert list(other["commands"]) == ["1"]  # seed 2 is not finished
+    assert [fact["commit"] for fact in control["facts"].values()] == ["c1", "c2"]
     assert (
         tmp_path / "study" / names.STUDY_TABLES
     ).read_text() == f"{study_of().question}\n\n{text}\n"

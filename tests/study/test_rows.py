@@ -143,6 +143,7 @@ def test_tokens_are_counted_once(tmp_path, monkeypatch):
     facts = facts_of(monkeypatch, tmp_path, "train", {**TOKENS, **federated})
     assert facts["tokens"] == 80
     assert facts["total_bytes"] == 32
+    assert facts["commit"] is None  # the run noted nothing when it began
 
 
 def test_a_server_sends_nothing(tmp_path, monkeypatch):

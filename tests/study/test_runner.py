@@ -67,10 +67,10 @@ def test_trains_each_once_and_what_is_waited_for_first(tmp_path, command, jobs):
     runs = [run_of(tmp_path, "a"), run_of(tmp_path, "b", after="a"), run_of(tmp_path, "c")]
     seen = []
     for _ in range(2):
-        failed = runner.train_all(
+        missing = runner.train_all(
             runs, jobs=jobs, ended=lambda run: seen.append(run.arm), command=command
         )
-        assert not failed
+        assert missing == ([], [])
     done = order(tmp_path)
     assert sorted(done) == ["a", "b", "c"]  # the second time nothing was trained
     assert done.index("a") < done.index("b")
@@ -99,10 +99,30 @@ def test_several_trainings_share_a_cluster(tmp_path, jobs, settings, expected):
 
 def test_a_failure_stops_what_waits_for_it_alone(tmp_path, command, capsys):
     runs = [run_of(tmp_path, "bad"), run_of(tmp_path, "b", after="bad"), run_of(tmp_path, "c")]
-    failed = runner.train_all(runs, command=command)
-    assert [run.arm for run in failed] == ["bad", "b"]
+    missing = runner.train_all(runs, command=command)
+    assert [run.arm for run in missing.failed] == ["bad", "b"]
+    assert not missing.left_out
     assert order(tmp_path) == ["c"]
     assert "bad failed with status 3; see" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_once_no_run_may_begin_those_that_train_end(tmp_path, command, jobs):
+    earlier = run_of(tmp_path, "earlier")
+    runner.train_all([earlier], command=command)
+    runs = [*(run_of(tmp_path, name) for name in "abc"), run_of(tmp_path, "waits", "c"), earlier]
+    answers, seen = iter([True, True, False]), []
+    missing = runner.train_all(
+        runs,
+        jobs=jobs,
+        ended=lambda run: seen.append(run.arm),
+        may_begin=lambda: next(answers),  # a fourth question would raise
+        command=command,
+    )
+    assert sorted(seen) == ["a", "b", "earlier"]  # also the one that was finished before
+    assert not missing.failed
+    assert [run.arm for run in missing.left_out] == ["c", "waits"]
+    assert sorted(order(tmp_path)) == ["a", "b", "earlier"]
 
 
 def test_another_config_in_the_directory_is_not_finished(tmp_path, command):

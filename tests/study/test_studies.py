@@ -25,3 +25,9 @@ def test_who_claims_a_rule_is_better_has_the_control_and_three_seeds(path):
     assert len(study.seeds) >= 3
     if any("fedatt" in arm.name or "fedmed" in arm.name for arm in study.arms):
         assert study.control == "fedavg_epsilon"
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_the_document_says_which_tables_it_makes(path):
+    tables = pathlib.Path("docs/studies.md").read_text().partition("## Which tables")[2]
+    assert f"`study {path.stem}`" in tables, "Name it under 'Which tables are studies'."

@@ -4,6 +4,7 @@ import pytest
 
 from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard.study import study_file
+from tff_keyboard.study.study_file import Budget
 
 HEAD = 'question = "Which?"\ncontrol = "a"\n'
 ARM = '[[arms]]\nname = "a"\nconfig = "a.toml"\n'
@@ -26,6 +27,13 @@ def test_reads_arms_and_sweeps(tmp_path):
     assert study.arm("a").config == "a.toml"
     assert study.seeds == (3, 4)
     assert study.sweeps[0].values == ("1", "0.5", "true", "x")
+    assert study.budget is None
+
+
+def test_a_budget_has_one_limit_or_two(tmp_path):
+    assert loaded(tmp_path, HEAD + ARM + "[budget]\nhours = 2\n").budget == Budget(hours=2.0)
+    both = loaded(tmp_path, HEAD + ARM + "[budget]\nhours = 0.5\ntokens_m = 50.0\n").budget
+    assert both == Budget(hours=0.5, tokens_m=50.0)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +52,13 @@ def test_reads_arms_and_sweeps(tmp_path):
         (HEAD + ARM + '[[sweeps]]\nkey = "epochs"\nvalues = [1]\n', "sweeps"),
         (HEAD + ARM + '[[sweeps]]\nkey = "client.epochs"\nvalues = []\n', "sweeps"),
         (HEAD + ARM + '[[sweeps]]\nkey = "a.b"\nvalues = [1]\narms = ["c"]\n', "sweeps.arms"),
+        (HEAD + ARM + "[budget]\n", "`budget.hours` or `budget.tokens_m` must be > 0"),
+        (HEAD + ARM + "[budget]\nhours = 0\ntokens_m = 0.0\n", "Leave [budget] out"),
+        (HEAD + ARM + "[budget]\nhours = -1\n", "`budget.hours` must be >= 0, got -1.0"),
+        (HEAD + ARM + "[budget]\nhours = 1\ntokens_m = -2\n", "`budget.tokens_m`"),
+        (HEAD + ARM + "[budget]\nhours = inf\n", "`budget.hours`"),
+        (HEAD + ARM + "[budget]\nhour = 1\n", "Did you mean `budget.hours`?"),
+        (HEAD + "budget = 3\n" + ARM, "budget"),
         ("question = ", "s.toml"),
         ("arms = 3\n" + HEAD, "arms"),
     ],

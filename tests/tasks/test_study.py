@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tasks import study
+from tasks import cli, study
 from tests import fakes
 from tests.fakes import TINY
 from tff_keyboard import config as config_lib
@@ -61,6 +61,27 @@ def test_plan_trains_nothing(small, capsys):
     assert "Does a half do?" in text
     assert "3 runs, 0 finished; about" in text
     assert not (small / "runs").exists()
+
+
+def test_a_name_is_that_of_a_study_in_the_folder(small, capsys, monkeypatch):
+    folder = small / "configs" / "studies"
+    folder.mkdir(parents=True)
+    (small / "base.toml").rename(folder / "base.toml")
+    (folder / "mine.toml").write_text(STUDY)
+    monkeypatch.chdir(small)
+    study.run(study.Options.parse("study", ["mine", "--workdir=runs", "--plan"]))
+    assert "3 runs, 0 finished; about" in capsys.readouterr().out
+    assert cli.launch(study, ["mien", "--workdir=runs", "--plan"]) == cli.USAGE
+    error = capsys.readouterr().err
+    assert error.startswith("error: No study is named 'mien'. Did you mean mine? There are ")
+    assert error.count("\n") == 1
+
+
+def test_the_plan_compares_the_budget(small, capsys):
+    (small / "half.toml").write_text(STUDY + "[budget]\nhours = 0.5\ntokens_m = 0.0001\n")
+    study.run(options(small, plan=True))
+    text = capsys.readouterr().out
+    assert "Budget: 0.00 of 0.50 hours used, 0.00 to go: enough; 0.00 of 0.00 M tokens" in text
 
 
 def test_two_flags_choose_two_arms(small, capsys):
@@ -138,3 +159,21 @@ def test_trains_tabulates_and_goes_on(small, capsys):
     left = json.loads((small / "runs" / "study.json").read_text())["rows"]
     assert [row["arm"] for row in left] == ["control", "private"]
     assert not (small / "runs" / "top_seed1").exists()
+
+
+@pytest.mark.slow
+def test_a_budget_leaves_runs_out(small, capsys):
+    (small / "half.toml").write_text(STUDY + "[budget]\ntokens_m = 0.0001\n")
+    words = [str(small / "half.toml"), f"--workdir={small / 'runs'}"]
+    assert cli.launch(study, words) == cli.MACHINE
+    assert "2 of 3 runs are left out: top_seed1, private_seed1. The" in capsys.readouterr().err
+    (row,) = json.loads((small / "runs" / "study.json").read_text())["rows"]
+    facts = row["facts"]["1"]
+    noted = json.loads((small / "runs" / "control_seed1" / "environment.json").read_text())
+    assert facts["tokens"] > 100
+    assert (facts["commit"], facts["machine"]) == (
+        noted["commit"],
+        f"{noted['machine']}, {noted['cores']} CPUs",
+    )
+    assert "--set=train.seed=1" in row["commands"]["1"]
+    assert "train.seed=1" not in row["set"]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tff_keyboard.storage import files, held_file, names
 from tff_keyboard.storage.errors import DivergedError, ProgramError, UsageError
-from tff_keyboard.study import plan, runner
+from tff_keyboard.study import budget, plan, runner
 from tff_keyboard.study.judge import Judge
 from tff_keyboard.study.report import Results
 from tff_keyboard.study.study_file import Study
@@ -39,7 +39,7 @@ def conduct(
       The tables; "" where no run is finished.
 
     Raises:
-      ProgramError: A run failed or diverged; the others are done.
+      ProgramError: A run failed, diverged or was left out for the budget; the others are done.
       UsageError: Another study trains there.
     """
     with _training(workdir) if train else contextlib.nullcontext():
@@ -94,15 +94,47 @@ def _conduct(
             show()
 
     kept = [run for run in runs if {run.path, run.after or run.path} <= before]
-    wanted = runs if train else kept
-    failed = runner.train_all(wanted, jobs=jobs, ended=ended)
+    missing = runner.train_all(
+        runs if train else kept,
+        jobs=jobs,
+        ended=ended,
+        may_begin=lambda: not _used_up(study, workdir),
+    )
     text = "" if results.is_empty else show()
+    problems = []
     if diverged:
-        names_of_them = ", ".join(run.path.name for run in diverged)
-        raise ProgramError(f"{len(diverged)} of {len(runs)} runs diverged: {names_of_them}.")
-    if failed:
-        raise ProgramError(
-            f"{len(failed)} of {len(runs)} runs are missing: "
-            f"{', '.join(run.path.name for run in failed)}. See the .log files beside them."
+        problems.append(f"{len(diverged)} of {len(runs)} runs diverged: {_names(diverged)}.")
+    if missing.failed:
+        problems.append(
+            f"{len(missing.failed)} of {len(runs)} runs are missing: {_names(missing.failed)}. "
+            "See the .log files beside them."
         )
+    if missing.left_out:
+        problems.append(
+            f"{len(missing.left_out)} of {len(runs)} runs are left out: "
+            f"{_names(missing.left_out)}. {_budget_line(study, workdir)}"
+        )
+    if problems:
+        raise ProgramError(" ".join(problems))
     return text
+
+
+def _names(runs: Sequence[plan.Run]) -> str:
+    return ", ".join(run.path.name for run in runs)
+
+
+def _used_up(study: Study, workdir: pathlib.Path) -> list[str]:
+    """The keys of the budget that are used up, by all runs of the study."""
+    if study.budget is None:
+        return []
+    return budget.used_up(study.budget, budget.used_by(plan.directories(study, workdir)))
+
+
+def _budget_line(study: Study, workdir: pathlib.Path) -> str:
+    assert study.budget is not None  # nothing else leaves runs out
+    used = budget.used_by(plan.directories(study, workdir))
+    keys = " and ".join(f"`{key}`" for key in budget.used_up(study.budget, used))
+    return (
+        f"The budget is used up: {budget.describe(study.budget, used)}. Raise {keys} in the "
+        "study's file and run the same command again."
+    )

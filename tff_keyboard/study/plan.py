@@ -95,6 +95,11 @@ def runs_of(
     return [_run(study, folder, workdir, overrides, each, trainings) for each in order]
 
 
+def directories(study: Study, workdir: pathlib.Path) -> list[pathlib.Path]:
+    """Run directories of all runs, also of those that were not chosen or not begun."""
+    return [_directory(workdir, each) for each in dict.fromkeys(_trainings(study))]
+
+
 def _require_arms(study: Study, arms: Sequence[str]) -> None:
     known = [arm.name for arm in study.arms]
     for name in arms:

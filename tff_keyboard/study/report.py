@@ -6,16 +6,14 @@ that was interrupted shows what it has.
 
 import datetime
 import json
-import os
 import pathlib
-import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tff_keyboard.evaluation.result import Evaluation
 from tff_keyboard.storage import environment, errors, files, names
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.study import curve, picture, rows, tables
+from tff_keyboard.study import curve, picture, provenance, rows, tables
 from tff_keyboard.study.plan import Run
 from tff_keyboard.study.study_file import Study
 
@@ -62,16 +60,26 @@ class Results:
         return text
 
     def _json(self, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        facts = [fact for row in found for fact in row["facts"].values()]
         return {
             "question": self._study.question,
             "control": self._study.control,
             "command": self._command,
-            "date": datetime.date.today().isoformat(),
-            "commit": environment.describe()["commit"],
-            "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
+            "trainings": provenance.summary(facts),
+            "tables": {
+                "date": datetime.date.today().isoformat(),
+                "commit": environment.describe()["commit"],
+            },
             "intervals": "95 % jackknife over people, paired in differences",
-            "rows": found,
+            "rows": [self._with_origin(row) for row in found],
         }
+
+    def _with_origin(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        key = row["arm"], row["point"]
+        done = self._evaluations[key]
+        runs = [run for run in self._runs if (run.arm, run.point) == key and run.seed in done]
+        head = {name: row[name] for name in ("arm", "point", "name")}
+        return {**head, **provenance.of_row(runs), **row}
 
 
 def _curves(runs: Sequence[Run]) -> dict[tuple[str, str], list[curve.Curve]]:

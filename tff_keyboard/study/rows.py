@@ -21,7 +21,7 @@ from tff_keyboard.evaluation.sums import metric_interval
 from tff_keyboard.privacy import guarantee, ledger
 from tff_keyboard.storage import metrics_rows
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.study import curve
+from tff_keyboard.study import curve, provenance
 from tff_keyboard.study.plan import Run, variant_name
 from tff_keyboard.study.study_file import Study
 
@@ -29,7 +29,9 @@ BySeed = Mapping[int, Mapping[str, Evaluation]]  # seed -> population -> evaluat
 
 
 def facts_of(run: Run, study: Study) -> dict[str, Any]:
-    """What a run trained on, sent and, if it claims privacy, spent; where its curve got to."""
+    """What a run trained on, sent and, if it claims privacy, spent; where its curve got to, and
+    what code and machine it began with.
+    """
     directory = RunDirectory(run.path)
     rows = directory.all_rows()
     facts: dict[str, Any] = {
@@ -48,7 +50,7 @@ def facts_of(run: Run, study: Study) -> dict[str, Any]:
             facts[label] = math.fsum(values) / len(values)
     if directory.privacy_ledger.exists():
         facts["privacy"] = _privacy(directory)
-    return facts
+    return facts | provenance.of_run(run)
 
 
 def _sent(run: Run, rows: Sequence[metrics_rows.Row]) -> dict[str, float]:

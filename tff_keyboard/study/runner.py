@@ -2,7 +2,7 @@
 
 A run directory resumes by itself and a finished one is skipped, so an interrupted study goes on
 where it stopped. A run that fails is reported and the others go on; those that wait for it are
-left out.
+left out. So are, once `may_begin` says no, all that were not begun.
 """
 
 import pathlib
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.processes import children
@@ -51,29 +52,41 @@ def log_of(run: Run) -> pathlib.Path:
     return run.path.with_name(f"{run.path.name}.log")
 
 
+class Missing(NamedTuple):
+    """The runs that are not finished.
+
+    Attributes:
+      failed: They failed, or waited for one that did.
+      left_out: No further one might begin.
+    """
+
+    failed: list[Run]
+    left_out: list[Run]
+
+
 def train_all(
     runs: Sequence[Run],
     *,
     jobs: int = 1,
     ended: Callable[[Run], None] = lambda run: None,
+    may_begin: Callable[[], bool] = lambda: True,
     command: Sequence[str] = (sys.executable, "-m", "tasks"),
-) -> list[Run]:
+) -> Missing:
     """Trains whatever is not finished.
 
     Args:
       runs: As `plan.runs_of` gives them: what a run waits for comes before it.
       jobs: Processes at a time, >= 1.
       ended: Called with each run that is finished, also with those that were before.
+      may_begin: Asked before each process; once it says no, those that train end and no other one
+        begins.
       command: That the words of `Run.command` are appended to.
-
-    Returns:
-      The runs that failed or waited for one that did.
 
     Raises:
       SignalReceived: This process or a training was interrupted; they have all saved their rounds
         and ended.
     """
-    work = _Work(list(runs), ended)
+    work = _Work(list(runs), ended, may_begin)
     crew = _Crew(jobs, command)
     with Interruption() as signals:
         try:
@@ -86,7 +99,7 @@ def train_all(
             ) from None
         finally:
             crew.stop()
-    return work.failed
+    return Missing(work.failed, work.left_out)
 
 
 def _work_off(work: "_Work", crew: "_Crew", runs: Sequence[Run]) -> None:
@@ -113,25 +126,33 @@ def _work_off(work: "_Work", crew: "_Crew", runs: Sequence[Run]) -> None:
 
 
 class _Work:
-    """What is still to be trained, what is done and what failed."""
+    """What is still to be trained, what is done, what failed and what is left out."""
 
-    def __init__(self, waiting: list[Run], ended: Callable[[Run], None]):
+    def __init__(
+        self, waiting: list[Run], ended: Callable[[Run], None], may_begin: Callable[[], bool]
+    ):
         self.waiting = waiting
         self.failed: list[Run] = []
+        self.left_out: list[Run] = []
         self.finished: set[pathlib.Path] = set()
         self._ended = ended
+        self._may_begin = may_begin
 
     def next(self) -> Run | None:
         """The next run to train; finished ones on the way are reported, hopeless ones left out."""
         for run in list(self.waiting):
-            if run.after in {each.path for each in self.failed}:
-                self.waiting.remove(run)
-                self.failed.append(run)
-            elif run.after is None or run.after in self.finished:
-                self.waiting.remove(run)
-                if not is_finished(run):
-                    return run
+            lost = next((kind for kind in (self.failed, self.left_out) if _waits(run, kind)), None)
+            if lost is None and run.after is not None and run.after not in self.finished:
+                continue
+            self.waiting.remove(run)
+            if lost is not None:
+                lost.append(run)
+            elif is_finished(run):
                 self._finish(run)
+            elif not self.left_out and self._may_begin():
+                return run
+            else:
+                self.left_out.append(run)
         return None
 
     def report(self, run: Run, code: int) -> None:
@@ -196,6 +217,10 @@ class _Crew:
         for _, process in self.working:
             process.wait()
         self.working = []
+
+
+def _waits(run: Run, runs: Sequence[Run]) -> bool:
+    return run.after in {each.path for each in runs}
 
 
 def _has_ended(process: subprocess.Popen) -> bool:

@@ -14,6 +14,9 @@
     key = "client.epochs"
     values = [1, 5, 10]
 
+    [budget]
+    hours = 24.0
+
 An arm is a config; a sweep repeats every arm, or those it names, with a key set to each value. A
 config's path is relative to the study's file.
 """
@@ -96,6 +99,33 @@ class Sweep(tables.Table):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Budget(tables.Table):
+    """What all runs of a study may take together before no further one begins; 0 is no limit.
+
+    Attributes:
+      hours: Of training, those of all runs added up.
+      tokens_m: Millions of tokens trained on.
+    """
+
+    PATH: ClassVar[str] = "budget"
+    hours: float = 0.0
+    tokens_m: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least("budget.hours", self.hours, 0)
+        require_at_least("budget.tokens_m", self.tokens_m, 0)
+        limits = self.hours > 0 or self.tokens_m > 0
+        require(
+            limits,
+            "budget.hours",
+            "or `budget.tokens_m` must be > 0",
+            self.hours,
+            "Leave [budget] out for no limit.",
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Study(tables.Table):
     """A study.
 
@@ -112,6 +142,7 @@ class Study(tables.Table):
       flat_within: A curve is flat when the last quarter of its rounds gained no more than this
         share of validation perplexity.
       set: Overrides of all arms.
+      budget: Of all runs together; None for no limit.
     """
 
     PATH: ClassVar[str] = ""
@@ -126,6 +157,7 @@ class Study(tables.Table):
     target: float = 0.0
     flat_within: float = 0.01
     set: tuple[str, ...] = ()
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
