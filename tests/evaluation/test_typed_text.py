@@ -5,9 +5,7 @@ import pytest
 from tff_keyboard.evaluation import typed_text
 from tff_keyboard.evaluation.typed_text import TypedText
 
-TEXT = TypedText(
-    "some", ("a", "b", "c"), ([["x", "y"], ["z"], ["u"]], [["v"] * 5], [["w"], ["w"]])
-)
+TEXT = TypedText("some", ("a", "b", "c"), ([["x", "y"], ["z"], ["u"]], [["v"] * 5], [["w"], ["w"]]))
 
 
 @pytest.mark.parametrize(
