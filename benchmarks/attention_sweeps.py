@@ -68,8 +68,10 @@ SWEEPS: dict[str, Sequence[Any]] = {
     "dim": (16, 64),
     "tied": (False,),
 }
-SIZES_UNTIED = [{"dim": dim, "tied": False} for dim in SWEEPS["dim"]]  # FedAtt's grid has both
-LONGER = [  # where six rounds without a better one are not the end of a curve
+# FedAtt's grid has sizes tied and untied.
+SIZES_UNTIED: list[dict[str, Any]] = [{"dim": dim, "tied": False} for dim in SWEEPS["dim"]]
+# Where six rounds without a better one are not the end of a curve.
+LONGER: list[dict[str, Any]] = [
     {"rate": 0.5, "patience": 20, "rounds": 400},
     {"epochs": 1, "patience": 20, "rounds": 400},
 ]
