@@ -68,27 +68,25 @@ def open_source(config: DataConfig) -> Source:
                 files[0], layout, reading, max_users=config.max_users, seed=config.seed
             ),
         )
-    if config.source == "text":
+    if config.is_published_text:
         files = tuple(plain_text.corpus_files(files))
         return Source(
             files,
             _total_bytes(files),
             "bytes",
-            lambda reading: plain_text.read_shards(
-                files, reading, num_shards=config.num_shards, seed=config.seed
-            ),
-        )
-    if config.source == "articles":
-        files = tuple(plain_text.corpus_files(files))
-        return Source(
-            files,
-            _total_bytes(files),
-            "bytes",
-            lambda reading: plain_text.read_articles(files, reading),
+            lambda reading: _read_corpus(config, files, reading),
         )
     return Source(
         files, _total_bytes(files), "bytes", lambda reading: tsv.read_messages(files, reading)
     )
+
+
+def _read_corpus(
+    config: DataConfig, files: tuple[pathlib.Path, ...], reading: Reading
+) -> Iterator[Message]:
+    if config.source == "articles":
+        return plain_text.read_articles(files, reading)
+    return plain_text.read_shards(files, reading, num_shards=config.num_shards, seed=config.seed)
 
 
 def input_paths(config: DataConfig) -> tuple[pathlib.Path, ...]:
