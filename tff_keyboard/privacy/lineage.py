@@ -49,8 +49,7 @@ def ancestors(
             facts = {"header": plain, "rounds": len(rounds)}
         shared = _overlap(run, store_sha256, ours)
         found.append(Ancestor(model=initial_model, people=shared, **facts))
-        model = tomllib.loads(run.config_text()).get("model", {})
-        initial_model = model.get("initial_model", "")
+        initial_model = initial_model_of(run)
     return tuple(found)
 
 
@@ -60,6 +59,11 @@ def run_of(path: pathlib.Path) -> RunDirectory | None:
     if path.name in (names.MODEL, names.LAST_MODEL):
         candidates.append(path.parent)
     return next((run for run in map(RunDirectory, candidates) if run.exists()), None)
+
+
+def initial_model_of(run: RunDirectory) -> str:
+    """What a run began with, `model.initial_model` of its config; "" for random weights."""
+    return tomllib.loads(run.config_text()).get("model", {}).get("initial_model", "")
 
 
 def ledger_of(model: pathlib.Path) -> pathlib.Path:

@@ -7,7 +7,6 @@ store that validation reads.
 
 import dataclasses
 import pathlib
-import tomllib
 from typing import Any
 
 from tff_keyboard.algorithms import build_process
@@ -118,10 +117,12 @@ def budget_of(run_path: pathlib.Path) -> Budget:
     run: RunDirectory | None = first
     parts: dict[pathlib.Path, int] = {}
     initial_model = ""
-    while run is not None and run.data_card().get("store_sha256") == store:
+    while (
+        run is not None
+        and run.path.resolve() not in parts
+        and run.data_card().get("store_sha256") == store
+    ):
         parts[run.path.resolve()] = sum(int(row["tokens"]) for row in run.all_rows())
-        initial_model = tomllib.loads(run.config_text()).get("model", {}).get("initial_model", "")
+        initial_model = lineage.initial_model_of(run)
         run = lineage.run_of(pathlib.Path(initial_model)) if initial_model else None
-        if run is not None and run.path.resolve() in parts:
-            break
     return Budget(sum(parts.values()), tuple(parts), initial_model)

@@ -112,9 +112,9 @@ def read_articles(files: Sequence[pathlib.Path], reading: Reading) -> Iterator[M
     """
     bytes_before = 0
     for file, population in zip(files, _POPULATIONS, strict=True):
-        articles = last = 0
+        articles, last = 0, -1  # the first line is as if behind a blank one
         for number, line in lines.read_lines(file, reading, bytes_before=bytes_before):
-            is_behind_blank = number != last + 1 or number == 1
+            is_behind_blank = number != last + 1
             articles += is_behind_blank and _HEADING.fullmatch(line.strip()) is not None
             last = number
             yield Message(f"{population}-{articles:05d}", line, population)
