@@ -98,6 +98,35 @@ def test_a_verdict_needs_three_seeds_that_agree():
     assert of([0.1]) == "one seed"
 
 
+def test_what_was_gained_since_the_one_model_before():
+    arms = [Arm(name="general", config="g.toml", seeds=(1,))]
+    arms += [Arm(name=name, config="o.toml", after="general") for name in ("control", "other")]
+    study = dataclasses.replace(study_of(), before="general", arms=tuple(arms))
+    results = {
+        ("general", ""): {1: evaluations(HITS[0, 0], NATS[0, 0])},
+        ("control", ""): {s: evaluations(HITS[0, 1], NATS[0, 1]) for s in (1, 2)},
+        ("other", ""): {s: evaluations(HITS[1, s - 1], NATS[1, s - 1]) for s in (1, 2)},
+    }
+    found = rows.rows_of(
+        study, results, {key: dict.fromkeys(results[key], FACTS) for key in results}
+    )
+    general, control, other = found
+    assert "since" not in general
+    assert "differences" not in control
+    gains = [(HITS[1, s] - HITS[0, 0]).sum() / WORDS.sum() for s in (0, 1)]
+    since = other["since"]
+    assert since["differences"]["held_out"][RECALL]["value"] == pytest.approx(np.mean(gains))
+    of_seeds = since["differences_of_seeds"]
+    assert [of_seeds[s]["held_out"][RECALL]["value"] for s in "12"] == pytest.approx(gains)
+    factor = np.exp((NATS[1, :2].sum() / 2 - NATS[0, 0].sum()) / WORDS.sum())
+    assert since["differences"]["held_out"]["perplexity"]["value"] == pytest.approx(factor)
+    table = tables.markdown(study, found).split("\n\n")[2].splitlines()
+    assert [line.split("|")[1].strip() for line in table[2:]] == ["control", "other"]
+    assert f"{100 * min(gains):+.2f} .. {100 * max(gains):+.2f} 2 seeds" in table[3]
+    assert "held-out: perplexity, factor" in table[0]
+    assert len({line.count("|") for line in table}) == 1
+
+
 def test_markdown_has_the_control_first():
     found = summary()
     study = study_of()

@@ -30,6 +30,16 @@ def test_reads_arms_and_sweeps(tmp_path):
     assert study.budget is None
 
 
+def test_before_is_an_arm_of_one_seed(tmp_path):
+    text = 'before = "b"\nseeds = [1, 2]\n' + ARM
+    arm = ARM.replace('"a"\n', '"b"\n')
+    assert loaded(tmp_path, HEAD + text + arm + "seeds = [2]\n").before == "b"
+    with pytest.raises(ConfigError, match="`before` must have one seed"):
+        loaded(tmp_path, HEAD + text + arm)
+    with pytest.raises(ConfigError, match="`before` must be one of a, got"):
+        loaded(tmp_path, HEAD + text)
+
+
 def test_a_budget_has_one_limit_or_two(tmp_path):
     assert loaded(tmp_path, HEAD + ARM + "[budget]\nhours = 2\n").budget == Budget(hours=2.0)
     both = loaded(tmp_path, HEAD + ARM + "[budget]\nhours = 0.5\ntokens_m = 50.0\n").budget

@@ -100,6 +100,7 @@ def rows_of(
       Rows with `metrics` (population -> metric -> value, low, high; means over seeds, of a
       perplexity the geometric one), `seeds` (the same of each) and, but for the control,
       `differences` and `verdicts` against the control at the same point, on the seeds both have.
+      `since` has the same against the one model of `study.before`, for the arms that begin with it.
     """
     return [_row(study, key, results, facts[key]) for key, by_seed in results.items() if by_seed]
 
@@ -123,13 +124,26 @@ def _row(
     if study.arm(arm).paper:
         row["paper"] = study.arm(arm).paper
     control = results.get((study.control, point), {})
-    both = [seed for seed in by_seed if seed in control]
-    if arm != study.control and both:
-        row["differences"] = _differences(study, by_seed, control, both)
-        of_seeds = {str(seed): _differences(study, by_seed, control, [seed]) for seed in both}
-        row["differences_of_seeds"] = of_seeds
-        row["verdicts"] = _verdicts(study, row["differences"], of_seeds)
+    if arm != study.control:
+        row |= _compared(study, by_seed, control)
+    before = list(results.get((study.before, ""), {}).values())
+    if study.before and study.arm(arm).after == study.before and before:
+        row["since"] = _compared(study, by_seed, dict.fromkeys(by_seed, before[0]))
     return row
+
+
+def _compared(study: Study, ours: BySeed, control: BySeed) -> dict[str, Any]:
+    """Empty where the two have no seed in common."""
+    both = [seed for seed in ours if seed in control]
+    if not both:
+        return {}
+    pooled = _differences(study, ours, control, both)
+    of_seeds = {str(seed): _differences(study, ours, control, [seed]) for seed in both}
+    return {
+        "differences": pooled,
+        "differences_of_seeds": of_seeds,
+        "verdicts": _verdicts(study, pooled, of_seeds),
+    }
 
 
 def _metrics(study: Study, evaluations: Sequence[Mapping[str, Evaluation]]) -> dict[str, Any]:

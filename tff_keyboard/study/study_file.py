@@ -132,6 +132,8 @@ class Study(tables.Table):
     Attributes:
       question: What it is to answer, one sentence.
       control: The arm that differences are to.
+      before: An arm of one seed that others begin with, `after` it; a table of its own says what
+        they gained since. "" for none.
       arms: At least the control.
       sweeps: Repetitions of arms with a key changed.
       seeds: Of `train.seed`; all arms have the first seed before any has the second.
@@ -148,6 +150,7 @@ class Study(tables.Table):
     PATH: ClassVar[str] = ""
     question: str
     control: str
+    before: str = ""
     arms: tuple[Arm, ...]
     sweeps: tuple[Sweep, ...] = ()
     seeds: tuple[int, ...] = (1,)
@@ -165,6 +168,10 @@ class Study(tables.Table):
         known = f"must be one of {', '.join(names)}"
         require(len(set(names)) == len(names), "arms.name", "must differ from arm to arm", names)
         require(self.control in names, "control", known, self.control)
+        if self.before:
+            require(self.before in names, "before", known, self.before)
+            seeds = self.arm(self.before).seeds or self.seeds
+            require(len(seeds) == 1, "before", "must have one seed, its own `seeds`", self.before)
         for place, arm in enumerate(self.arms):
             if arm.after:
                 earlier = arm.after in names[:place]

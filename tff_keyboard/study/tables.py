@@ -27,9 +27,10 @@ def _tables(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ordered = sorted(rows, key=lambda row: (row["point"] != "", row["arm"] != study.control))
     if any(row["point"] for row in rows):
         ordered = list(rows)  # a sweep stays in the order of its values
-    return [_table(study, ordered, people) for people in study.populations] + [
-        _facts(study, ordered)
-    ]
+    found = [_table(study, ordered, people) for people in study.populations]
+    if any("since" in row for row in ordered):
+        found.append(_since(study, ordered))
+    return [*found, _facts(study, ordered)]
 
 
 def _table(study: Study, rows: Sequence[Mapping[str, Any]], people: str) -> str:
@@ -50,6 +51,26 @@ def _table(study: Study, rows: Sequence[Mapping[str, Any]], people: str) -> str:
         if "the paper's" in head:
             cells.append(row.get("paper", ""))
         lines.append(cells)
+    return _markdown([head, *lines])
+
+
+def _since(study: Study, rows: Sequence[Mapping[str, Any]]) -> str:
+    """What the arms that began with `study.before` gained since, all populations side by side."""
+    begun = study.arm(study.before).label or study.before
+    head = [f"since {begun}, mean over seeds; by seed", "seeds"]
+    places = [(people, METRICS[name]) for people in study.populations for name in study.metrics]
+    for people, metric in places:
+        unit = "factor" if metric.is_perplexity else "points"
+        head.append(f"{_PEOPLE[people]}: {metric.label}, {unit}")
+    lines = [
+        [
+            row["name"],
+            ", ".join(row["seeds"]),
+            *(_difference(row["since"], people, metric) for people, metric in places),
+        ]
+        for row in rows
+        if "since" in row
+    ]
     return _markdown([head, *lines])
 
 
