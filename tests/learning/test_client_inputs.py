@@ -85,6 +85,25 @@ def test_other_seeds_draw_other_messages(store):
     assert sorted(found[0]) != sorted(found[1])
 
 
+def test_who_typed_more_checks_in_more_often(store):
+    one_a_round = ("train.clients_per_round=1", "client.max_examples=2")
+    alike, by_text = (
+        inputs(store, *one_a_round),
+        inputs(store, *one_a_round, "train.check_in=by_text"),
+    )
+    rounds = range(1, 2001)
+    people = alike.population
+    drawn = np.bincount([by_text.selected(t)[0] for t in rounds], minlength=people)
+    share = np.ceil(ClientStore(store).num_examples("train") / 2)
+    assert len(set(share)) > 1
+    expected = len(rounds) * share / share.sum()
+    assert np.all(np.abs(drawn - expected) < 5 * np.sqrt(expected))
+    assert any(alike.selected(t) != by_text.selected(t) for t in rounds)
+    wait = inputs(store, *one_a_round, "train.check_in=by_text", "train.min_separation_rounds=2")
+    wait.wait_after([by_text.selected(1)])
+    assert wait.selected(1) != by_text.selected(1)
+
+
 @pytest.mark.parametrize("position", [0, 2])
 def test_who_is_left_out_is_selected_but_has_no_part(store, position):
     everybody, facts_all = inputs(store, everyone(store)).round_input(1, as_they_are)

@@ -1,5 +1,7 @@
 """Cohorts: sizes, separation, purity, chance."""
 
+import itertools
+
 import hypothesis
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tff_keyboard import config as config_lib
-from tff_keyboard.learning.cohorts import CohortSampler, cohort_sampler
+from tff_keyboard.learning.cohorts import CohortSampler, check_in_weights, cohort_sampler
 
 
 @st.composite
@@ -139,3 +141,34 @@ def test_the_cohort_of_a_config_grows_as_it_says():
     assert [len(sampler.cohort(t).reporting) for t in range(1, 8)] == [3, 3, 6, 6, 7, 7, 7]
     with pytest.raises(ValueError, match="needs 7 clients, got 6"):
         cohort_sampler(config.train, 6)
+
+
+def test_weights_are_the_chances_of_being_drawn():
+    weights = np.array([1.0, 1.0, 2.0, 4.0, 8.0])
+    sampler = CohortSampler(5, 1, seed=3, weights=weights)
+    drawn = np.bincount([sampler.cohort(t).selected[0] for t in range(4000)], minlength=5)
+    expected = 4000 * weights / weights.sum()
+    assert np.all(np.abs(drawn - expected) < 5 * np.sqrt(expected))
+
+
+def test_who_waits_is_not_drawn_whatever_the_weight():
+    weights = np.array([1e9, 1.0, 1.0, 1.0])
+    sampler = CohortSampler(4, 2, seed=3, min_separation_rounds=2, weights=weights)
+    rounds = [set(sampler.cohort(t).selected.tolist()) for t in range(10)]
+    assert all(len(each) == 2 for each in rounds)
+    assert not any(a & b for a, b in itertools.pairwise(rounds))
+    assert 0 in rounds[0]
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, -1.0], [1.0, np.nan]])
+def test_rejects_weights(weights):
+    with pytest.raises(ValueError, match="`weights` must be 2 numbers > 0"):
+        CohortSampler(2, 1, seed=0, weights=np.array(weights))
+
+
+def test_check_in_by_text():
+    text = "[client]\nmax_examples = 8\n[train]\ncheck_in = 'by_text'"
+    messages = np.array([0, 1, 8, 9, 16, 800])
+    weights = check_in_weights(config_lib.loads(text), messages)
+    np.testing.assert_array_equal(weights, [1, 1, 1, 2, 2, 100])
+    assert check_in_weights(config_lib.loads(""), messages) is None

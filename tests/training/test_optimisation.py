@@ -175,6 +175,15 @@ def test_a_best_metric_may_be_that_of_the_last_model(store, tmp_path):
         ),
         (
             [
+                "train.check_in=by_text",
+                "aggregation.privacy.mechanism=gaussian",
+                "aggregation.client_weighting=uniform",
+            ],
+            "people who are drawn alike",
+        ),
+        (["train.check_in=by_text", "client.max_examples=0"], "needs `client.max_examples` > 0"),
+        (
+            [
                 'fine_tuning.server={name="transfer", text="generated"}',
                 "client.schedule.warmup_rounds=3",
             ],

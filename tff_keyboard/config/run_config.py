@@ -66,6 +66,8 @@ class RunConfig:
                 f"{self.aggregation.privacy.mechanism!r}: the mean is divided by one number of "
                 "clients, and the accounting is of one. Set it to 'steady'."
             )
+        if self.train.check_in == "by_text":
+            self._check_check_in()
         if isinstance(self.aggregation.row_correction, TouchedRows):
             self._check_row_correction()
         if isinstance(self.fine_tuning.server, Transfer):
@@ -88,6 +90,19 @@ class RunConfig:
             raise ValueError(
                 "`fine_tuning.method.name` = 'lwf' changes local training, which "
                 "`client.algorithm` = 'fedsgd' does not have. Use 'fedavg'."
+            )
+
+    def _check_check_in(self) -> None:
+        if self.aggregation.is_private:
+            raise ValueError(
+                "`train.check_in` = 'by_text' with `aggregation.privacy.mechanism` = "
+                f"{self.aggregation.privacy.mechanism!r}: the accounting is of people who are "
+                "drawn alike. Set it to 'uniform'."
+            )
+        if not self.client.max_examples:
+            raise ValueError(
+                "`train.check_in` = 'by_text' needs `client.max_examples` > 0, the messages after "
+                f"which a client checks in again, got {self.client.max_examples}."
             )
 
     def _check_row_correction(self) -> None:

@@ -26,6 +26,10 @@ class TrainConfig(Table):
       clients_per_round: Clients whose deltas a round aggregates (the report goal).
       cohort: Whether that number grows, by `kind`.
       seed: Cohorts, data order, initial weights and noise are functions of it and the round.
+      check_in: How often a client is drawn: "uniform", all alike; or "by_text", who has k times
+        `client.max_examples` messages k times as often as who has no more than that, as a phone
+        that trains on what was typed since it last did. Then every message counts alike, not
+        every person.
       over_selection: The server selects ceil(this * clients_per_round) clients and takes the
         first `clients_per_round` that report; >= 1.
       dropout_rate: Chance that a selected client never reports, in [0, 1).
@@ -51,6 +55,7 @@ class TrainConfig(Table):
     clients_per_round: int = 10
     cohort: CohortConfig = dataclasses.field(default_factory=SteadyCohort)
     seed: int = 1
+    check_in: Literal["uniform", "by_text"] = "uniform"
     over_selection: float = 1.0
     dropout_rate: float = 0.0
     min_separation_rounds: int = 1

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tff_keyboard.config import RunConfig
 from tff_keyboard.config.train_config import TrainConfig
 
 _SELECT, _DROP = 0, 1  # keep the random streams of a round apart
@@ -37,7 +38,7 @@ class Cohort:
 
 
 class CohortSampler:
-    """Draws cohorts uniformly among the clients that are not waiting.
+    """Draws cohorts among the clients that are not waiting, uniformly or by weights.
 
     With `min_separation_rounds` = b, a client selected in round t is selected again in
     round t + b at the earliest. Which clients wait in a round follows from replaying
@@ -55,6 +56,7 @@ class CohortSampler:
         min_separation_rounds: int = 1,
         size_of_round: Callable[[int], int] | None = None,
         earlier: Sequence[np.ndarray] = (),
+        weights: np.ndarray | None = None,
     ):
         """Checks that every round can be filled.
 
@@ -69,6 +71,8 @@ class CohortSampler:
           size_of_round: Wanted reports of a round, 1..clients_per_round; None: always the same.
           earlier: Who was selected in the rounds of other runs just before round 1, the oldest
             first; they wait, too. Round 0 is then the last of them.
+          weights: [num_clients] > 0; a cohort's next client is drawn among those left in proportion
+            to it. None: uniformly.
 
         Raises:
           ValueError: An argument is out of range, or the population is too small for
@@ -101,6 +105,9 @@ class CohortSampler:
         self._dropout_rate = dropout_rate
         self._separation = min_separation_rounds
         self._earlier = list(earlier)
+        if weights is not None and (len(weights) != num_clients or not np.all(weights > 0)):
+            raise ValueError(f"`weights` must be {num_clients} numbers > 0.")
+        self._weights = weights
         # Selected clients of rounds 0, 1, ...
         self._history: list[np.ndarray] = self._earlier[-1:]
 
@@ -152,7 +159,10 @@ class CohortSampler:
     def _draw(self, round_num: int, eligible: np.ndarray) -> np.ndarray:
         rng = np.random.default_rng([self._seed, round_num, _SELECT])
         size = self._to_select(self._size_of_round(round_num))
-        return rng.choice(eligible, size=size, replace=False)
+        if self._weights is None:
+            return rng.choice(eligible, size=size, replace=False)
+        weights = self._weights[eligible]
+        return rng.choice(eligible, size=size, replace=False, p=weights / weights.sum())
 
     def _to_select(self, clients: int) -> int:
         # The rounding keeps 1.1 * 10 at 11, not 12.
@@ -160,9 +170,18 @@ class CohortSampler:
 
 
 def cohort_sampler(
-    config: TrainConfig, population: int, earlier: Sequence[np.ndarray] = ()
+    config: TrainConfig,
+    population: int,
+    earlier: Sequence[np.ndarray] = (),
+    weights: np.ndarray | None = None,
 ) -> CohortSampler:
     """Who takes part in the rounds of a run, out of `population` train clients.
+
+    Args:
+      config: Of the run.
+      population: Train clients, > 0.
+      earlier: See `CohortSampler`.
+      weights: [population], from `check_in_weights`.
 
     Raises:
       ValueError: They are too few for the cohort and its minimum separation.
@@ -176,4 +195,20 @@ def cohort_sampler(
         min_separation_rounds=config.min_separation_rounds,
         size_of_round=config.clients_in_round,
         earlier=earlier,
+        weights=weights,
     )
+
+
+def check_in_weights(config: RunConfig, num_messages: np.ndarray) -> np.ndarray | None:
+    """Of each client, the rounds that its text fills: what `train.check_in` makes of it.
+
+    Args:
+      config: Of the run.
+      num_messages: Of each client, [clients].
+
+    Returns:
+      [clients] >= 1, or None where all check in alike.
+    """
+    if config.train.check_in == "uniform":
+        return None
+    return np.ceil(np.maximum(num_messages, 1) / config.client.max_examples)
