@@ -12,7 +12,7 @@ from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.learning.client_delivery import Deliver, Handover
-from tff_keyboard.learning.cohorts import Cohort, CohortSampler, check_in_weights, cohort_sampler
+from tff_keyboard.learning.cohorts import Cohort, check_in_weights, cohort_sampler
 from tff_keyboard.models import build_model
 
 BYTES_PER_PARAMETER = 4  # float32, as it is sent when nothing compresses it
@@ -53,7 +53,7 @@ class CohortInputs:
         self._store = store
         self._client_ids = store.client_ids("train")
         self._weights = check_in_weights(config, self._num_examples)
-        self._sampler = self._sampler_after(())
+        self.wait_after(())
         model = build_model(
             config.model.name,
             vocabulary_size=len(store.vocabulary),
@@ -78,11 +78,8 @@ class CohortInputs:
         Args:
           earlier: See `CohortSampler`.
         """
-        self._sampler = self._sampler_after(earlier)
-
-    def _sampler_after(self, earlier: Sequence[np.ndarray]) -> CohortSampler:
         people = len(self._client_ids)
-        return cohort_sampler(self._config.train, people, earlier, self._weights)
+        self._sampler = cohort_sampler(self._config.train, people, earlier, self._weights)
 
     @property
     def population(self) -> int:

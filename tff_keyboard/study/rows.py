@@ -127,7 +127,7 @@ def _row(
     if arm != study.control:
         row |= _compared(study, by_seed, control)
     before = list(results.get((study.before, ""), {}).values())
-    if study.before and study.arm(arm).after == study.before and before:
+    if before and study.arm(arm).after == study.before:
         row["since"] = _compared(study, by_seed, dict.fromkeys(by_seed, before[0]))
     return row
 
