@@ -101,7 +101,12 @@ def test_a_verdict_needs_three_seeds_that_agree():
 def test_what_was_gained_since_the_one_model_before():
     arms = [Arm(name="general", config="g.toml", seeds=(1,))]
     arms += [Arm(name=name, config="o.toml", after="general") for name in ("control", "other")]
-    study = dataclasses.replace(study_of(), before="general", arms=tuple(arms))
+    study = dataclasses.replace(
+        study_of(),
+        before="general",
+        arms=tuple(arms),
+        metrics=(RECALL, "nats_per_token", "perplexity"),
+    )
     results = {
         ("general", ""): {1: evaluations(HITS[0, 0], NATS[0, 0])},
         ("control", ""): {s: evaluations(HITS[0, 1], NATS[0, 1]) for s in (1, 2)},
@@ -124,6 +129,8 @@ def test_what_was_gained_since_the_one_model_before():
     assert [line.split("|")[1].strip() for line in table[2:]] == ["control", "other"]
     assert f"{100 * min(gains):+.2f} .. {100 * max(gains):+.2f} 2 seeds" in table[3]
     assert "held-out: perplexity, factor" in table[0]
+    assert "held-out: top-1 recall, points" in table[0]
+    assert "held-out: nats a token |" in table[0]  # no unit
     assert len({line.count("|") for line in table}) == 1
 
 

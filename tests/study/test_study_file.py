@@ -33,7 +33,10 @@ def test_reads_arms_and_sweeps(tmp_path):
 def test_before_is_an_arm_of_one_seed(tmp_path):
     text = 'before = "b"\nseeds = [1, 2]\n' + ARM
     arm = ARM.replace('"a"\n', '"b"\n')
-    assert loaded(tmp_path, HEAD + text + arm + "seeds = [2]\n").before == "b"
+    after = ARM.replace('"a"\n', '"c"\n') + 'after = "b"\n'
+    assert loaded(tmp_path, HEAD + text + arm + "seeds = [2]\n" + after).before == "b"
+    with pytest.raises(ConfigError, match="`before` must be what an arm comes `after`, got"):
+        loaded(tmp_path, HEAD + text + arm + "seeds = [2]\n")
     with pytest.raises(ConfigError, match="`before` must have one seed"):
         loaded(tmp_path, HEAD + text + arm)
     with pytest.raises(ConfigError, match="`before` must be one of a, got"):

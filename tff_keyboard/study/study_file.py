@@ -172,6 +172,8 @@ class Study(tables.Table):
             require(self.before in names, "before", known, self.before)
             seeds = self.arm(self.before).seeds or self.seeds
             require(len(seeds) == 1, "before", "must have one seed, its own `seeds`", self.before)
+            followed = any(arm.after == self.before for arm in self.arms)
+            require(followed, "before", "must be what an arm comes `after`", self.before)
         for place, arm in enumerate(self.arms):
             if arm.after:
                 earlier = arm.after in names[:place]

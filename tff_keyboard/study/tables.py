@@ -60,8 +60,8 @@ def _since(study: Study, rows: Sequence[Mapping[str, Any]]) -> str:
     head = [f"since {begun}, mean over seeds; by seed", "seeds"]
     places = [(people, METRICS[name]) for people in study.populations for name in study.metrics]
     for people, metric in places:
-        unit = "factor" if metric.is_perplexity else "points"
-        head.append(f"{_PEOPLE[people]}: {metric.label}, {unit}")
+        unit = {"percent": ", points", "perplexity": ", factor"}.get(metric.kind, "")
+        head.append(f"{_PEOPLE[people]}: {metric.label}{unit}")
     lines = [
         [
             row["name"],
