@@ -1,6 +1,6 @@
 """Batches: every message once an epoch, padding and cuts right, the same for the same seed."""
 
-import collections
+import collections.abc
 import itertools
 
 import hypothesis
@@ -46,6 +46,21 @@ def rows_of(batch):
     return rows
 
 
+class Recorder(collections.abc.Sequence):
+    """A sequence that knows which of its places were looked up."""
+
+    def __init__(self, items):
+        self.items = items
+        self.places = []
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, place):
+        self.places.append(place)
+        return self.items[place]
+
+
 @hypothesis.given(
     examples=EXAMPLES,
     batch_size=st.integers(1, 6),
@@ -68,6 +83,19 @@ def test_an_epoch_has_each_chosen_sequence_once(
         seed=seed,
         long_messages=long_messages,
     )
+    looked_up = Recorder(examples)
+    same = batches.client_batches(
+        looked_up,
+        batch_size=batch_size,
+        max_length=max_length,
+        max_examples=max_examples,
+        epochs=epochs,
+        seed=seed,
+        long_messages=long_messages,
+        lengths=[len(ids) for ids in examples],
+    )
+    assert [batch.tolist() for batch in same] == [batch.tolist() for batch in result]
+    assert len(looked_up.places) <= (max_examples or len(looked_up.places))  # and no others
     everything = collections.Counter(
         row for ids in examples for row in expected_rows(ids, max_length, long_messages)
     )

@@ -44,6 +44,22 @@ def test_counts_agree_with_the_card_and_the_examples(made):
         )
 
 
+def test_messages_are_decoded_when_they_are_looked_up(made):
+    store = ClientStore(made)
+    for client_id in store.client_ids("train"):
+        examples = store.examples("train", client_id)
+        messages = store.messages("train", client_id)
+        assert len(messages) == len(examples)
+        assert [ids.tolist() for ids in messages] == [ids.tolist() for ids in examples]
+        assert messages[-1].dtype == examples[-1].dtype == np.int32
+        assert messages[-1].tolist() == examples[-1].tolist()
+        assert [ids.tolist() for ids in messages[2:5]] == [ids.tolist() for ids in examples[2:5]]
+        with pytest.raises(IndexError):
+            messages[len(messages)]
+    with pytest.raises(ValueError, match="No client"):
+        store.messages("train", "nobody")
+
+
 def typed_lengths(store):
     return {
         population: [

@@ -44,6 +44,7 @@ def client_batches(
     epochs: int,
     seed: Sequence[int],
     long_messages: str = "continue",
+    lengths: Sequence[int] | None = None,
 ) -> list[np.ndarray]:
     """The batches a client trains on in one round.
 
@@ -57,6 +58,7 @@ def client_batches(
       seed: Numbers >= 0 that name this client and round.
       long_messages: As `data.long_messages`: with "keep" only the first sequence of a message
         is used.
+      lengths: Words of each message, where known: then only those used are looked up in `examples`.
 
     Returns:
       `[sequences, time + 1]` int32 arrays with time <= max_length, in order; none
@@ -66,13 +68,15 @@ def client_batches(
       ValueError: An argument is out of range.
     """
     _check_sizes(batch_size=batch_size, max_length=max_length, epochs=epochs)
+    if lengths is None:
+        lengths = [len(ids) for ids in examples]
     if long_messages == "keep":
         places = [(index, 0) for index in range(len(examples))]
     else:
         places = [
             (index, start)
-            for index, ids in enumerate(examples)
-            for start in range(0, len(ids) + 1, max_length)
+            for index, words in enumerate(lengths)
+            for start in range(0, words + 1, max_length)
         ]
     chosen = choose_examples(len(places), max_examples, seed)
     sequences = [

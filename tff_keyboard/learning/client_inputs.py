@@ -138,11 +138,13 @@ class CohortInputs:
         config, seed = self._config, self._seed(round_num, index)
         if rehearsed is None:
             rehearsed = self._rehearsed_by(index, round_num)
-        messages = self._store.examples("train", self._client_ids[index])
+        messages: Sequence[np.ndarray] = self._store.messages("train", self._client_ids[index])
+        lengths = self._store.message_lengths("train", index).tolist()
         most = config.client.max_examples
         if rehearsed is not None:
             chosen = batches.choose_examples(len(messages), most, seed)
-            messages = [messages[i] for i in chosen] + rehearsed
+            messages = [*(messages[i] for i in chosen), *rehearsed]
+            lengths = [len(message) for message in messages]
         return batches.client_batches(
             messages,
             batch_size=config.client.batch_size,
@@ -152,6 +154,7 @@ class CohortInputs:
             epochs=config.client.epochs,
             seed=seed,
             long_messages=config.data.long_messages,
+            lengths=lengths,
         )
 
     def _sizes(

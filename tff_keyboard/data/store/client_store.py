@@ -11,7 +11,8 @@ import os
 import pathlib
 import sqlite3
 import threading
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, overload
 
 import numpy as np
 import tensorflow as tf
@@ -45,6 +46,29 @@ class _Clients:
     @functools.cached_property
     def known(self) -> frozenset[str]:
         return frozenset(self.ids)
+
+
+class StoredMessages(Sequence[np.ndarray]):
+    """Word ids of each message of a client, `[words]` int32, each decoded when it is looked up.
+
+    Decoding costs ten times as much as reading, and a round may want few of many messages.
+    """
+
+    def __init__(self, rows: Sequence[bytes]):
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> np.ndarray: ...
+    @overload
+    def __getitem__(self, place: slice) -> StoredMessages: ...
+    def __getitem__(self, place: int | slice) -> np.ndarray | StoredMessages:
+        if isinstance(place, slice):
+            return StoredMessages(self._rows[place])
+        feature = tf.train.Example.FromString(self._rows[place]).features.feature
+        return np.array(feature[example_bytes.IDS_FEATURE].int64_list.value, np.int32)
 
 
 class ClientStore:
@@ -120,10 +144,15 @@ class ClientStore:
         Raises:
           ValueError: There is no such population or client.
         """
-        return [
-            np.array(example.features.feature[example_bytes.IDS_FEATURE].int64_list.value, np.int32)
-            for example in self._examples(population, client_id)
-        ]
+        return list(self.messages(population, client_id))
+
+    def messages(self, population: str, client_id: str) -> StoredMessages:
+        """As `examples`, for who needs few of them.
+
+        Raises:
+          ValueError: There is no such population or client.
+        """
+        return StoredMessages(self._rows(population, client_id))
 
     def message_lengths(self, population: str, index: int) -> np.ndarray:
         """Words of each message, [messages] int32, in the order typed.
@@ -171,11 +200,12 @@ class ClientStore:
           ValueError: There is no such population or client.
         """
         return [
-            example.features.feature[example_bytes.TOKENS_FEATURE]
+            tf.train.Example.FromString(row)
+            .features.feature[example_bytes.TOKENS_FEATURE]
             .bytes_list.value[0]
             .decode("utf-8")
             .split(" ")
-            for example in self._examples(population, client_id)
+            for row in self._rows(population, client_id)
         ]
 
     def _metadata(self) -> list[tuple[str, str, int]]:
@@ -221,7 +251,7 @@ class ClientStore:
             )
         return self._clients[population]
 
-    def _examples(self, population: str, client_id: str) -> list[tf.train.Example]:
+    def _rows(self, population: str, client_id: str) -> list[bytes]:
         if client_id not in self._population(population).known:
             raise ValueError(f"No client {client_id!r} in population {population!r}.")
         rows = self._connection().execute(
@@ -229,7 +259,7 @@ class ClientStore:
             "WHERE split_name = ? AND client_id = ? ORDER BY rowid",
             (population, client_id),
         )
-        return [tf.train.Example.FromString(proto) for (proto,) in rows]
+        return [proto for (proto,) in rows]
 
     def _connection(self) -> sqlite3.Connection:
         """One connection a thread, read only and without locks: nobody writes to a store."""
