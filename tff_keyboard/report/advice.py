@@ -2,9 +2,10 @@
 
 Recall depends more on the kind of text than on its size (paid dialogues repeat themselves, text
 messages of many countries do not), so no formula is fitted: the corpora nearest in size are shown,
-with what was reached on them. Time follows from the measured cost of a client,
+with what was reached on them. Time follows from the measured cost of a round and of a client
+(`recipes.py`),
 
-    CPU seconds a round = people * (FIXED + TOKEN * targets of a person)
+    seconds = rounds * ROUND + visits * (FIXED + TOKEN * targets of a visit) / cores
 
 Reads the data card only: counts, no text.
 """
@@ -16,23 +17,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-# One part, one command. In two parts (`TWO_PARTS`) `ubuntu_irc` gained 0.6 points of top-1; on text
-# messages, where one person sent thousands, small rounds overfitted (docs/results.md), so they are
-# a note for much text and not the recipe.
-RECIPE = "configs/reference/ubuntu_irc.toml"
-TWO_PARTS = (
-    "configs/reference/ubuntu_irc_small_rounds.toml",
-    "configs/reference/ubuntu_irc_all_text.toml",
-)
-CLIENTS_PER_ROUND = 16  # of the recipe: small cohorts learn more a token (docs/results.md)
-MAX_EXAMPLES = 256  # of the recipe
+from tff_keyboard.report import recipes
+
 FEWEST_ROUNDS = 300  # steps of the server; with fewer, nobody has seen FedAdam and its cosine work
 
-# CPU seconds with all default protections, full-size CIFG: docs/performance.md, packs.
-FIXED_SECONDS = 0.0073
-TOKEN_SECONDS = 0.00017
-
-_MUCH_TEXT = 1_000_000  # words; below, more passes still help
+_MUCH_TEXT = 1_000_000  # words; below, more passes still help, and rounds of few messages overfit
 _LITTLE_TEXT = 500_000  # words; below, general text should come first: 3 points more at 300,000
 _TOO_LITTLE_TEXT = 20_000
 _FEW_PEOPLE = 100
@@ -91,7 +80,8 @@ class Advice:
     Attributes:
       people: Train people.
       words: That they typed.
-      clients_per_round: Of the recipe, fewer where there are few people.
+      recipe: What to train.
+      clients_per_round: Of its first rounds, fewer where there are few people.
       rounds: For so many passes, `FEWEST_ROUNDS` at least.
       passes: Over the train targets.
       minutes: With `cores` and nothing else running.
@@ -102,6 +92,7 @@ class Advice:
 
     people: int
     words: int
+    recipe: recipes.Recipe
     clients_per_round: int
     rounds: int
     passes: float
@@ -112,13 +103,18 @@ class Advice:
 
     def overrides(self, store: str) -> list[str]:
         """`--set` options of the recipe that train this store."""
-        return [
+        options = [
             f"data.store={store}",
             f"train.rounds={self.rounds}",
             f"server.schedule.rounds={self.rounds}",
             f"train.clients_per_round={self.clients_per_round}",
             f"evaluation.every={max(1, self.rounds // 10)}",
         ]
+        if self.recipe.doublings:
+            every = math.ceil(self.recipe.doublings[0] * self.rounds)
+            most = self.clients_per_round << len(self.recipe.doublings)
+            options += [f"train.cohort.every_rounds={every}", f"train.cohort.most={most}"]
+        return options
 
 
 def advise(card: Mapping[str, Any], *, cores: int) -> Advice:
@@ -135,32 +131,21 @@ def advise(card: Mapping[str, Any], *, cores: int) -> Advice:
         raise ValueError(f"`cores` must be >= 1, got {cores}.")
     train = card["populations"]["train"]
     people, words, messages = train["clients"], train["words"], train["messages"]
-    targets = words + messages
-    passes = 6.0 if words >= _MUCH_TEXT else 8.0
-    clients = max(1, min(CLIENTS_PER_ROUND, people // 4))
-    of_a_person = messages_a_round(train) * targets / messages
-    rounds = max(FEWEST_ROUNDS, math.ceil(passes * targets / (clients * of_a_person)))
-    passes = rounds * clients * of_a_person / targets
-    seconds = rounds * clients * (FIXED_SECONDS + TOKEN_SECONDS * of_a_person) / cores
+    recipe = recipes.BY_TEXT if words >= _MUCH_TEXT else recipes.ALL_TEXT
+    clients = recipe.clients(people)
+    of_a_visit = recipe.messages_of_a_visit(train)
+    visits_of_a_pass = messages / of_a_visit
+    wanted = visits_of_a_pass * (6.0 if words >= _MUCH_TEXT else 8.0)
+    rounds = max(FEWEST_ROUNDS, recipe.rounds(clients, wanted))
+    passes = recipe.visits(clients, rounds) / visits_of_a_pass
+    targets = of_a_visit * (words + messages) / messages
+    seconds = recipe.seconds(clients, rounds, targets, cores)
     by_distance = sorted({m.words for m in MEASURED}, key=lambda n: abs(math.log(n / words)))
     nearest = tuple(m for m in MEASURED if m.words in by_distance[:3])
     return Advice(
-        people, words, clients, rounds, passes, seconds / 60, cores, nearest, _warnings(card)
-    )
-
-
-def messages_a_round(population: Mapping[str, Any]) -> float:
-    """What a person brings to a round on average: all, or the most that the recipe takes.
-
-    Args:
-      population: Of a data card, whose histogram of messages a person has bins of powers of two:
-        within one, people are taken to have the geometric mean of its ends.
-    """
-    total = 0.0
-    for ends, people in population["messages_per_client"]["bins"].items():
-        low, high = map(int, ends.split("-"))
-        total += people * min(math.sqrt(low * high), MAX_EXAMPLES)
-    return min(total / population["clients"], population["messages"] / population["clients"])
+        people, words, recipe, clients, rounds, passes, seconds / 60, cores, nearest,
+        _warnings(card),
+    )  # fmt: skip
 
 
 def _warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
@@ -175,11 +160,6 @@ def _warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
         found.append(
             "For so little text start from a general model: configs/reference/sms.toml or "
             "configs/nus_sms_pretrained.toml, docs/fine_tuning.md."
-        )
-    elif train["words"] >= _MUCH_TEXT:
-        found.append(
-            "On so much text, training in two parts was 0.6 to 0.8 points of top-1 better: "
-            f"{TWO_PARTS[0]}, then {TWO_PARTS[1]} (docs/results.md)."
         )
     if train["clients"] < _FEW_PEOPLE:
         found.append(

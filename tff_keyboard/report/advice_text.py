@@ -2,7 +2,7 @@
 
 import shlex
 
-from tff_keyboard.report.advice import RECIPE, Advice
+from tff_keyboard.report.advice import Advice
 from tff_keyboard.text_table import aligned
 
 
@@ -20,16 +20,20 @@ def advice_text(advice: Advice, store: str) -> str:
         for m in advice.nearest
     ]  # fmt: skip
     name = store.rstrip("/").rpartition("/")[2] or "model"
+    recipe = advice.recipe
+    first, grown = advice.clients_per_round, advice.clients_per_round << len(recipe.doublings)
+    cohort = f"{first} to {grown} people" if recipe.doublings else f"{first} people"
     options = " ".join(f"--set={shlex.quote(option)}" for option in advice.overrides(store))
     return "\n\n".join(
         [
-            f"{advice.people:,} train people, {advice.words:,} words. {RECIPE}: "
-            f"{advice.rounds:,} rounds of {advice.clients_per_round} people are "
+            f"{advice.people:,} train people, {advice.words:,} words. "
+            f"{recipe.config}: {advice.rounds:,} rounds of {cohort} are "
             f"{advice.passes:.1f} passes over their text, about {_minutes(advice.minutes)} on "
             f"{advice.cores} cores if nothing else runs.",
             f"Recall of the nearest in size; the kind of text decides more:\n{aligned(rows)}",
             *(f"Note: {warning}" for warning in advice.warnings),
-            f"Next:\n  tff-keyboard train --config={RECIPE} --workdir=runs/{name} {options}\n"
+            f"Next:\n  tff-keyboard train --config={recipe.config} "
+            f"--workdir=runs/{name} {options}\n"
             f"  tff-keyboard compare runs/{name} ngram hybrid:runs/{name}",
         ]
     )

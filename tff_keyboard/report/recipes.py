@@ -1,0 +1,98 @@
+"""The two recipes that are advised, and what their rounds have: so many rounds for so many passes.
+
+A person's visit is what they train on in a round. Drawn alike, a person brings all messages, or the
+most that the recipe takes. Drawn by how much they typed (`train.check_in`), a person of n messages
+comes ceil(n / most) times as often, so that a pass is sum_i ceil(n_i / most) visits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+# CPU seconds with all default protections, full-size CIFG: docs/performance.md, packs.
+FIXED_SECONDS = 0.0073
+TOKEN_SECONDS = 0.00017
+# What a round costs besides its clients, on one core whatever there are: the state goes to a worker
+# and back. `timings.csv` of configs/reference/ubuntu_irc_by_text.toml.
+ROUND_SECONDS = 0.12
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A shipped config.
+
+    Attributes:
+      config: Its file.
+      clients_per_round: People of the first rounds.
+      max_examples: Messages of a person in a round, at most.
+      by_text: Whether who types more takes part more often.
+      doublings: Shares of all rounds after which cohorts have twice the people.
+    """
+
+    config: str
+    clients_per_round: int
+    max_examples: int
+    by_text: bool = False
+    doublings: tuple[float, ...] = ()
+
+    def clients(self, people: int) -> int:
+        """Of the first rounds: fewer where there are few people, and they could not double."""
+        return max(1, min(self.clients_per_round, (people >> len(self.doublings)) // 4))
+
+    def visits(self, clients: int, rounds: int) -> int:
+        """Of all people, in all rounds."""
+        first_rounds = [0, *(math.ceil(share * rounds) for share in self.doublings), rounds]
+        lengths = [end - start for start, end in itertools.pairwise(first_rounds)]
+        return sum(length * (clients << times) for times, length in enumerate(lengths))
+
+    def rounds(self, clients: int, visits: float) -> int:
+        """As few as have so many visits, within one for each doubling.
+
+        >>> Recipe("", 8, 8, doublings=(0.5,)).rounds(8, 1200)
+        100
+        """
+        return math.ceil(visits * 1000 / self.visits(clients, 1000))
+
+    def messages_of_a_visit(self, population: Mapping[str, Any]) -> float:
+        """What a person brings to a round on average.
+
+        Args:
+          population: Of a data card, whose histogram of messages a person has bins of powers of
+            two: within one, people are taken to have the geometric mean of its ends.
+        """
+        most, mean = self.max_examples, population["messages"] / population["clients"]
+        bins = [
+            (math.sqrt(math.prod(map(int, ends.split("-")))), people)
+            for ends, people in population["messages_per_client"]["bins"].items()
+        ]
+        if self.by_text:
+            visits = sum(people * math.ceil(messages / most) for messages, people in bins)
+            return min(population["messages"] / visits, most, mean)
+        total = sum(people * min(messages, most) for messages, people in bins)
+        return min(total / population["clients"], mean)
+
+    def seconds(self, clients: int, rounds: int, targets: float, cores: int) -> float:
+        """That a training takes when nothing else runs.
+
+        Args:
+          clients: Of the first rounds.
+          rounds: Of the training.
+          targets: Of a visit.
+          cores: Of the machine.
+        """
+        work = self.visits(clients, rounds) * (FIXED_SECONDS + TOKEN_SECONDS * targets)
+        return rounds * ROUND_SECONDS + work / cores
+
+
+# On `ubuntu_irc` better than any other, with the server twin's learning curve. Not for little
+# text: where one person sent thousands of 300,000 words, rounds of few messages overfitted.
+BY_TEXT = Recipe(
+    *("configs/reference/ubuntu_irc_by_text.toml", 8, 8),
+    by_text=True,
+    doublings=(5000 / 12100, 10000 / 12100),
+)
+ALL_TEXT = Recipe("configs/reference/ubuntu_irc.toml", 16, 256)
