@@ -70,6 +70,7 @@ GAUSSIAN = (
 RULES = {
     "mean": (),
     "fedatt": ("aggregation.rule.name=fedatt",),
+    "fedadam": ("server.optimizer=fedadam", "server.learning_rate=0.01"),
     "momentum": ("client.momentum=0.5", "aggregation.client_weighting=examples"),
     "lwf": ("fine_tuning.method.name=lwf", "fine_tuning.method.true_label_weight=0.4"),
     "fedsgd": ("client.algorithm=fedsgd",),

@@ -17,7 +17,7 @@ import tensorflow_federated as tff
 from tff_keyboard.aggregation.host_noise import NoisedProcess
 from tff_keyboard.config import RunConfig
 from tff_keyboard.data import batches as batches_lib
-from tff_keyboard.packs import compiler, cut, elements, thin_rounds
+from tff_keyboard.packs import compiler, cut, elements, server_here, thin_rounds
 
 # What a client costs besides its tokens (weights, delta, protections, sums), in tokens; see
 # docs/performance.md. It balances packs and changes nothing else.
@@ -112,7 +112,7 @@ def build_delivery(process: Any, config: RunConfig, *, thin: bool = False) -> De
     is_joined = _is_joined(compiler.element_spec(process.next))
     if per_pack == 1:
         return Delivery(process, Handover(parts, None, is_joined))
-    build = thin_rounds.ThinProcess if thin else compiler.PackedProcess
+    build = thin_rounds.ThinProcess if thin else server_here.ServerHereProcess
     try:
         packed = build(process)
     except compiler.CannotPackError as error:

@@ -46,7 +46,7 @@ class PackedProcess:
     """
 
     def __init__(self, process: tff.learning.templates.LearningProcess):
-        self._compile(process.next)
+        self._compile(pack_form(process.next))
         self._result_type = process.next.type_signature.result
         self.element_spec = element_spec(process.next)
         self.initialize = process.initialize
@@ -55,8 +55,8 @@ class PackedProcess:
         self.get_hparams = process.get_hparams
         self.set_hparams = process.set_hparams
 
-    def _compile(self, next_computation: tff.Computation) -> None:
-        inner = packed_next(next_computation)
+    def _compile(self, form: PackForm) -> None:
+        inner = next_of(form)
         self._inner_result = inner.type_signature.result.member
         self._before = StateVector(inner.type_signature.parameter[0].member)
         self._after = StateVector(self._inner_result[0])
@@ -188,7 +188,11 @@ def packed_next(next_computation: tff.Computation) -> tff.Computation:
     Raises:
       CannotPackError: It is another computation.
     """
-    form = pack_form(next_computation)
+    return next_of(pack_form(next_computation))
+
+
+def next_of(form: PackForm) -> tff.Computation:
+    """As `packed_next`, of a process that was taken apart."""
     state_type = form.map_reduce.type_signature.parameter[0]
 
     @tff.federated_computation(state_type, tff.FederatedType(form.client_type, tff.CLIENTS))

@@ -49,7 +49,10 @@ class StateVector:
 
     def join(self, structure: Any) -> Joined:
         """Values of the structure, NumPy, as `type` says."""
-        leaves = _leaves(structure)
+        return self.join_leaves(leaves_of(structure))
+
+    def join_leaves(self, leaves: Sequence[Any]) -> Joined:
+        """As `join`, of the leaves of a structure."""
         parts = [np.asarray(leaf, np.float32) for leaf in self._only(leaves, joined=True)]
         vector = self._vector_behind(parts)
         if vector is None:
@@ -120,5 +123,5 @@ def packed_as(type_spec: tff.Type, leaves: Any) -> Any:
     return next(leaves)
 
 
-def _leaves(structure: Any) -> list[Any]:
+def leaves_of(structure: Any) -> list[Any]:
     return tff.structure.flatten(tff.structure.from_container((structure,), recursive=True))

@@ -22,8 +22,7 @@ class ThinProcess(compiler.PackedProcess):
     Args and errors are those of `PackedProcess`.
     """
 
-    def _compile(self, next_computation: tff.Computation) -> None:
-        form = compiler.pack_form(next_computation)
+    def _compile(self, form: compiler.PackForm) -> None:
         self._form = form.map_reduce
         context_type = form.map_reduce.prepare.type_signature.result
 
