@@ -83,10 +83,10 @@ class ServerHereProcess(compiler.PackedProcess):
 def _is_elementwise(piece: GraphPiece) -> bool:
     """Whether this process computes the bits of a worker, see above."""
     graph = tf.Graph()
-    with graph.as_default():
+    with graph.as_default():  # functions call functions that they find in it
         piece({})
-    functions = graph.as_graph_def().library.function
-    graphs = [graph, *map(function_def_to_graph.function_def_to_graph, functions)]
+        functions = graph.as_graph_def().library.function
+        graphs = [graph, *map(function_def_to_graph.function_def_to_graph, functions)]
     return all(_is_same_anywhere(node) for each in graphs for node in each.get_operations())
 
 
