@@ -5,7 +5,7 @@ messages of many countries do not), so no formula is fitted: the corpora nearest
 with what was reached on them. Time follows from the measured cost of a round and of a client
 (`recipes.py`),
 
-    seconds = rounds * ROUND + visits * (FIXED + TOKEN * targets of a visit) / cores
+    seconds = rounds * (ROUND + people * (FIXED + TOKEN * targets of a person) / cores)
 
 Reads the data card only: counts, no text.
 """
@@ -81,7 +81,7 @@ class Advice:
       people: Train people.
       words: That they typed.
       recipe: What to train.
-      clients_per_round: Of its first rounds, fewer where there are few people.
+      clients_per_round: Of the recipe, fewer where there are few people.
       rounds: For so many passes, `FEWEST_ROUNDS` at least.
       passes: Over the train targets.
       minutes: With `cores` and nothing else running.
@@ -103,18 +103,13 @@ class Advice:
 
     def overrides(self, store: str) -> list[str]:
         """`--set` options of the recipe that train this store."""
-        options = [
+        return [
             f"data.store={store}",
             f"train.rounds={self.rounds}",
             f"server.schedule.rounds={self.rounds}",
             f"train.clients_per_round={self.clients_per_round}",
             f"evaluation.every={max(1, self.rounds // 10)}",
         ]
-        if self.recipe.doublings:
-            every = math.ceil(self.recipe.doublings[0] * self.rounds)
-            most = self.clients_per_round << len(self.recipe.doublings)
-            options += [f"train.cohort.every_rounds={every}", f"train.cohort.most={most}"]
-        return options
 
 
 def advise(card: Mapping[str, Any], *, cores: int) -> Advice:
@@ -135,11 +130,11 @@ def advise(card: Mapping[str, Any], *, cores: int) -> Advice:
     clients = recipe.clients(people)
     of_a_visit = recipe.messages_of_a_visit(train)
     visits_of_a_pass = messages / of_a_visit
-    wanted = visits_of_a_pass * (6.0 if words >= _MUCH_TEXT else 8.0)
-    rounds = max(FEWEST_ROUNDS, recipe.rounds(clients, wanted))
-    passes = recipe.visits(clients, rounds) / visits_of_a_pass
+    passes = 6.0 if words >= _MUCH_TEXT else 8.0
+    rounds = max(FEWEST_ROUNDS, math.ceil(passes * visits_of_a_pass / clients))
+    passes = rounds * clients / visits_of_a_pass
     targets = of_a_visit * (words + messages) / messages
-    seconds = recipe.seconds(clients, rounds, targets, cores)
+    seconds = recipes.seconds(clients, rounds, targets, cores)
     by_distance = sorted({m.words for m in MEASURED}, key=lambda n: abs(math.log(n / words)))
     nearest = tuple(m for m in MEASURED if m.words in by_distance[:3])
     return Advice(

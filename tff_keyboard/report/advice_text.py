@@ -21,13 +21,11 @@ def advice_text(advice: Advice, store: str) -> str:
     ]  # fmt: skip
     name = store.rstrip("/").rpartition("/")[2] or "model"
     recipe = advice.recipe
-    first, grown = advice.clients_per_round, advice.clients_per_round << len(recipe.doublings)
-    cohort = f"{first} to {grown} people" if recipe.doublings else f"{first} people"
     options = " ".join(f"--set={shlex.quote(option)}" for option in advice.overrides(store))
     return "\n\n".join(
         [
             f"{advice.people:,} train people, {advice.words:,} words. "
-            f"{recipe.config}: {advice.rounds:,} rounds of {cohort} are "
+            f"{recipe.config}: {advice.rounds:,} rounds of {advice.clients_per_round} people are "
             f"{advice.passes:.1f} passes over their text, about {_minutes(advice.minutes)} on "
             f"{advice.cores} cores if nothing else runs.",
             f"Recall of the nearest in size; the kind of text decides more:\n{aligned(rows)}",

@@ -8,7 +8,6 @@ comes ceil(n / most) times as often, so that a pass is sum_i ceil(n_i / most) vi
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -16,9 +15,9 @@ from typing import Any
 # CPU seconds with all default protections, full-size CIFG: docs/performance.md, packs.
 FIXED_SECONDS = 0.0073
 TOKEN_SECONDS = 0.00017
-# What a round costs besides its clients, on one core whatever there are: the state goes to a worker
-# and back. `timings.csv` of configs/reference/ubuntu_irc_by_text.toml.
-ROUND_SECONDS = 0.12
+# What a round costs besides its clients, on one core whatever there are: weights go to a worker, a
+# sum comes back, the server steps. docs/performance.md, what a round costs beside its clients.
+ROUND_SECONDS = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,35 +26,19 @@ class Recipe:
 
     Attributes:
       config: Its file.
-      clients_per_round: People of the first rounds.
+      clients_per_round: People.
       max_examples: Messages of a person in a round, at most.
       by_text: Whether who types more takes part more often.
-      doublings: Shares of all rounds after which cohorts have twice the people.
     """
 
     config: str
     clients_per_round: int
     max_examples: int
     by_text: bool = False
-    doublings: tuple[float, ...] = ()
 
     def clients(self, people: int) -> int:
-        """Of the first rounds: fewer where there are few people, and they could not double."""
-        return max(1, min(self.clients_per_round, (people >> len(self.doublings)) // 4))
-
-    def visits(self, clients: int, rounds: int) -> int:
-        """Of all people, in all rounds."""
-        first_rounds = [0, *(math.ceil(share * rounds) for share in self.doublings), rounds]
-        lengths = [end - start for start, end in itertools.pairwise(first_rounds)]
-        return sum(length * (clients << times) for times, length in enumerate(lengths))
-
-    def rounds(self, clients: int, visits: float) -> int:
-        """As few as have so many visits, within one for each doubling.
-
-        >>> Recipe("", 8, 8, doublings=(0.5,)).rounds(8, 1200)
-        100
-        """
-        return math.ceil(visits * 1000 / self.visits(clients, 1000))
+        """Of a round: fewer where there are few people."""
+        return max(1, min(self.clients_per_round, people // 4))
 
     def messages_of_a_visit(self, population: Mapping[str, Any]) -> float:
         """What a person brings to a round on average.
@@ -75,24 +58,20 @@ class Recipe:
         total = sum(people * min(messages, most) for messages, people in bins)
         return min(total / population["clients"], mean)
 
-    def seconds(self, clients: int, rounds: int, targets: float, cores: int) -> float:
-        """That a training takes when nothing else runs.
 
-        Args:
-          clients: Of the first rounds.
-          rounds: Of the training.
-          targets: Of a visit.
-          cores: Of the machine.
-        """
-        work = self.visits(clients, rounds) * (FIXED_SECONDS + TOKEN_SECONDS * targets)
-        return rounds * ROUND_SECONDS + work / cores
+def seconds(clients: int, rounds: int, targets: float, cores: int) -> float:
+    """That a training takes when nothing else runs.
+
+    Args:
+      clients: Of a round.
+      rounds: Of the training.
+      targets: Of a visit.
+      cores: Of the machine.
+    """
+    return rounds * (ROUND_SECONDS + clients * (FIXED_SECONDS + TOKEN_SECONDS * targets) / cores)
 
 
 # On `ubuntu_irc` better than any other, with the server twin's learning curve. Not for little
 # text: where one person sent thousands of 300,000 words, rounds of few messages overfitted.
-BY_TEXT = Recipe(
-    *("configs/reference/ubuntu_irc_by_text.toml", 8, 8),
-    by_text=True,
-    doublings=(5000 / 12100, 10000 / 12100),
-)
+BY_TEXT = Recipe("configs/reference/ubuntu_irc_by_text.toml", 16, 8, by_text=True)
 ALL_TEXT = Recipe("configs/reference/ubuntu_irc.toml", 16, 256)
