@@ -34,7 +34,6 @@ def measure(store: Any, people: int, rounds: int) -> dict[str, Any]:
     from tff_keyboard.packs.compiler import PackedProcess
 
     overrides = [f"data.store={store.directory}", f"train.clients_per_round={people}"]
-    overrides.append(f"train.cohort.most={2 * people}")
     config = config_lib.load("configs/reference/ubuntu_irc_by_text.toml", overrides)
     process = build_process(config, build_initial_model(config, store.vocabulary), joined=True)
     delivery = build_delivery(process, config)
