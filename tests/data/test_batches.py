@@ -74,26 +74,14 @@ class Recorder(collections.abc.Sequence):
 def test_an_epoch_has_each_chosen_sequence_once(
     examples, batch_size, max_length, max_examples, epochs, seed, long_messages
 ):
-    result = batches.client_batches(
-        examples,
-        batch_size=batch_size,
-        max_length=max_length,
-        max_examples=max_examples,
-        epochs=epochs,
-        seed=seed,
-        long_messages=long_messages,
-    )
+    options = {
+        **{"batch_size": batch_size, "max_length": max_length, "max_examples": max_examples},
+        **{"epochs": epochs, "seed": seed, "long_messages": long_messages},
+    }
+    result = batches.client_batches(examples, **options)
     looked_up = Recorder(examples)
-    same = batches.client_batches(
-        looked_up,
-        batch_size=batch_size,
-        max_length=max_length,
-        max_examples=max_examples,
-        epochs=epochs,
-        seed=seed,
-        long_messages=long_messages,
-        lengths=[len(ids) for ids in examples],
-    )
+    lengths = [len(ids) for ids in examples]
+    same = batches.client_batches(looked_up, **options, lengths=lengths)
     assert [batch.tolist() for batch in same] == [batch.tolist() for batch in result]
     assert len(looked_up.places) <= (max_examples or len(looked_up.places))  # and no others
     everything = collections.Counter(
