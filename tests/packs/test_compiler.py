@@ -114,7 +114,7 @@ def test_clients_of_a_pack_start_from_fresh_variables(contexts):
     spec = compiler.element_spec(next_fn)
     batch = collections.OrderedDict(x=np.zeros([2], np.float32))
     packs = [compiler.make_pack([[batch] * n for n in pack], spec) for pack in ([1, 2, 3], [0, 4])]
-    state, total = compiler.packed_next(next_fn)(np.int32(5), packs)
+    state, total = compiler.packed_next(compiler.pack_form(next_fn))(np.int32(5), packs)
     assert (state, total) == (5, 10)
 
 
@@ -129,4 +129,4 @@ def test_what_does_not_go_into_packs_is_named():
             return state, state
 
         with pytest.raises(compiler.CannotPackError):
-            compiler.packed_next(next_fn)
+            compiler.packed_next(compiler.pack_form(next_fn))

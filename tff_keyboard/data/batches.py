@@ -68,14 +68,12 @@ def client_batches(
       ValueError: An argument is out of range.
     """
     _check_sizes(batch_size=batch_size, max_length=max_length, epochs=epochs)
-    if lengths is None:
-        lengths = [len(ids) for ids in examples]
     if long_messages == "keep":
         places = [(index, 0) for index in range(len(examples))]
     else:
         places = [
             (index, start)
-            for index, words in enumerate(lengths)
+            for index, words in enumerate(map(len, examples) if lengths is None else lengths)
             for start in range(0, words + 1, max_length)
         ]
     chosen = choose_examples(len(places), max_examples, seed)

@@ -139,12 +139,13 @@ class CohortInputs:
         if rehearsed is None:
             rehearsed = self._rehearsed_by(index, round_num)
         messages: Sequence[np.ndarray] = self._store.messages("train", self._client_ids[index])
-        lengths = self._store.message_lengths("train", index).tolist()
         most = config.client.max_examples
-        if rehearsed is not None:
+        lengths = None
+        if rehearsed is None:
+            lengths = self._store.message_lengths("train", index).tolist()
+        else:
             chosen = batches.choose_examples(len(messages), most, seed)
             messages = [*(messages[i] for i in chosen), *rehearsed]
-            lengths = [len(message) for message in messages]
         return batches.client_batches(
             messages,
             batch_size=config.client.batch_size,

@@ -56,11 +56,11 @@ class PackedProcess:
         self.set_hparams = process.set_hparams
 
     def _compile(self, form: PackForm) -> None:
-        inner = next_of(form)
+        inner = packed_next(form)
         self._inner_result = inner.type_signature.result.member
         self._before = StateVector(inner.type_signature.parameter[0].member)
         self._after = StateVector(self._inner_result[0])
-        self._next = _on_vectors(inner, self._before, self._after)
+        self._next = on_vectors(inner, self._before, self._after)
 
     def next(self, state: Any, packs: Sequence[Any]) -> Any:
         """One round, see the class."""
@@ -146,12 +146,26 @@ class PackForm(NamedTuple):
         sums = tff.federated_map(self.run_pack, (packs, tff.federated_broadcast(context)))
         return tff.federated_aggregate(sums, form.zero(), form.merge, form.merge, form.report)
 
+    def total_of_context(self) -> tff.Computation:
+        """`total` as a computation: `(context@SERVER, {pack}@CLIENTS)`."""
+        context_type = self.map_reduce.prepare.type_signature.result
+
+        @tff.federated_computation(
+            tff.FederatedType(context_type, tff.SERVER),
+            tff.FederatedType(self.client_type, tff.CLIENTS),
+        )
+        def total(context, packs):
+            return self.total(packs, context)
+
+        return total
+
 
 def pack_form(next_computation: tff.Computation) -> PackForm:
     """Takes a learning process apart.
 
     Args:
-      next_computation: As `packed_next` takes it.
+      next_computation: `(state@SERVER, {sequence}@CLIENTS) -> (state, ...)@SERVER`, its
+        aggregations independent of one another.
 
     Raises:
       CannotPackError: It is another computation.
@@ -178,21 +192,8 @@ def pack_form(next_computation: tff.Computation) -> PackForm:
     return PackForm(form, run_pack, client_type)
 
 
-def packed_next(next_computation: tff.Computation) -> tff.Computation:
-    """`(state@SERVER, {pack}@CLIENTS)` to what `next_computation` gives, as plain structures.
-
-    Args:
-      next_computation: `(state@SERVER, {sequence}@CLIENTS) -> (state, ...)@SERVER`, its
-        aggregations independent of one another.
-
-    Raises:
-      CannotPackError: It is another computation.
-    """
-    return next_of(pack_form(next_computation))
-
-
-def next_of(form: PackForm) -> tff.Computation:
-    """As `packed_next`, of a process that was taken apart."""
+def packed_next(form: PackForm) -> tff.Computation:
+    """`(state@SERVER, {pack}@CLIENTS)` to what the process gives, as plain structures."""
     state_type = form.map_reduce.type_signature.parameter[0]
 
     @tff.federated_computation(state_type, tff.FederatedType(form.client_type, tff.CLIENTS))
@@ -204,8 +205,14 @@ def next_of(form: PackForm) -> tff.Computation:
     return next_fn
 
 
-def _on_vectors(inner: tff.Computation, before: StateVector, after: StateVector) -> tff.Computation:
-    """`inner` on vectors: `(vector, others, packs) -> {vector, others, rest: no state}`."""
+def on_vectors(inner: tff.Computation, before: StateVector, after: StateVector) -> tff.Computation:
+    """`inner` on vectors: `(vector, others, packs) -> {vector, others, rest}`.
+
+    Args:
+      inner: Of what `before` is of, at the server, and packs.
+      before: Of its first argument.
+      after: Of the first leaves of its result; `rest` are those behind them.
+    """
     _, packs_type = inner.type_signature.parameter
 
     @tff.tensorflow.computation(*before.type)
@@ -215,16 +222,16 @@ def _on_vectors(inner: tff.Computation, before: StateVector, after: StateVector)
     @tff.tensorflow.computation(inner.type_signature.result.member)
     def join(result):
         leaves = flat(result)
-        num_leaves = len(flat(result[0]))
-        vector, others = after.join_tensors(leaves[:num_leaves])
-        return collections.OrderedDict(vector=vector, others=others, rest=leaves[num_leaves:])
+        vector, others = after.join_tensors(leaves[: after.num_leaves])
+        rest = leaves[after.num_leaves :]
+        return collections.OrderedDict(vector=vector, others=others, rest=rest)
 
     vector_type, others_type = (tff.FederatedType(t, tff.SERVER) for t in before.type)
 
     @tff.federated_computation(vector_type, others_type, packs_type)
     def next_fn(vector, others, packs):
-        state = tff.federated_map(cut, (vector, others))
-        return tff.federated_map(join, inner(state, packs))
+        argument = tff.federated_map(cut, (vector, others))
+        return tff.federated_map(join, inner(argument, packs))
 
     return next_fn
 

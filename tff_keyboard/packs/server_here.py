@@ -11,7 +11,6 @@ the worker.
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ import tensorflow_federated as tff
 from tensorflow.python.framework import function_def_to_graph
 
 from tff_keyboard.packs import compiler
-from tff_keyboard.packs.graph_piece import GraphPiece, flat
+from tff_keyboard.packs.graph_piece import GraphPiece
 from tff_keyboard.packs.state_vector import Joined, StateVector, leaf_types, leaves_of, packed_as
 
 # An element of the result is one correctly rounded operation on elements, or a copy, or a logical
@@ -65,7 +64,7 @@ class ServerHereProcess(compiler.PackedProcess):
         self._inner_result = parts.update.type_signature.result
         self._sent = StateVector(parts.prepare.type_signature.result)
         self._returned = StateVector(parts.report.type_signature.result)
-        self._total = _on_vectors(form, self._sent, self._returned)
+        self._total = compiler.on_vectors(form.total_of_context(), self._sent, self._returned)
 
     def next(self, state: Any, packs: Sequence[Any]) -> Any:
         """One round."""
@@ -111,29 +110,3 @@ def _here(piece: GraphPiece, parameter: tff.Type) -> Callable[[Sequence[Any]], l
         return [found.numpy() for found in run(*map(tf.constant, values))]
 
     return call
-
-
-def _on_vectors(
-    form: compiler.PackForm, sent: StateVector, returned: StateVector
-) -> tff.Computation:
-    """What the clients come to: `(vector, others, packs) -> {vector, others}`."""
-
-    @tff.tensorflow.computation(*sent.type)
-    def cut(vector, others):
-        return sent.cut_tensors(Joined(vector, flat(others)))
-
-    @tff.tensorflow.computation(form.map_reduce.report.type_signature.result)
-    def join(total):
-        vector, others = returned.join_tensors(flat(total))
-        return collections.OrderedDict(vector=vector, others=others)
-
-    vector_type, others_type = (tff.FederatedType(t, tff.SERVER) for t in sent.type)
-
-    @tff.federated_computation(
-        vector_type, others_type, tff.FederatedType(form.client_type, tff.CLIENTS)
-    )
-    def total_fn(vector, others, packs):
-        context = tff.federated_map(cut, (vector, others))
-        return tff.federated_map(join, form.total(packs, context))
-
-    return total_fn

@@ -30,11 +30,13 @@ class StateVector:
 
     Attributes:
       type: Of `Joined`: a vector float32[n], and the other tensors.
+      num_leaves: Tensors of the structure.
     """
 
     def __init__(self, structure_type: tff.Type):
         self._structure_type = structure_type
         leaves = leaf_types(structure_type)
+        self.num_leaves = len(leaves)
         self._shapes = [None if leaf.shape is None else tuple(leaf.shape) for leaf in leaves]
         self._is_joined = [
             leaf.dtype == np.float32 and None not in (shape or [None])

@@ -24,15 +24,7 @@ class ThinProcess(compiler.PackedProcess):
 
     def _compile(self, form: compiler.PackForm) -> None:
         self._form = form.map_reduce
-        context_type = form.map_reduce.prepare.type_signature.result
-
-        def total(context, packs):
-            return form.total(packs, context)
-
-        self._total = tff.federated_computation(
-            tff.FederatedType(context_type, tff.SERVER),
-            tff.FederatedType(form.client_type, tff.CLIENTS),
-        )(total)
+        self._total = form.total_of_context()
 
     def next(self, state: Any, packs: Sequence[Any]) -> Any:
         """One round."""

@@ -127,11 +127,13 @@ def advise(card: Mapping[str, Any], *, cores: int) -> Advice:
         raise ValueError(f"`cores` must be >= 1, got {cores}.")
     train = card["populations"]["train"]
     people, words, messages = train["clients"], train["words"], train["messages"]
-    recipe = recipes.BY_TEXT if words >= _MUCH_TEXT else recipes.ALL_TEXT
+    if words >= _MUCH_TEXT:
+        recipe, passes = recipes.BY_TEXT, 6.0
+    else:
+        recipe, passes = recipes.ALL_TEXT, 8.0
     clients = recipe.clients(people)
     of_a_visit = recipe.messages_of_a_visit(train)
     visits_of_a_pass = messages / of_a_visit
-    passes = 6.0 if words >= _MUCH_TEXT else 8.0
     rounds = max(FEWEST_ROUNDS, math.ceil(passes * visits_of_a_pass / clients))
     passes = rounds * clients / visits_of_a_pass
     targets = of_a_visit * (words + messages) / messages

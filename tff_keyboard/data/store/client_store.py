@@ -51,7 +51,7 @@ class _Clients:
 class StoredMessages(Sequence[np.ndarray]):
     """Word ids of each message of a client, `[words]` int32, each decoded when it is looked up.
 
-    Decoding costs ten times as much as reading, and a round may want few of many messages.
+    Decoding is most of what reading costs, and a round may want few of many messages.
     """
 
     def __init__(self, rows: Sequence[bytes]):
