@@ -2,7 +2,7 @@
 
 python -m benchmarks.server_here --store=data/ubuntu_irc --people=8,32 --out=server_here.json
 
-Rounds of configs/reference/ubuntu_irc_by_text.toml (FedAdam, eight messages of each person) with
+Rounds of configs/reference/ubuntu_irc.toml (FedAdam, eight messages of each person) with
 the same people, the two ways in turn. CPU seconds of driver and worker together; the first five
 rounds do not count. Fails if a state differs by a bit.
 """
@@ -34,7 +34,7 @@ def measure(store: Any, people: int, rounds: int) -> dict[str, Any]:
     from tff_keyboard.packs.compiler import PackedProcess
 
     overrides = [f"data.store={store.directory}", f"train.clients_per_round={people}"]
-    config = config_lib.load("configs/reference/ubuntu_irc_by_text.toml", overrides)
+    config = config_lib.load("configs/reference/ubuntu_irc.toml", overrides)
     process = build_process(config, build_initial_model(config, store.vocabulary), joined=True)
     delivery = build_delivery(process, config)
     ways = {"one call": PackedProcess(process), "server here": delivery.process}

@@ -156,7 +156,7 @@ def _warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
         )
     elif train["words"] < _LITTLE_TEXT:
         found.append(
-            "For so little text start from a general model: configs/reference/sms.toml or "
+            "For so little text start from a general model: configs/reference/nus_sms.toml or "
             "configs/nus_sms_pretrained.toml, docs/fine_tuning.md."
         )
     if train["clients"] < _FEW_PEOPLE:

@@ -73,5 +73,5 @@ def seconds(clients: int, rounds: int, targets: float, cores: int) -> float:
 
 # On `ubuntu_irc` better than any other, with the server twin's learning curve. Not for little
 # text: where one person sent thousands of 300,000 words, rounds of few messages overfitted.
-BY_TEXT = Recipe("configs/reference/ubuntu_irc_by_text.toml", 16, 8, by_text=True)
-ALL_TEXT = Recipe("configs/reference/ubuntu_irc.toml", 16, 256)
+BY_TEXT = Recipe("configs/reference/ubuntu_irc.toml", 16, 8, by_text=True)
+ALL_TEXT = Recipe("configs/reference/ubuntu_irc_alike.toml", 16, 256)
