@@ -43,7 +43,7 @@ LIBRARY = {
     },
     "packs": set(),
     "events": {"evaluation", "metrics"},
-    "study": {"evaluation", "report", "metrics", "models", "data", "privacy", "storage"},
+    "study": {"evaluation", "hybrid", "report", "metrics", "models", "data", "privacy", "storage"},
 }
 LEAVES = {"storage", "config", "processes", "progress", "quiet", "text_table"}
 

@@ -86,3 +86,31 @@ def test_says_what_is_wrong(text, says, tmp_path):
 def test_a_missing_file_is_one_line(tmp_path):
     with pytest.raises(ConfigError, match="Cannot read"):
         study_file.load(tmp_path / "none.toml")
+
+
+def model(word, name="n"):
+    return f'[[models]]\nname = "{name}"\nmodel = "{word}"\n'
+
+
+def test_models_stand_beside_the_arms(tmp_path):
+    text = HEAD + ARM + model("ngram:1.25M") + model("hybrid:1.44MB:{a}", "h")
+    ngram, hybrid = loaded(tmp_path, text).models
+    assert (ngram.arm, hybrid.arm) == ("", "a")
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        (model("runs/a"), "must be a baseline or hybrid:{ARM}, got 'runs/a'"),
+        (model("hybrid:runs/a"), "must be a baseline or hybrid:{ARM}, got 'hybrid:runs/a'"),
+        (model("hybrid:{b}"), "must name one of a in {}, got 'hybrid:{b}'"),
+        (model("ngram", "a"), "must differ from each other and from the arms'"),
+        (model("ngram", "A"), "must be small letters, digits and underscores"),
+        (model("ngram") * 2, "must differ from each other and from the arms'"),
+    ],
+)
+def test_what_no_model_may_say(tmp_path, text, says):
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, HEAD + ARM + text)
+    assert says in str(caught.value)
+    assert "s.toml" in str(caught.value)

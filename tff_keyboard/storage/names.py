@@ -27,6 +27,7 @@ WEIGHTS = "weights.npz"
 STUDY = "study.json"
 STUDY_TABLES = "study.md"
 STUDY_CURVES = "curves.png"
+STUDY_MODELS = "models"
 
 COMPARISON = "comparison.json"
 COMPARISON_TABLE = "comparison.csv"

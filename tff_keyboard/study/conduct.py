@@ -9,6 +9,7 @@ from tff_keyboard.storage import files, held_file, names
 from tff_keyboard.storage.errors import DivergedError, ProgramError, UsageError
 from tff_keyboard.study import budget, plan, runner
 from tff_keyboard.study.judge import Judge
+from tff_keyboard.study.models import Models
 from tff_keyboard.study.report import Results
 from tff_keyboard.study.study_file import Study
 from tff_keyboard.study.tables import Document
@@ -72,7 +73,9 @@ def _conduct(
     train: bool,
 ) -> str:
     results = Results(study, runs, command)
-    judge = Judge(study, next(run.config for run in runs if run.arm == study.control))
+    control = next(run.config for run in runs if run.arm == study.control)
+    judge = Judge(study, control)
+    models = Models(study, judge, control.data.store, workdir / names.STUDY_MODELS)
 
     before = {run.path for run in runs if runner.is_finished(run)}
 
@@ -86,6 +89,8 @@ def _conduct(
     def ended(run: plan.Run) -> None:
         try:
             results.add(run, judge.evaluations(run))
+            for name, evaluations in models.of_run(run).items():
+                results.add_model(name, run.seed, evaluations)
         except DivergedError as error:
             diverged.append(run)
             print(error, file=sys.stderr, flush=True)

@@ -6,6 +6,8 @@ the same people as what was made of it.
 """
 
 import dataclasses
+import pathlib
+from collections.abc import Callable
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.client_store import ClientStore
@@ -13,6 +15,7 @@ from tff_keyboard.evaluation import run_evaluation, typed_text
 from tff_keyboard.evaluation.result import Evaluation, ModelFacts
 from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
+from tff_keyboard.metrics.predictor import Predictor
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.storage.errors import ConfigError, DataError
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -50,24 +53,42 @@ class Judge:
         """
         directory = RunDirectory(run.path)
         digest = run_evaluation.weights_digest(run.path)
+        return self.judge(
+            lambda: KerasPredictor(*load_model(run.path)),
+            ModelFacts(name=run.path.name, source=str(run.path)),
+            lambda label: directory.evaluation_path(label, digest),
+        )
+
+    def judge(
+        self,
+        open_model: Callable[[], Predictor],
+        facts: ModelFacts,
+        kept_at: Callable[[str], pathlib.Path],
+    ) -> dict[str, Evaluation]:
+        """Population -> a model on it.
+
+        Args:
+          open_model: Opens it; not called where all is kept.
+          facts: What to call it.
+          kept_at: Where its evaluation is kept; of a word that names text and population.
+
+        Raises:
+          DataError: It has another vocabulary than the text.
+        """
         predictor = None
         found: dict[str, Evaluation] = {}
         for name, each in self._texts.items():
-            label = f"{name}_whole_{each.store.card_hash[:8]}_{each.text.num_words}"
-            kept = directory.evaluation_path(label, digest)
+            kept = kept_at(f"{name}_whole_{each.store.card_hash[:8]}_{each.text.num_words}")
             if not kept.exists():
-                predictor = predictor or KerasPredictor(*load_model(run.path))
+                predictor = predictor or open_model()
                 if predictor.vocabulary != each.store.vocabulary:
                     raise DataError(
-                        f"{run.path} was trained with another vocabulary than that of "
+                        f"{facts.source} was trained with another vocabulary than that of "
                         f"{each.store.directory}. Give all arms of a study one vocabulary "
                         "(`tff-keyboard merge-vocabulary`)."
                     )
                 evaluation = run_evaluation.evaluate_named(
-                    predictor,
-                    ModelFacts(name=run.path.name, source=str(run.path)),
-                    each.text,
-                    store=each.store,
+                    predictor, facts, each.text, store=each.store
                 )
                 run_evaluation.write_evaluation(kept, evaluation)
             found[name] = run_evaluation.read_evaluation(kept)

@@ -33,7 +33,8 @@ class Results:
         self._command = command
         self._evaluations: dict[tuple[str, str], dict[int, Mapping[str, Evaluation]]] = {}
         self._facts: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
-        for arm, point in dict.fromkeys((run.arm, run.point) for run in runs):
+        arms = dict.fromkeys((run.arm, run.point) for run in runs)
+        for arm, point in (*arms, *((model.name, "") for model in study.models)):
             self._evaluations[arm, point] = {}
             self._facts[arm, point] = {}
 
@@ -41,6 +42,11 @@ class Results:
         """A run that is finished."""
         self._evaluations[run.arm, run.point][run.seed] = evaluations
         self._facts[run.arm, run.point][run.seed] = rows.facts_of(run, self._study)
+
+    def add_model(self, name: str, seed: int, evaluations: Mapping[str, Evaluation]) -> None:
+        """A model beside the arms, that came with a run of this seed."""
+        self._evaluations[name, ""][seed] = evaluations
+        self._facts[name, ""][seed] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -79,7 +85,11 @@ class Results:
         done = self._evaluations[key]
         runs = [run for run in self._runs if (run.arm, run.point) == key and run.seed in done]
         head = {name: row[name] for name in ("arm", "point", "name")}
-        return {**head, **provenance.of_row(runs), **row}
+        origin = provenance.of_row(runs) if runs else {"model": self._model(row["arm"])}
+        return {**head, **origin, **row}
+
+    def _model(self, name: str) -> str:
+        return next(model.model for model in self._study.models if model.name == name)
 
 
 def _curves(runs: Sequence[Run]) -> dict[tuple[str, str], list[curve.Curve]]:

@@ -23,7 +23,7 @@ from tff_keyboard.storage import metrics_rows
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.study import curve, provenance
 from tff_keyboard.study.plan import Run, variant_name
-from tff_keyboard.study.study_file import Study
+from tff_keyboard.study.study_file import Arm, Study
 
 BySeed = Mapping[int, Mapping[str, Evaluation]]  # seed -> population -> evaluation
 
@@ -89,12 +89,12 @@ def rows_of(
     results: Mapping[tuple[str, str], BySeed],
     facts: Mapping[tuple[str, str], Mapping[int, Mapping[str, Any]]],
 ) -> list[dict[str, Any]]:
-    """A row for each arm and point that has a run, JSON values.
+    """A row for each arm and point that has a run, and for each model beside them; JSON values.
 
     Args:
       study: Names the control, the metrics and the populations.
       results: `(arm, point)` -> seed -> population -> evaluation.
-      facts: `(arm, point)` -> seed -> `facts_of`.
+      facts: `(arm, point)` -> seed -> `facts_of`; nothing of a model beside the arms.
 
     Returns:
       Rows with `metrics` (population -> metric -> value, low, high; means over seeds, of a
@@ -116,18 +116,19 @@ def _row(
     row: dict[str, Any] = {
         "arm": arm,
         "point": point,
-        "name": variant_name(study.arm(arm).label or arm, point),
+        "name": variant_name(study.row(arm).label or arm, point),
         "facts": {str(seed): dict(facts[seed]) for seed in by_seed},
         "metrics": _metrics(study, list(by_seed.values())),
         "seeds": {str(seed): _metrics(study, [found]) for seed, found in by_seed.items()},
     }
-    if study.arm(arm).paper:
-        row["paper"] = study.arm(arm).paper
+    if study.row(arm).paper:
+        row["paper"] = study.row(arm).paper
     control = results.get((study.control, point), {})
     if arm != study.control:
         row |= _compared(study, by_seed, control)
     before = list(results.get((study.before, ""), {}).values())
-    if before and study.arm(arm).after == study.before:
+    ours = study.row(arm)
+    if before and isinstance(ours, Arm) and ours.after == study.before:
         row["since"] = _compared(study, by_seed, dict.fromkeys(by_seed, before[0]))
     return row
 

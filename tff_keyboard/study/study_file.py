@@ -14,11 +14,16 @@
     key = "client.epochs"
     values = [1, 5, 10]
 
+    [[models]]
+    name = "ngram"
+    model = "ngram:1.25M"
+
     [budget]
     hours = 24.0
 
-An arm is a config; a sweep repeats every arm, or those it names, with a key set to each value. A
-config's path is relative to the study's file.
+An arm is a config; a sweep repeats every arm, or those it names, with a key set to each value; a
+model stands beside the arms and is no training of a config. A config's path is relative to the
+study's file.
 """
 
 import dataclasses
@@ -35,11 +40,14 @@ from tff_keyboard.config.checks import (
     require_fraction,
     require_one_of,
 )
+from tff_keyboard.evaluation import model_words
 from tff_keyboard.evaluation.metric_table import METRICS
 from tff_keyboard.storage.errors import ConfigError
 
 Population = Literal["validation", "held_out", "general"]
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+_NAME_RULE = "must be small letters, digits and underscores"
+_OF_ARM = re.compile(r"\{(.*)\}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,9 +77,42 @@ class Arm(tables.Table):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rule = "must be small letters, digits and underscores"
-        require(bool(_NAME.fullmatch(self.name)), "arms.name", rule, self.name)
+        require(bool(_NAME.fullmatch(self.name)), "arms.name", _NAME_RULE, self.name)
         _require_different("arms.seeds", self.seeds)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Model(tables.Table):
+    """A model beside the arms, made from the text of the control's train people.
+
+    Attributes:
+      name: In the files; small letters, digits and underscores.
+      model: A baseline as `compare` takes it, such as `ngram:1.25M`, or `hybrid:{ARM}`, each run
+        of an arm behind one strip with an n-gram and the person's own words.
+      label: In tables; the name if empty.
+      paper: What the paper reports for it, as it stands there.
+    """
+
+    PATH: ClassVar[str] = "models"
+    name: str
+    model: str
+    label: str = ""
+    paper: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(bool(_NAME.fullmatch(self.name)), "models.name", _NAME_RULE, self.name)
+        path = model_words.path_of(self.model)
+        known = path is None or (
+            model_words.is_hybrid(self.model) and bool(_OF_ARM.fullmatch(str(path)))
+        )
+        require(known, "models.model", "must be a baseline or hybrid:{ARM}", self.model)
+
+    @property
+    def arm(self) -> str:
+        """The arm whose runs it takes; "" for none."""
+        match = _OF_ARM.search(self.model)
+        return match[1] if match else ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -136,6 +177,7 @@ class Study(tables.Table):
         they gained since. "" for none.
       arms: At least the control.
       sweeps: Repetitions of arms with a key changed.
+      models: Beside the arms as they are.
       seeds: Of `train.seed`; all arms have the first seed before any has the second.
       populations: To evaluate on; "general" is the general corpus of a fine-tuning run.
       metrics: Columns; the first one decides.
@@ -153,6 +195,7 @@ class Study(tables.Table):
     before: str = ""
     arms: tuple[Arm, ...]
     sweeps: tuple[Sweep, ...] = ()
+    models: tuple[Model, ...] = ()
     seeds: tuple[int, ...] = (1,)
     populations: tuple[Population, ...] = ("validation", "held_out")
     metrics: tuple[str, ...] = ("recall_at_1_no_eos", "recall_at_3_no_eos", "perplexity")
@@ -167,6 +210,12 @@ class Study(tables.Table):
         names = [arm.name for arm in self.arms]
         known = f"must be one of {', '.join(names)}"
         require(len(set(names)) == len(names), "arms.name", "must differ from arm to arm", names)
+        both = [*names, *(model.name for model in self.models)]
+        rule = "must differ from each other and from the arms'"
+        require(len(set(both)) == len(both), "models.name", rule, both)
+        for model in self.models:
+            rule = f"must name one of {', '.join(names)} in {{}}"
+            require(model.arm in ("", *names), "models.model", rule, model.model)
         require(self.control in names, "control", known, self.control)
         if self.before:
             require(self.before in names, "before", known, self.before)
@@ -195,6 +244,11 @@ class Study(tables.Table):
     def arm(self, name: str) -> Arm:
         """The arm of a name."""
         return next(arm for arm in self.arms if arm.name == name)
+
+    def row(self, name: str) -> Arm | Model:
+        """The arm or the model of a name."""
+        rows: list[Arm | Model] = [*self.arms, *self.models]
+        return next(row for row in rows if row.name == name)
 
 
 def load(path: pathlib.Path) -> Study:

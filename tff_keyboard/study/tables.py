@@ -105,6 +105,7 @@ def _facts(study: Study, rows: Sequence[Mapping[str, Any]]) -> str:
             *(_each([cell(f) for f in row["facts"].values()]) for cell in columns.values()),
         ]
         for row in rows
+        if any(row["facts"].values())  # else it is no training
     ]
     return _markdown([["", *columns], *lines])
 
