@@ -84,7 +84,7 @@ def test_the_nearest_in_size_are_shown():
         (299_902, 3.0, "sms", "sms_phase2"),
         (1_871_871, 5.7, "irc", "irc64"),
         (1_871_871, 5.3, "irc", "irc_phase2"),
-        (1_871_871, 4.3, "irc_by_text", "irc_bytext2"),
+        (1_871_871, 4.2, "irc_by_text", "irc_bytext2"),
         (23_500_818, 2.7, "blogs", "phase2"),
     ],
 )
