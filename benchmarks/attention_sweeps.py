@@ -14,7 +14,8 @@ column of the table.
 
 A training is a file in the working folder, with its commit and date; stopped, it goes on with those
 that are missing. With --table nothing is trained, and --store only serves to count the words of
-trainings whose files lack them.
+trainings whose files lack them. With --as-published all text goes through the loader error of the
+published FedAtt code, in training as in evaluation.
 """
 
 import argparse
@@ -31,11 +32,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import attention_rules, attention_settings, attention_table
+from benchmarks import attention_rules, attention_settings, attention_table, loader_error
 from benchmarks import log_bilinear as model
 from benchmarks.attention_rules import Rule
 from benchmarks.attention_settings import Setting, changed
 from benchmarks.step import commit
+from tff_keyboard.data.vocabulary import BOS, EOS, OOV
 from tff_keyboard.storage import files
 
 BATCH = 128  # words, about ten sentences
@@ -102,18 +104,26 @@ class Data:
     vocabulary: int
 
 
-def read_data(path: pathlib.Path, words: int) -> Data:
-    """Of a client store, all of it; rows of its vocabulary behind the first `words` become OOV."""
+def read_data(path: pathlib.Path, words: int, *, as_published: bool = False) -> Data:
+    """Of a client store, all of it; rows of its vocabulary behind the first `words` become OOV.
+
+    Args:
+      path: Of the store.
+      words: Rows of the model.
+      as_published: As the loader of the published FedAtt code hands text to the model.
+    """
     from tff_keyboard.data.store.client_store import ClientStore
 
     store = ClientStore(path)
     size = min(len(store.vocabulary.words), words)
 
     def read(population: str) -> list[model.Positions]:
-        return [
-            model.positions(store.examples(population, name), size, most=10**9)
-            for name in store.client_ids(population)
-        ]
+        texts = [store.examples(population, name) for name in store.client_ids(population)]
+        if as_published:
+            training = population == "train"
+            batch = loader_error.TRAINING_BATCH if training else loader_error.EVALUATION_BATCH
+            return [positions_as_published(text, size, batch) for text in texts]
+        return [model.positions(text, size, most=10**9) for text in texts]
 
     together = read("validation")
     validation = model.Positions(
@@ -121,6 +131,29 @@ def read_data(path: pathlib.Path, words: int) -> Data:
         np.concatenate([each.targets for each in together]),
     )
     return Data(read("train"), validation, read("held_out"), size)
+
+
+def positions_as_published(
+    text: Sequence[np.ndarray], size: int, batch: int, seed: int = 0
+) -> model.Positions:
+    """What `loader_error.as_published` leaves of messages; their start is a word like any other.
+
+    Args:
+      text: Ids of a client's messages.
+      size: Rows of the model; other ids become OOV.
+      batch: Messages zipped together.
+      seed: Of the loader's shuffling.
+    """
+    sentences = [np.concatenate([[BOS], np.where(ids < size, ids, OOV), [EOS]]) for ids in text]
+    columns = loader_error.as_published(sentences, batch, np.random.default_rng(seed))
+    contexts, targets = [np.zeros([0, 2])], [np.zeros([0])]
+    for line in columns:
+        padded = np.append(BOS, line)
+        contexts.append(np.stack([line[:-1], padded[:-2]], axis=1))
+        targets.append(line[1:])
+    return model.Positions(
+        np.concatenate(contexts).astype(np.int32), np.concatenate(targets).astype(np.int32)
+    )
 
 
 def nats(weights: model.Weights, text: model.Positions) -> float:
@@ -263,11 +296,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--words", type=int, default=1000, help="rows of the model")
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--only", nargs="*", default=(), help="names of settings")
+    parser.add_argument("--as-published", action="store_true", help="with their loader's error")
     parser.add_argument("--table", action="store_true", help="train nothing")
     flags = parser.parse_args(typed)
     if flags.store is None and not flags.table:
         parser.error("--store is needed, but for --table")
-    data = None if flags.store is None else read_data(flags.store, flags.words)
+    data = None
+    if flags.store is not None:
+        data = read_data(flags.store, flags.words, as_published=flags.as_published)
     if data is not None and not flags.table:
         train_missing(flags, data)
     found = report(flags, typed, data)

@@ -16,6 +16,7 @@ from tff_keyboard.algorithms.fedmed.aggregator import FedMedFactory
 from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
 from tff_keyboard.algorithms.fedmed.js_divergence import js_divergences
 from tff_keyboard.config.rule_config import FedAtt, FedMed
+from tff_keyboard.data.vocabulary import BOS, EOS, OOV
 
 CLIENTS = 5
 LOSSES = [3.0, 1.0, 2.0, 5.0, 4.0]
@@ -134,6 +135,21 @@ def test_names_tell_settings_apart():
             assert point in controls, name
 
 
+def test_the_published_loader_leaves_the_words_at_one_place():
+    text = [np.array([4, 5, 6]), np.array([7]), np.array([8, 9, 99])]
+    found = attention_sweeps.positions_as_published(text, 10, batch=3)
+    order = np.random.default_rng(0).permutation(3)
+    lines = [[BOS, *(w if w < 10 else OOV for w in text[i]), EOS] for i in order]
+    columns = [[line[place] for line in lines] for place in range(3)]  # the shortest has three
+    assert found.targets.tolist() == [word for column in columns for word in column[1:]]
+    assert found.contexts.tolist() == [
+        pair for a, b, _ in columns for pair in ([a, BOS], [b, a])
+    ]  # the last word first
+    alone = attention_sweeps.positions_as_published(text, 10, batch=1)
+    assert len(alone) == 0  # a batch of one has nothing behind its first word
+    assert alone.contexts.shape == (0, 2)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # overflows are what it is about
 def test_one_that_diverges_ends_at_once_and_is_judged_before(data):
     found = attention_sweeps.train(dataclasses.replace(SMALL, rate=1e30), 1, data)
@@ -194,7 +210,7 @@ def test_words_trained_on_are_those_of_each_epoch(data, monkeypatch):
 
 def test_a_training_and_the_rows_say_where_they_are_from(data, monkeypatch, tmp_path):
     monkeypatch.setattr(attention_sweeps, "all_settings", lambda: [SMALL])
-    monkeypatch.setattr(attention_sweeps, "read_data", lambda *_: data)
+    monkeypatch.setattr(attention_sweeps, "read_data", lambda *_, **__: data)
     monkeypatch.setattr(attention_sweeps, "commit", lambda: "abc1234")
     monkeypatch.setattr(attention_sweeps, "_today", lambda: "2026-01-31")
     out = tmp_path / "sweeps.json"
