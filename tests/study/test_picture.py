@@ -45,6 +45,20 @@ def test_a_panel_for_each_point_of_a_sweep(tmp_path, monkeypatch):
     assert not panels[""][0]  # four panels in two rows of three
 
 
+def test_where_colours_repeat_lines_do_not(tmp_path, monkeypatch):
+    looks = []
+
+    def looked_at(figure, path):
+        looks.extend((x.get_color(), x.get_linestyle()) for x in figure.axes[0].get_lines())
+
+    monkeypatch.setattr(picture.charts, "save_png", looked_at)
+    arms = tuple(Arm(name=f"a{i}", config="c.toml") for i in range(11))
+    study = Study(question="?", control="a0", arms=arms)
+    picture.draw(study, {(arm.name, ""): SEEDS for arm in arms}, tmp_path / "curves.png")
+    assert len(looks) == len(set(looks)) == 11
+    assert len({colour for colour, _ in looks}) < 11
+
+
 @pytest.mark.parametrize("curves", [{}, {("control", ""): [Curve([], [], [])]}])
 def test_no_picture_before_the_first_validation(tmp_path, curves):
     picture.draw(STUDY, curves, tmp_path / "curves.png")

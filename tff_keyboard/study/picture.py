@@ -20,6 +20,7 @@ from tff_keyboard.study.study_file import Study
 Curves = Mapping[tuple[str, str], Sequence[Curve]]  # (arm, point) -> one a seed
 
 _COLUMNS = 3
+_DASHES = ("-", "--", ":")
 
 
 def draw(study: Study, curves: Curves, path: pathlib.Path) -> None:
@@ -61,8 +62,11 @@ def _panel(axes: Axes, study: Study, point: str, shown: Mapping[tuple[str, str],
             continue
         tokens, mean, low, high = shown[arm.name, point]
         colour = charts.colour(place)
+        dashes = _DASHES[place // len(charts.COLOURS) % len(_DASHES)]  # where colours repeat
         label, marker = arm.label or arm.name, "o" if len(tokens) == 1 else ""
-        axes.plot(tokens, mean, color=colour, linewidth=1.7, marker=marker, label=label)
+        axes.plot(
+            tokens, mean, color=colour, linestyle=dashes, linewidth=1.7, marker=marker, label=label
+        )
         if np.any(high > low):
             axes.fill_between(tokens, low, high, color=colour, alpha=0.18, linewidth=0)
     if study.target:
