@@ -4,6 +4,7 @@ They are made from the text of the control's train people, and judged on the sam
 Their evaluations are kept in the study's folder, under a digest of all that they are made of.
 """
 
+import functools
 import hashlib
 import pathlib
 
@@ -39,9 +40,14 @@ class Models:
     def __init__(self, study: Study, judge: Judge, store: str, folder: pathlib.Path):
         self._study = study
         self._judge = judge
-        self._store = store
+        self._path = store
         self._folder = folder
         self._specs = {m.name: trained_here.read_spec(m.model) for m in study.models}
+
+    @functools.cached_property
+    def _store(self) -> ClientStore:
+        """Opened once, and not where a study has no models."""
+        return ClientStore(self._path)
 
     def of_run(self, run: Run) -> dict[str, dict[str, Evaluation]]:
         """Name -> population -> evaluation, of the models that come with a finished run.
@@ -58,7 +64,7 @@ class Models:
         }
 
     def _evaluations(self, model: Model, run: Run | None) -> dict[str, Evaluation]:
-        store = ClientStore(self._store)
+        store = self._store
         made_of = [model.model, store.card_hash]
         word = model.model
         if run is not None:

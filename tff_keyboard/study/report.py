@@ -15,7 +15,7 @@ from tff_keyboard.storage import environment, errors, files, names
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.study import curve, picture, provenance, rows, tables
 from tff_keyboard.study.plan import Run
-from tff_keyboard.study.study_file import Study
+from tff_keyboard.study.study_file import Model, Study
 
 
 class Results:
@@ -85,11 +85,9 @@ class Results:
         done = self._evaluations[key]
         runs = [run for run in self._runs if (run.arm, run.point) == key and run.seed in done]
         head = {name: row[name] for name in ("arm", "point", "name")}
-        origin = provenance.of_row(runs) if runs else {"model": self._model(row["arm"])}
+        ours = self._study.row(row["arm"])
+        origin = {"model": ours.model} if isinstance(ours, Model) else provenance.of_row(runs)
         return {**head, **origin, **row}
-
-    def _model(self, name: str) -> str:
-        return next(model.model for model in self._study.models if model.name == name)
 
 
 def _curves(runs: Sequence[Run]) -> dict[tuple[str, str], list[curve.Curve]]:

@@ -112,22 +112,21 @@ def _row(
     facts: Mapping[int, Mapping[str, Any]],
 ) -> dict[str, Any]:
     arm, point = key
-    by_seed = results[key]
+    by_seed, ours = results[key], study.row(arm)
     row: dict[str, Any] = {
         "arm": arm,
         "point": point,
-        "name": variant_name(study.row(arm).label or arm, point),
+        "name": variant_name(ours.label or arm, point),
         "facts": {str(seed): dict(facts[seed]) for seed in by_seed},
         "metrics": _metrics(study, list(by_seed.values())),
         "seeds": {str(seed): _metrics(study, [found]) for seed, found in by_seed.items()},
     }
-    if study.row(arm).paper:
-        row["paper"] = study.row(arm).paper
+    if ours.paper:
+        row["paper"] = ours.paper
     control = results.get((study.control, point), {})
     if arm != study.control:
         row |= _compared(study, by_seed, control)
     before = list(results.get((study.before, ""), {}).values())
-    ours = study.row(arm)
     if before and isinstance(ours, Arm) and ours.after == study.before:
         row["since"] = _compared(study, by_seed, dict.fromkeys(by_seed, before[0]))
     return row

@@ -46,7 +46,6 @@ from tff_keyboard.storage.errors import ConfigError
 
 Population = Literal["validation", "held_out", "general"]
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
-_NAME_RULE = "must be small letters, digits and underscores"
 _OF_ARM = re.compile(r"\{(.*)\}")
 
 
@@ -77,7 +76,7 @@ class Arm(tables.Table):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(bool(_NAME.fullmatch(self.name)), "arms.name", _NAME_RULE, self.name)
+        _require_name("arms.name", self.name)
         _require_different("arms.seeds", self.seeds)
 
 
@@ -101,7 +100,7 @@ class Model(tables.Table):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(bool(_NAME.fullmatch(self.name)), "models.name", _NAME_RULE, self.name)
+        _require_name("models.name", self.name)
         path = model_words.path_of(self.model)
         known = path is None or (
             model_words.is_hybrid(self.model) and bool(_OF_ARM.fullmatch(str(path)))
@@ -270,6 +269,11 @@ def load(path: pathlib.Path) -> Study:
         return tables.build(Study, values)
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
+
+
+def _require_name(key: str, name: str) -> None:
+    rule = "must be small letters, digits and underscores"
+    require(bool(_NAME.fullmatch(name)), key, rule, name)
 
 
 def _require_different(name: str, seeds: tuple[int, ...]) -> None:
