@@ -1,6 +1,7 @@
 """Imports run one way: parsed from the source, checked against one table."""
 
 import ast
+import collections
 import pathlib
 
 import pytest
@@ -140,3 +141,9 @@ def test_export_knows_no_tff():
             assert not module.startswith("tensorflow_federated"), path.relative_to(ROOT)
             assert not module.startswith("tff_keyboard.learning"), path.relative_to(ROOT)
             assert not module.startswith("tff_keyboard.program"), path.relative_to(ROOT)
+
+
+def test_files_of_tests_have_names_of_their_own():
+    # They are imported by their last name alone: of two alike, pytest collects one.
+    names = collections.Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert not [name for name, count in names.items() if count > 1]
