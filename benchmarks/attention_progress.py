@@ -1,8 +1,9 @@
 """How far the trainings of `attention_sweeps.py` went: rounds, words, whether the curve is flat.
 
-That a training ended says only that validation had not improved for a while. Whether its curve had
-flattened is what the last quarter of its rounds gained, as a study has it (`study/curve.py`). One
-whose perplexity is no number any more has diverged: it neither ended nor is flat.
+A training ends when its curve is flat: when the last quarter of its rounds, once there are enough,
+lowered the best perplexity on validation people by no more than a percent (`study/curve.py`). One
+that ran out of rounds before is still falling; one whose perplexity is no number any more has
+diverged.
 """
 
 import math
@@ -11,19 +12,28 @@ from typing import Any
 
 from tff_keyboard.study.curve import Curve, gain_of_last_quarter
 
-FLAT_WITHIN = 0.02  # of the best perplexity, as in the studies of the rules
+FLAT_WITHIN = 0.01  # of the best perplexity
+FEWEST_ROUNDS = 32  # fewer say little: eight rounds in a row may be unlucky, two often are
 
 
-def progress_of(patience: int, trainings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def is_flat(curve: Sequence[float]) -> bool:
+    """Whether a validation curve, a perplexity a round, has flattened.
+
+    >>> is_flat([100 + 50 / n for n in range(1, 33)]), is_flat([2000 / n for n in range(1, 33)])
+    (True, False)
+    """
+    return _gain(curve) <= FLAT_WITHIN  # nan: False
+
+
+def progress_of(trainings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Of one setting, JSON values; a list has a value for each training.
 
     Args:
-      patience: Rounds without a better validation perplexity after which a training ends.
       trainings: One a seed, as their files have them.
 
     Returns:
       `rounds_trained`, `tokens` (words, None where not known), `last_quarter_gained` (a share, None
-      where it diverged or is too short to tell), `diverged`, and over all `flat` and `at_its_end`.
+      where it diverged or is too short to tell), `diverged`, and over all `flat`.
     """
     gains = [_gain(each["curve"]) for each in trainings]
     return {
@@ -31,8 +41,7 @@ def progress_of(patience: int, trainings: Sequence[Mapping[str, Any]]) -> dict[s
         "tokens": [each.get("tokens") for each in trainings],
         "last_quarter_gained": [None if math.isnan(gain) else gain for gain in gains],
         "diverged": [_has_diverged(each["curve"]) for each in trainings],
-        "flat": all(gain <= FLAT_WITHIN for gain in gains),  # nan: False
-        "at_its_end": all(_has_ended(each, patience) for each in trainings),
+        "flat": all(is_flat(each["curve"]) for each in trainings),
     }
 
 
@@ -50,7 +59,7 @@ def word_for(row: Mapping[str, Any]) -> str:
 
 
 def _gain(values: Sequence[float]) -> float:
-    if _has_diverged(values):
+    if _has_diverged(values) or len(values) < FEWEST_ROUNDS:
         return math.nan
     rounds = list(range(1, len(values) + 1))
     return gain_of_last_quarter(Curve(rounds, [math.nan] * len(values), list(values)))
@@ -58,8 +67,3 @@ def _gain(values: Sequence[float]) -> float:
 
 def _has_diverged(values: Sequence[float]) -> bool:
     return not all(map(math.isfinite, values))
-
-
-def _has_ended(training: Mapping[str, Any], patience: int) -> bool:
-    idle = len(training["curve"]) - training["best_round"]
-    return idle >= patience and not _has_diverged(training["curve"])

@@ -7,7 +7,7 @@ from benchmarks.attention_rules import Rule
 
 CONTROL = "fedavg_epsilon"  # FedAvg with the server's step of the rules that it controls
 # One gradient a round: many more rounds, each of little.
-_FEDSGD: dict[str, Any] = {"epochs": 1, "rounds": 600, "patience": 40}
+_FEDSGD: dict[str, Any] = {"epochs": 1, "rounds": 1500}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,8 +21,7 @@ class Setting:
       rate: Of the clients' SGD, whose gradients are cut to norm 1, each by itself.
       dim: Of word vectors.
       tied: Whether the output table is the embedding.
-      rounds: At most.
-      patience: Rounds without a better validation perplexity after which it ends.
+      rounds: At most; it ends when its curve is flat (`attention_progress.py`).
     """
 
     rule: Rule
@@ -31,8 +30,7 @@ class Setting:
     rate: float = 2.0
     dim: int = 32
     tied: bool = True
-    rounds: int = 150
-    patience: int = 6
+    rounds: int = 400
 
     @property
     def name(self) -> str:

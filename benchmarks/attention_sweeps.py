@@ -7,10 +7,8 @@ A training of a recurrent model takes minutes, and the sweeps are some hundred o
 is the log-bilinear one of `log_bilinear.py` and the rules are those of `attention_rules.py`: what
 is studied is how clients are put together, not the model. Everything else is the papers': clients
 of the store, local epochs of SGD, a cohort that is a function of (seed, round) and the same for all
-rules, the best round on validation people judged on held-out people. A training ends when
-validation has not improved for `patience` rounds, when it diverges, or after `rounds`. A curve that
-ended may still have been falling, in steps rarer than the patience: whether it had flattened is a
-column of the table.
+rules, the best round on validation people judged on held-out people. A training ends when its
+validation curve is flat, when it diverges, or after `rounds`.
 
 A training is a file in the working folder, with its commit and date; stopped, it goes on with those
 that are missing. With --table nothing is trained, and --store only serves to count the words of
@@ -34,6 +32,7 @@ import numpy as np
 
 from benchmarks import attention_rules, attention_settings, attention_table, loader_error
 from benchmarks import log_bilinear as model
+from benchmarks.attention_progress import is_flat
 from benchmarks.attention_rules import Rule
 from benchmarks.attention_settings import Setting, changed
 from benchmarks.step import commit
@@ -62,7 +61,6 @@ def rules_alone() -> list[Setting]:
 
 
 SWEEPS: dict[str, Sequence[Any]] = {
-    "patience": (20,),
     "rate": (0.25, 0.5, 1.0),
     "share": (0.3, 0.5, 0.7, 0.9),
     "epochs": (1, 10),
@@ -72,17 +70,12 @@ SWEEPS: dict[str, Sequence[Any]] = {
 }
 # FedAtt's grid has sizes tied and untied.
 SIZES_UNTIED: list[dict[str, Any]] = [{"dim": dim, "tied": False} for dim in SWEEPS["dim"]]
-# Where six rounds without a better one are not the end of a curve.
-LONGER: list[dict[str, Any]] = [
-    {"rate": 0.5, "patience": 20, "rounds": 400},
-    {"epochs": 1, "patience": 20, "rounds": 400},
-]
 
 
 def points() -> list[dict[str, Any]]:
     """What is changed at each point of the sweeps: nothing, one thing, or what goes together."""
     alone = [{key: value} for key, values in SWEEPS.items() for value in values]
-    return [{}, *alone, *SIZES_UNTIED, *LONGER]
+    return [{}, *alone, *SIZES_UNTIED]
 
 
 def all_settings() -> list[Setting]:
@@ -182,7 +175,7 @@ def train(setting: Setting, seed: int, data: Data) -> dict[str, Any]:
         curve.append(float(np.exp(nats(weights, data.validation) / len(data.validation))))
         if curve[-1] < best:
             best, best_round, best_weights = curve[-1], number, weights
-        if number - best_round >= setting.patience or not np.isfinite(curve[-1]):
+        if is_flat(curve) or not np.isfinite(curve[-1]):
             break
     found = {
         "setting": dataclasses.asdict(setting),

@@ -41,7 +41,6 @@ _OF_TRAINING = {  # what can be told, in the order of the sweeps' rows
     "rate": "client rate {:g}",
     "dim": "size {}",
     "tied": "untied",
-    "patience": "patience {}",
     "rounds": "at most {} rounds",
 }
 
@@ -81,7 +80,7 @@ def rows_of(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "dates": [each.get("date") for each in of_seeds],
             "held_out_perplexity": _exp(ratio_interval(*_sums(of_seeds))),
             "rounds_to_best": [each["best_round"] for each in of_seeds],
-            **progress_of(setting["patience"], of_seeds),
+            **progress_of(of_seeds),
             "adaptive_rounds": float(np.mean([each["adaptive_rounds"] for each in of_seeds])),
             "effective_clients": float(np.mean([each["effective_clients"] for each in of_seeds])),
             "clients": of_seeds[0]["clients"],
@@ -243,7 +242,6 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
         else:
             cells.append("control")
         cells.append(_each(row["rounds_trained"]))
-        cells[-1] += "" if row["at_its_end"] else " (not at its end)"
         cells.append(_each([each and each / 1e6 for each in row["tokens"]], ".2f", "-"))
         gains = [None if each is None else 100 * each for each in row["last_quarter_gained"]]
         cells.append(f"{_each(gains, '.1f', '-')} %: {word_for(row)}")

@@ -34,7 +34,7 @@ def table(names: Sequence[str], corpora: Sequence[Sequence[Row]]) -> str:
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for point in points():
         pairs = [each.get(_key(point)) for each in by_corpus]
-        if any(pairs) and set(point) != {"patience"}:
+        if any(pairs):
             cells = [attention_table.label_of_point(point)]
             for pair in pairs:
                 cells += _cells(*pair) if pair else ["", "", "0"]
@@ -90,10 +90,8 @@ def _cells(control: Row, fedatt: Row) -> list[str]:
 
 def _perplexity(row: Row) -> str:
     word = word_for(row)
-    if word == "flat":
-        word = "" if row["at_its_end"] else "not at its end"
     value = f"{row['held_out_perplexity']['value']:.1f}"
-    return f"{value} ({word})" if word else value
+    return value if word == "flat" else f"{value} ({word})"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import attention_rules, attention_settings, attention_sweeps, attention_table
 from benchmarks import log_bilinear as model
+from benchmarks.attention_progress import is_flat
 from benchmarks.attention_rules import Rule
 from tests.aggregation_fakes import VALUE_TYPE, assert_close, deltas, in_float64, one_round
 from tff_keyboard.aggregation.layers import Layer
@@ -105,7 +106,7 @@ def data():
 
 
 SMALL = attention_sweeps.Setting(
-    rule=attention_sweeps.CONTROL, share=0.3, epochs=2, dim=6, rounds=40, patience=3
+    rule=attention_sweeps.CONTROL, share=0.3, epochs=2, dim=6, rounds=60
 )
 
 
@@ -113,7 +114,8 @@ def test_a_training_learns_ends_and_is_its_seeds(data):
     found = attention_sweeps.train(SMALL, 1, data)
     assert min(found["curve"]) < 0.7 * found["curve"][0]
     assert found["best_round"] == 1 + int(np.argmin(found["curve"]))
-    assert len(found["curve"]) in (found["best_round"] + 3, 40)
+    assert is_flat(found["curve"]) or len(found["curve"]) == 60
+    assert not is_flat(found["curve"][:-1])
     assert found["clients"] == 3
     again = attention_sweeps.train(SMALL, 1, data)
     assert {**again, "cpu_seconds": 0} == {**found, "cpu_seconds": 0}
@@ -158,7 +160,6 @@ def test_one_that_diverges_ends_at_once_and_is_judged_before(data):
     assert np.all(np.isfinite(found["nats"]))
     (row,) = attention_table.rows_of([found])
     assert not row["flat"]
-    assert not row["at_its_end"]
 
 
 def test_fedsgd_is_one_cut_gradient_a_client_weighted_by_words(monkeypatch):

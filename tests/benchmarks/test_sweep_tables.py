@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import attention_sweeps, attention_table, sweep_table
-from benchmarks.attention_progress import progress_of, word_for
+from benchmarks.attention_progress import is_flat, progress_of, word_for
 from benchmarks.attention_settings import changed
 from benchmarks.attention_sweeps import Setting
 
@@ -18,7 +18,7 @@ CONTROL, FEDATT, FEDMED = (
 )
 
 
-def training(setting, seed, nats, best_round=4, curve=(2.0,) * 10):
+def training(setting, seed, nats, best_round=4, curve=(2.0,) * 32):
     return {
         **{"setting": dataclasses.asdict(setting), "seed": seed, "best_round": best_round},
         **{"adaptive_rounds": 0.25, "effective_clients": 9.5, "clients": 10, "tokens": 1_230_000},
@@ -56,57 +56,49 @@ def test_the_table_compares_at_the_same_setting():
     assert len({line.count("|") for line in lines}) == 1
     (line,) = (line for line in lines if line.startswith("| FedAtt | "))
     assert "0.905 [" in line
-    assert "better | 10, 10, 10 | 1.23, 1.23, 1.23 | 0.0, 0.0, 0.0 %: flat | 4, 4, 4 |" in line
+    assert "better | 32, 32, 32 | 1.23, 1.23, 1.23 | 0.0, 0.0, 0.0 %: flat | 4, 4, 4 |" in line
 
 
-LONG = (9.0, 5.0, 3.0, 2.5, 2.2, 2.1, 2.0, 2.0, 2.0, 2.0)
-SWINGS = (9.0, 5.0, 2.0, 3.0, 3.0, 3.0, 3.0, 2.5)
+STEEP = (9.0, 5.0, 3.0, *(2.0,) * 21)  # three quarters of a curve of 32
 
 
 @pytest.mark.parametrize(
-    "curve, best_round, gained, word, ended",
+    "curve, gained, word",
     [
-        (LONG, 7, 0.0, "flat", False),  # three rounds without a better one
-        ((*LONG, 2.0, 2.0, 2.0), 7, 0.0, "flat", True),
-        ((*LONG[:7], 1.965), 8, 1 - 1.965 / 2.1, "still falling", False),
-        ((*(2.0,) * 8, 1.965), 9, 1 - 1.965 / 2.0, "flat", False),
-        ((*(2.0,) * 8, 1.955), 9, 1 - 1.955 / 2.0, "still falling", False),
-        ((9.0, *(5.0,) * 19, *(4.0, *(4.1,) * 6)), 21, 0.2, "still falling", True),  # but ended
-        (SWINGS, 3, 0.0, "flat", False),
-        ((9.0, 5.0, 4.0), 3, None, "too short", False),
-        ((*LONG, 2.0, 2.0, math.inf), 7, None, "diverged", False),
-        ((*LONG, 2.0, 2.0, math.nan), 7, None, "diverged", False),
-        ((math.inf,), 0, None, "diverged", False),
+        ((*STEEP, *(2.0,) * 8), 0.0, "flat"),
+        ((*STEEP, *(2.1,) * 8), 0.0, "flat"),  # worse again
+        ((*STEEP, *(1.981,) * 8), 1 - 1.981 / 2.0, "flat"),
+        ((*STEEP, *(2.0,) * 7, 1.979), 1 - 1.979 / 2.0, "still falling"),
+        ((9.0, 1.9, *STEEP[2:], *(1.95,) * 8), 0.0, "flat"),  # what counts is the best
+        ((*STEEP, *(2.0,) * 7), None, "too short"),
+        ((9.0, 5.0, 4.0), None, "too short"),
+        ((*STEEP, *(2.0,) * 7, math.inf), None, "diverged"),
+        ((*STEEP, *(2.0,) * 7, math.nan), None, "diverged"),
+        ((math.inf,), None, "diverged"),
     ],
 )
-def test_a_curve_may_have_ended_without_being_flat(curve, best_round, gained, word, ended):
-    one = training(CONTROL, 1, [1, 2, 3], best_round, curve)
-    found = progress_of(6, [one])
+def test_a_curve_is_flat_by_its_last_quarter(curve, gained, word):
+    one = training(CONTROL, 1, [1, 2, 3], 4, curve)
+    found = progress_of([one])
     assert found["rounds_trained"] == [len(curve)]
     assert found["last_quarter_gained"] == [pytest.approx(gained)]
-    assert (word_for(found), found["at_its_end"]) == (word, ended)
-    assert found["flat"] is (word == "flat")
+    assert word_for(found) == word
+    assert found["flat"] is is_flat(curve) is (word == "flat")
     json.dumps(found, allow_nan=False)
 
 
-def test_flat_and_ended_are_of_all_seeds():
-    flat, falling = ([9.0] + [5.0] * 12, [9.0, 8.0, 7.0, 6.0] + [5.0] * 7)
-    ends = [training(CONTROL, seed, [1, 2, 3], 2, flat) for seed in (1, 2)]
-    assert progress_of(6, ends)["flat"]
-    assert progress_of(6, ends)["at_its_end"]
-    assert not progress_of(20, ends)["at_its_end"]
-    falls = training(CONTROL, 3, [1, 2, 3], 5, [*falling, 4.5]) | {"tokens": None}
+def test_flat_is_of_all_seeds():
+    ends = [training(CONTROL, seed, [1, 2, 3], 4, [*STEEP, *(2.0,) * 8]) for seed in (1, 2)]
+    assert progress_of(ends)["flat"]
+    falls = training(CONTROL, 3, [1, 2, 3], 33, [*STEEP, *(2.0,) * 8, 1.8]) | {"tokens": None}
     (row,) = attention_table.rows_of([*ends, falls])
     assert row["last_quarter_gained"] == pytest.approx([0.0, 0.0, 0.1])
-    assert row["rounds_trained"] == [13, 13, 12]
+    assert row["rounds_trained"] == [32, 32, 33]
     assert not row["flat"]
-    assert row["at_its_end"]
     text = attention_table.markdown([row])
-    assert "| 13, 13, 12 | 1.23, 1.23, - | 0.0, 0.0, 10.0 %: still falling | 2, 2, 5 |" in text
+    assert "| 32, 32, 33 | 1.23, 1.23, - | 0.0, 0.0, 10.0 %: still falling | 4, 4, 33 |" in text
     (row,) = attention_table.rows_of([ends[0], training(CONTROL, 2, [1, 2, 3], 1, [9.0, math.inf])])
-    assert "| 13, 2 (not at its end) | 1.23, 1.23 | 0.0, - %: diverged |" in (
-        attention_table.markdown([row])
-    )
+    assert "| 32, 2 | 1.23, 1.23 | 0.0, - %: diverged |" in attention_table.markdown([row])
 
 
 def test_rounds_and_bytes_to_the_target():
@@ -134,7 +126,7 @@ def test_the_sweeps_table_has_corpora_beside_each_other():
     small = [changed(each, dim=64, tied=False) for each in (CONTROL, FEDATT)]
     first = [training(CONTROL, 1, [400, 410, 420]), training(FEDATT, 1, [390, 401, 409])]
     first.append(training(changed(FEDATT, norm="spectral"), 1, [1, 2, 3]))  # no point of the sweeps
-    second = [training(wide[0], 2, [400, 410, 420], curve=[9.0, 8.0, 7.0, 6.0])]
+    second = [training(wide[0], 2, [400, 410, 420], curve=[9 - n / 9 for n in range(32)])]
     second.append(training(wide[1], 2, [410, 419, 431], curve=[2.0] * 9))
     second.append(training(CONTROL, 2, [1, 2, 3]))  # FedAtt lacks this point
     second += [training(each, 1, [400, 410, 420]) for each in small]
@@ -148,7 +140,7 @@ def test_the_sweeps_table_has_corpora_beside_each_other():
     assert lines[2].startswith("| C = 0.1, E = 5, ε = 1.2, size 32, tied | 60.3, 54.6 | 0.905 [")
     assert lines[2].endswith("0.905 .. 0.905 one seed | 1 |  |  | 0 | too few seeds |")
     assert lines[3].startswith(
-        "| C = 0.5 |  |  | 0 | 60.3 (still falling), 66.7 (not at its end) | 1.105 ["
+        "| C = 0.5 |  |  | 0 | 60.3 (still falling), 66.7 (too short) | 1.105 ["
     )
     assert lines[4].startswith("| size 64, untied |  |  | 0 | 60.3, 60.3 | 1.000 [")
     assert len(lines) == 5
