@@ -32,6 +32,7 @@ import numpy as np
 
 from benchmarks import attention_rules, attention_settings, attention_table, loader_error
 from benchmarks import log_bilinear as model
+from benchmarks.attention_best_rate import rows_at_best_rate
 from benchmarks.attention_progress import is_flat
 from benchmarks.attention_rules import Rule
 from benchmarks.attention_settings import Setting, changed
@@ -269,6 +270,7 @@ def report(flags: argparse.Namespace, typed: Sequence[str], data: Data | None) -
         "machine": {"cpus": os.cpu_count()},
         "store": None if flags.store is None else str(flags.store),
         "rows": attention_table.rows_of(trainings),
+        "at_best_rate": rows_at_best_rate(trainings),
     }
 
 

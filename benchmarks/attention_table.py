@@ -45,16 +45,20 @@ _OF_TRAINING = {  # what can be told, in the order of the sweeps' rows
 }
 
 
-def read_rows(path: pathlib.Path) -> list[dict[str, Any]]:
+def read_rows(path: pathlib.Path, part: str = "rows") -> list[dict[str, Any]]:
     """Of a JSON that `attention_sweeps.py --out` wrote.
 
+    Args:
+      path: Of the JSON.
+      part: "rows", or "at_best_rate" (`attention_best_rate.py`).
+
     Raises:
-      ValueError: It has no rows, as those of older versions, which were a list.
+      ValueError: It has no such rows, as those of older versions.
     """
     found = json.loads(path.read_text())
-    if not isinstance(found, dict) or "rows" not in found:
-        raise ValueError(f"{path} has no `rows`: write it again with attention_sweeps --table.")
-    return found["rows"]
+    if not isinstance(found, dict) or part not in found:
+        raise ValueError(f"{path} has no `{part}`: write it again with attention_sweeps --table.")
+    return found[part]
 
 
 def rows_of(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -78,7 +82,7 @@ def rows_of(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "seeds": sorted(by_seed),
             "commits": [each.get("commit") for each in of_seeds],
             "dates": [each.get("date") for each in of_seeds],
-            "held_out_perplexity": _exp(ratio_interval(*_sums(of_seeds))),
+            "held_out_perplexity": held_out_perplexity(of_seeds),
             "rounds_to_best": [each["best_round"] for each in of_seeds],
             **progress_of(of_seeds),
             "adaptive_rounds": float(np.mean([each["adaptive_rounds"] for each in of_seeds])),
@@ -92,7 +96,7 @@ def rows_of(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         both = sorted(set(by_seed) & set(control))
         row |= _to_target(setting, [(by_seed[seed], control[seed]) for seed in both])
         if setting["rule"]["name"] != CONTROL and both:
-            row |= _against(by_seed, control, both)
+            row |= against(by_seed, control, both)
         rows.append(row)
     return rows
 
@@ -189,7 +193,17 @@ def _exp(interval: Interval) -> dict[str, float]:
     return {name: math.exp(getattr(interval, name)) for name in ("value", "low", "high")}
 
 
-def _against(by_seed, control, seeds) -> dict[str, Any]:
+def held_out_perplexity(trainings: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Of all seeds together: `value`, `low` and `high`."""
+    return _exp(ratio_interval(*_sums(trainings)))
+
+
+def against(
+    by_seed: Mapping[int, Mapping[str, Any]],
+    control: Mapping[int, Mapping[str, Any]],
+    seeds: Sequence[int],
+) -> dict[str, Any]:
+    """`factor`, `factor_of_seeds` and `verdict` of a setting beside its control, paired."""
     pooled = difference_interval(
         *_sums([by_seed[s] for s in seeds]), *_sums([control[s] for s in seeds])
     )
@@ -235,12 +249,8 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = ["| " + " | ".join(_HEADS) + " |", "|---" * len(_HEADS) + "|"]
     for row in rows:
         found = row["held_out_perplexity"]
-        cells = [row["label"], ", ".join(map(str, row["seeds"])), _interval(found, ".1f")]
-        if "factor" in row:
-            ends = f"{min(row['factor_of_seeds']):.3f} .. {max(row['factor_of_seeds']):.3f}"
-            cells.append(f"{_interval(row['factor'], '.3f')}; {ends} {row['verdict']}")
-        else:
-            cells.append("control")
+        cells = [row["label"], ", ".join(map(str, row["seeds"])), interval_text(found, ".1f")]
+        cells.append(factor_text(row))
         cells.append(_each(row["rounds_trained"]))
         cells.append(_each([each and each / 1e6 for each in row["tokens"]], ".2f", "-"))
         gains = [None if each is None else 100 * each for each in row["last_quarter_gained"]]
@@ -260,6 +270,19 @@ def _each(values: Sequence[float | None], form: str = ".0f", none: str = "-") ->
     return ", ".join(none if value is None else format(value, form) for value in values)
 
 
-def _interval(values: Mapping[str, float], form: str) -> str:
+def factor_text(row: Mapping[str, Any]) -> str:
+    """What tables say of a row beside its control: over all seeds, by seed, and the verdict."""
+    if "factor" not in row:
+        return "control"
+    ends = f"{min(row['factor_of_seeds']):.3f} .. {max(row['factor_of_seeds']):.3f}"
+    return f"{interval_text(row['factor'], '.3f')}; {ends} {row['verdict']}"
+
+
+def interval_text(values: Mapping[str, float], form: str) -> str:
+    """A value and its interval.
+
+    >>> interval_text({"value": 1.0, "low": 0.94, "high": 1.06}, ".1f")
+    '1.0 [0.9, 1.1]'
+    """
     value, low, high = (format(values[name], form) for name in ("value", "low", "high"))
     return f"{value} [{low}, {high}]"

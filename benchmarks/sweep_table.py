@@ -6,7 +6,7 @@ Reads what `attention_sweeps.py --out` wrote and prints a Markdown table: a line
 the sweeps that any corpus has, and for each corpus the perplexities of both, FedAtt's as a factor
 of its control's with its interval over people and its range over seeds, and how many seeds. A
 perplexity is marked where a curve had not flattened. The last column is what all corpora say
-together.
+together. A second table has each rule at the clients' rate that is best for it.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from benchmarks import attention_table
+from benchmarks import attention_best_rate, attention_table
 from benchmarks.attention_progress import word_for
 from benchmarks.attention_settings import CONTROL
 from benchmarks.attention_sweeps import points
@@ -79,12 +79,10 @@ def _key(point: Mapping[str, Any]) -> frozenset[Any]:
 
 
 def _cells(control: Row, fedatt: Row) -> list[str]:
-    factor, by_seed = fedatt["factor"], fedatt["factor_of_seeds"]
     return [
         f"{_perplexity(control)}, {_perplexity(fedatt)}",
-        f"{factor['value']:.3f} [{factor['low']:.3f}, {factor['high']:.3f}]; "
-        f"{min(by_seed):.3f} .. {max(by_seed):.3f} {fedatt['verdict']}",
-        str(len(by_seed)),
+        attention_table.factor_text(fedatt),
+        str(len(fedatt["factor_of_seeds"])),
     ]
 
 
@@ -95,12 +93,14 @@ def _perplexity(row: Row) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the table."""
+    """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", type=pathlib.Path, nargs="+", help="what attention_sweeps wrote")
     flags = parser.parse_args(arguments)
     names = [path.stem.removeprefix("sweeps_") for path in flags.rows]
     print(table(names, [attention_table.read_rows(path) for path in flags.rows]))
+    at_best = [attention_table.read_rows(path, "at_best_rate") for path in flags.rows]
+    print("\n" + attention_best_rate.markdown(dict(zip(names, at_best, strict=True))))
 
 
 if __name__ == "__main__":

@@ -224,6 +224,7 @@ def test_a_training_and_the_rows_say_where_they_are_from(data, monkeypatch, tmp_
     found = written("--store=a b", "--seeds=2")
     (row,) = attention_table.read_rows(out)
     assert found.pop("rows") == [row]
+    assert found.pop("at_best_rate") == []  # one rate
     assert found.pop("machine")["cpus"] >= 1
     assert found.pop("command").endswith(f"--out={out} '--store=a b' --seeds=2")
     assert found == {"commit": "abc1234", "date": "2026-01-31", "store": "a b"}

@@ -185,11 +185,12 @@ def test_corpora_together_say_what_each_of_them_says(pairs, together):
 
 def test_the_sweeps_table_reads_what_the_sweeps_wrote(tmp_path, capsys):
     path = tmp_path / "sweeps_by_person.json"
-    path.write_text(json.dumps({"rows": pair(WORSE)}))
+    path.write_text(json.dumps({"rows": pair(WORSE), "at_best_rate": []}))
     sweep_table.main([str(path)])
-    printed = capsys.readouterr().out
-    assert printed.startswith("|  | by_person: FedAvg(ε), FedAtt |")
-    assert "worse | 3 | worse |" in printed
+    points, at_best = capsys.readouterr().out.split("\n\n")
+    assert points.startswith("|  | by_person: FedAvg(ε), FedAtt |")
+    assert "worse | 3 | worse |" in points
+    assert at_best.startswith("| corpus | rule | client rates tried |")
     path.write_text(json.dumps(pair(WORSE)))  # as it once was
     with pytest.raises(ValueError, match="--table"):
         sweep_table.main([str(path)])
