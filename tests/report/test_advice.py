@@ -80,8 +80,8 @@ def test_the_nearest_in_size_are_shown():
     ("words", "passes", "page", "model"),
     [
         (283_846, 10.7, "persuasion", "persuasion"),
-        (283_846, 5.9, "persuasion_from_blogs", "pers_phase2"),
-        (299_902, 3.0, "sms", "sms_phase2"),
+        (283_846, 6.0, "persuasion_from_blogs", "pers_by_text"),
+        (299_902, 3.1, "sms", "sms_by_text"),
         (1_871_871, 5.7, "irc", "irc64"),
         (1_871_871, 5.3, "irc", "irc_phase2"),
         (1_871_871, 4.2, "irc_by_text", "irc_bytext2"),
