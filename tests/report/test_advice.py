@@ -87,6 +87,7 @@ def test_the_nearest_in_size_are_shown():
         (1_871_871, 4.2, "irc_by_text", "irc_bytext2"),
         (23_500_818, 2.7, "blogs", "phase2"),
         (23_500_818, 1.2, "blogs_by_text", "blogs_bytext2"),
+        (23_500_818, 1.9, "blogs_longer", "blogs_longer"),
     ],
 )
 def test_what_was_measured_is_what_the_results_say(words, passes, page, model):
