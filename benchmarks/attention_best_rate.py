@@ -63,7 +63,7 @@ def rows_at_best_rate(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, 
 
 def markdown(corpora: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """The rows of each corpus, under its name, as a table."""
-    lines = ["| " + " | ".join(_HEADS) + " |", "|---" * len(_HEADS) + "|"]
+    lines = []
     for name, rows in corpora.items():
         for row in rows:
             best = f"{row['rate']:g}{' (at the end)' if row['is_at_the_end'] else ''}"
@@ -71,8 +71,8 @@ def markdown(corpora: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
             cells.append(", ".join(map(str, row["seeds"])))
             cells.append(attention_table.interval_text(row["held_out_perplexity"], ".1f"))
             cells.append(attention_table.factor_text(row))
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            lines.append(cells)
+    return attention_table.table(_HEADS, lines)
 
 
 def _by_rate(

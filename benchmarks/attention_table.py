@@ -246,7 +246,7 @@ def _sent(setting: Mapping[str, Any], training: Mapping[str, Any], rounds: int) 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as a table."""
-    lines = ["| " + " | ".join(_HEADS) + " |", "|---" * len(_HEADS) + "|"]
+    lines = []
     for row in rows:
         found = row["held_out_perplexity"]
         cells = [row["label"], ", ".join(map(str, row["seeds"])), interval_text(found, ".1f")]
@@ -262,8 +262,20 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
         cells.append(f"{row['effective_clients']:.2f} of {row['clients']}")
         adaptive = row["setting"]["rule"]["name"] == "fedmed"
         cells.append(f"{100 * row['adaptive_rounds']:.0f} %" if adaptive else "")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return table(_HEADS, lines)
+
+
+def table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Markdown of cells.
+
+    >>> print(table(["rule", "seeds"], [["FedAtt", "3"]]))
+    | rule | seeds |
+    |---|---|
+    | FedAtt | 3 |
+    """
+    head, *body = (f"| {' | '.join(cells)} |" for cells in (heads, *lines))
+    return "\n".join([head, "|---" * len(heads) + "|", *body])
 
 
 def _each(values: Sequence[float | None], form: str = ".0f", none: str = "-") -> str:

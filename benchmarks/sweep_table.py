@@ -31,7 +31,7 @@ def table(names: Sequence[str], corpora: Sequence[Sequence[Row]]) -> str:
     for name in names:
         heads += [f"{name}: FedAvg(ε), FedAtt", "factor; by seed", "seeds"]
     heads.append("on all corpora")
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    lines = []
     for point in points():
         pairs = [each.get(_key(point)) for each in by_corpus]
         if any(pairs):
@@ -39,8 +39,8 @@ def table(names: Sequence[str], corpora: Sequence[Sequence[Row]]) -> str:
             for pair in pairs:
                 cells += _cells(*pair) if pair else ["", "", "0"]
             cells.append(on_all_corpora(pairs))
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            lines.append(cells)
+    return attention_table.table(heads, lines)
 
 
 def on_all_corpora(pairs: Sequence[Pair | None]) -> str:
