@@ -5,7 +5,6 @@ python -m benchmarks.attention_picture "WikiText-2, IID=runs/sweeps_wikitext2"
 """
 
 import argparse
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks import attention_table
+from benchmarks import attention_files, attention_table
 from tff_keyboard.report import charts
 
 SHOWN = ("fedavg_epsilon", "fedatt", "fedmed")
@@ -54,8 +53,7 @@ def draw(corpora: Mapping[str, Sequence[Mapping[str, Any]]], out: pathlib.Path) 
 
 def of_folder(folder: pathlib.Path) -> list[dict[str, Any]]:
     """The trainings of the rules shown, at their defaults."""
-    paths = [path for name in SHOWN for path in sorted(folder.glob(f"{name}_seed*.json"))]
-    return [json.loads(path.read_text()) for path in paths]
+    return [each for name in SHOWN for each in attention_files.read_trainings(folder, name)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,7 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=pathlib.Path, required=True, help="PNG")
     flags = parser.parse_args(arguments)
     named = dict(word.split("=", 1) for word in flags.corpora)
-    draw({title: of_folder(pathlib.Path(path)) for title, path in named.items()}, flags.out)
+    try:
+        found = {title: of_folder(pathlib.Path(path)) for title, path in named.items()}
+    except ValueError as error:
+        parser.error(str(error))
+    draw(found, flags.out)
 
 
 if __name__ == "__main__":

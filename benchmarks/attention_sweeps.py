@@ -30,7 +30,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import attention_rules, attention_settings, attention_table, loader_error
+from benchmarks import (
+    attention_files,
+    attention_rules,
+    attention_settings,
+    attention_table,
+    loader_error,
+)
 from benchmarks import log_bilinear as model
 from benchmarks.attention_best_rate import rows_at_best_rate
 from benchmarks.attention_progress import is_flat
@@ -259,8 +265,7 @@ def report(flags: argparse.Namespace, typed: Sequence[str], data: Data | None) -
       typed: The same, as words of the command line.
       data: To count words trained on where a training does not say; None leaves them unknown.
     """
-    paths = sorted(flags.workdir.glob("*_seed*.json"))
-    trainings = [json.loads(path.read_text()) for path in paths]
+    trainings = attention_files.read_trainings(flags.workdir)
     if data is not None:
         trainings = [{"tokens": tokens_of(each, data), **each} for each in trainings]
     return {
@@ -293,6 +298,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(typed)
     if flags.store is None and not flags.table:
         parser.error("--store is needed, but for --table")
+    try:
+        attention_files.read_trainings(flags.workdir)
+    except ValueError as error:
+        parser.error(str(error))
     data = None
     if flags.store is not None:
         data = read_data(flags.store, flags.words, as_published=flags.as_published)

@@ -65,7 +65,7 @@ def rows_of(trainings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A row for each setting, JSON values; perplexities are of the best round on validation."""
     by_setting: dict[str, dict[int, Mapping[str, Any]]] = {}
     for each in trainings:
-        by_setting.setdefault(_key(_complete(each["setting"])), {})[each["seed"]] = each
+        by_setting.setdefault(_key(each["setting"]), {})[each["seed"]] = each
     controls = {
         _key(_shared(json.loads(key))): found
         for key, found in by_setting.items()
@@ -105,12 +105,6 @@ def _usual(rule: str) -> dict[str, Any]:
     return dataclasses.asdict(usual(rule))
 
 
-def _complete(setting: Mapping[str, Any]) -> dict[str, Any]:
-    """With what could not yet be told when it was trained, which was as it is by default."""
-    plain = _usual(setting["rule"]["name"])
-    return {**plain, **setting, "rule": {**plain["rule"], **setting["rule"]}}
-
-
 def _shared(setting: Mapping[str, Any]) -> dict[str, Any]:
     """The control's setting: the same but for what is the rule's own, and what is usual for it."""
     own, control = _usual(setting["rule"]["name"]), _usual(CONTROL)
@@ -134,7 +128,6 @@ def _order(setting: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def label(setting: Mapping[str, Any]) -> str:
     """What a row is called: its rule, and what is not usual for that."""
-    setting = _complete(setting)
     rule, plain = setting["rule"], _usual(setting["rule"]["name"])
     words = [_NAMES[rule["name"]].format(rule["epsilon"])]
     if not rule["threshold"]:
