@@ -9,12 +9,13 @@ import pytest
 from tests.study.test_budget import made_run
 from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.fine_tuning.rehearsal import Rehearsal
+from tff_keyboard.data.store.person_sizes import PersonSizes
 from tff_keyboard.study import estimate, plan
 from tff_keyboard.study.study_file import Arm, Budget, Study
 
 STORES = {
-    "data/s": estimate.Text(of_person=30.0, tokens=8.0, messages=3000),
-    "data/g": estimate.Text(of_person=10.0, tokens=20.0, messages=50),
+    "data/s": estimate.Text(PersonSizes(((30.0, 100),)), tokens=8.0),
+    "data/g": estimate.Text(PersonSizes(((10.0, 5),)), tokens=20.0),
 }
 
 
@@ -44,6 +45,21 @@ def test_tokens_are_those_of_the_average_person(tmp_path, task, most, epochs, ex
         task=task,
     )
     assert estimate.tokens_of(run, dict(STORES)) == expected
+
+
+@pytest.mark.parametrize(
+    "settings, expected",
+    [
+        (["client.max_examples=8"], (90 * 4 + 10 * 8) / 100),  # not min(7.6, 8)
+        (["client.max_examples=0"], (90 * 4 + 10 * 40) / 100),
+        # Who has 40 messages fills five rounds of eight.
+        (["client.max_examples=8", 'train.check_in="by_text"'], (90 * 4 + 50 * 8) / 140),
+    ],
+)
+def test_people_differ(tmp_path, settings, expected):
+    stores = {"data/s": estimate.Text(PersonSizes(((4.0, 90), (40.0, 10))), tokens=5.0)}
+    run = run_of(tmp_path, "train.rounds=2", "train.clients_per_round=3", *settings)
+    assert estimate.tokens_of(run, stores) == pytest.approx(2 * 3 * 5 * expected)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +114,7 @@ def test_as_many_general_messages_as_rehearsal_draws(tmp_path, portion):
         vocabulary = ()
 
         def all_examples(self, population):
-            return [np.zeros(19, np.int32)] * STORES["data/g"].messages
+            return [np.zeros(19, np.int32)] * 50
 
     drawn = Rehearsal(Corpus(), portion).num_messages(30)
     run = rehearsing(tmp_path, portion, "client.max_examples=0")

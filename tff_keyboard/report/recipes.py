@@ -2,7 +2,7 @@
 
 A person's visit is what they train on in a round. Drawn alike, a person brings all messages, or the
 most that the recipe takes. Drawn by how much they typed (`train.check_in`), a person of n messages
-comes ceil(n / most) times as often, so that a pass is sum_i ceil(n_i / most) visits.
+comes ceil(n / most) times as often, each time with as many as the recipe takes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
+
+from tff_keyboard.data.store.person_sizes import PersonSizes
 
 # CPU seconds with all default protections, full-size CIFG: docs/performance.md, packs.
 FIXED_SECONDS = 0.0073
@@ -44,19 +46,11 @@ class Recipe:
         """What a person brings to a round on average.
 
         Args:
-          population: Of a data card, whose histogram of messages a person has bins of powers of
-            two: within one, people are taken to have the geometric mean of its ends.
+          population: Of a data card.
         """
-        most, mean = self.max_examples, population["messages"] / population["clients"]
-        bins = [
-            (math.sqrt(math.prod(map(int, ends.split("-")))), people)
-            for ends, people in population["messages_per_client"]["bins"].items()
-        ]
-        if self.by_text:
-            visits = sum(people * math.ceil(messages / most) for messages, people in bins)
-            return min(population["messages"] / visits, most, mean)
-        total = sum(people * min(messages, most) for messages, people in bins)
-        return min(total / population["clients"], mean)
+        most = self.max_examples
+        people = PersonSizes.of_card(population)
+        return people.mean(lambda messages: min(messages, most), most if self.by_text else math.inf)
 
 
 def seconds(clients: int, rounds: int, targets: float, cores: int) -> float:

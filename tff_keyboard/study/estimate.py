@@ -1,8 +1,8 @@
 """Estimates, before any is begun, the tokens of a study's runs and the hours they take here.
 
-Tokens are those of the average person of the store, cut at `client.max_examples` sequences; people
-differ, so a run's own figure does, too. With rehearsal come the general messages that a client is
-sent, of the average length in their store.
+Tokens are those of the people of the store on average, each cut at `client.max_examples` sequences
+and as often as `train.check_in` draws them. With rehearsal come the general messages that a client
+is sent, of the average length in their store.
 
 Hours are at the rate of one run: over the rounds that the study's runs have done, or `ASSUMED_RATE`
 before the first. `jobs` runs at a time divide them only where each trains on a node of its own, and
@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.fine_tuning_config import RehearsalMethod
+from tff_keyboard.data.store.person_sizes import PersonSizes
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.study import budget, runner, spent
 from tff_keyboard.study.plan import Run
@@ -28,17 +29,15 @@ ASSUMED_RATE = 4000.0  # tokens a second: small clients, two cores (docs/perform
 
 
 class Text(NamedTuple):
-    """The train population of a store, on average.
+    """The train population of a store.
 
     Attributes:
-      of_person: Messages of a person.
-      tokens: Of a message.
-      messages: Of all people together.
+      people: Their numbers of messages.
+      tokens: Of a message, on average.
     """
 
-    of_person: float
+    people: PersonSizes
     tokens: float
-    messages: float
 
 
 def tokens_of(run: Run, stores: dict[str, Text]) -> float:
@@ -52,7 +51,8 @@ def tokens_of(run: Run, stores: dict[str, Text]) -> float:
     if run.task == "train":
         tokens = _tokens_of_client(config, own, stores) * config.client.epochs
     else:  # a round of pooled training is as many messages as clients may have
-        tokens = (config.client.max_examples or own.of_person) * own.tokens
+        messages = config.client.max_examples or own.people.mean(float)
+        tokens = messages * own.tokens
     return config.train.rounds * config.train.clients_per_round * tokens
 
 
@@ -60,14 +60,19 @@ def _tokens_of_client(config: config_lib.RunConfig, own: Text, stores: dict[str,
     """In an epoch; `learning/client_inputs.py` and `fine_tuning/rehearsal.py` on average."""
     method, longest = config.fine_tuning.method, config.data.max_length
     most = config.client.max_examples or math.inf
-    if not isinstance(method, RehearsalMethod):
-        return min(own.of_person * own.tokens, most * min(own.tokens, longest))
-    general = _text(config.fine_tuning.general_store, stores)
-    chosen = min(own.of_person, most)
-    added = min(chosen * method.portion / (1 - method.portion), general.messages)
-    tokens = chosen * own.tokens + added * general.tokens
-    # With `max_examples` it trains on as many sequences as it has messages.
-    return min(tokens, (chosen + added) * longest) if config.client.max_examples else tokens
+    by_text = config.train.check_in == "by_text"
+
+    def tokens(messages: float) -> float:
+        if not isinstance(method, RehearsalMethod):
+            return min(messages * own.tokens, most * min(own.tokens, longest))
+        general = _text(config.fine_tuning.general_store, stores)
+        chosen = min(messages, most)
+        added = min(chosen * method.portion / (1 - method.portion), general.people.messages)
+        found = chosen * own.tokens + added * general.tokens
+        # With `max_examples` it trains on as many sequences as it has messages.
+        return min(found, (chosen + added) * longest) if config.client.max_examples else found
+
+    return own.people.mean(tokens, most if by_text else math.inf)
 
 
 def plan_text(
@@ -174,10 +179,7 @@ def measured_rate(runs: Sequence[Run]) -> float:
 
 def _text(store: str, stores: dict[str, Text]) -> Text:
     if store not in stores:
-        people = read_card(pathlib.Path(store))["populations"]["train"]
-        stores[store] = Text(
-            people["messages"] / max(people["clients"], 1),
-            (people["words"] + people["messages"]) / max(people["messages"], 1),
-            people["messages"],
-        )
+        train = read_card(pathlib.Path(store))["populations"]["train"]
+        tokens = (train["words"] + train["messages"]) / max(train["messages"], 1)
+        stores[store] = Text(PersonSizes.of_card(train), tokens)
     return stores[store]
