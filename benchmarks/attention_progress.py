@@ -16,13 +16,13 @@ FLAT_WITHIN = 0.01  # of the best perplexity
 FEWEST_ROUNDS = 32  # fewer say little: eight rounds in a row may be unlucky, two often are
 
 
-def is_flat(curve: Sequence[float]) -> bool:
-    """Whether a validation curve, a perplexity a round, has flattened.
+def is_flat(curve: Sequence[float], fewest: int = FEWEST_ROUNDS) -> bool:
+    """Whether a validation curve, a perplexity a round, has flattened; no sooner than `fewest`.
 
     >>> is_flat([100 + 50 / n for n in range(1, 33)]), is_flat([2000 / n for n in range(1, 33)])
     (True, False)
     """
-    return _gain(curve) <= FLAT_WITHIN  # nan: False
+    return len(curve) >= fewest and _gain(curve) <= FLAT_WITHIN  # nan: False
 
 
 def progress_of(trainings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

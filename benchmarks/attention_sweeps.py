@@ -8,7 +8,7 @@ is the log-bilinear one of `log_bilinear.py` and the rules are those of `attenti
 is studied is how clients are put together, not the model. Everything else is the papers': clients
 of the store, local epochs of SGD, a cohort that is a function of (seed, round) and the same for all
 rules, the best round on validation people judged on held-out people. A training ends when its
-validation curve is flat, when it diverges, or after `rounds`.
+validation curve is flat, no sooner than --fewest-rounds, when it diverges, or after `rounds`.
 
 A training is a file in the working folder, with its commit and date; stopped, it goes on with those
 that are missing. With --table nothing is trained, and --store only serves to count the words of
@@ -39,7 +39,7 @@ from benchmarks import (
 )
 from benchmarks import log_bilinear as model
 from benchmarks.attention_best_rate import rows_at_best_rate
-from benchmarks.attention_progress import is_flat
+from benchmarks.attention_progress import FEWEST_ROUNDS, is_flat
 from benchmarks.attention_rules import Rule
 from benchmarks.attention_settings import Setting, changed
 from benchmarks.step import commit
@@ -162,8 +162,17 @@ def nats(weights: model.Weights, text: model.Positions) -> float:
     return total
 
 
-def train(setting: Setting, seed: int, data: Data) -> dict[str, Any]:
-    """One training; JSON values."""
+def train(
+    setting: Setting, seed: int, data: Data, fewest_rounds: int = FEWEST_ROUNDS
+) -> dict[str, Any]:
+    """One training; JSON values.
+
+    Args:
+      setting: What is trained.
+      seed: Of its cohorts and the weights it begins with.
+      data: Of the corpus.
+      fewest_rounds: Before which no curve counts as flat.
+    """
     begin = time.process_time()
     weights = model.initial_weights(data.vocabulary, setting.dim, seed, is_tied=setting.tied)
     best, best_round, best_weights = float("inf"), 0, weights
@@ -182,7 +191,7 @@ def train(setting: Setting, seed: int, data: Data) -> dict[str, Any]:
         curve.append(float(np.exp(nats(weights, data.validation) / len(data.validation))))
         if curve[-1] < best:
             best, best_round, best_weights = curve[-1], number, weights
-        if is_flat(curve) or not np.isfinite(curve[-1]):
+        if is_flat(curve, fewest_rounds) or not np.isfinite(curve[-1]):
             break
     found = {
         "setting": dataclasses.asdict(setting),
@@ -248,7 +257,8 @@ def train_missing(flags: argparse.Namespace, data: Data) -> None:
             path = flags.workdir / f"{setting.name}_seed{seed}.json"
             if path.exists():
                 continue
-            found = train(setting, seed, data) | {"commit": at_start, "date": _today()}
+            found = train(setting, seed, data, flags.fewest_rounds)
+            found |= {"commit": at_start, "date": _today()}
             files.write_atomically(path, [json.dumps(found).encode()])
             print(
                 f"{path.stem}: validation {min(found['curve']):.1f} in round {found['best_round']}"
@@ -292,6 +302,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON of the table")
     parser.add_argument("--words", type=int, default=1000, help="rows of the model")
     parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser.add_argument(
+        "--fewest-rounds", type=int, default=FEWEST_ROUNDS, help="before a curve counts as flat"
+    )
     parser.add_argument("--only", nargs="*", default=(), help="names of settings")
     parser.add_argument("--as-published", action="store_true", help="with their loader's error")
     parser.add_argument("--table", action="store_true", help="train nothing")

@@ -159,6 +159,12 @@ def test_the_published_loader_leaves_the_words_at_one_place():
     assert alone.contexts.shape == (0, 2)
 
 
+def test_no_curve_is_flat_before_the_fewest_rounds(data):
+    ended = len(attention_sweeps.train(SMALL, 1, data)["curve"])
+    longer = attention_sweeps.train(SMALL, 1, data, fewest_rounds=ended + 3)["curve"]
+    assert ended + 3 <= len(longer) <= SMALL.rounds
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # overflows are what it is about
 def test_one_that_diverges_ends_at_once_and_is_judged_before(data):
     found = attention_sweeps.train(dataclasses.replace(SMALL, rate=1e30), 1, data)
