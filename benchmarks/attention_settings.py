@@ -6,8 +6,7 @@ from typing import Any
 from benchmarks.attention_rules import Rule
 
 CONTROL = "fedavg_epsilon"  # FedAvg with the server's step of the rules that it controls
-# One gradient a round: many more rounds, each of little.
-_FEDSGD: dict[str, Any] = {"epochs": 1, "rounds": 1500}
+_FEDSGD: dict[str, Any] = {"epochs": 1}  # one gradient a round
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,7 +29,7 @@ class Setting:
     rate: float = 2.0
     dim: int = 32
     tied: bool = True
-    rounds: int = 400
+    rounds: int = 4000
 
     @property
     def name(self) -> str:

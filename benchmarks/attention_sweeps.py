@@ -68,7 +68,7 @@ def rules_alone() -> list[Setting]:
 
 
 SWEEPS: dict[str, Sequence[Any]] = {
-    "rate": (0.25, 0.5, 1.0),
+    "rate": (0.125, 0.25, 0.5, 1.0),
     "share": (0.3, 0.5, 0.7, 0.9),
     "epochs": (1, 10),
     "epsilon": (0.8, 1.0, 1.4),
@@ -77,19 +77,21 @@ SWEEPS: dict[str, Sequence[Any]] = {
 }
 # FedAtt's grid has sizes tied and untied.
 SIZES_UNTIED: list[dict[str, Any]] = [{"dim": dim, "tied": False} for dim in SWEEPS["dim"]]
+# Whether a lead at short steps of the clients is one of longer steps of the server.
+LONGER_STEPS: list[dict[str, Any]] = [{"rate": 0.25, "epsilon": 1.4}]
 
 
 def points() -> list[dict[str, Any]]:
     """What is changed at each point of the sweeps: nothing, one thing, or what goes together."""
     alone = [{key: value} for key, values in SWEEPS.items() for value in values]
-    return [{}, *alone, *SIZES_UNTIED]
+    return [{}, *alone, *SIZES_UNTIED, *LONGER_STEPS]
 
 
 def all_settings() -> list[Setting]:
     """The main table, then the sweeps, the control before what is compared with it."""
     settings = rules_alone()
     for point in points():
-        rules = (CONTROL, BY_WORDS, FEDATT) if "rate" in point else (CONTROL, FEDATT)
+        rules = (CONTROL, BY_WORDS, FEDATT) if point.keys() == {"rate"} else (CONTROL, FEDATT)
         settings += [changed(Setting(rule=rule), **point) for rule in rules]
     return list(dict.fromkeys(settings))
 
