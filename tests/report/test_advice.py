@@ -37,25 +37,27 @@ def test_rounds_are_so_many_passes_and_time_is_what_clients_cost(people, message
     found = advice.advise(given, cores=cores)
     much = people * messages * words >= 1e6
     recipe = found.recipe
-    assert recipe == (recipes.BY_TEXT if much else recipes.ALL_TEXT)
-    of_a_visit = min(messages, 8 if much else 256)  # all have typed alike
+    assert recipe == (recipes.MUCH_TEXT if much else recipes.LITTLE_TEXT)
+    of_a_visit = min(messages, 8)  # all have typed alike
     assert found.clients_per_round == max(1, min(16, people // 4))
     a_round = found.clients_per_round * of_a_visit
     assert found.passes == pytest.approx(found.rounds * a_round / (people * messages))
-    wanted = 6 if much else 8
     assert found.rounds >= 300
     if found.rounds > 300:
-        assert wanted - 1e-9 <= found.passes < wanted + a_round / (people * messages) + 1e-9
+        assert 6 - 1e-9 <= found.passes < 6 + a_round / (people * messages) + 1e-9
     else:
-        assert found.passes >= wanted - 1e-9
+        assert found.passes >= 6 - 1e-9
     cpu = found.clients_per_round * (0.0073 + 0.00017 * of_a_visit * (words + 1))
     assert found.minutes == pytest.approx(found.rounds * (0.05 + cpu / cores) / 60)
 
 
-def test_much_text_is_trained_as_its_recipe_says():
-    given = advice.advise(card(people=14_000, messages=200_000, words=2_000_000), cores=2)
+@pytest.mark.parametrize(
+    "words, recipe", [(2_000_000, recipes.MUCH_TEXT), (500_000, recipes.LITTLE_TEXT)]
+)
+def test_text_is_trained_as_its_recipe_says(words, recipe):
+    given = advice.advise(card(people=14_000, messages=200_000, words=words), cores=2)
     config = config_lib.load(given.recipe.config, given.overrides("s"))
-    assert given.recipe == recipes.BY_TEXT
+    assert given.recipe == recipe
     assert config.train.check_in == "by_text"
     assert config.client.max_examples == given.recipe.max_examples
     assert clients_in_round(config.train.cohort, 16, given.rounds) == given.clients_per_round
@@ -78,6 +80,7 @@ def test_the_nearest_in_size_are_shown():
         (283_846, 10.7, "persuasion", "persuasion"),
         (283_846, 6.0, "persuasion_from_blogs", "pers_by_text"),
         (299_902, 3.1, "sms", "sms_by_text"),
+        (596_240, 6.9, "messages", "messages"),
         (1_871_871, 5.7, "irc", "irc64"),
         (1_871_871, 5.3, "irc", "irc_phase2"),
         (1_871_871, 4.2, "irc_by_text", "irc_bytext2"),
@@ -95,6 +98,15 @@ def test_what_was_measured_is_what_the_results_say(words, passes, page, model):
     for k, recall in ((1, found.top_1), (3, found.top_3)):
         assert recall == round(100 * float(rows[f"recall_at_{k}_no_eos"]["value"]), 1)
     assert found.on.startswith("held out")
+
+
+def test_text_messages_by_text_are_the_ablations():
+    (found,) = [m for m in advice.MEASURED if (m.words, m.passes) == (299_902, 5.0)]
+    rows = json.loads(pathlib.Path("docs/results/ablation_sms.json").read_text())["rows"]
+    (row,) = [row for row in rows if row["arm"] == "by_text"]
+    metrics = row["metrics"]["held_out"]
+    for k, recall in ((1, found.top_1), (3, found.top_3)):
+        assert recall == round(100 * metrics[f"recall_at_{k}_no_eos"]["value"], 1)
 
 
 @pytest.mark.parametrize(
@@ -133,10 +145,10 @@ def test_the_command_can_be_given(tmp_path, capsys):
     (command,) = [line for line in shown.splitlines() if "tff-keyboard train" in line]
     words = shlex.split(command)
     overrides = [word.removeprefix("--set=") for word in words if word.startswith("--set=")]
-    config = config_lib.load(recipes.ALL_TEXT.config, overrides)
+    config = config_lib.load(recipes.LITTLE_TEXT.config, overrides)
     assert config.data.store == str(tmp_path / "my store")
     assert config.train.clients_per_round == 16
-    assert config.client.max_examples == recipes.ALL_TEXT.max_examples
+    assert config.client.max_examples == recipes.LITTLE_TEXT.max_examples
     assert config.train.rounds == config.server.schedule.rounds
     assert advice_text(advice.advise(whole, cores=2), str(tmp_path / "my store")) == shown.rstrip()
 

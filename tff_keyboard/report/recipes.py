@@ -1,14 +1,13 @@
 """The two recipes that are advised, and what their rounds have: so many rounds for so many passes.
 
-A person's visit is what they train on in a round. Drawn alike, a person brings all messages, or the
-most that the recipe takes. Drawn by how much they typed (`train.check_in`), a person of n messages
-comes ceil(n / most) times as often, each time with as many as the recipe takes.
+A person's visit is what they train on in a round. Both draw people by how much they typed
+(`train.check_in`): a person of n messages comes ceil(n / most) times as often as one who brings all
+of theirs at once, each time with as many as the recipe takes.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,13 +29,11 @@ class Recipe:
       config: Its file.
       clients_per_round: People.
       max_examples: Messages of a person in a round, at most.
-      by_text: Whether who types more takes part more often.
     """
 
     config: str
     clients_per_round: int
     max_examples: int
-    by_text: bool = False
 
     def clients(self, people: int) -> int:
         """Of a round: fewer where there are few people."""
@@ -48,9 +45,8 @@ class Recipe:
         Args:
           population: Of a data card.
         """
-        most = self.max_examples
-        people = PersonSizes.of_card(population)
-        return people.mean(lambda messages: min(messages, most), most if self.by_text else math.inf)
+        people, most = PersonSizes.of_card(population), self.max_examples
+        return people.mean(lambda messages: min(messages, most), most)
 
 
 def seconds(clients: int, rounds: int, targets: float, cores: int) -> float:
@@ -65,8 +61,9 @@ def seconds(clients: int, rounds: int, targets: float, cores: int) -> float:
     return rounds * (ROUND_SECONDS + clients * (FIXED_SECONDS + TOKEN_SECONDS * targets) / cores)
 
 
-# On `ubuntu_irc` and blogs better than any other, with the server twin's learning curve; from their
-# model on 300,000 words, too (configs/reference/nus_sms.toml). From nothing on so little text the
-# two recipes were not compared.
-BY_TEXT = Recipe("configs/reference/ubuntu_irc.toml", 16, 8, by_text=True)
-ALL_TEXT = Recipe("configs/reference/ubuntu_irc_alike.toml", 16, 256)
+# People drawn by how much they typed: better than any other on `ubuntu_irc` and blogs, with the
+# server twin's learning curve, and on 300,000 words, from nothing as from a general model
+# (docs/results.md, "One change after the other" and "From a general model"). On little text with
+# more dropout.
+MUCH_TEXT = Recipe("configs/reference/ubuntu_irc.toml", 16, 8)
+LITTLE_TEXT = Recipe("configs/reference/messages.toml", 16, 8)
