@@ -49,3 +49,7 @@ def test_who_typed_more_checks_in_more_often():
     true = (visits * np.minimum(counts, 8)).sum() / visits.sum()
     assert found.mean(lambda messages: min(messages, 8), 8) == pytest.approx(true, rel=0.02)
     assert found.mean(lambda messages: min(messages, 8), math.inf) == pytest.approx(1.7, rel=0.25)
+
+
+def test_nobody_brings_nothing():
+    assert PersonSizes(()).mean(float) == 0.0

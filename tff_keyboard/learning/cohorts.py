@@ -17,6 +17,7 @@ import numpy as np
 
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.train_config import TrainConfig
+from tff_keyboard.data.store.person_sizes import check_ins
 
 _SELECT, _DROP = 0, 1  # keep the random streams of a round apart
 
@@ -211,4 +212,4 @@ def check_in_weights(config: RunConfig, num_messages: np.ndarray) -> np.ndarray 
     """
     if config.train.check_in == "uniform":
         return None
-    return np.ceil(np.maximum(num_messages, 1) / config.client.max_examples)
+    return check_ins(num_messages, config.client.max_examples)

@@ -5,6 +5,21 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
+
+def check_ins(messages: np.ndarray, of_round: float) -> np.ndarray:
+    """Of people who check in by text (`train.check_in`), the rounds that their messages fill.
+
+    Args:
+      messages: Of each, >= 0.
+      of_round: That one round takes of a person; with infinity all check in alike.
+
+    Returns:
+      Float64 >= 1, of the shape of `messages`.
+    """
+    return np.maximum(np.ceil(messages / of_round), 1)
+
 
 @dataclasses.dataclass(frozen=True)
 class PersonSizes:
@@ -44,12 +59,10 @@ class PersonSizes:
 
         Args:
           value: Of a number of messages.
-          of_round: Who has k times as many checks in k times as often (`train.check_in =
-            "by_text"`); with infinity all do alike.
+          of_round: See `check_ins`.
         """
-        check_ins = [
-            people * max(1, math.ceil(messages / of_round)) for messages, people in self.groups
-        ]
-        values = [value(messages) for messages, _ in self.groups]
-        summed = math.fsum(n * each for n, each in zip(check_ins, values, strict=True))
-        return summed / max(sum(check_ins), 1)
+        if not self.groups:
+            return 0.0
+        messages, people = np.array(self.groups).T
+        visits = people * check_ins(messages, of_round)
+        return float(np.average([value(float(each)) for each in messages], weights=visits))
