@@ -134,6 +134,38 @@ def test_what_was_gained_since_the_one_model_before():
     assert len({line.count("|") for line in table}) == 1
 
 
+def test_a_step_is_judged_from_the_arm_it_changes():
+    arms = [
+        Arm(name="control", config="c.toml"),
+        Arm(name="one", config="o.toml", label="+ one", step_from="control"),
+        Arm(name="two", config="o.toml", step_from="one"),
+        Arm(name="alone", config="o.toml", step_from="two"),
+    ]
+    study = dataclasses.replace(study_of(), arms=tuple(arms), metrics=(RECALL,))
+    hits = {"control": (0, 0), "one": (0, 1), "two": (1, 0)}
+    results = {
+        (name, ""): {s: evaluations(HITS[i, j], NATS[0, 0]) for s in seeds}
+        for (name, (i, j)), seeds in zip(hits.items(), [(0, 1), (0, 1), (1,)], strict=True)
+    }
+    results["alone", ""] = {0: evaluations(HITS[1, 1], NATS[0, 0])}  # no seed of what it changes
+    found = rows.rows_of(
+        study, results, {key: dict.fromkeys(results[key], FACTS) for key in results}
+    )
+    _, one, two, alone = found
+    added = (HITS[1, 0] - HITS[0, 1]).sum() / WORDS.sum()
+    assert two["step"]["differences"]["held_out"][RECALL]["value"] == pytest.approx(added)
+    assert list(two["step"]["differences_of_seeds"]) == ["1"]
+    assert one["step"] == {key: one[key] for key in one["step"]}  # here they are one comparison
+    assert "step" not in alone
+    table = tables.markdown(study, found).split("\n\n")[2].splitlines()
+    assert [[cell.strip() for cell in line.split("|")[1:4]] for line in table[2:]] == [
+        ["+ one", "control", "0, 1"],
+        ["two", "+ one", "1"],
+    ]
+    assert f" {100 * added:+.2f} [" in table[3]
+    assert len({line.count("|") for line in table}) == 1
+
+
 def test_markdown_has_the_control_first():
     found = summary()
     study = study_of()

@@ -57,6 +57,7 @@ def test_a_budget_has_one_limit_or_two(tmp_path):
         (HEAD + ARM + ARM, "arms.name"),
         (HEAD + ARM.replace('"a"\n', '"A b"\n'), "arms"),
         (HEAD + ARM + 'after = "b"\n', "arms.after"),
+        (HEAD + ARM + 'step_from = "a"\n', "`arms.step_from` must name an earlier arm, got 'a'"),
         (HEAD + ARM + "sede = 3\n", "sede"),
         (HEAD + 'metrics = ["recal"]\n' + ARM, "metrics"),
         (HEAD + 'populations = ["everybody"]\n' + ARM, "populations"),

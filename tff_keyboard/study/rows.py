@@ -100,7 +100,8 @@ def rows_of(
       Rows with `metrics` (population -> metric -> value, low, high; means over seeds, of a
       perplexity the geometric one), `seeds` (the same of each) and, but for the control,
       `differences` and `verdicts` against the control at the same point, on the seeds both have.
-      `since` has the same against the one model of `study.before`, for the arms that begin with it.
+      `since` has the same against the one model of `study.before`, for the arms that begin with it,
+      `step` against the arm of `step_from` at the same point, for those that name one.
     """
     return [_row(study, key, results, facts[key]) for key, by_seed in results.items() if by_seed]
 
@@ -129,6 +130,9 @@ def _row(
     before = list(results.get((study.before, ""), {}).values())
     if before and isinstance(ours, Arm) and ours.after == study.before:
         row["since"] = _compared(study, by_seed, dict.fromkeys(by_seed, before[0]))
+    earlier = results.get((ours.step_from, point), {}) if isinstance(ours, Arm) else {}
+    if step := _compared(study, by_seed, earlier):
+        row["step"] = step
     return row
 
 

@@ -59,6 +59,8 @@ class Arm(tables.Table):
       label: In tables and pictures; the name if empty.
       task: That trains it.
       after: Another arm; `{after}` in `set` stands for that arm's run of the same seed and sweep.
+      step_from: Another arm that this one changes in one thing; a table of its own says what the
+        step adds. "" for none.
       set: Overrides `section.key=value` of this arm, after those of the study.
       seeds: Instead of the study's.
       paper: What the paper reports for it, as it stands there.
@@ -70,6 +72,7 @@ class Arm(tables.Table):
     label: str = ""
     task: Literal["train", "train-server"] = "train"
     after: str = ""
+    step_from: str = ""
     set: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     paper: str = ""
@@ -226,6 +229,9 @@ class Study(tables.Table):
             if arm.after:
                 earlier = arm.after in names[:place]
                 require(earlier, "arms.after", "must name an earlier arm", arm.after)
+            if arm.step_from:
+                rule = "must name an earlier arm"
+                require(arm.step_from in names[:place], "arms.step_from", rule, arm.step_from)
         for sweep in self.sweeps:
             for name in sweep.arms:
                 require(name in names, "sweeps.arms", known, name)

@@ -30,6 +30,8 @@ def _tables(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     found = [_table(study, ordered, people) for people in study.populations]
     if any("since" in row for row in ordered):
         found.append(_since(study, ordered))
+    if any("step" in row for row in ordered):
+        found.append(_steps(study, ordered))
     return [*found, _facts(study, ordered)]
 
 
@@ -55,23 +57,42 @@ def _table(study: Study, rows: Sequence[Mapping[str, Any]], people: str) -> str:
 
 
 def _since(study: Study, rows: Sequence[Mapping[str, Any]]) -> str:
-    """What the arms that began with `study.before` gained since, all populations side by side."""
+    """What the arms that began with `study.before` gained since."""
     begun = study.arm(study.before).label or study.before
-    head = [f"since {begun}, mean over seeds; by seed", "seeds"]
+    lines = [([row["name"]], row["since"]) for row in rows if "since" in row]
+    return _side_by_side(study, [f"since {begun}, mean over seeds; by seed"], lines)
+
+
+def _steps(study: Study, rows: Sequence[Mapping[str, Any]]) -> str:
+    """What the arms that say `step_from` add to that arm."""
+    lines = []
+    for row in rows:
+        if "step" in row:
+            earlier = study.arm(study.arm(row["arm"]).step_from)
+            lines.append(([row["name"], earlier.label or earlier.name], row["step"]))
+    return _side_by_side(study, ["one step, mean over seeds; by seed", "from"], lines)
+
+
+def _side_by_side(
+    study: Study,
+    heads: Sequence[str],
+    lines: Sequence[tuple[Sequence[str], Mapping[str, Any]]],
+) -> str:
+    """Differences on the metrics of all populations, each line after cells of its own."""
+    head = [*heads, "seeds"]
     places = [(people, METRICS[name]) for people in study.populations for name in study.metrics]
     for people, metric in places:
         unit = {"percent": ", points", "perplexity": ", factor"}.get(metric.kind, "")
         head.append(f"{_PEOPLE[people]}: {metric.label}{unit}")
-    lines = [
+    found = [
         [
-            row["name"],
-            ", ".join(row["seeds"]),
-            *(_difference(row["since"], people, metric) for people, metric in places),
+            *cells,
+            ", ".join(compared["differences_of_seeds"]),
+            *(_difference(compared, people, metric) for people, metric in places),
         ]
-        for row in rows
-        if "since" in row
+        for cells, compared in lines
     ]
-    return _markdown([head, *lines])
+    return _markdown([head, *found])
 
 
 def _difference_head(metric: Metric) -> str:
