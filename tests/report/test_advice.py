@@ -77,7 +77,7 @@ def test_the_nearest_in_size_are_shown():
 @pytest.mark.parametrize(
     ("words", "passes", "page", "model"),
     [
-        (283_846, 10.7, "persuasion", "persuasion"),
+        (283_846, 10.5, "persuasion", "reference_persuasion"),
         (283_846, 6.0, "persuasion_from_blogs", "pers_by_text"),
         (299_902, 3.1, "sms", "sms_by_text"),
         (596_240, 6.9, "messages", "messages"),
