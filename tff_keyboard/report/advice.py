@@ -23,7 +23,7 @@ PASSES = 6.0
 FEWEST_ROUNDS = 300  # steps of the server; with fewer, nobody has seen FedAdam and its cosine work
 
 _MUCH_TEXT = 1_000_000  # words; below, more dropout
-_LITTLE_TEXT = 500_000  # words; below, general text should come first: 1.5 to 2 points more at 300,000
+_LITTLE_TEXT = 500_000  # words; below, general text first: 1.5 to 2 points more at 300,000
 _TOO_LITTLE_TEXT = 20_000
 _FEW_PEOPLE = 100
 
