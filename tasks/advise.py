@@ -14,7 +14,7 @@ from typing import Annotated
 from tasks.options import Range, TaskOptions, Words
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.report import advice
-from tff_keyboard.report.advice_text import advice_text
+from tff_keyboard.report.advice_text import advice_text, unused_workdir
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,4 +30,5 @@ class Options(TaskOptions):
 def run(options: Options) -> None:
     """Reads the data card and prints."""
     cores = options.cores or len(os.sched_getaffinity(0))
-    print(advice_text(advice.advise(read_card(options.store), cores=cores), str(options.store)))
+    found = advice.advise(read_card(options.store), cores=cores)
+    print(advice_text(found, str(options.store), str(unused_workdir(options.store))))

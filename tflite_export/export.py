@@ -23,7 +23,7 @@ from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.privacy import statement
 from tff_keyboard.storage import directories, file_sets, names
-from tff_keyboard.storage.errors import DataError, ExportError, SavedModelError
+from tff_keyboard.storage.errors import DataError, ExportError, SavedModelError, UsageError
 from tflite_export import (
     associated_files,
     converter,
@@ -89,13 +89,14 @@ def export(
       sign_key: Signs the manifest, and with it all files.
 
     Raises:
-      ExportError: The run cannot be read or exported, or `out` is no name for a model file.
+      ExportError: The run cannot be read or exported, or `out` is a directory.
+      UsageError: `out` is no name for a model file.
       CheckFailed: The written file broke a promise, or there is too little text to say; nothing
         was published.
       OSError: The disk is full, or `out` may not be written.
     """
     if out.suffix != ".tflite":
-        raise ExportError(f"`out` must end in .tflite, got '{out.name}'.")
+        raise UsageError(f"--out must end in .tflite, got '{out.name}'.")
     if out.is_dir():
         raise ExportError(f"{out} is a directory. Give the name of a file.")
     if held_out is not None and not options.allow_little_text:

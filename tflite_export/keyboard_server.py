@@ -20,6 +20,7 @@ logged.
 import contextlib
 import dataclasses
 import http
+import io
 import json
 import logging
 import pathlib
@@ -231,12 +232,16 @@ def make_server(
       ExportError: The port is taken or not allowed.
     """
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # no line for every key
+    application = KeyboardApplication(keyboards, owner, events)
+    said = io.StringIO()
     try:
-        return _Server(HOST, port, KeyboardApplication(keyboards, owner, events), handler=_Handler)
-    except (OSError, OverflowError, SystemExit):
         # werkzeug prints and exits where the address is in use.
+        with contextlib.redirect_stderr(said):
+            return _Server(HOST, port, application, handler=_Handler)
+    except (OSError, OverflowError, SystemExit) as error:
+        why = said.getvalue().partition("\n")[0] or str(error)
         raise ExportError(
-            f"`port` {port} on {HOST} cannot be used. Choose another, or 0 for any free one."
+            f"--port={port} on {HOST} cannot be used ({why}). Choose another; 0 is any free one."
         ) from None
 
 

@@ -23,7 +23,7 @@ from tff_keyboard.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.storage import names
-from tff_keyboard.storage.errors import CheckFailed, ExportError
+from tff_keyboard.storage.errors import CheckFailed, ExportError, UsageError
 from tff_keyboard.text_table import aligned
 from tflite_export import manifest
 from tflite_export.hybrid_keyboard import HybridKeyboard
@@ -84,9 +84,16 @@ def build(
       size: Of the file, as "500kB".
 
     Raises:
-      ExportError: `size` is none, the run claims differential privacy, or the store has another
+      UsageError: `size` is none.
+      ExportError: The run claims differential privacy, or the store has another
         vocabulary or no people to fit on.
     """
+    try:
+        spec = ngram_spec.parse(f"ngram:{size}")
+    except ValueError:
+        spec = ngram_spec.NGramSpec()
+    if spec.num_bytes is None:
+        raise UsageError(f"--ngram={size}: a size in bytes is wanted, such as 500kB or 1.44MB.")
     if (run_dir / names.LEDGER).is_file():
         raise ExportError(
             f"{run_dir} has a privacy ledger, and an n-gram counted from the same people's text "
@@ -99,9 +106,6 @@ def build(
             "was trained on with --store."
         )
     try:
-        spec = ngram_spec.parse(f"ngram:{size}")
-        if spec.num_bytes is None:
-            raise ValueError("a size in bytes is wanted")
         messages, owners = _train_messages(store)
         ngram, data = ngram_spec.train(
             spec, messages, vocabulary, owners=owners, least_people=LEAST_PEOPLE

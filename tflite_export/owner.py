@@ -114,6 +114,7 @@ def held_cache(path: pathlib.Path | None) -> Iterator[tuple[WordCache, str | Non
 
     Raises:
       ExportError: Another keyboard has it open, or its folder cannot be written to.
+      DataError: The file cannot be read, or is something else than a cache.
     """
     if path is None:
         yield WordCache(), None

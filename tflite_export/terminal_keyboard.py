@@ -133,6 +133,9 @@ class _Line:
             elif self._owner is not None and text.startswith(f"{FORGET} "):
                 self._drop()
                 self._owner.forget(text.removeprefix(FORGET))
+            elif self._owner is not None and text.startswith("/"):
+                self._drop()
+                return f"\nNo command is called so. Send {FORGET} WORDS or {FORGET_ALL}.\n\n\n"
             else:
                 self._session.send()
                 if self._owner is not None:

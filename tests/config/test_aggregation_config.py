@@ -45,7 +45,7 @@ def test_privacy_turns_unaccounted_protection_off():
             lambda: FedAtt(norm="3"),
             "rule.norm` must be one of '1', '2', 'inf', 'spectral', got '3'",
         ),
-        (lambda: FedAtt(temperature=float("inf")), "`aggregation.rule.temperature` must be > 0"),
+        (lambda: FedAtt(temperature=float("inf")), "aggregation.rule.temperature` must be finite"),
         (lambda: FedMed(top_fraction=0.0), r"`aggregation.rule.top_fraction` must be in \(0, 1\]"),
         (lambda: TrimmedMean(trim_fraction=0.5), r"rule.trim_fraction` must be in \[0, 0.5\)"),
         (lambda: PrivateFedAtt(denominator_floor=0.0), "rule.denominator_floor` must be > 0"),

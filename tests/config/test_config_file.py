@@ -85,11 +85,17 @@ def test_overrides_win_by_type_and_the_last_wins():
         ("[train]\nrounds = 'many'", [], "`train.rounds` must be a whole number, got 'many'"),
         ("[train]\nrounds = true", [], "`train.rounds` must be a whole number"),
         ("[train]\nrounds = 0", [], "`train.rounds` must be >= 1, got 0"),
-        ("[client]\nlearning_rate = nan", [], "`client.learning_rate` must be > 0"),
+        ("[client]\nlearning_rate = nan", [], "`client.learning_rate` must be finite"),
         ("train = 3", [], "`train` must be a section"),
         ("[train\n", [], "not valid TOML"),
         ("", ["train.rounds"], "must read `--set=section.key=value`"),
-        ("", ["rounds=3"], "must read `--set=section.key=value`"),
+        ("", ["rounds=3"], "`--set=section.key=value`. Did you mean train.rounds?"),
+        ("", ["nothing=3"], "must read `--set=section.key=value`."),
+        ("", ["model.name=[1]"], "`model.name` must be one of 'cifg'"),
+        ("", ["server.optimizer=[]"], "`server.optimizer` must be one of"),
+        ('[server]\noptimizer = ["fedadam"]', ["server.momentum=0.1"], "must be one of"),
+        ("", ["fine_tuning.method.name={a=1}"], "`fine_tuning.method.name` must be one of"),
+        ("", ["client.learning_rate=1e400"], "`client.learning_rate` must be finite, got inf"),
         ("[model]\nname = 'cifg'\ntied = false", [], "it belongs to 'gru' or 'lstm2'"),
         (
             "[client]\nepochs = 2\nalgorithm = 'fedsgd'",
@@ -115,6 +121,39 @@ def test_a_mistake_is_one_line_naming_the_way_out(text, overrides, words):
         config.loads(text, overrides)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_wrong_override_is_named_in_place_of_the_file():
+    text = '[server]\noptimizer = "fedadam"'
+    for overrides, origin in (
+        (["train.rounds=abc"], "--set=train.rounds=abc: `train.rounds` must be"),
+        (["train.seed=2", "train.rouns=3", "train.rounds=4"], "--set=train.rouns=3: Unknown key"),
+        (["train.rounds=abc", "train.seed=x"], "here: `train."),  # no single one of them
+    ):
+        with pytest.raises(config.ConfigError) as error:
+            config.loads(text, overrides, origin="here")
+        assert str(error.value).startswith(origin)
+    with pytest.raises(config.ConfigError, match=r"^here: Unknown key `train\.x`"):
+        config.loads("[train]\nx = 3", ["train.rounds=4"], origin="here")
+
+
+def test_the_config_of_a_run_may_be_of_another_version():
+    for read in (config.loads_of_run, config.resumable):
+        with pytest.raises(config.ConfigError, match=r"^config\.toml: .*another version wrote it"):
+            read("[future]\nx = 1\n")
+    with pytest.raises(config.ConfigError) as error:
+        config.loads_of_run("", ["train.rounds=0"])
+    assert "version" not in str(error.value)
+
+
+@pytest.mark.parametrize(("make", "says"), [("mkdir", "Is a directory"), ("touch", "not UTF-8")])
+def test_what_cannot_be_read_is_said(tmp_path, make, says):
+    path = tmp_path / "c.toml"
+    getattr(path, make)()
+    if path.is_file():
+        path.write_bytes(b"\xff")
+    with pytest.raises(config.ConfigError, match=f"{path}: {says}"):
+        config.load(path)
 
 
 def test_missing_file_is_named(tmp_path):

@@ -217,6 +217,17 @@ def test_a_run_with_a_dropped_option_is_read_but_not_resumed(sections, dropped):
         ),
         ('[server]\noptimizer = "sgd"\n', [], "write nothing, they are the defaults."),
         ("", ["aggregation.dp=gaussian"], "--set: `aggregation.dp`: configs have tables"),
+        ("", ["aggregation.dp=true"], "--set: `aggregation.dp` must be a word in quotes, got True"),
+        ('[aggregation]\ndp = "bogus"', [], "config: `aggregation.dp` must be one of 'none'"),
+        ('[aggregation]\nname = ["a"]', [], "`aggregation.name` must be a word in quotes"),
+        ('[aggregation]\nclip_norm = "x"', [], "`aggregation.clip_norm` must be a number, got 'x'"),
+        (
+            "[aggregation]\nblt_buffers = 1.5",
+            [],
+            "blt_buffers` must be a whole number",
+        ),
+        ("[aggregation]\nclip_norm = true", [], "`aggregation.clip_norm` must be a number"),
+        ("[aggregation]\nlayer_groups = 3", [], "`aggregation.layer_groups` must be a table"),
     ],
 )
 def test_a_config_of_a_person_is_refused_with_what_to_write(text, overrides, says):

@@ -266,5 +266,7 @@ def test_an_overwritten_page_is_noticed_or_harmless(made, store_path, place):
 
 
 def test_missing_directory(tmp_path):
-    with pytest.raises(DataError, match=r"is not a client store.*Run `tff-keyboard prepare`"):
+    with pytest.raises(DataError, match=r"there is no such folder.*made by `tff-keyboard prepare`"):
         ClientStore(tmp_path / "nothing")
+    with pytest.raises(DataError, match=r"is not a client store: no data_card\.json"):
+        ClientStore(tmp_path)

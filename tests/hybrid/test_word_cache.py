@@ -199,9 +199,20 @@ def test_what_is_no_cache_file_is_said_and_a_fresh_one_begun(tmp_path):
     assert cache_file.load_or_fresh(path) == (WordCache(), None)
     cache_file.save(learned([["a"]]), path)
     assert cache_file.load_or_fresh(path) == (learned([["a"]]), None)
-    path.write_text(f"of next year\n{GOOD}\n")
+    path.write_text(f"{cache_file.FORMAT}\n{GOOD[:-9]}")
     fresh, problem = cache_file.load_or_fresh(path)
     assert fresh == WordCache()
-    assert "the first line is not" in problem
+    assert "not a whole word cache" in problem
+
+
+@pytest.mark.parametrize("content", [b"my notes", b"\xff\xfe\n", b"tff-keyboard word cache 2\n"])
+def test_what_never_was_a_cache_is_refused_and_stays(content, tmp_path):
+    path = tmp_path / "notes"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"first line is not .* It stays as it is"):
+        cache_file.load_or_fresh(path)
+    assert path.read_bytes() == content
+    with pytest.raises(DataError, match="not a file"):
+        cache_file.load_or_fresh(tmp_path)
     with pytest.raises(DataError, match="not a file"):
         cache_file.load(tmp_path)

@@ -16,7 +16,7 @@ from tests.examples import examples
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.cohort_config import clients_in_round
 from tff_keyboard.report import advice, recipes
-from tff_keyboard.report.advice_text import advice_text
+from tff_keyboard.report.advice_text import advice_text, unused_workdir
 
 
 def card(people=500, messages=40_000, words=600_000, oov_rate=0.05, **vocabulary):
@@ -150,7 +150,19 @@ def test_the_command_can_be_given(tmp_path, capsys):
     assert config.train.clients_per_round == 16
     assert config.client.max_examples == recipes.LITTLE_TEXT.max_examples
     assert config.train.rounds == config.server.schedule.rounds
-    assert advice_text(advice.advise(whole, cores=2), str(tmp_path / "my store")) == shown.rstrip()
+    workdir = "runs/my store"
+    found = advice.advise(whole, cores=2)
+    assert advice_text(found, str(tmp_path / "my store"), workdir) == shown.rstrip()
+    assert f"--workdir={workdir}" in words
+
+
+def test_a_new_run_directory_is_proposed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = pathlib.Path("data/demo")
+    assert unused_workdir(store) == pathlib.Path("runs/demo")
+    for name in ("demo", "demo_2"):
+        pathlib.Path("runs", name).mkdir(parents=True)
+    assert unused_workdir(store) == pathlib.Path("runs/demo_3")
 
 
 def test_no_store_is_one_line(tmp_path, capsys):

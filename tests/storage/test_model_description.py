@@ -36,9 +36,9 @@ def test_none_says_what_to_give(tmp_path):
 @pytest.mark.parametrize(
     "content, says",
     [
-        ("{", "cannot be read"),
+        ("{", "is damaged, it is no JSON"),
         ([SOUND], "not of format"),
-        (SOUND | {"format": "of next year"}, "not of format"),
+        (SOUND | {"format": "of next year"}, "but 'of next year': another version wrote it"),
         (SOUND | {"vocabulary_size": "10"}, "'vocabulary_size' is missing or not a int"),
         ({k: v for k, v in SOUND.items() if k != "options"}, "'options' is missing"),
         (SOUND | {"sha256": {"weights.npz": "a"}}, "must name weights.npz and vocabulary.txt"),

@@ -245,7 +245,10 @@ def test_a_key_that_did_not_exist_then_counts_as_its_default(tmp_path):
     RunDirectory.create(tmp_path / "run", config_text="[a]\nb = 1\n", **files).close()
     newer = "[a]\nb = 1\nnew = 7\n"
     RunDirectory.create(
-        tmp_path / "run", config_text=newer, resumable=lambda text: text + "new = 7\n", **files
+        tmp_path / "run",
+        config_text=newer,
+        resumable=lambda text, origin: text + "new = 7\n",
+        **files,
     ).close()
     assert RunDirectory.open(tmp_path / "run").config_text() == newer
     RunDirectory.create(tmp_path / "other", config_text="[a]\nb = 1\n", **files).close()
@@ -254,6 +257,6 @@ def test_a_key_that_did_not_exist_then_counts_as_its_default(tmp_path):
         RunDirectory.create(
             tmp_path / "other",
             config_text=changed,
-            resumable=lambda text: text + "new = 7\n",
+            resumable=lambda text, origin: text + "new = 7\n",
             **files,
         )

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.storage.errors import ConfigError, UsageError
 from tff_keyboard.study import plan
 from tff_keyboard.study.study_file import Arm, Study, Sweep
 
@@ -30,6 +30,11 @@ def test_all_arms_with_one_seed_before_the_next_the_control_first(tmp_path):
     runs = runs_of(tmp_path, arm("a"), arm("control"))
     assert names(runs) == ["control_seed1", "a_seed1", "control_seed2", "a_seed2"]
     assert [run.config.train.seed for run in runs] == [1, 1, 2, 2]
+
+
+def test_a_wrong_override_of_an_arm_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=r"^arm control .*: --set=train\.rouns=6: Unknown"):
+        runs_of(tmp_path, arm("control", set=("train.rouns=6",)))
 
 
 def test_overrides_count_in_their_order(tmp_path):

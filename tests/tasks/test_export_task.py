@@ -176,13 +176,16 @@ def test_an_ngram_goes_beside_the_model(place, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("size", "message"),
-    [("5", "a size in bytes is wanted"), ("1k", "in bytes"), ("x", "is no n-gram"),
-     ("100kBB", "is no n-gram"), ("0.5kB", "too few")],
-)  # fmt: skip
-def test_a_size_that_is_none_is_refused(place, tmp_path, capsys, size, message):
+    ("size", "code", "message"),
+    [("0.5kB", cli.BAD_INPUT, "too few")]
+    + [
+        (size, cli.USAGE, f"--ngram={size}: a size in bytes is wanted, such as 500kB")
+        for size in ("5", "1k", "x", "100kBB")
+    ],
+)
+def test_a_size_that_is_none_is_refused(place, tmp_path, capsys, size, code, message):
     out = tmp_path / "k.tflite"
-    assert launch(place / "run", "--out", out, f"--ngram={size}") == cli.BAD_INPUT
+    assert launch(place / "run", "--out", out, f"--ngram={size}") == code
     error = capsys.readouterr().err
     assert message in error
     assert len(error.strip().splitlines()) == 1

@@ -481,6 +481,12 @@ def type_in_terminal(monkeypatch, typed, model, *flags):
 def test_a_damaged_cache_is_one_line_and_a_fresh_one(hybrid, tmp_path, monkeypatch, capsys):
     cache = tmp_path / "words.cache"
     cache.write_text("no cache")
+    assert (
+        type_in_terminal(monkeypatch, "see johann\n", hybrid, f"--cache={cache}") == cli.BAD_INPUT
+    )
+    assert f"error: {cache}: not a word cache" in capsys.readouterr().err
+    assert cache.read_text() == "no cache"
+    cache.write_text(f"{cache_file.FORMAT}\n{{")
     assert type_in_terminal(monkeypatch, "see johann\n", hybrid, f"--cache={cache}") == cli.OK
     errors = capsys.readouterr().err.splitlines()
     warnings = [line for line in errors if line.startswith("warning: ")]

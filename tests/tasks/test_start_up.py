@@ -10,14 +10,14 @@ HEAVY = {"tensorflow", "tensorflow_federated", "dp_accounting", "ai_edge_litert"
 
 
 WRONG = [
-    (["train", "--workdir={}/run", "--store={}/none"], 3, "is not a client store"),
+    (["train", "--workdir={}/run", "--store={}/none"], 3, "there is no such folder"),
     (["train-server", "--workdir={}/run", "--like={}/none"], 2, "No config file at"),
     (["audit-tail", "{}/a", "{}/b"], 3, "there is no saved model here"),
     (["attack", "--workdir={}/runs", "--config={}/no.toml"], 2, "No config file at"),
     (["export", "{}/none"], 3, "there is no saved model here"),
     (["evaluate", "{}/none"], 4, "is not a run directory"),
     (["communication", "{}/none"], 4, "is not a run directory"),
-    (["merge-vocabulary", "{}/a", "{}/b", "--out={}/v"], 3, "is not a client store"),
+    (["merge-vocabulary", "{}/a", "{}/b", "--out={}/v"], 3, "there is no such folder"),
     (["personalise", "{}/k.tflite", "--text={}/texts", "--user=eve"], 3, "has no messages"),
     (["privacy", "{}/none"], 4, "made no privacy claim"),
     (["prepare", "{}/texts"], 2, "Give --out=FOLDER"),

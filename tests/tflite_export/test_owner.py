@@ -10,7 +10,7 @@ from werkzeug import test as werkzeug_test
 from tests import hybrid_export
 from tff_keyboard.hybrid import cache_file
 from tff_keyboard.hybrid.word_cache import EDGE, WordCache
-from tff_keyboard.storage.errors import ExportError, ProgramError
+from tff_keyboard.storage.errors import DataError, ExportError, ProgramError
 from tflite_export import keyboard_server, terminal_keyboard
 from tflite_export.hybrid_keyboard import open_keyboard
 from tflite_export.mannered_keyboard import MannerlyKeyboard
@@ -104,9 +104,7 @@ class TestHeldCache:
             assert problem is None
             assert again == cache
 
-    @pytest.mark.parametrize(
-        "content", [b"", b"\xff\xfe", b"tff-keyboard word cache 1\n{", b"x" * 99]
-    )
+    @pytest.mark.parametrize("content", [b"", b"tff-keyboard word cache 1\n{"])
     def test_a_damaged_file_is_one_line_and_a_fresh_cache(self, tmp_path, content):
         file = tmp_path / "words.cache"
         file.write_bytes(content)
@@ -119,15 +117,22 @@ class TestHeldCache:
             cache_file.save(cache, file)
         assert cache_file.load(file) == WordCache()
 
+    @pytest.mark.parametrize("content", [b"\xff\xfe", b"x" * 99])
+    def test_another_file_in_its_place_is_refused_and_stays(self, tmp_path, content):
+        file = tmp_path / "notes"
+        file.write_bytes(content)
+        with pytest.raises(DataError, match="not a word cache"), held_cache(file):
+            pass
+        assert file.read_bytes() == content
+
     def test_a_directory_in_its_place(self, tmp_path):
-        with held_cache(tmp_path) as (cache, problem):
-            assert cache == WordCache()
-            assert "not a file" in problem
+        with pytest.raises(DataError, match="not a file"), held_cache(tmp_path / "."):
+            pass
 
     def test_a_pipe_in_its_place_does_not_block(self, tmp_path):
         os.mkfifo(tmp_path / "pipe")
-        with held_cache(tmp_path / "pipe") as (_, problem):
-            assert "not a file" in problem
+        with pytest.raises(DataError, match="not a file"), held_cache(tmp_path / "pipe"):
+            pass
 
     def test_one_process_at_a_time(self, tmp_path):
         file = tmp_path / "words.cache"
@@ -256,6 +261,10 @@ def test_the_terminal_learns_and_forgets(keyboard, owner):
     expected.observe(["see", None, "zoë"])
     expected.observe(["ok"])
     assert owner.cache == expected
+    session, shown = typed(keyboard, owner, "/quit\n/forget\n")
+    assert session.messages == []
+    assert shown.count("No command is called so.") == 2
+    assert owner.cache == expected  # no command is learnt as a word
     typed(keyboard, owner, "/forget-all\n")
     assert owner.cache == WordCache()
 

@@ -18,12 +18,14 @@ def require(condition: bool, name: str, rule: str, value: object, way_out: str =
 
 def require_at_least(name: str, value: float, lowest: float) -> None:
     """Raises unless `value` is a finite number >= `lowest`."""
-    require(math.isfinite(value) and value >= lowest, name, f"must be >= {lowest}", value)
+    require(math.isfinite(value), name, "must be finite", value)
+    require(value >= lowest, name, f"must be >= {lowest}", value)
 
 
 def require_positive(name: str, value: float) -> None:
     """Raises unless `value` is a finite number > 0."""
-    require(math.isfinite(value) and value > 0, name, "must be > 0", value)
+    require(math.isfinite(value), name, "must be finite", value)
+    require(value > 0, name, "must be > 0", value)
 
 
 def require_fraction(name: str, value: float, *, below_one: bool = True) -> None:

@@ -11,6 +11,7 @@ base as a whole. What a run used is written back in full by `dump`, so a run dir
 neither on files of other places nor on defaults that may change later.
 """
 
+import dataclasses
 import pathlib
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ConfigError
 
 BASE = "base"
+
+_OTHER_VERSION = "If nobody edited it, another version wrote it: use that one."
 
 
 def load(path: str | pathlib.Path | None, overrides: Sequence[str] = ()) -> RunConfig:
@@ -70,16 +73,26 @@ def loads_of_run(
     text: str, overrides: Sequence[str] = (), *, origin: str = names.CONFIG
 ) -> RunConfig:
     """As `load_of_run`, from its text."""
-    return _run_config(_upgraded(text, origin), overrides, origin)
+    values = _upgraded(text, origin)
+    try:
+        return _run_config(values, overrides, origin)
+    except ConfigError as error:
+        if _builds(values, ()):
+            raise
+        raise ConfigError(f"{error} {_OTHER_VERSION}") from None
 
 
-def resumable(text: str) -> str:
+def resumable(text: str, origin: str = names.CONFIG) -> str:
     """A run's config text as `dump` would write it now: what a resumed run is compared with.
 
     Raises:
       ConfigError: It is no config of a run, or it uses an option that was dropped since.
     """
-    return dump(from_dict(_upgraded(text, names.CONFIG, to_resume=True)))
+    values = _upgraded(text, origin, to_resume=True)
+    try:
+        return dump(from_dict(values))
+    except ConfigError as error:
+        raise ConfigError(f"{origin}: {error} {_OTHER_VERSION}") from None
 
 
 def from_dict(values: Mapping[str, Any]) -> RunConfig:
@@ -122,8 +135,10 @@ def _read(path: pathlib.Path, above: Sequence[pathlib.Path]) -> str:
                 "file that names it."
             ) from None
         raise ConfigError(f"No config file at {path}. Give --config=FILE.toml.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"Cannot read config {path}: {error}.") from None
+    except OSError as error:
+        raise ConfigError(f"Cannot read config {path}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"Cannot read config {path}: not UTF-8. Save it as UTF-8.") from None
 
 
 def _parse(text: str, origin: str) -> dict[str, Any]:
@@ -149,12 +164,36 @@ def _run_config(values: dict[str, Any], overrides: Sequence[str], origin: str) -
     try:
         return from_dict(tables.merge(RunConfig, values, above))
     except ConfigError as error:
-        raise ConfigError(f"{origin}: {error}") from None
+        raise ConfigError(f"{_culprit(values, overrides, origin)}: {error}") from None
+
+
+def _culprit(values: Mapping[str, Any], overrides: Sequence[str], origin: str) -> str:
+    """The override without which there would be no error, or the file."""
+    for place, override in enumerate(overrides):
+        if _builds(values, [*overrides[:place], *overrides[place + 1 :]]):
+            return f"--set={override}"
+    return origin
+
+
+def _builds(values: Mapping[str, Any], overrides: Sequence[str]) -> bool:
+    above: dict[str, Any] = {}
+    try:
+        for override in overrides:
+            _add_override(above, override)
+        from_dict(tables.merge(RunConfig, values, above))
+    except ConfigError:
+        return False
+    return True
 
 
 def _refuse_old(values: Mapping[str, Any], origin: str) -> None:
-    if upgrade.is_old(values):
-        raise ConfigError(f"{origin}: {upgrade.advice(values)}")
+    if not upgrade.is_old(values):
+        return
+    try:
+        advice = upgrade.advice(values)
+    except ConfigError as error:
+        raise ConfigError(f"{origin}: {error}") from None
+    raise ConfigError(f"{origin}: {advice}")
 
 
 def _add_override(above: dict[str, Any], override: str) -> None:
@@ -166,7 +205,13 @@ def _add_override(above: dict[str, Any], override: str) -> None:
         value = raw.strip()
     is_key = len(keys) > 1 or isinstance(value, dict)
     if not equals or not is_key or not all(keys):
-        raise ConfigError(f"`--set={override}` must read `--set=section.key=value`.")
+        near = [
+            f"{section.name}.{name.strip()}"
+            for section in dataclasses.fields(RunConfig)
+            if hasattr(getattr(RunConfig(), section.name), name.strip())
+        ]
+        meant = f" Did you mean {' or '.join(near)}?" if equals and near else ""
+        raise ConfigError(f"`--set={override}` must read `--set=section.key=value`.{meant}")
     table = above
     for key in keys[:-1]:
         table = table.setdefault(key, {})

@@ -86,7 +86,7 @@ def class_of(hint: Any, values: Mapping[str, Any], prefix: str = "", default: An
         return hint
     key = tag_of(next(iter(family.values())))
     tag = values.get(key, getattr(default, key, None))
-    if tag in family:
+    if isinstance(tag, str) and tag in family:
         return family[tag]
     near = difflib.get_close_matches(str(tag), family, n=1, cutoff=0.5)
     suggestion = f" Did you mean {near[0]!r}?" if near else ""
@@ -115,7 +115,8 @@ def merge(
         old = below.get(tag, getattr(default, tag, None))
         if above.get(tag, old) != old:
             return dict(above)
-        cls = family.get(old, next(iter(family.values())))
+        known = old if isinstance(old, str) else ""  # what is no word `build` reports
+        cls = family.get(known, next(iter(family.values())))
     hints = _hints(cls)
     defaults = {field.name: _default_of(field) for field in dataclasses.fields(cls)}
     merged = dict(below)

@@ -102,6 +102,13 @@ _OWN_KEYS = {  # of a mechanism: now, then
     "blt": ("buffers", "blt_buffers"),
     "banded": ("bands", "noise_bands"),
 }
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a word in quotes",
+    dict: "a table",
+}
 _ADAPTIVE_KEYS = ("target_unclipped_quantile", "clip_learning_rate", "clipped_count_noise")
 
 
@@ -130,8 +137,10 @@ def upgraded(values: Mapping[str, Any], *, to_resume: bool = False) -> dict[str,
       to_resume: Whether it must describe the same training, to the bit.
 
     Raises:
-      ConfigError: To resume, with an option that was dropped since.
+      ConfigError: To resume, with an option that was dropped since; an old key has a value that it
+        never took.
     """
+    _check_values(values)
     new = {section: dict(table) for section, table in values.items()}
     old = _AGGREGATION | new.pop("aggregation", {})
     client = new.setdefault("client", {})
@@ -207,6 +216,23 @@ def _old_keys(values: Mapping[str, Any]) -> list[str]:
     keys += ["train.algorithm"] if "algorithm" in table("train") else []
     keys += ["client.bucket_by_length"] if "bucket_by_length" in table("client") else []
     return keys
+
+
+def _check_values(values: Mapping[str, Any]) -> None:
+    defaults = {"aggregation": _AGGREGATION, "server": _SERVER, "fine_tuning": _FINE_TUNING}
+    for name in _old_keys(values):
+        section, _, key = name.partition(".")
+        if key not in defaults.get(section, {}):
+            continue
+        value, kind = values[section][key], type(defaults[section][key])
+        fits = isinstance(value, (int, float) if kind is float else kind)
+        if not fits or (isinstance(value, bool) and kind is not bool):
+            raise ConfigError(f"`{name}` must be {_KINDS[kind]}, got {value!r}.")
+    mechanism = values.get("aggregation", {}).get("dp", "none")
+    known = ("none", *_OWN_KEYS)
+    if mechanism not in known:
+        words = ", ".join(map(repr, known))
+        raise ConfigError(f"`aggregation.dp` must be one of {words}, got {mechanism!r}.")
 
 
 def _is_new(key: str, value: Any) -> bool:

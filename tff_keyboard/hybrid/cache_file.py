@@ -20,6 +20,10 @@ FORMAT = "tff-keyboard word cache 1"
 MOST_BYTES = 24_000_000
 
 
+class DamagedCacheError(DataError):
+    """A file that was a word cache of this format, and is whole no longer."""
+
+
 def save(cache: WordCache, path: str | os.PathLike[str]) -> None:
     """Writes the file, whole or not at all.
 
@@ -41,7 +45,8 @@ def load(path: str | os.PathLike[str]) -> WordCache:
     """Reads what `save` wrote.
 
     Raises:
-      DataError: It is missing, too large, damaged, or holds what no cache can.
+      DataError: It cannot be read, or is something else.
+      DamagedCacheError: It is too large, damaged, or holds what no cache can.
     """
     try:
         if not pathlib.Path(path).is_file() and pathlib.Path(path).exists():
@@ -50,18 +55,23 @@ def load(path: str | os.PathLike[str]) -> WordCache:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+    first, _, text = data.partition(b"\n")
+    if data and first != FORMAT.encode():
+        raise DataError(
+            f"{path}: not a word cache, its first line is not {FORMAT!r}. It stays as it is: give "
+            "another name for the word cache."
+        )
     try:
+        if not data:
+            raise ValueError("it is empty")
         if len(data) > MOST_BYTES:
             raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
-        first, _, text = data.decode("utf-8", errors="surrogatepass").partition("\n")
-        if first != FORMAT:
-            raise ValueError(f"the first line is not {FORMAT!r}")
-        content = json.loads(text)
+        content = json.loads(text.decode("utf-8", errors="surrogatepass"))
         cache = WordCache(content["half_life"], content["floor"])
         cache.restore(content["words"], content["pairs"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = str(error) if type(error) is ValueError else "it is damaged"
-        raise DataError(f"{path}: not a whole word cache ({reason}).") from None
+        raise DamagedCacheError(f"{path}: not a whole word cache ({reason}).") from None
     return cache
 
 
@@ -71,10 +81,13 @@ def load_or_fresh(path: str | os.PathLike[str]) -> tuple[WordCache, str | None]:
     Returns:
       The cache, and one line that says what is wrong with the file; None where nothing is. The file
       stays as it is until the next `save`.
+
+    Raises:
+      DataError: It cannot be read, or never was a cache of this format: nothing may replace it.
     """
     if not os.path.lexists(path):
         return WordCache(), None
     try:
         return load(path), None
-    except DataError as error:
+    except DamagedCacheError as error:
         return WordCache(), f"{error} A fresh one takes its place: what was learnt is lost."

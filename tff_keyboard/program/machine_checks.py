@@ -37,7 +37,7 @@ PACKAGES = {
 
 _MEMINFO = pathlib.Path("/proc/meminfo")
 _CONTROL_GROUP = pathlib.Path("/sys/fs/cgroup")
-_INSTALL = "Run `make install` (or `uv sync`), and start tasks with `uv run`."
+_INSTALL = "Run `make install` (or `uv sync`), and `. .venv/bin/activate` in each shell."
 
 
 class Failure(Exception):

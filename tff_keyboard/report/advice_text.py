@@ -1,17 +1,29 @@
 """Advice as a person reads it."""
 
+import pathlib
 import shlex
 
 from tff_keyboard.report.advice import Advice
 from tff_keyboard.text_table import aligned
 
 
-def advice_text(advice: Advice, store: str) -> str:
+def unused_workdir(store: pathlib.Path) -> pathlib.Path:
+    """A run directory that is not there yet, named after a store."""
+    first = pathlib.Path("runs", store.name or "model")
+    path, number = first, 1
+    while path.exists():
+        number += 1
+        path = first.with_name(f"{first.name}_{number}")
+    return path
+
+
+def advice_text(advice: Advice, store: str, workdir: str) -> str:
     """What to expect, what it costs, and the next command.
 
     Args:
       advice: Of `report.advice`.
       store: Its folder.
+      workdir: Run directory of the training.
     """
     rows = [["measured on", "people", "train words", "passes", "top-1 %", "top-3 %", ""]]
     rows += [
@@ -19,7 +31,7 @@ def advice_text(advice: Advice, store: str) -> str:
          f"{m.top_3:.1f}", m.on]
         for m in advice.nearest
     ]  # fmt: skip
-    name = store.rstrip("/").rpartition("/")[2] or "model"
+    run = shlex.quote(workdir)
     recipe = advice.recipe
     options = " ".join(f"--set={shlex.quote(option)}" for option in advice.overrides(store))
     return "\n\n".join(
@@ -31,8 +43,8 @@ def advice_text(advice: Advice, store: str) -> str:
             f"Recall of the nearest in size; the kind of text decides more:\n{aligned(rows)}",
             *(f"Note: {warning}" for warning in advice.warnings),
             f"Next:\n  tff-keyboard train --config={recipe.config} "
-            f"--workdir=runs/{name} {options}\n"
-            f"  tff-keyboard compare runs/{name} ngram hybrid:runs/{name}",
+            f"--workdir={run} {options}\n"
+            f"  tff-keyboard compare {run} ngram {shlex.quote(f'hybrid:{workdir}')}",
         ]
     )
 

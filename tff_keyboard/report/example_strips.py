@@ -66,8 +66,10 @@ def read_beginnings(path: str | os.PathLike[str]) -> list[str]:
     """
     try:
         lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read as UTF-8 text ({type(error).__name__}).") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: is not UTF-8 text. Save it as UTF-8.") from None
     if not lines:
         raise DataError(f"{path}: has no lines. Write a beginning of a message on each.")
     return lines

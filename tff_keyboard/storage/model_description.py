@@ -10,6 +10,8 @@ from tff_keyboard.storage.errors import SavedModelError
 
 FORMAT = "tff-keyboard model 1"
 
+_WAY_OUT = "Run the command that saved the model again."
+
 
 def read_description(
     directory: str | os.PathLike[str],
@@ -38,11 +40,17 @@ def read_description(
             f"{directory}: there is no saved model here ({names.MODEL_DESCRIPTION} is missing). "
             "Give the run directory of a finished training, or its model/ folder."
         ) from None
-    except (OSError, ValueError) as error:
-        raise SavedModelError(f"{path}: cannot be read ({type(error).__name__}).") from None
+    except OSError as error:
+        raise SavedModelError(f"{path}: cannot be read ({error.strerror}).") from None
+    except ValueError:
+        raise SavedModelError(f"{path}: is damaged, it is no JSON. {_WAY_OUT}") from None
     fields = {"name": str, "vocabulary_size": int, "options": dict, "sha256": dict}
     if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise SavedModelError(f"{path}: not of format {FORMAT!r}.")
+        found = description.get("format") if isinstance(description, dict) else None
+        raise SavedModelError(
+            f"{path}: not of format {FORMAT!r} but {found!r}: another version wrote it, or it is "
+            f"damaged. {_WAY_OUT}"
+        )
     for field, kind in fields.items():
         if not isinstance(description.get(field), kind):
             raise SavedModelError(f"{path}: field {field!r} is missing or not a {kind.__name__}.")

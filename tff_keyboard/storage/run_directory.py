@@ -103,7 +103,7 @@ class RunDirectory:
         vocabulary_text: str | None = None,
         truecase_text: str | None = None,
         may_change: Sequence[str] = (),
-        resumable: Callable[[str], str] = str,
+        resumable: Callable[[str, str], str] = lambda text, origin: text,
     ) -> RunDirectory:
         """Creates a run or opens it to go on, and locks it until `close`.
 
@@ -165,9 +165,14 @@ class RunDirectory:
         """TOML.
 
         Raises:
-          RunDirectoryError: It is missing, cannot be read or is not UTF-8; so for all of these.
+          RunDirectoryError: It is missing, cannot be read, is not UTF-8 or not TOML.
         """
-        return files.read_text(self.config_path)
+        text = files.read_text(self.config_path)
+        try:
+            tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise files.damaged(self.config_path, f"it is not TOML ({error})") from None
+        return text
 
     def data_card(self) -> dict[str, Any]:
         """What the client store said of itself when the run began."""
@@ -292,12 +297,10 @@ class RunDirectory:
         data_card_text: str,
         vocabulary_text: str | None,
         may_change: Sequence[str],
-        resumable: Callable[[str], str],
+        resumable: Callable[[str, str], str],
     ) -> None:
-        try:
-            before = flatten(tomllib.loads(resumable(self.config_text())))
-        except tomllib.TOMLDecodeError as error:
-            raise files.damaged(self.config_path, f"it is not TOML ({error})") from None
+        text = resumable(self.config_text(), str(self.config_path))
+        before = flatten(tomllib.loads(text))
         now = flatten(tomllib.loads(config_text))
         _check_equal("config", self.config_path, before, now, may_change)
         now = flatten(json.loads(data_card_text))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.storage.errors import ConfigError, UsageError
 from tff_keyboard.study.study_file import Study
 
 _Training: TypeAlias = tuple[str, str, int]  # arm, point of a sweep or "", seed
@@ -161,6 +161,10 @@ def _run(
     ours = [each.replace("{after}", str(after)) for each in (*study.set, *arm.set)]
     words = (*ours, *([point] if point else []), *overrides, f"train.seed={seed}")
     file = folder / arm.config
+    try:
+        config = config_lib.load(file, words)
+    except ConfigError as error:
+        raise ConfigError(f"arm {variant_name(name, point)} of the study: {error}") from None
     return Run(
         arm=name,
         point=point,
@@ -169,7 +173,7 @@ def _run(
         task=arm.task,
         config_file=file,
         overrides=words,
-        config=config_lib.load(file, words),
+        config=config,
         after=after,
     )
 

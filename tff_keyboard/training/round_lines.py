@@ -29,6 +29,8 @@ class RoundLines:
         """Shows one round, and a note with it."""
         row = {name: value for name, value in done.row.items() if not isinstance(value, str)}
         if done.round_num == done.resumed_round + 1:
+            if done.resumed_round:
+                self.say(f"Goes on after round {done.resumed_round} of {done.total_rounds}.")
             self._line.start_from(done.resumed_round)
         shown = self._note(row, done.seconds["round_seconds"] or 0.0)
         self._line.update(done.round_num, f"{shown}  {note}" if note else shown)

@@ -25,8 +25,14 @@ def read_card(directory: pathlib.Path) -> dict[str, Any]:
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
+        if not directory.exists():
+            raise errors.DataError(
+                f"{directory}: there is no such folder. A client store is made by `tff-keyboard "
+                "prepare`, with the --config of the training or with --input and --out."
+            ) from None
         raise errors.DataError(
-            f"{directory}: is not a client store: no {names.DATA_CARD}. {way_out}"
+            f"{directory}: is not a client store: no {names.DATA_CARD}. Give the folder that "
+            "`tff-keyboard prepare` wrote."
         ) from None
     except OSError as error:
         raise errors.DataError(f"{path}: cannot be read: {error.strerror or error}.") from None
