@@ -163,7 +163,7 @@ DAMAGES = {
         lambda d: (d / "vocabulary.txt").write_text("x"),
         "vocabulary.txt: the content is not what",
     ),
-    "not json": (lambda d: (d / "model.json").write_text("{"), "model.json: cannot be read"),
+    "not json": (lambda d: (d / "model.json").write_text("{"), "model.json: is damaged"),
     "a list": (lambda d: (d / "model.json").write_text("[]"), "not of format"),
     "other format": (lambda d: change_description(d, format="2"), "not of format"),
     "no options": (lambda d: change_description(d, options=None), "field 'options'"),

@@ -16,7 +16,7 @@ from tests import export_fakes
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import save_model
-from tff_keyboard.storage.errors import CheckFailed, ExportError, RunDirectoryError
+from tff_keyboard.storage.errors import CheckFailed, ExportError, RunDirectoryError, UsageError
 from tflite_export import associated_files, inspection, manifest, verification
 from tflite_export.errors import ParityFailed
 from tflite_export.export import NO_PRIVACY_CLAIM, ExportOptions, export
@@ -159,12 +159,15 @@ def test_too_large_a_file_is_not_published(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("out", "message"),
-    [("k.bin", "must end in .tflite"), ("folder.tflite", "is a directory")],
+    ("out", "error", "message"),
+    [
+        ("k.bin", UsageError, "--out must end in .tflite, got 'k.bin'"),
+        ("folder.tflite", ExportError, "is a directory"),
+    ],
 )
-def test_an_output_that_is_no_model_file_is_rejected(run, tmp_path, out, message):
+def test_an_output_that_is_no_model_file_is_rejected(run, tmp_path, out, error, message):
     (tmp_path / "folder.tflite").mkdir()
-    with pytest.raises(ExportError, match=message):
+    with pytest.raises(error, match=message):
         export(run, tmp_path / out, ExportOptions())
     assert names(tmp_path) == ["folder.tflite"]
 

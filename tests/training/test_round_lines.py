@@ -28,7 +28,7 @@ def progress(row, **changes):
     facts = {
         "round_num": 4,
         "total_rounds": 9,
-        "resumed_round": 3,
+        "resumed_round": 2,
         "row": row,
         "seconds": {"round_seconds": 4.0},
         "is_best": False,
@@ -41,6 +41,15 @@ def test_figures_of_a_validation(capsys):
     assert capsys.readouterr().out == (
         "round    4  validation: top-1 12.34 %  top-3 34.56 %  perplexity    98.7\n"
     )
+
+
+def test_the_first_round_of_a_resumed_training_says_so(capsys):
+    lines = RoundLines(9)
+    lines(progress(ROW, resumed_round=3))
+    lines(progress(ROW, round_num=5, resumed_round=3))
+    RoundLines(9)(progress(ROW, round_num=1, resumed_round=0))
+    out = capsys.readouterr().out.splitlines()
+    assert [line for line in out if "Goes on" in line] == ["Goes on after round 3 of 9."] == out[:1]
 
 
 def test_a_model_that_has_diverged_is_said(capsys):
