@@ -211,6 +211,7 @@ def test_tokens_are_counted_once(tmp_path, monkeypatch):
     facts = facts_of(monkeypatch, tmp_path, "train", {**TOKENS, **federated})
     assert facts["tokens"] == 80
     assert facts["total_bytes"] == 32
+    assert facts["upload_bytes_per_round"] == 8  # of rows that measured no upload, as of transfer
     assert facts["commit"] is None  # the run noted nothing when it began
 
 

@@ -59,15 +59,10 @@ def _sent(run: Run, rows: Sequence[metrics_rows.Row]) -> dict[str, float]:
         return {"upload_bytes_per_round": 0.0, "rehearsal_bytes": 0.0, "total_bytes": 0.0}
     account = communication.account(rows, parameters=communication.num_parameters(run.path))
     return {
-        "upload_bytes_per_round": _uploaded(rows) / max(len(rows), 1),
+        "upload_bytes_per_round": account.bytes_up / account.rounds,
         "rehearsal_bytes": account.rehearsal_bytes,
         "total_bytes": account.total_bytes,
     }
-
-
-def _uploaded(rows: Sequence[metrics_rows.Row]) -> float:
-    sent = metrics_rows.total(rows, "uploaded_bytes")
-    return sent - metrics_rows.total(rows, "bytes_not_uploaded")
 
 
 def _privacy(directory: RunDirectory) -> dict[str, Any]:
