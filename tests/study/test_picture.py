@@ -45,6 +45,37 @@ def test_a_panel_for_each_point_of_a_sweep(tmp_path, monkeypatch):
     assert not panels[""][0]  # four panels in two rows of three
 
 
+@pytest.mark.parametrize(("length", "panels"), [(60, 1), (12, 1), (30, 3)])
+def test_no_label_is_cut_off(tmp_path, monkeypatch, length, panels):
+    def looked_at(figure, path):
+        figure.savefig(path)
+        box = figure.legends[0].get_window_extent()
+        assert box.x0 >= 0
+        assert box.x1 <= figure.bbox.x1
+
+    monkeypatch.setattr(picture.charts, "save_png", looked_at)
+    arms = tuple(Arm(name=f"a{i}", label=f"{i} " + "n" * length, config="c") for i in range(5))
+    study = Study(question="?", control="a0", arms=arms)
+    curves = {(arm.name, f"x={i}"): SEEDS for arm in arms for i in range(panels)}
+    picture.draw(study, curves, tmp_path / "curves.png")
+
+
+def test_the_model_before_is_judged_on_other_text_and_left_out(tmp_path, monkeypatch):
+    labels = []
+
+    def looked_at(figure, path):
+        labels.extend(line.get_label() for line in figure.axes[0].get_lines())
+
+    monkeypatch.setattr(picture.charts, "save_png", looked_at)
+    arms = (
+        Arm(name="general", config="g.toml", seeds=(1,)),
+        Arm(name="tuned", config="c.toml", after="general"),
+    )
+    study = Study(question="?", control="tuned", before="general", arms=arms)
+    picture.draw(study, {(arm.name, ""): SEEDS for arm in arms}, tmp_path / "curves.png")
+    assert labels == ["tuned"]
+
+
 def test_where_colours_repeat_lines_do_not(tmp_path, monkeypatch):
     looks = []
 

@@ -1,7 +1,8 @@
 """The learning curves of a study: validation perplexity against tokens, one line for each arm.
 
 A line is the geometric mean of the seeds at the rounds that all of them validated; the band spans
-them. A sweep has a panel of its own for each of its values.
+them. A sweep has a panel of its own for each of its values. The model of `before` is not shown: it
+is validated on text of its own.
 """
 
 import math
@@ -9,6 +10,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
@@ -31,7 +33,7 @@ def draw(study: Study, curves: Curves, path: pathlib.Path) -> None:
       curves: Of the runs, also of those that still train.
       path: Of the file.
     """
-    shown = {key: _mean(found) for key, found in curves.items()}
+    shown = {key: _mean(found) for key, found in curves.items() if key[0] != study.before}
     shown = {key: found for key, found in shown.items() if len(found[0])}
     points = list(dict.fromkeys(point for _, point in shown))
     if not points:
@@ -51,9 +53,17 @@ def draw(study: Study, curves: Curves, path: pathlib.Path) -> None:
                 if label not in labels:
                     handles.append(handle)
                     labels.append(label)
-        wide = min(2 * columns, len(labels))  # a long label is half a panel
-        figure.legend(handles, labels, loc="outside upper left", ncols=wide)
+        _legend(figure, handles, labels)
         charts.save_png(figure, path)
+
+
+def _legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
+    """As many labels beside each other as the figure is wide."""
+    for columns in range(len(labels), 0, -1):
+        legend = figure.legend(handles, labels, loc="outside upper left", ncols=columns)
+        if columns == 1 or legend.get_window_extent().width < 0.98 * figure.bbox.width:
+            return
+        legend.remove()
 
 
 def _panel(axes: Axes, study: Study, point: str, shown: Mapping[tuple[str, str], tuple]) -> None:
