@@ -52,6 +52,7 @@ def test_no_label_is_cut_off(tmp_path, monkeypatch, length, panels):
         box = figure.legends[0].get_window_extent()
         assert box.x0 >= 0
         assert box.x1 <= figure.bbox.x1
+        assert figure.axes[0].get_window_extent().height > 2.5 * figure.dpi  # a legend takes none
 
     monkeypatch.setattr(picture.charts, "save_png", looked_at)
     arms = tuple(Arm(name=f"a{i}", label=f"{i} " + "n" * length, config="c") for i in range(5))

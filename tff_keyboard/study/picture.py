@@ -41,7 +41,8 @@ def draw(study: Study, curves: Curves, path: pathlib.Path) -> None:
     columns = min(_COLUMNS, len(points))
     rows = math.ceil(len(points) / columns)
     with charts.style("study"):
-        figure = Figure(figsize=(2.2 + 4.4 * columns, 0.9 + 3.4 * rows), layout="constrained")
+        width = 2.2 + 4.4 * columns
+        figure = Figure(figsize=(width, 3.6 * rows), layout="constrained")
         panels = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel()
         for axes, point in zip(panels, points, strict=False):
             _panel(axes, study, point, shown)
@@ -53,17 +54,20 @@ def draw(study: Study, curves: Curves, path: pathlib.Path) -> None:
                 if label not in labels:
                     handles.append(handle)
                     labels.append(label)
-        _legend(figure, handles, labels)
+        above = _legend(figure, handles, labels)
+        figure.set_size_inches(width, 3.6 * rows + above)
         charts.save_png(figure, path)
 
 
-def _legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
-    """As many labels beside each other as the figure is wide."""
+def _legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> float:
+    """As many labels beside each other as the figure is wide; returns its height in inches."""
     for columns in range(len(labels), 0, -1):
         legend = figure.legend(handles, labels, loc="outside upper left", ncols=columns)
-        if columns == 1 or legend.get_window_extent().width < 0.98 * figure.bbox.width:
-            return
+        box = legend.get_window_extent()
+        if columns == 1 or box.width < 0.98 * figure.bbox.width:
+            break
         legend.remove()
+    return float(box.height / figure.dpi)
 
 
 def _panel(axes: Axes, study: Study, point: str, shown: Mapping[tuple[str, str], tuple]) -> None:
