@@ -414,7 +414,7 @@ def test_killed_at_any_moment_leaves_no_store_and_can_be_repeated(tmp_path, shar
         if out.exists():  # a fast machine: then it must be whole
             assert ClientStore(out).card == expected
         else:
-            with pytest.raises(DataError, match="is not a client store"):
+            with pytest.raises(DataError, match="there is no such folder"):
                 ClientStore(out)
     assert prepare.prepare(whole, out).card == expected
     assert names(tmp_path) == ["chat.tsv", "expected", "store"]
