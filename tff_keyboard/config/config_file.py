@@ -11,7 +11,6 @@ base as a whole. What a run used is written back in full by `dump`, so a run dir
 neither on files of other places nor on defaults that may change later.
 """
 
-import dataclasses
 import pathlib
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -157,9 +156,7 @@ def _upgraded(text: str, origin: str, *, to_resume: bool = False) -> dict[str, A
 
 
 def _run_config(values: dict[str, Any], overrides: Sequence[str], origin: str) -> RunConfig:
-    above: dict[str, Any] = {}
-    for override in overrides:
-        _add_override(above, override)
+    above = _table_of(overrides)
     _refuse_old(above, "--set")
     try:
         return from_dict(tables.merge(RunConfig, values, above))
@@ -176,11 +173,8 @@ def _culprit(values: Mapping[str, Any], overrides: Sequence[str], origin: str) -
 
 
 def _builds(values: Mapping[str, Any], overrides: Sequence[str]) -> bool:
-    above: dict[str, Any] = {}
     try:
-        for override in overrides:
-            _add_override(above, override)
-        from_dict(tables.merge(RunConfig, values, above))
+        from_dict(tables.merge(RunConfig, values, _table_of(overrides)))
     except ConfigError:
         return False
     return True
@@ -196,6 +190,13 @@ def _refuse_old(values: Mapping[str, Any], origin: str) -> None:
     raise ConfigError(f"{origin}: {advice}")
 
 
+def _table_of(overrides: Sequence[str]) -> dict[str, Any]:
+    above: dict[str, Any] = {}
+    for override in overrides:
+        _add_override(above, override)
+    return above
+
+
 def _add_override(above: dict[str, Any], override: str) -> None:
     name, equals, raw = override.partition("=")
     keys = name.strip().split(".")
@@ -205,11 +206,8 @@ def _add_override(above: dict[str, Any], override: str) -> None:
         value = raw.strip()
     is_key = len(keys) > 1 or isinstance(value, dict)
     if not equals or not is_key or not all(keys):
-        near = [
-            f"{section.name}.{name.strip()}"
-            for section in dataclasses.fields(RunConfig)
-            if hasattr(getattr(RunConfig(), section.name), name.strip())
-        ]
+        sections = to_dict(RunConfig()).items()
+        near = [f"{section}.{name.strip()}" for section, table in sections if name.strip() in table]
         meant = f" Did you mean {' or '.join(near)}?" if equals and near else ""
         raise ConfigError(f"`--set={override}` must read `--set=section.key=value`.{meant}")
     table = above

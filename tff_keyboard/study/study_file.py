@@ -226,12 +226,10 @@ class Study(tables.Table):
             followed = any(arm.after == self.before for arm in self.arms)
             require(followed, "before", "must be what an arm comes `after`", self.before)
         for place, arm in enumerate(self.arms):
-            if arm.after:
-                earlier = arm.after in names[:place]
-                require(earlier, "arms.after", "must name an earlier arm", arm.after)
-            if arm.step_from:
-                rule = "must name an earlier arm"
-                require(arm.step_from in names[:place], "arms.step_from", rule, arm.step_from)
+            for key in ("after", "step_from"):
+                other = getattr(arm, key)
+                earlier = other in ("", *names[:place])
+                require(earlier, f"arms.{key}", "must name an earlier arm", other)
         for sweep in self.sweeps:
             for name in sweep.arms:
                 require(name in names, "sweeps.arms", known, name)
