@@ -44,7 +44,10 @@ LIBRARY = {
     },
     "packs": set(),
     "events": {"evaluation", "metrics"},
-    "study": {"evaluation", "hybrid", "report", "metrics", "models", "data", "privacy", "storage"},
+    "study": {
+        *("evaluation", "hybrid", "report", "metrics", "models", "data", "privacy", "program"),
+        "storage",
+    },
 }
 LEAVES = {"storage", "config", "processes", "progress", "quiet", "text_table"}
 

@@ -48,7 +48,7 @@ def conducted(folder, hours, arms=(), **options):
         arms=tuple(Arm(name=name, config="c.toml") for name in ("control", "a", "bad")),
         budget=Budget(hours=hours) if hours else None,
     )
-    (folder / "c.toml").write_text("")
+    (folder / "c.toml").write_text("[train]\nrounds = 1\n")
     runs = plan.runs_of(study, folder, folder / "runs", arms=arms)
     runs = [dataclasses.replace(run, config_file=resolved(folder, run)) for run in runs]
     document = Document(None, "s")

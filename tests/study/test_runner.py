@@ -1,6 +1,7 @@
 """Trainings as processes: order, failure, interruption; a script stands in for the train task."""
 
 import dataclasses
+import json
 import os
 import pathlib
 import signal
@@ -131,6 +132,33 @@ def test_another_config_in_the_directory_is_not_finished(tmp_path, command):
     assert runner.is_finished(run)
     (run.path / names.CONFIG).write_text(config_lib.dump(config_lib.loads("[train]\nrounds = 2")))
     assert not runner.is_finished(run)
+
+
+@pytest.mark.parametrize(
+    "patience, values, finished",
+    [
+        (0, [9.0, 8.0, 7.0, 6.0], False),  # a longer run, interrupted: the model is of fewer rounds
+        (0, [9.0, 8.0, 7.0, 6.0, 5.0], True),
+        (2, [9.0, 8.0, 8.5, 8.6], True),
+        (2, [9.0, 8.0, 8.5], False),
+        (2, [9.0, float("nan"), 9.0], True),
+    ],
+)
+def test_a_model_is_not_the_end_of_training(tmp_path, command, patience, values, finished):
+    run = run_of(tmp_path, "a")
+    runner.train_all([run], command=command)
+    config = config_lib.loads(
+        "[train]\nrounds = 5\nbest_metric = 'perplexity'\nbest_mode = 'min'\n"
+        f"early_stop_patience = {patience}"
+    )
+    (run.path / names.CONFIG).write_text(config_lib.dump(config))
+    (run.path / names.METRICS).write_text(
+        "".join(
+            json.dumps({"round": number, "evaluation/perplexity": value}) + "\n"
+            for number, value in enumerate(values, start=1)
+        )
+    )
+    assert runner.is_finished(dataclasses.replace(run, config=config)) is finished
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

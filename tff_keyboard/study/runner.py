@@ -14,10 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.config.train_config import TrainConfig
 from tff_keyboard.processes import children
 from tff_keyboard.processes.interruption import Interrupted, Interruption, SignalReceived
+from tff_keyboard.program.best_round import EVALUATION_PREFIX, BestMetric, LoopState
 from tff_keyboard.progress import Progress
-from tff_keyboard.storage import errors, files
+from tff_keyboard.storage import errors, files, metrics_rows
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.study.plan import Run
 
@@ -26,7 +28,10 @@ _POLL_SECONDS = 0.5
 
 
 def is_finished(run: Run) -> bool:
-    """Whether the run directory holds all rounds and the model of this very config."""
+    """Whether the run directory holds all rounds and the model of this very config.
+
+    A model alone does not say so: that of fewer rounds lies there while a run with more goes on.
+    """
     directory = RunDirectory(run.path)
     try:
         before = config_lib.to_dict(config_lib.load_of_run(directory.config_path))
@@ -36,7 +41,20 @@ def is_finished(run: Run) -> bool:
     wanted = config_lib.to_dict(run.config)
     for values in (before, wanted):
         values.pop("execution")  # never changes results but for `sub_rounds`, which train checks
-    return before == wanted and directory.weights.is_file() and bool(done)
+    return before == wanted and directory.weights.is_file() and _has_ended(done, run.config.train)
+
+
+def _has_ended(rows: Sequence[metrics_rows.Row], train: TrainConfig) -> bool:
+    """Whether training goes no further after these rows."""
+    if not rows:
+        return False
+    if metrics_rows.round_of(rows[-1]) >= train.rounds:
+        return True
+    best = BestMetric(f"{EVALUATION_PREFIX}/{train.best_metric}", train.best_mode)
+    loop = LoopState()
+    for number, value in zip(*metrics_rows.series(rows, best.name), strict=True):
+        loop = loop.after_comparison(best, value, number)
+    return 0 < train.early_stop_patience <= loop.comparisons_since_best
 
 
 def rounds_done(run: Run) -> int:
@@ -206,7 +224,9 @@ class _Crew:
 
     def collect(self) -> list[tuple[Run, int]]:
         """Those that have ended since, with their exit codes."""
-        ended = [(run, process.returncode) for run, process in self.working if _has_ended(process)]
+        ended = [
+            (run, process.returncode) for run, process in self.working if process.poll() is not None
+        ]
         self.working = [pair for pair in self.working if pair[1].returncode is None]
         return ended
 
@@ -221,7 +241,3 @@ class _Crew:
 
 def _waits(run: Run, runs: Sequence[Run]) -> bool:
     return run.after in {each.path for each in runs}
-
-
-def _has_ended(process: subprocess.Popen) -> bool:
-    return process.poll() is not None
