@@ -13,8 +13,10 @@ from typing import Annotated, Literal
 
 from tasks.options import Population, Range, TaskOptions, Words
 from tff_keyboard import quiet
+from tff_keyboard.baselines import ngram_spec
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.evaluation import golden_prompts
+from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.storage.model_description import read_description
 from tflite_export import signing, texts
 
@@ -84,6 +86,12 @@ class Options(TaskOptions):
 def run(options: Options) -> None:
     """Exports and prints what was written."""
     read_description(options.run_dir)  # before TensorFlow is imported
+    ngram_wanted = None
+    if options.ngram is not None:
+        try:
+            ngram_wanted = ngram_spec.of_file(options.ngram)
+        except ValueError as error:
+            raise UsageError(f"--ngram={error}") from None
     store = pathlib.Path()  # where none is needed
     calibrates = options.quantize == "int4-rows" and not options.calibration_text
     if (options.parity and not options.text) or options.ngram is not None or calibrates:
@@ -109,10 +117,10 @@ def run(options: Options) -> None:
     if options.quantize == "int4-rows":
         calibration = read(options.calibration_text, "train", CALIBRATION_WORDS)
     ngram = None
-    if options.ngram is not None:
+    if ngram_wanted is not None:
         from tflite_export import ngram_part
 
-        ngram = ngram_part.build(options.run_dir, model, vocabulary, store, options.ngram)
+        ngram = ngram_part.build(options.run_dir, model, vocabulary, store, ngram_wanted)
     export_options = ExportOptions(
         quantization=options.quantize,
         top_k=options.top_k,

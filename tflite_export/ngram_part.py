@@ -23,7 +23,7 @@ from tff_keyboard.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.storage import names
-from tff_keyboard.storage.errors import CheckFailed, ExportError, UsageError
+from tff_keyboard.storage.errors import CheckFailed, ExportError
 from tff_keyboard.text_table import aligned
 from tflite_export import manifest
 from tflite_export.hybrid_keyboard import HybridKeyboard
@@ -69,7 +69,7 @@ def build(
     model: NextWordModel,
     vocabulary: Vocabulary,
     store_directory: pathlib.Path,
-    size: str,
+    spec: ngram_spec.NGramSpec,
 ) -> NGramPart:
     """Counts the n-gram on the train people and fits the weights on the validation people.
 
@@ -81,19 +81,12 @@ def build(
       model: The network.
       vocabulary: Its vocabulary.
       store_directory: A client store of the same vocabulary.
-      size: Of the file, as "500kB".
+      spec: Of a file, as `ngram_spec.of_file` gives it.
 
     Raises:
-      UsageError: `size` is none.
       ExportError: The run claims differential privacy, or the store has another
         vocabulary or no people to fit on.
     """
-    try:
-        spec = ngram_spec.parse(f"ngram:{size}")
-    except ValueError:
-        spec = ngram_spec.NGramSpec()
-    if spec.num_bytes is None:
-        raise UsageError(f"--ngram={size}: a size in bytes is wanted, such as 500kB or 1.44MB.")
     if (run_dir / names.LEDGER).is_file():
         raise ExportError(
             f"{run_dir} has a privacy ledger, and an n-gram counted from the same people's text "
@@ -113,7 +106,7 @@ def build(
         hybrid = HybridPredictor(KerasPredictor(model, vocabulary), ngram, mixture.EQUAL)
         fitted_on = trained_here.fit_on_validation(hybrid, store, "mixture")
     except ValueError as error:
-        raise ExportError(f"`ngram` = {size!r}: {error}") from None
+        raise ExportError(f"--ngram: {error}") from None
     assert data is not None
     return NGramPart(
         data,

@@ -67,6 +67,25 @@ def parse(word: str) -> NGramSpec:
     return NGramSpec(num_ngrams=amount)
 
 
+def of_file(size: str) -> NGramSpec:
+    """What fits into a file of so many bytes.
+
+    >>> of_file("1.44MB").num_bytes
+    1440000
+
+    Raises:
+      ValueError: `size` is no number of bytes.
+    """
+    wanted = f"{size}: a size in bytes is wanted, such as 500kB or 1.44MB."
+    try:
+        spec = parse(f"ngram:{size}")
+    except ValueError:
+        raise ValueError(wanted) from None
+    if spec.num_bytes is None:
+        raise ValueError(wanted)
+    return spec
+
+
 def train(
     spec: NGramSpec,
     messages: Sequence[np.ndarray],
