@@ -87,6 +87,7 @@ def test_run_directory_holds_what_later_tasks_need(finished_run):
     assert saved.train.rounds == ROUNDS
     environment = json.loads((finished_run / "environment.json").read_text())
     assert environment["packages"]["tensorflow-federated"] == "0.87.0"
+    assert json.loads((finished_run / "model" / "model.json").read_text())["rounds"] == ROUNDS
     assert list((finished_run / "tensorboard").iterdir())
     header = (finished_run / "timings.csv").read_text().splitlines()[0]
     assert {"data_seconds", "compute_seconds", "aggregation_seconds"} <= set(header.split(","))

@@ -2,7 +2,8 @@
 
     weights.npz      arrays by weight name, float32, no pickles
     vocabulary.txt   `Vocabulary.save`
-    model.json       {"format", "name", "vocabulary_size", "options", "sha256": {file: digest}}
+    model.json       {"format", "name", "vocabulary_size", "options", "sha256": {file: digest}},
+                     and of a training "rounds": those it had when it saved the model
 
 A model appears whole or not at all (`storage/directories.py`). Reading checks both digests, names,
 shapes and that every weight is finite.
@@ -35,8 +36,17 @@ def weights_by_name(model: NextWordModel) -> dict[str, np.ndarray]:
     return named
 
 
-def save_model(directory: Path, model: NextWordModel, vocabulary: Vocabulary) -> None:
+def save_model(
+    directory: Path, model: NextWordModel, vocabulary: Vocabulary, *, rounds: int | None = None
+) -> None:
     """Writes `directory`; one that is there already is replaced once the new one is complete.
+
+    Args:
+      directory: Of the model.
+      model: Its weights are written as they are now.
+      vocabulary: Whose rows the model has.
+      rounds: Of the training so far, where there was one: tells this model from that of a training
+        that goes on.
 
     Raises:
       ValueError: Model and vocabulary differ in size, or a weight is not finite.
@@ -61,6 +71,8 @@ def save_model(directory: Path, model: NextWordModel, vocabulary: Vocabulary) ->
         "options": model.options,
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
     }
+    if rounds is not None:
+        description["rounds"] = rounds
     content[names.MODEL_DESCRIPTION] = (json.dumps(description, indent=2) + "\n").encode()
     with directories.new_directory(pathlib.Path(directory)) as work:
         for name, data in content.items():

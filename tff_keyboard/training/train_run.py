@@ -30,7 +30,7 @@ from tff_keyboard.program import (
 )
 from tff_keyboard.program.averaged_process import AveragedProcess, IterateWeights
 from tff_keyboard.program.round_process import RoundProcess
-from tff_keyboard.storage import names
+from tff_keyboard.storage import metrics_rows, names
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.round_lines import RoundLines, closing_lines
 
@@ -188,14 +188,16 @@ def train_run(
         progress=around_lines(lines) if around_lines else lines,
         pop_aggregation_seconds=pop_aggregation_seconds,
     ).train()
+    last_row = metrics.rows()[-1]
+    rounds = metrics_rows.round_of(last_row)
     is_best = train.final_model == "best"
     weights = result.best_model_weights if is_best else result.model_weights
     if isinstance(weights, IterateWeights):
         weights.last.assign_weights_to(model)
-        save_model(run.last_model, model, store.vocabulary)
+        save_model(run.last_model, model, store.vocabulary, rounds=rounds)
         weights = weights.average
     weights.assign_weights_to(model)
-    save_model(run.model, model, store.vocabulary)
+    save_model(run.model, model, store.vocabulary, rounds=rounds)
     for line in closing_lines(result, run, is_best=is_best):
         print(line)
-    return metrics.rows()[-1]
+    return last_row
