@@ -34,14 +34,17 @@ def open_predictors(words: Sequence[str], store: "ClientStore | None") -> "list[
     if trained and store is None:
         raise UsageError(f"'{trained[0]}' is trained on a store's train clients: give --store=DIR.")
     specs = {word: trained_here.read_spec(word) for word in trained}
-    messages = store.all_examples("train") if trained and store is not None else []
+    text = trained_here.read_train_text(store) if trained and store is not None else None
     opened: list[NamedPredictor] = []
     for word, name in zip(words, model_words.names_of(words), strict=True):
         path = model_words.path_of(word)
         if path is None:
             assert store is not None
+            assert text is not None
             opened.append(
-                trained_here.train_baseline(word, name, specs[word], messages, store.vocabulary)
+                trained_here.train_baseline(
+                    word, name, specs[word], text.messages, store.vocabulary
+                )
             )
             continue
         known = [named.predictor.vocabulary for named in opened]
@@ -50,7 +53,8 @@ def open_predictors(words: Sequence[str], store: "ClientStore | None") -> "list[
         model = dataclasses.replace(model, source=word)
         if word in specs:
             assert store is not None
-            model = trained_here.join_hybrid(model, specs[word], messages, store)
+            assert text is not None
+            model = trained_here.join_hybrid(model, specs[word], text, store)
         opened.append(model)
     return opened
 

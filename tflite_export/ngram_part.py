@@ -10,8 +10,6 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tff_keyboard.baselines import ngram_spec
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
@@ -30,7 +28,6 @@ from tflite_export.hybrid_keyboard import HybridKeyboard
 
 Texts = Mapping[str, Sequence[Sequence[str]]]  # person -> messages -> normalised words
 
-LEAST_PEOPLE = 2  # who typed an n-gram, for it to be listed
 
 MEASURED = {
     name: metric_table.METRICS[name].label
@@ -99,22 +96,19 @@ def build(
             "was trained on with --store."
         )
     try:
-        messages, owners = _train_messages(store)
-        ngram, data = ngram_spec.train(
-            spec, messages, vocabulary, owners=owners, least_people=LEAST_PEOPLE
-        )
+        text = trained_here.read_train_text(store)
+        ngram, data = trained_here.train_for_hybrid(spec, text, vocabulary)
         hybrid = HybridPredictor(KerasPredictor(model, vocabulary), ngram, mixture.EQUAL)
         fitted_on = trained_here.fit_on_validation(hybrid, store, "mixture")
     except ValueError as error:
         raise ExportError(f"--ngram: {error}") from None
-    assert data is not None
     return NGramPart(
         data,
         {
             "order": ngram.model.order,
             "ngrams": ngram.model.num_ngrams,
             "trained_on": f"{len(store.client_ids('train')):,} people of 'train'",
-            "least_people": LEAST_PEOPLE,
+            "least_people": trained_here.LEAST_PEOPLE,
             "bytes": len(data),
             "sha256": manifest.sha256(data),
         },
@@ -124,16 +118,6 @@ def build(
             "fitted_on": fitted_on,
         },
     )
-
-
-def _train_messages(store: ClientStore) -> tuple[list[np.ndarray], list[int]]:
-    """Ids of each message, and whose it is."""
-    messages, owners = [], []
-    for owner, person in enumerate(store.client_ids("train")):
-        own = store.examples("train", person)
-        messages += own
-        owners += [owner] * len(own)
-    return messages, owners
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from tests.hybrid_fakes import hybrid, typed_by
+from tests.ngram_fakes import messages_of, vocabulary_of
 from tff_keyboard.evaluation import typed_text
 from tff_keyboard.hybrid import streaming, trained_here
 
@@ -18,3 +19,18 @@ def test_somebody_who_writes_much_does_not_speak_for_all(monkeypatch):
     heard = typed_text.TypedText("", everybody.people, (much[:of_one], *text.messages))
     wanted = streaming.fit_weights(hybrid(), heard)
     np.testing.assert_array_equal(found.weights.table, wanted.table)
+
+
+def test_what_one_person_alone_typed_is_in_a_baseline_and_in_no_hybrid():
+    own = np.array([4, 5, 6, 7, 8, 9, 10])
+    messages = [own, own, *messages_of(3, 200)]
+    text = trained_here.TrainText(messages, [0, 0, *(1 + i % 9 for i in range(200))])
+    spec = trained_here.read_spec("hybrid:6kB:RUN")
+    baseline = trained_here.train_baseline("", "", spec, messages, vocabulary_of(30)).predictor
+    beside, data = trained_here.train_for_hybrid(spec, text, vocabulary_of(30))
+    assert len(data) <= 6_000
+    words = [vocabulary_of(30).words[i] for i in own[:6]]
+    assert baseline.next_word(words)[10] > 0.5 > beside.next_word(words)[10]
+    several = trained_here.TrainText(messages, list(range(len(messages))))
+    shared, _ = trained_here.train_for_hybrid(spec, several, vocabulary_of(30))
+    assert shared.next_word(words)[10] > 0.5

@@ -66,13 +66,13 @@ def test_a_hybrid_has_the_digits_of_compare_and_a_baseline_comes_with_the_contro
     assert list(ours) == ["both"]
     opened = ClientStore(store)
     word = f"hybrid:{runs['other', 1].path}"
-    messages = opened.all_examples("train")
+    text = trained_here.read_train_text(opened)
     predictor = KerasPredictor(*load_model(runs["other", 1].path))
     named = trained_here.NamedPredictor("both", "keras", predictor, {}, word)
-    hybrid = trained_here.join_hybrid(named, trained_here.read_spec(word), messages, opened)
-    text = typed_text.of_population(opened, "held_out")
+    hybrid = trained_here.join_hybrid(named, trained_here.read_spec(word), text, opened)
+    held_out = typed_text.of_population(opened, "held_out")
     expected = run_evaluation.evaluate_named(
-        hybrid.predictor, ModelFacts(name="both"), text, store=opened
+        hybrid.predictor, ModelFacts(name="both"), held_out, store=opened
     )
     assert ours["both"]["held_out"].metrics == expected.metrics
 

@@ -1,12 +1,14 @@
 """Models that are trained as soon as they are named: an n-gram, or a network joined with one.
 
 Both take the pooled text of a store's train clients; a hybrid's weights, which say how far each of
-its parts is believed, are fitted on the store's validation people.
+its parts is believed, are fitted on the store's validation people. The n-gram of a hybrid goes on
+phones and lists nothing that one person alone typed (`baselines/ngram_people.py`); it is the same
+here and in an export. A baseline stays here and lists everything.
 """
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,10 +21,40 @@ from tff_keyboard.evaluation.named_predictor import NamedPredictor
 from tff_keyboard.hybrid import mixture, streaming
 from tff_keyboard.hybrid.hybrid_predictor import HybridPredictor, Network
 from tff_keyboard.progress import Progress
-from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.storage.errors import DataError, UsageError
+
+LEAST_PEOPLE = 2  # who typed an n-gram, for that of a hybrid to list it
 
 _FIT_WORDS = 60_000  # of validation people; more change no weight in the second digit
 _FIT_WORDS_OF_ONE = 1_000  # so that where people write much, many of them are heard
+
+
+class TrainText(NamedTuple):
+    """What the train clients of a store typed.
+
+    Attributes:
+      messages: Ids of the words of each message, [words] int.
+      owners: Whose each message is, a number from 0 on.
+    """
+
+    messages: list[np.ndarray]
+    owners: list[int]
+
+
+def read_train_text(store: ClientStore) -> TrainText:
+    """All of it.
+
+    Raises:
+      DataError: There is none.
+    """
+    text = TrainText([], [])
+    for owner, person in enumerate(store.client_ids("train")):
+        own = store.examples("train", person)
+        text.messages.extend(own)
+        text.owners.extend([owner] * len(own))
+    if not text.messages:
+        raise DataError(f"{store.directory} has no messages of 'train' clients.")
+    return text
 
 
 def read_spec(word: str) -> ngram_spec.NGramSpec:
@@ -44,7 +76,7 @@ def train_baseline(
     messages: Sequence[np.ndarray],
     vocabulary: Vocabulary,
 ) -> NamedPredictor:
-    """Trains an n-gram.
+    """Trains an n-gram to compare with.
 
     Args:
       word: As the person wrote it.
@@ -66,38 +98,57 @@ def train_baseline(
     return NamedPredictor(name, "ngram", predictor, details, word)
 
 
+def train_for_hybrid(
+    spec: ngram_spec.NGramSpec, text: TrainText, vocabulary: Vocabulary
+) -> tuple[NGramPredictor, bytes]:
+    """Trains the n-gram that stands beside a network.
+
+    Args:
+      spec: Of a file, in bytes.
+      text: What it counts.
+      vocabulary: Of the text.
+
+    Returns:
+      What a reader of its file has, and the content of the file.
+
+    Raises:
+      ValueError: The vocabulary alone is larger than the size wanted.
+    """
+    predictor, data = ngram_spec.train(
+        spec, text.messages, vocabulary, owners=text.owners, least_people=LEAST_PEOPLE
+    )
+    assert data is not None, spec
+    return predictor, data
+
+
 def join_hybrid(
-    model: NamedPredictor,
-    spec: ngram_spec.NGramSpec,
-    messages: Sequence[np.ndarray],
-    store: ClientStore,
+    model: NamedPredictor, spec: ngram_spec.NGramSpec, text: TrainText, store: ClientStore
 ) -> NamedPredictor:
     """A network with an n-gram and a cache, weights fitted on validation people.
 
     Args:
       model: The network; its `source` is the word for the hybrid.
       spec: Of the n-gram.
-      messages: Ids of the words of each message, to train the n-gram.
-      store: Where the messages are from, and the validation people.
+      text: To train it.
+      store: Where the text is from, and the validation people.
 
     Raises:
       UsageError: `model` is no network, or its vocabulary is not that of the store.
       DataError: The store has no validation people.
     """
     word = model.source
-    ngram = train_baseline(word, model.name, spec, messages, store.vocabulary)
-    assert isinstance(ngram.predictor, NGramPredictor)
     if not isinstance(model.predictor, Network) or model.kind == "ngram":
         raise UsageError(f"'{word}': a hybrid takes a run directory or a .tflite file.")
     try:
-        hybrid = HybridPredictor(model.predictor, ngram.predictor, mixture.EQUAL)
+        ngram, data = train_for_hybrid(spec, text, store.vocabulary)
+        hybrid = HybridPredictor(model.predictor, ngram, mixture.EQUAL)
     except ValueError as error:
         raise UsageError(f"'{word}': {error}") from None
     fitted_on = fit_on_validation(hybrid, store, model.name)
     details = {
         **model.details,
-        "ngrams": ngram.details["ngrams"],
-        "ngram_bytes": ngram.details["bytes"],
+        "ngrams": ngram.model.num_ngrams,
+        "ngram_bytes": len(data),
         "weights": hybrid.weights.to_json(),
         "weights_fitted_on": fitted_on,
     }

@@ -70,19 +70,20 @@ class Models:
         if run is not None:
             word = word.replace(f"{{{model.arm}}}", str(run.path))
             made_of.append(run_evaluation.weights_digest(run.path))
+            made_of.append(f"n-grams of {trained_here.LEAST_PEOPLE} people")
         digest = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:_DIGEST_LETTERS]
 
         def open_model() -> Predictor:
-            messages = store.all_examples("train")
+            text = trained_here.read_train_text(store)
             spec = self._specs[model.name]
             if run is None:
                 made = trained_here.train_baseline(
-                    word, model.name, spec, messages, store.vocabulary
+                    word, model.name, spec, text.messages, store.vocabulary
                 )
                 return made.predictor
             network = KerasPredictor(*load_model(run.path))
             named = NamedPredictor(model.name, "keras", network, {}, word)
-            return trained_here.join_hybrid(named, spec, messages, store).predictor
+            return trained_here.join_hybrid(named, spec, text, store).predictor
 
         files.make_directory(self._folder)
         return self._judge.judge(
