@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.attention_progress import FEWEST_ROUNDS
 from benchmarks.attention_rules import Rule
 from benchmarks.attention_settings import Setting
 
@@ -31,6 +32,13 @@ def read_trainings(folder: pathlib.Path, name: str = "*") -> list[dict[str, Any]
             raise ValueError(f"{path}: {error}. Remove it to train it again.") from None
         found.append(training)
     return found
+
+
+def fewest_rounds_of(path: pathlib.Path) -> int:
+    """Before which the curve of a training did not count as flat; 0 where there is no training."""
+    if not path.exists():
+        return 0
+    return int(json.loads(path.read_text()).get("fewest_rounds", FEWEST_ROUNDS))
 
 
 def _check(setting: Mapping[str, Any]) -> None:

@@ -32,11 +32,13 @@ def progress_of(trainings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
       trainings: One a seed, as their files have them.
 
     Returns:
-      `rounds_trained`, `tokens` (words, None where not known), `last_quarter_gained` (a share, None
-      where it diverged or is too short to tell), `diverged`, and over all `flat`.
+      `fewest_rounds` (before which none counted as flat), `rounds_trained`, `tokens` (words, None
+      where not known), `last_quarter_gained` (a share, None where it diverged or is too short to
+      tell), `diverged`, and over all `flat`.
     """
     gains = [_gain(each["curve"]) for each in trainings]
     return {
+        "fewest_rounds": [each.get("fewest_rounds", FEWEST_ROUNDS) for each in trainings],
         "rounds_trained": [len(each["curve"]) for each in trainings],
         "tokens": [each.get("tokens") for each in trainings],
         "last_quarter_gained": [None if math.isnan(gain) else gain for gain in gains],

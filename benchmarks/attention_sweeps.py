@@ -11,9 +11,10 @@ rules, the best round on validation people judged on held-out people. A training
 validation curve is flat, no sooner than --fewest-rounds, when it diverges, or after `rounds`.
 
 A training is a file in the working folder, with its commit and date; stopped, it goes on with those
-that are missing. With --table nothing is trained, and --store only serves to count the words of
-trainings whose files lack them. With --as-published all text goes through the loader error of the
-published FedAtt code, in training as in evaluation.
+that are missing. One that could have ended before --fewest-rounds is trained anew. With --table
+nothing is trained, and --store only serves to count the words of trainings whose files lack them.
+With --as-published all text goes through the loader error of the published FedAtt code, in training
+as in evaluation.
 """
 
 import argparse
@@ -198,6 +199,7 @@ def train(
     found = {
         "setting": dataclasses.asdict(setting),
         "seed": seed,
+        "fewest_rounds": fewest_rounds,
         "curve": curve,
         "best_round": best_round,
         "adaptive_rounds": float(np.mean(adaptive)),
@@ -257,7 +259,7 @@ def train_missing(flags: argparse.Namespace, data: Data) -> None:
     for seed in range(1, flags.seeds + 1):
         for setting in settings:
             path = flags.workdir / f"{setting.name}_seed{seed}.json"
-            if path.exists():
+            if attention_files.fewest_rounds_of(path) >= flags.fewest_rounds:
                 continue
             found = train(setting, seed, data, flags.fewest_rounds)
             found |= {"commit": at_start, "date": _today()}

@@ -10,10 +10,10 @@ export take it, and `model.initial_model` of a later run can start from it. Sect
 the optimizer: SGD as [client] describes it (learning rate, momentum, schedule), or Adam, Yogi or
 Adagrad with a rate and a schedule of their own; batch size and clipping of gradients are those of
 [client]. A round is `train.clients_per_round` x `client.max_examples` messages. Not used are
-[server], [aggregation], [train.cohort], `client.epochs`, and [fine_tuning] but for the general
-store that validation reads. With --set=execution.engine=ray it trains on a node of a cluster
-(docs/cluster.md). Killed and started again with the same command, it goes on from the last
-checkpoint, to the bit.
+[server], [aggregation], [train.cohort], `client.epochs`, of [train] how people are drawn, drop out
+or are left out, and [fine_tuning] but for the general store that validation reads. With
+--set=execution.engine=ray it trains on a node of a cluster (docs/cluster.md). Killed and started
+again with the same command, it goes on from the last checkpoint, to the bit.
 """
 
 import dataclasses

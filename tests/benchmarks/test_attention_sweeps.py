@@ -261,6 +261,31 @@ def test_a_training_and_the_rows_say_where_they_are_from(data, monkeypatch, tmp_
         attention_sweeps.main(flags)
 
 
+def test_one_that_ended_sooner_than_asked_is_trained_anew(data, monkeypatch, tmp_path):
+    monkeypatch.setattr(attention_sweeps, "all_settings", lambda: [SMALL])
+    monkeypatch.setattr(attention_sweeps, "read_data", lambda *_, **__: data)
+    out = tmp_path / "sweeps.json"
+    trainings = tmp_path / "trainings"
+
+    def row(*more):
+        attention_sweeps.main(
+            ["--store=s", "--seeds=1", f"--workdir={trainings}", f"--out={out}", *more]
+        )
+        return attention_table.read_rows(out)[0]
+
+    short = row()
+    (file,) = trainings.iterdir()
+    of_before = json.loads(file.read_text())
+    del of_before["fewest_rounds"]  # as older versions wrote it
+    file.write_text(json.dumps(of_before))
+    usual, ended = short["fewest_rounds"][0], short["rounds_trained"][0]
+    assert row()["fewest_rounds"] == [usual]
+    longer = row(f"--fewest-rounds={ended + 3}")
+    assert longer["fewest_rounds"] == [ended + 3] <= longer["rounds_trained"]
+    monkeypatch.setattr(attention_sweeps, "train", None)  # would fail
+    assert row() == longer
+
+
 @pytest.mark.parametrize(
     "change, message",
     [

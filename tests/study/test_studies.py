@@ -14,9 +14,9 @@ def test_runs_can_be_planned(path):
     runs = plan.runs_of(study, path.parent, pathlib.Path("runs"))
     assert len({run.path for run in runs}) == len(runs)
     assert {run.arm for run in runs} == {arm.name for arm in study.arms}
-    assert all(
-        path.stem in line for line in path.read_text().splitlines() if "tff-keyboard study" in line
-    )
+    commands = [line for line in path.read_text().splitlines() if "tff-keyboard study" in line]
+    assert commands
+    assert all(path.stem in line for line in commands)
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)

@@ -21,6 +21,7 @@ ALL_AT_ONCE = (
     "model.embedding_dropout=0.1",
     "model.output_dropout=0.2",
     'train.cohort={kind="growing", every_rounds=1, factor=1.5, most=5}',
+    "train.check_in=by_text",
     'aggregation.row_correction={kind="touched", largest_factor=5}',
 )
 CENTRAL = (
