@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -46,6 +47,20 @@ def test_round_trip(name, tmp_path):
         assert loaded.options == model.options
         ids = np.array([[1, 4, 5]], np.int32)
         np.testing.assert_array_equal(loaded(ids), model(ids))
+
+
+@pytest.mark.parametrize("rounds, later", [(2, True), (3, False), (None, False)])
+def test_a_training_that_went_on_since_is_told(tmp_path, rounds, later):
+    save_model(tmp_path / "model", build(), VOCABULARY, rounds=rounds)
+    (tmp_path / "metrics.jsonl").write_text("".join(f'{{"round": {n}}}\n' for n in (1, 2, 3)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        load_model(tmp_path)
+        load_model(tmp_path / "model")  # asked for by its own name
+    said = [str(warning.message) for warning in caught]
+    assert len(said) == later
+    if later:
+        assert f"{tmp_path / 'model'} is of round 2, the training has come to round 3" in said[0]
 
 
 def test_replaces_a_model_and_leaves_nothing_else(directory):

@@ -1,7 +1,6 @@
 """`model.json`: found in a run directory or a model folder, and refused in one line."""
 
 import json
-import warnings
 
 import pytest
 
@@ -27,20 +26,6 @@ def test_is_found_in_a_run_and_by_itself(tmp_path):
     write(tmp_path / "run" / "model", SOUND)
     for given in (tmp_path / "run", tmp_path / "run" / "model"):
         assert read_description(given) == (tmp_path / "run" / "model", SOUND)
-
-
-@pytest.mark.parametrize("rounds, later", [(2, True), (3, False), (None, False)])
-def test_a_training_that_went_on_since_is_told(tmp_path, rounds, later):
-    write(tmp_path / "model", SOUND | ({"rounds": rounds} if rounds else {}))
-    (tmp_path / "metrics.jsonl").write_text("".join(f'{{"round": {n}}}\n' for n in (1, 2, 3)))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        read_description(tmp_path)
-        read_description(tmp_path / "model")  # asked for by its own name
-    said = [str(warning.message) for warning in caught]
-    assert len(said) == later
-    if later:
-        assert f"{tmp_path / 'model'} is of round 2, the training has come to round 3" in said[0]
 
 
 def test_none_says_what_to_give(tmp_path):

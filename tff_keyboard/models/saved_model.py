@@ -14,6 +14,7 @@ import io
 import json
 import os
 import pathlib
+import warnings
 import zipfile
 from typing import Any
 
@@ -22,7 +23,7 @@ import numpy as np
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.registry import build_model
-from tff_keyboard.storage import directories, names
+from tff_keyboard.storage import directories, metrics_rows, names
 from tff_keyboard.storage.errors import SavedModelError
 from tff_keyboard.storage.model_description import FORMAT, read_description
 
@@ -82,13 +83,19 @@ def save_model(
 def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
     """Reads what `save_model` wrote.
 
+    A run that is trained on keeps the model of fewer rounds until it ends, so that it can still be
+    used. Who asks for it by the name of the run is warned.
+
     Args:
       directory: A saved model, or a run directory that holds one under `model/`.
 
     Raises:
       SavedModelError: There is no model, it is damaged, or of another format.
     """
-    directory, description = read_description(directory)
+    given = pathlib.Path(directory)
+    directory, description = read_description(given)
+    if directory != given:
+        _warn_if_training_went_on(directory, description)
     for name, digest in description["sha256"].items():
         if _sha256(directory / name) != digest:
             raise SavedModelError(
@@ -115,6 +122,18 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
         raise SavedModelError(f"{directory / names.MODEL_DESCRIPTION}: {error}") from None
     _assign(model, weights, directory / names.WEIGHTS)
     return model, vocabulary
+
+
+def _warn_if_training_went_on(model: pathlib.Path, description: dict[str, Any]) -> None:
+    rows = metrics_rows.read_sound_rows(model.parent / names.METRICS)
+    rounds = description.get("rounds")
+    if rows and isinstance(rounds, int) and rounds < metrics_rows.round_of(rows[-1]):
+        warnings.warn(
+            f"{model} is of round {rounds}, the training has come to round "
+            f"{metrics_rows.round_of(rows[-1])} since and not to its end. To have the model of all "
+            "its rounds, give the command that trained it again.",
+            stacklevel=3,
+        )
 
 
 def _archive(weights: dict[str, np.ndarray]) -> bytes:

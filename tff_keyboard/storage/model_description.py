@@ -1,16 +1,11 @@
-"""`model.json`, which says what a saved model is; read without TensorFlow.
-
-A run that is trained on keeps the model of fewer rounds until it ends, so that the model can still
-be used; who reads it by the run's name is told so.
-"""
+"""`model.json`, which says what a saved model is; read without TensorFlow."""
 
 import json
 import os
 import pathlib
-import warnings
 from typing import Any
 
-from tff_keyboard.storage import directories, metrics_rows, names
+from tff_keyboard.storage import directories, names
 from tff_keyboard.storage.errors import SavedModelError
 
 FORMAT = "tff-keyboard model 1"
@@ -22,8 +17,6 @@ def read_description(
     directory: str | os.PathLike[str],
 ) -> tuple[pathlib.Path, dict[str, Any]]:
     """Finds a saved model, and reads what it says of itself; the weights are not looked at.
-
-    Warns where the training of a run directory has gone on since it saved its model.
 
     Args:
       directory: A saved model, or a run directory that holds one under `model/`.
@@ -63,18 +56,4 @@ def read_description(
             raise SavedModelError(f"{path}: field {field!r} is missing or not a {kind.__name__}.")
     if set(description["sha256"]) != {names.WEIGHTS, names.VOCABULARY}:
         raise SavedModelError(f"{path}: `sha256` must name {names.WEIGHTS} and {names.VOCABULARY}.")
-    if directory == inner:
-        _warn_if_training_went_on(inner, description)
     return directory, description
-
-
-def _warn_if_training_went_on(model: pathlib.Path, description: dict[str, Any]) -> None:
-    rows = metrics_rows.read_sound_rows(model.parent / names.METRICS)
-    rounds = description.get("rounds")
-    if rows and isinstance(rounds, int) and rounds < metrics_rows.round_of(rows[-1]):
-        warnings.warn(
-            f"{model} is of round {rounds}, the training has come to round "
-            f"{metrics_rows.round_of(rows[-1])} since and not to its end. To have the model of all "
-            "its rounds, give the command that trained it again.",
-            stacklevel=4,
-        )
