@@ -6,7 +6,6 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.attention_progress import FEWEST_ROUNDS
 from benchmarks.attention_rules import Rule
 from benchmarks.attention_settings import Setting
 
@@ -21,24 +20,23 @@ def read_trainings(folder: pathlib.Path, name: str = "*") -> list[dict[str, Any]
     Raises:
       ValueError: A file is no training, or one of another version.
     """
-    found = []
-    for path in sorted(folder.glob(f"{name}_seed*.json")):
-        try:
-            training = json.loads(path.read_text())
-            _check(training["setting"])
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
-            raise ValueError(f"{path}: no training of attention_sweeps. Remove it.") from None
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}. Remove it to train it again.") from None
-        found.append(training)
-    return found
+    return [read_training(path) for path in sorted(folder.glob(f"{name}_seed*.json"))]
 
 
-def fewest_rounds_of(path: pathlib.Path) -> int:
-    """Before which the curve of a training did not count as flat; 0 where there is no training."""
-    if not path.exists():
-        return 0
-    return int(json.loads(path.read_text()).get("fewest_rounds", FEWEST_ROUNDS))
+def read_training(path: pathlib.Path) -> dict[str, Any]:
+    """One.
+
+    Raises:
+      ValueError: The file is no training, or one of another version.
+    """
+    try:
+        training = json.loads(path.read_text())
+        _check(training["setting"])
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
+        raise ValueError(f"{path}: no training of attention_sweeps. Remove it.") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}. Remove it to train it again.") from None
+    return training
 
 
 def _check(setting: Mapping[str, Any]) -> None:

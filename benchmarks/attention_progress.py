@@ -25,6 +25,11 @@ def is_flat(curve: Sequence[float], fewest: int = FEWEST_ROUNDS) -> bool:
     return len(curve) >= fewest and _gain(curve) <= FLAT_WITHIN  # nan: False
 
 
+def fewest_rounds_of(training: Mapping[str, Any]) -> int:
+    """Before which its curve did not count as flat; older versions had the usual ones, unnamed."""
+    return int(training.get("fewest_rounds", FEWEST_ROUNDS))
+
+
 def progress_of(trainings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Of one setting, JSON values; a list has a value for each training.
 
@@ -38,7 +43,7 @@ def progress_of(trainings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """
     gains = [_gain(each["curve"]) for each in trainings]
     return {
-        "fewest_rounds": [each.get("fewest_rounds", FEWEST_ROUNDS) for each in trainings],
+        "fewest_rounds": [fewest_rounds_of(each) for each in trainings],
         "rounds_trained": [len(each["curve"]) for each in trainings],
         "tokens": [each.get("tokens") for each in trainings],
         "last_quarter_gained": [None if math.isnan(gain) else gain for gain in gains],

@@ -40,7 +40,7 @@ from benchmarks import (
 )
 from benchmarks import log_bilinear as model
 from benchmarks.attention_best_rate import rows_at_best_rate
-from benchmarks.attention_progress import FEWEST_ROUNDS, is_flat
+from benchmarks.attention_progress import FEWEST_ROUNDS, fewest_rounds_of, is_flat
 from benchmarks.attention_rules import Rule
 from benchmarks.attention_settings import Setting, changed
 from benchmarks.step import commit
@@ -259,8 +259,10 @@ def train_missing(flags: argparse.Namespace, data: Data) -> None:
     for seed in range(1, flags.seeds + 1):
         for setting in settings:
             path = flags.workdir / f"{setting.name}_seed{seed}.json"
-            if attention_files.fewest_rounds_of(path) >= flags.fewest_rounds:
-                continue
+            if path.exists():
+                before = attention_files.read_training(path)
+                if fewest_rounds_of(before) >= flags.fewest_rounds:
+                    continue
             found = train(setting, seed, data, flags.fewest_rounds)
             found |= {"commit": at_start, "date": _today()}
             files.write_atomically(path, [json.dumps(found).encode()])

@@ -28,7 +28,6 @@ from tflite_export.hybrid_keyboard import HybridKeyboard
 
 Texts = Mapping[str, Sequence[Sequence[str]]]  # person -> messages -> normalised words
 
-
 MEASURED = {
     name: metric_table.METRICS[name].label
     for name in ("recall_at_1_no_eos", "recall_at_3_no_eos", "recall_at_3_oov", "kss")

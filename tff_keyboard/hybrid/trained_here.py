@@ -21,7 +21,7 @@ from tff_keyboard.evaluation.named_predictor import NamedPredictor
 from tff_keyboard.hybrid import mixture, streaming
 from tff_keyboard.hybrid.hybrid_predictor import HybridPredictor, Network
 from tff_keyboard.progress import Progress
-from tff_keyboard.storage.errors import DataError, UsageError
+from tff_keyboard.storage.errors import UsageError
 
 LEAST_PEOPLE = 2  # who typed an n-gram, for that of a hybrid to list it
 
@@ -47,14 +47,9 @@ def read_train_text(store: ClientStore) -> TrainText:
     Raises:
       DataError: There is none.
     """
-    text = TrainText([], [])
-    for owner, person in enumerate(store.client_ids("train")):
-        own = store.examples("train", person)
-        text.messages.extend(own)
-        text.owners.extend([owner] * len(own))
-    if not text.messages:
-        raise DataError(f"{store.directory} has no messages of 'train' clients.")
-    return text
+    counts = store.num_examples("train")
+    owners = np.repeat(np.arange(len(counts)), counts).tolist()
+    return TrainText(store.all_examples("train"), owners)
 
 
 def read_spec(word: str) -> ngram_spec.NGramSpec:

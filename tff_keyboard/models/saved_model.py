@@ -125,13 +125,14 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
 
 
 def _warn_if_training_went_on(model: pathlib.Path, description: dict[str, Any]) -> None:
-    rows = metrics_rows.read_sound_rows(model.parent / names.METRICS)
     rounds = description.get("rounds")
-    if rows and isinstance(rounds, int) and rounds < metrics_rows.round_of(rows[-1]):
+    if not isinstance(rounds, int):  # of an older version, or of no training
+        return
+    rows = metrics_rows.read_sound_rows(model.parent / names.METRICS)
+    if rows and rounds < (now := metrics_rows.round_of(rows[-1])):
         warnings.warn(
-            f"{model} is of round {rounds}, the training has come to round "
-            f"{metrics_rows.round_of(rows[-1])} since and not to its end. To have the model of all "
-            "its rounds, give the command that trained it again.",
+            f"{model} is of round {rounds}, the training has come to round {now} since and not to "
+            "its end. To have the model of all its rounds, give the command that trained it again.",
             stacklevel=3,
         )
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tff_keyboard.config.train_config import TrainConfig
 from tff_keyboard.program import errors
 
 EVALUATION_PREFIX = "evaluation"
@@ -32,6 +33,12 @@ class BestMetric:
             raise ValueError(f"`mode` must be 'max' or 'min', got {self.mode!r}.")
         if self.patience is not None and self.patience < 1:
             raise ValueError(f"`patience` must be >= 1 evaluations or None, got {self.patience}.")
+
+    @classmethod
+    def of_config(cls, train: TrainConfig) -> BestMetric:
+        """That of a run."""
+        name = f"{EVALUATION_PREFIX}/{train.best_metric}"
+        return cls(name, train.best_mode, train.early_stop_patience or None)
 
     @property
     def is_of_evaluation(self) -> bool:
@@ -72,6 +79,10 @@ class LoopState(NamedTuple):
         if better:
             return self._replace(best_value=value, best_round=round_num, comparisons_since_best=0)
         return self._replace(comparisons_since_best=self.comparisons_since_best + 1)
+
+    def has_waited_in_vain(self, best: BestMetric) -> bool:
+        """Whether training stops for want of a better value."""
+        return best.patience is not None and self.comparisons_since_best >= best.patience
 
     def after_round(self, *, rejected: bool) -> LoopState:
         """After a round was trained, whether its update was thrown away or not."""

@@ -323,7 +323,7 @@ class TrainingLoop:
 
     def _stop_reason(self, loop: best_round.LoopState) -> str:
         best = self.best_metric
-        if best is None or best.patience is None or loop.comparisons_since_best < best.patience:
+        if best is None or not loop.has_waited_in_vain(best):
             return ""
         return (
             f"{best.name} did not get better than {loop.best_value:g} (round {loop.best_round}) "

@@ -17,7 +17,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.config.train_config import TrainConfig
 from tff_keyboard.processes import children
 from tff_keyboard.processes.interruption import Interrupted, Interruption, SignalReceived
-from tff_keyboard.program.best_round import EVALUATION_PREFIX, BestMetric, LoopState
+from tff_keyboard.program.best_round import BestMetric, LoopState
 from tff_keyboard.progress import Progress
 from tff_keyboard.storage import errors, files, metrics_rows
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -50,11 +50,11 @@ def _has_ended(rows: Sequence[metrics_rows.Row], train: TrainConfig) -> bool:
         return False
     if metrics_rows.round_of(rows[-1]) >= train.rounds:
         return True
-    best = BestMetric(f"{EVALUATION_PREFIX}/{train.best_metric}", train.best_mode)
+    best = BestMetric.of_config(train)
     loop = LoopState()
     for number, value in zip(*metrics_rows.series(rows, best.name), strict=True):
         loop = loop.after_comparison(best, value, number)
-    return 0 < train.early_stop_patience <= loop.comparisons_since_best
+    return loop.has_waited_in_vain(best)
 
 
 def rounds_done(run: Run) -> int:

@@ -177,11 +177,7 @@ def train_run(
         timings_manager=release.TimingsRelease(run.timings_csv, round_clock.TIMING_COLUMNS),
         evaluate=evaluate,
         evaluate_every=config.evaluation.every,
-        best_metric=best_round.BestMetric(
-            f"{best_round.EVALUATION_PREFIX}/{train.best_metric}",
-            train.best_mode,
-            train.early_stop_patience or None,
-        ),
+        best_metric=best_round.BestMetric.of_config(train),
         checkpoint_every=train.checkpoint_every,
         max_rejected_in_a_row=train.max_rejected_rounds,
         hooks=hooks,
