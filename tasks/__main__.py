@@ -66,7 +66,11 @@ def main() -> None:
         hint = f" Did you mean '{near[0]}'?" if near else f" Known: {', '.join(TASKS)}."
         cli.fail(f"Unknown task '{name}'.{hint}")
         sys.exit(cli.USAGE)
-    sys.exit(cli.launch(module_of(name), arguments[1:]))
+    try:
+        task = module_of(name)
+    except KeyboardInterrupt:
+        sys.exit(cli.interrupted())
+    sys.exit(cli.launch(task, arguments[1:]))
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ Exit codes:
   1    a bug of ours: a traceback follows
   2    wrong flags or config
   3    wrong input text, client store or saved model
-  4    a run directory that is not one, a full disk, no permission, a TFF worker that fails
+  4    a run directory that is not one, a full disk, no permission, a port in use, a failing worker
   5    a check failed (parity gate, doctor)
-  130  interrupted (Ctrl-C); 143 terminated: run the same command again to resume
+  130  interrupted (Ctrl-C); 143 terminated: a training goes on when the same command is run again
 """
 
 import sys
@@ -24,6 +24,7 @@ __all__ = ["UsageError", "fail", "launch"]
 OK, USAGE, BAD_INPUT = 0, errors.UsageError.exit_code, errors.DataError.exit_code
 MACHINE, CHECK_FAILED = errors.ProgramError.exit_code, errors.CheckFailed.exit_code
 INTERRUPTED = 130
+RESUMED = frozenset({"train", "train-server", "study", "attack", "audit-tail"})  # by a second start
 
 
 class Task(Protocol):
@@ -39,6 +40,13 @@ class Task(Protocol):
 def fail(message: str) -> None:
     """Prints one line of error to stderr."""
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
+
+
+def interrupted(*, resumes: bool = False) -> int:
+    """Says so in one line; the exit code of a task that Ctrl-C ended."""
+    way_on = " Run the same command again to go on where it stopped." if resumes else ""
+    fail(f"interrupted.{way_on}")
+    return INTERRUPTED
 
 
 def launch(task: Task, arguments: Sequence[str]) -> int:
@@ -61,8 +69,7 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
                 task.run(parsed)
         return OK
     except KeyboardInterrupt:
-        fail("interrupted. Run the same command again to go on where it stopped.")
-        return INTERRUPTED
+        return interrupted(resumes=name in RESUMED)
     except UserError as error:
         fail(str(error))
         return error.exit_code

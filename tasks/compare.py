@@ -20,6 +20,7 @@ and passes every golden prompt (docs/export.md).
 import dataclasses
 import json
 import pathlib
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -117,7 +118,7 @@ def run(options: Options) -> "Comparison":
     )
     print(shown(comparison))
     print(f"\nPer-person sums, slices, metrics: {options.out / names.COMPARISON}; and in .csv")
-    print(f"Next: tff-keyboard report {options.out}")
+    print(f"Next: tff-keyboard report {shlex.quote(str(options.out))}")
     lines, failure = gate.judge(opened, comparison)
     for line in lines:
         print(line)

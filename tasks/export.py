@@ -2,7 +2,8 @@
 
 tff-keyboard export runs/sms --out keyboard.tflite --quantize int8-rows
 
-Writes keyboard.tflite, keyboard.vocabulary and keyboard.json, and keyboard.ngram with --ngram.
+Writes keyboard.tflite, keyboard.vocabulary, keyboard.json (the manifest) and keyboard.card.md (the
+model card), and keyboard.ngram with --ngram.
 The Keras model and the new file then read the same held-out text; if the file suggests noticeably
 worse words, nothing is written.
 """

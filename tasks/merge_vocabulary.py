@@ -3,8 +3,8 @@
 tff-keyboard merge-vocabulary data/general data/nus_sms --out=data/merged.txt [--size=10000]
 
 Each corpus counts equally, however large it is, unless --shares says otherwise; only train
-populations count. Prepare
-the corpora again with --set=data.vocabulary_path=data/merged.txt to encode them with it.
+populations count. To encode the corpora with it, prepare them again with
+--set=data.vocabulary_path=data/merged.txt.
 """
 
 import dataclasses

@@ -51,7 +51,8 @@ def run(options: Options) -> None:
     """Serves the page until interrupted, or types in the terminal until the end of input.
 
     Raises:
-      ExportError: A model or the blocklist cannot be read, or the port cannot be used.
+      ExportError: A model or the blocklist cannot be read.
+      ProgramError: The port cannot be used.
     """
     from tff_keyboard.events import live_log
     from tflite_export import blocklist, interpreters, keyboard_server, terminal_keyboard

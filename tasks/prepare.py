@@ -12,6 +12,7 @@ docs/data.md.
 import dataclasses
 import json
 import pathlib
+import shlex
 import time
 from typing import Annotated
 
@@ -74,4 +75,4 @@ def run(options: Options) -> None:
     else:
         print(f"{data_config.store}: prepared in {time.monotonic() - start:.1f} s.")
     print(store_card.summary(prepared.card))
-    print(f"Next: tff-keyboard advise {data_config.store}")
+    print(f"Next: tff-keyboard advise {shlex.quote(data_config.store)}")

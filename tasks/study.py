@@ -37,7 +37,9 @@ class Options(TaskOptions):
 
     study: Annotated[pathlib.Path, Words("a study's TOML file or name")]
     workdir: Annotated[pathlib.Path, "Folder of the runs; existing ones are resumed."]
-    plan: Annotated[bool, "Only say what the study would take."] = False
+    plan: Annotated[
+        bool, "Only say what the study would take; its stores must have been prepared."
+    ] = False
     tables: Annotated[bool, "Train nothing; make tables and pictures of what is finished."] = False
     jobs: Annotated[int, "How many trainings run at a time.", Range(1)] = 1
     seeds: Annotated[tuple[int, ...], "Only these of the study's seeds."] = ()

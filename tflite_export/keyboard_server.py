@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from werkzeug import exceptions, routing, serving, wrappers
 
-from tff_keyboard.storage.errors import ExportError, UserError
+from tff_keyboard.storage.errors import ProgramError, UserError
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.owner import Owner
 from tflite_export.strip_events import KeyboardEvents
@@ -229,7 +229,7 @@ def make_server(
       events: Logs of what became of the strips, one a keyboard or none.
 
     Raises:
-      ExportError: The port is taken or not allowed.
+      ProgramError: The port is taken or not allowed.
     """
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # no line for every key
     application = KeyboardApplication(keyboards, owner, events)
@@ -240,7 +240,7 @@ def make_server(
             return _Server(HOST, port, application, handler=_Handler)
     except (OSError, OverflowError, SystemExit) as error:
         why = said.getvalue().partition("\n")[0] or str(error)
-        raise ExportError(
+        raise ProgramError(
             f"--port={port} on {HOST} cannot be used ({why}). Choose another; 0 is any free one."
         ) from None
 

@@ -167,6 +167,17 @@ def written(folder, **files):
     return folder
 
 
+def test_a_shipped_config_is_found_from_anywhere(tmp_path, monkeypatch):
+    here = pathlib.Path(__file__).parents[2]
+    expected = config.load(here / "configs" / "nus_sms.toml")
+    monkeypatch.chdir(tmp_path)
+    assert config.load("configs/nus_sms.toml") == expected
+    own = tmp_path / "configs" / "nus_sms.toml"
+    own.parent.mkdir()
+    own.write_text("train = {rounds = 3}")  # the one that is here counts first
+    assert config.load("configs/nus_sms.toml").train.rounds == 3
+
+
 def test_a_file_stands_on_its_base(tmp_path):
     (tmp_path / "inner").mkdir()
     written(tmp_path, ground="[train]\nrounds = 7\nseed = 3\n[server]\nlearning_rate = 0.5\n")

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import json
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -16,13 +17,15 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from tasks import cli
+from tasks import prepare as prepare_task
 from tests.examples import examples
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data import vocabulary
 from tff_keyboard.data.store import prepare, split
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
-from tff_keyboard.storage.errors import DataError
+from tff_keyboard.storage.errors import DataError, ProgramError
 
 FRACTIONS = dict(validation_fraction=0.25, held_out_fraction=0.25, seed=3)
 
@@ -336,6 +339,22 @@ def test_targets_that_are_no_stores(tmp_path):
     prepare.prepare(config(path), tmp_path / "empty", overwrite=True)
 
 
+def test_the_next_command_can_be_pasted(tmp_path, capsys):
+    store = str(tmp_path / "my store")
+    assert cli.launch(prepare_task, [str(chat(tmp_path)), f"--out={store}"]) == 0
+    command = capsys.readouterr().out.splitlines()[-1].removeprefix("Next: ")
+    assert shlex.split(command) == ["tff-keyboard", "advise", store]
+
+
+def test_the_summary_is_the_same_at_every_call(tmp_path, capsys):
+    arguments = [str(chat(tmp_path)), f"--out={tmp_path / 'store'}"]
+    tables = []
+    for _ in range(2):
+        assert cli.launch(prepare_task, arguments) == 0
+        tables.append(capsys.readouterr().out.splitlines()[1:])
+    assert tables[0] == tables[1]
+
+
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left on device"), sqlite3.OperationalError("disk is full")]
 )
@@ -344,7 +363,8 @@ def test_full_disk_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, error):
         raise error
 
     monkeypatch.setattr(prepare.store_writer.StoreWriter, "add_client", fail)
-    with pytest.raises(DataError, match=r"cannot be written.*(No space|full).*Free some space"):
+    says = r"cannot be written.*(No space|full).*Free some space"
+    with pytest.raises(ProgramError, match=says):  # exit code 4: the disk's fault, not the text's
         prepare.prepare(config(chat(tmp_path)), tmp_path / "store")
     assert names(tmp_path) == ["chat.tsv"]
 

@@ -91,6 +91,37 @@ def test_errors_become_one_line_and_a_code(error, code, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+# Ctrl-C falls into the import of this module; nothing else of the command differs.
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+module = sys.argv.pop(1)
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+from tasks import __main__ as console
+sys.meta_path.insert(0, Interrupting())
+console.main()
+"""
+
+
+@pytest.mark.parametrize("module", ["tasks.prepare", "numpy", "tff_keyboard.data.store.prepare"])
+def test_ctrl_c_during_imports_is_one_line(module, tmp_path):
+    words = ["prepare", f"--out={tmp_path / 'store'}"]
+    command = [sys.executable, "-c", INTERRUPTED_IMPORT, module, *words]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (cli.INTERRUPTED, "error: interrupted.\n")
+
+
+@pytest.mark.parametrize("name, goes_on", [("train", True), ("report", False), ("fake", False)])
+def test_only_what_a_second_start_resumes_is_told_so(name, goes_on, capsys):
+    task = fake_task(KeyboardInterrupt())
+    task.__name__ = f"tasks.{name}"
+    assert cli.launch(task, []) == cli.INTERRUPTED
+    assert ("go on where it stopped" in capsys.readouterr().err) == goes_on
+    assert set(console.TASKS) >= cli.RESUMED
+
+
 def test_a_bug_is_not_hidden():
     with pytest.raises(ZeroDivisionError):
         cli.launch(fake_task(ZeroDivisionError()), [])

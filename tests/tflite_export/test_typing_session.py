@@ -10,7 +10,7 @@ from werkzeug import test as werkzeug_test
 
 from tests import export_fakes
 from tests.examples import examples
-from tff_keyboard.storage.errors import ExportError
+from tff_keyboard.storage.errors import ProgramError
 from tflite_export import keyboard_server, terminal_keyboard, typing_session
 from tflite_export.export import ExportOptions, export
 from tflite_export.mannered_keyboard import MannerlyKeyboard
@@ -281,7 +281,7 @@ def test_a_port_in_use_is_one_clear_line(keyboard, capsys):
     says = rf"--port={server.server_port} on 127.0.0.1 cannot be used \(.*in use.*\)"
     try:
         assert server.server_address[0] == "127.0.0.1"
-        with pytest.raises(ExportError, match=says):
+        with pytest.raises(ProgramError, match=says):
             keyboard_server.make_server({"one": keyboard}, server.server_port)
     finally:
         server.server_close()

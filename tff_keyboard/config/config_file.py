@@ -24,6 +24,7 @@ from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ConfigError
 
 BASE = "base"
+_ROOT = pathlib.Path(__file__).resolve().parents[2]  # a checkout's, which has `configs`
 
 _OTHER_VERSION = "If nobody edited it, another version wrote it: use that one."
 
@@ -40,8 +41,15 @@ def load(path: str | pathlib.Path | None, overrides: Sequence[str] = ()) -> RunC
     Raises:
       ConfigError: A file cannot be read or breaks a rule; the message names file and key.
     """
-    values = {} if path is None else _with_bases(pathlib.Path(path), ())
+    values = {} if path is None else _with_bases(_found(pathlib.Path(path)), ())
     return _run_config(values, overrides, "config" if path is None else str(path))
+
+
+def _found(path: pathlib.Path) -> pathlib.Path:
+    """The path as given; of a shipped config also where no checkout is the current directory."""
+    shipped = _ROOT / path
+    is_ours = path.parts[:1] == ("configs",) and shipped.is_file()
+    return shipped if is_ours and not path.exists() else path
 
 
 def loads(text: str, overrides: Sequence[str] = (), *, origin: str = "config") -> RunConfig:

@@ -42,7 +42,8 @@ def read_messages(paths: Sequence[pathlib.Path], reading: Reading) -> Iterator[M
                     number,
                     "no_tab",
                     "the line has no tab; it should read user<TAB>text.",
-                    way_out="Put the name of the user and a tab before the message.",
+                    way_out="Put the name of the user and a tab before the message; text without "
+                    "people is read with --set=data.source=text.",
                 )
             elif len(texts) > 1:
                 reading.bad_line(

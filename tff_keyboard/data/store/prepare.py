@@ -61,8 +61,10 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
       overwrite: Replaces a store made from other inputs or options.
 
     Raises:
-      DataError: Bad input, a population without users, another store at `out`, or `out`
-        cannot be written. `out` is then as it was before.
+      DataError: Bad input, a population without users, or another store at `out`.
+      ProgramError: `out` cannot be written.
+
+    `out` is as it was before where anything is raised.
     """
     if config.long_messages == "split" and config.mode == "words":
         raise errors.DataError(
@@ -87,15 +89,10 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
             _check_unchanged(source, identity)
             card |= identity
             _write_card(work, card)
-    except OSError as error:
-        raise errors.DataError(
-            f"{out}: the store cannot be written: {error.strerror or error}. Free some space or "
-            "choose another folder."
-        ) from None
-    except sqlite3.OperationalError as error:
-        raise errors.DataError(
-            f"{out}: the store cannot be written: {error}. Free some space or choose another "
-            "folder."
+    except (OSError, sqlite3.OperationalError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise errors.ProgramError(
+            f"{out}: the store cannot be written: {why}. Free some space or choose another folder."
         ) from None
     return Prepared(card, False)
 

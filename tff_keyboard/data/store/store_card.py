@@ -69,7 +69,7 @@ def summary(card: dict[str, Any]) -> str:
     lines.append(
         f"vocabulary: {vocabulary['rows']:,} rows from {vocabulary['from']} "
         f"({vocabulary['distinct_train_words']:,} distinct words in train). "
-        f"cut: words behind {card['options']['max_length']} targets, not trained on."
+        f"cut: words after the first {card['options']['max_length']} of a message, not trained on."
     )
     if "min_word_users" in vocabulary:
         lines.append(_people_line(card))
@@ -88,17 +88,22 @@ def _people_line(card: dict[str, Any]) -> str:
     """What the rule of several people cost: words kept out, and the OOV rate without it."""
     vocabulary, populations = card["vocabulary"], card["populations"]
     rates = ", ".join(
-        f"{part['oov_rate_by_counts']:.1%} -> {part['oov_rate']:.1%} ({name})"
-        for name, part in populations.items()
-        if name in ("train", "held_out")
+        f"{populations[name]['oov_rate_by_counts']:.1%} -> {populations[name]['oov_rate']:.1%} "
+        f"({name})"
+        for name in ("train", "held_out")
+        if name in populations
+    )
+    alone, fewest = vocabulary["words_of_one_person"], vocabulary["min_word_users"]
+    rule = (
+        f"words of fewer than {fewest} people stay out (`data.min_word_users`); {alone:,} were "
+        "typed by one person alone"
+        if fewest > 1
+        else f"words of one person alone may enter (`data.min_word_users` = 1); "
+        f"{vocabulary['rows_of_one_person']:,} of {alone:,} did"
     )
     return (
-        f"people: one person alone typed {vocabulary['words_of_one_person']:,} words; counts would "
-        f"take {vocabulary['rows_of_one_person_by_counts']:,} of them into the vocabulary, "
-        f"`data.min_word_users` = {vocabulary['min_word_users']} takes "
-        f"{vocabulary['rows_of_one_person']:,}. Left out, too: "
-        f"{vocabulary['identifiers_left_out']:,} numbers, hashes and time stamps of several. "
-        f"OOV: {rates}"
+        f"people: {rule}. {vocabulary['identifiers_left_out']:,} numbers, hashes and time stamps "
+        f"stay out, too.\nOOV by counts alone -> by this rule: {rates}"
     )
 
 
