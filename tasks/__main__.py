@@ -13,7 +13,7 @@ from tasks import cli
 # Task -> one line, here so that the list prints without importing a task.
 TASKS = {
     "doctor": "check this machine: packages, TFF worker, disk",
-    "cluster": "the nodes of a Ray cluster, and whether they fit",
+    "cluster": "certificates and nodes of a Ray cluster, and whether they fit",
     "prepare": "turn per-user text into a client store and a vocabulary",
     "advise": "what to train on a store: config, rounds, minutes, recall to expect",
     "merge-vocabulary": "one vocabulary for several client stores",

@@ -47,6 +47,16 @@ def is_verbose() -> bool:
     return os.environ.get(VERBOSE_VARIABLE, "") not in ("", "0")
 
 
+@contextlib.contextmanager
+def standard_error_dropped() -> Iterator[None]:
+    """Nothing of the block reaches the standard error stream of the process, C++ included."""
+    if is_verbose():
+        yield
+        return
+    with _caught_standard_error():
+        yield
+
+
 def _import(name: str) -> types.ModuleType:
     if name in sys.modules or is_verbose():
         return importlib.import_module(name)
@@ -80,20 +90,32 @@ def _format_warning(
 
 @contextlib.contextmanager
 def _chatter_dropped() -> Iterator[None]:
-    """Catches the standard error stream of the process, C++ included."""
+    """Prints what the block says after it; of one that completes only what is no chatter."""
+    completed = False
+    caught: list[str] = []
+    try:
+        with _caught_standard_error() as caught:
+            yield
+        completed = True
+    finally:
+        for line in caught:
+            if not completed or not _CHATTER.match(line):
+                print(line, file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _caught_standard_error() -> Iterator[list[str]]:
+    """Gives a list that has, after the block, the lines that it wrote."""
+    lines: list[str] = []
     sys.stderr.flush()
     saved = os.dup(_STANDARD_ERROR)
-    completed = False
-    with tempfile.TemporaryFile() as caught:
-        os.dup2(caught.fileno(), _STANDARD_ERROR)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), _STANDARD_ERROR)
         try:
-            yield
-            completed = True
+            yield lines
         finally:
             sys.stderr.flush()
             os.dup2(saved, _STANDARD_ERROR)
             os.close(saved)
-            caught.seek(0)
-            for line in caught.read().decode(errors="replace").splitlines():
-                if not completed or not _CHATTER.match(line):
-                    print(line, file=sys.stderr)
+            file.seek(0)
+            lines += file.read().decode(errors="replace").splitlines()

@@ -87,7 +87,11 @@ class Crew:
         starting = [member.name for member in self._members.values() if not member.is_ready]
         return [
             *self._refused.values(),
-            *(f"{name} is starting, or works for another training." for name in starting),
+            *(
+                f"{name} is still starting (it imports TensorFlow: 20 CPU seconds) or works for "
+                "another training; raise `execution.cluster.wait_seconds` or wait for that one."
+                for name in starting
+            ),
         ]
 
     def look_for_nodes(self) -> None:

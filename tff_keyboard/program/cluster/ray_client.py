@@ -8,6 +8,7 @@ import signal
 import threading
 from typing import Any
 
+from tff_keyboard import quiet
 from tff_keyboard.program.cluster import security
 from tff_keyboard.program.errors import ClusterError
 
@@ -30,6 +31,7 @@ def join(address: str) -> Any:
       ClusterError: Ray is not installed, or the cluster is insecure, refuses us or is not there.
     """
     security.check(address)
+    security.check_reach(address)
     os.environ.update(_SETTINGS)
     options: dict[str, Any] = {"address": address}
     if address == security.LOCAL:
@@ -48,13 +50,15 @@ def join(address: str) -> Any:
     in_main_thread = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(**options, log_to_driver=False, logging_level="critical")
+        with quiet.standard_error_dropped():  # twenty lines of Ray's core for a wrong token
+            ray.init(**options, log_to_driver=False, logging_level="critical")
     except Exception as error:  # Ray's own, gRPC's and the system's
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise ClusterError(
             f"The Ray cluster at {address} cannot be joined: "
-            f"{(lines or [type(error).__name__])[0][:300]} Is it up, and do token and certificates "
-            "fit? docs/cluster.md has the commands."
+            f"{(lines or [type(error).__name__])[0][:300]} The usual reason is another token: "
+            "~/.ray/auth_token, or the file that RAY_AUTH_TOKEN_PATH names, must be that of the "
+            "head. docs/cluster.md has the commands."
         ) from error
     finally:
         if in_main_thread:

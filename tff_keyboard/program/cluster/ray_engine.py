@@ -122,7 +122,7 @@ class RayEngine:
             if time.monotonic() > deadline:
                 raise ClusterError(
                     f"{len(self._crew.ready())} of {self._cluster.min_nodes} nodes were ready "
-                    f"within {self._cluster.wait_seconds:g} s. "
+                    f"within `execution.cluster.wait_seconds` = {self._cluster.wait_seconds:g}. "
                     f"{' '.join(self._crew.absences())}".rstrip()
                 )
 

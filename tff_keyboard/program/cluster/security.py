@@ -10,14 +10,17 @@ import ipaddress
 import os
 import pathlib
 import socket
+import ssl
 from collections.abc import Mapping
 
+from tff_keyboard.program.cluster import certificates
 from tff_keyboard.program.errors import ClusterError
 
 LOCAL = "local"
 ADDRESS_VARIABLE = "RAY_ADDRESS"
 _TLS_FILES = ("RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT")
 _HOW = "docs/cluster.md has the commands."
+_REACH_SECONDS = 20.0
 
 
 def address_of(configured: str, environ: Mapping[str, str] = os.environ) -> str:
@@ -70,6 +73,75 @@ def check(address: str, environ: Mapping[str, str] = os.environ) -> None:
         raise ClusterError(
             f"{address} is not on this machine, so RAY_USE_TLS=1 is needed: without TLS "
             f"the token and everything else can be read on the wire. {_HOW}"
+        )
+
+
+def check_reach(address: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Raises unless the head answers and, with TLS, the certificates of both sides fit.
+
+    Ray would wait, or end this process without a word. So a connection is made before Ray makes its
+    own: the head's certificate must be of our authority and name the head; ours must name the
+    address by which the cluster reaches this machine.
+
+    Args:
+      address: As `address_of` returns it; "local" has no head yet.
+      environ: As `check` takes it, and found it right.
+
+    Raises:
+      ClusterError: What does not fit, and how to make it fit.
+    """
+    if address == LOCAL:
+        return
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    try:
+        with socket.create_connection((host, int(port)), _REACH_SECONDS) as connection:
+            own = str(connection.getsockname()[0])
+            if environ.get("RAY_USE_TLS") == "1":
+                _check_head(connection, host, environ)
+    except ClusterError:
+        raise
+    except (OSError, OverflowError) as error:
+        raise ClusterError(
+            f"Nothing answers at {address} ({getattr(error, 'strerror', None) or error}). Is `ray "
+            f"start --head` running there, and may this machine reach that port? {_HOW}"
+        ) from None
+    if environ.get("RAY_USE_TLS") == "1":
+        _check_own(own, environ)
+
+
+def _check_head(connection: socket.socket, host: str, environ: Mapping[str, str]) -> None:
+    certificate, key, authority = (environ[name] for name in _TLS_FILES)
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ClusterError(
+            f"The files of {', '.join(_TLS_FILES)} do not fit together or cannot be read "
+            f"({error}). `tff-keyboard cluster certificate` makes all three."
+        ) from None
+    try:
+        context.wrap_socket(connection, server_hostname=host).close()
+    except ssl.SSLCertVerificationError as error:
+        raise ClusterError(
+            f"The head's certificate does not fit: {error.verify_message} It must be of the "
+            f"authority in RAY_TLS_CA_CERT and name {host}: make it anew there with `tff-keyboard "
+            f"cluster certificate --name={host}`."
+        ) from None
+    except (ssl.SSLError, OSError) as error:
+        raise ClusterError(
+            f"The head at {host} does not speak TLS with us ({error}). Start it with RAY_USE_TLS=1 "
+            f"and certificates of the same authority. {_HOW}"
+        ) from None
+
+
+def _check_own(own: str, environ: Mapping[str, str]) -> None:
+    named = certificates.names_of(pathlib.Path(environ["RAY_TLS_SERVER_CERT"]))
+    if own not in named:
+        raise ClusterError(
+            f"The certificate in RAY_TLS_SERVER_CERT names {', '.join(named) or 'nobody'}, not "
+            f"{own}, by which the cluster reaches this machine. Make it anew with `tff-keyboard "
+            f"cluster certificate --name={own}`."
         )
 
 
