@@ -107,9 +107,8 @@ def run(options: Options) -> "Comparison":
             store=store,
             compute=elsewhere(store, options.clients) if elsewhere and store else None,
         )
-    content = json.dumps(comparison.to_json(), indent=1, allow_nan=False)
     for name, part in (
-        (names.COMPARISON, content),
+        (names.COMPARISON, json.dumps(comparison.to_json(), indent=1, allow_nan=False)),
         (names.COMPARISON_TABLE, comparison_text.to_csv(comparison)),
     ):
         files.write_atomically(options.out / name, [part.encode()])
