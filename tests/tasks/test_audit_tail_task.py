@@ -319,7 +319,8 @@ def test_a_tiny_federation_is_trained_and_audited(config, tmp_path, capsys):
     assert present["rounds_joined"] == sum(joined in cohort for cohort in cohorts)
     assert present["other_differences"] == []
     assert present["outcome"] == "estimate"
-    assert 0 < present["epsilon"] <= present["epsilon_conservative"] < 20
+    assert 0 <= present["epsilon"] <= present["epsilon_conservative"] < 20
+    assert all(facts["largest_log_ratio"] > 0 for facts in present["directions"].values())
     assert result["worst"]["epsilon"] == present["epsilon"]
     assert result["formal"] is None
     assert "took part in 0 rounds" in capsys.readouterr().out
