@@ -127,6 +127,7 @@ def launch(name: str) -> tuple[float, float, float]:
             selected_per_round=LAUNCH_COHORT,
             sampling="fixed_size",
             uniform_sampling=not correlated,
+            secret_cohorts=True,
             min_separation_rounds=LAUNCH_SEPARATION if correlated else 1,
             max_participations=LAUNCH_PARTICIPATIONS if correlated else 0,
             tree_restart_rounds=chosen.restart_rounds,

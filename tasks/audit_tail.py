@@ -50,7 +50,7 @@ class Options(TaskOptions):
     ] = ()
     texts: Annotated[int, "Texts drawn from each model.", Range(100)] = 10_000
     words: Annotated[int, "Words of each text.", Range(1)] = 10
-    delta: Annotated[float, "An epsilon is given at this delta."] = 1e-5
+    delta: Annotated[float, "An epsilon is given at this delta, if --texts can show it."] = 1e-3
     epsilon: Annotated[float, "A delta is given at this epsilon, too.", Range(0)] = 1.0
     seed: Annotated[int, "Seed of the texts and of the test.", Range(0)] = 1
     out: Annotated[

@@ -104,8 +104,9 @@ def plan(options: Options, target_epsilon: float) -> str:
     best = min(compared, key=lambda found: found.error).mechanism
     parts = [
         f"Least noise for epsilon <= {target_epsilon:g} at delta {schedule.delta:g}, a population "
-        f"of {schedule.population}. multiplier: `noise_multiplier`; error: noise left in a "
-        "coordinate of the model, root mean square over the rounds, in clip norms.",
+        f"of {schedule.population}; gaussian: as long as nobody learns who was drawn. multiplier: "
+        "`noise_multiplier`; error: noise left in a coordinate of the model, root mean square over "
+        "the rounds, in clip norms.",
         planning.plans_table(compared),
     ]
     for varied, schedules in planning.schedules_around(schedule).items():

@@ -92,6 +92,7 @@ def ledger_header(**changes):
         "selected_per_round": 10,
         "sampling": "fixed_size",
         "uniform_sampling": True,
+        "secret_cohorts": True,
         "min_separation_rounds": 1,
         "max_participations": 0,
         "tree_restart_rounds": 0,

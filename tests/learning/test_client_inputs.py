@@ -50,6 +50,19 @@ def test_clients_have_messages_of_the_train_population(store):
     assert facts["tokens"] == sum(size for _, size in delivered)
 
 
+def test_the_key_of_a_private_run_draws_its_cohorts_and_nothing_else(store):
+    config, users = tiny_config(store), ClientStore(store)
+    plain = CohortInputs(config, users)
+    keyed = CohortInputs(config, users, cohort_key=b"a" * 32)
+    rounds = range(1, 6)
+    drawn = [sorted(keyed.selected(t)) for t in rounds]
+    assert drawn != [sorted(plain.selected(t)) for t in rounds]
+    keyed.wait_after(())  # as the record of participation does
+    assert drawn == [sorted(keyed.selected(t)) for t in rounds]
+    for one, other in zip(plain.batches(1, 0), keyed.batches(1, 0), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_every_epoch_goes_over_the_same_messages_in_another_order(store):
     once, facts_once = inputs(store).round_input(1, as_they_are)
     thrice, facts_thrice = inputs(store, "client.epochs=3").round_input(1, as_they_are)

@@ -86,6 +86,32 @@ def test_rounds_differ_and_seeds_differ():
     assert set(first.cohort(0).selected) != set(CohortSampler(1000, 20, seed=2).cohort(0).selected)
 
 
+def test_a_key_salts_the_cohorts():
+    """Who knows the seed drew every cohort of a private run."""
+
+    def cohorts(key, **changes):
+        sampler = CohortSampler(200, 20, **{"seed": 1, "dropout_rate": 0.5, "key": key} | changes)
+        return [tuple(sampler.cohort(t).reporting.tolist()) for t in range(5)]
+
+    keys = [b"", b"a" * 32, b"b" * 32]
+    found = [cohorts(key) for key in keys]
+    assert len({cohort for each in found for cohort in each}) == 15
+    assert cohorts(keys[1]) == found[1]
+    assert cohorts(keys[1], seed=2) != found[1]
+
+
+def test_a_key_keeps_chances_and_separation():
+    sampler = CohortSampler(12, 3, seed=5, key=b"a" * 32)
+    drawn = [sampler.cohort(t).selected for t in range(3000)]
+    counts = np.bincount(np.concatenate(drawn), minlength=12)
+    assert np.abs(counts - 750).max() < 5 * np.sqrt(3000 * 0.25 * 0.75)
+    earlier = [np.array([0, 1, 2]), np.array([3, 4, 5])]
+    waiting = CohortSampler(12, 3, seed=5, key=b"a" * 32, min_separation_rounds=3, earlier=earlier)
+    rounds = [*earlier, *(waiting.cohort(t).selected for t in range(1, 20))]
+    for t in range(2, len(rounds)):
+        assert len(np.unique(np.concatenate(rounds[t - 2 : t + 1]))) == 9
+
+
 def test_the_whole_population_with_full_separation_takes_turns():
     sampler = CohortSampler(12, 4, seed=3, min_separation_rounds=3)
     for t in range(9):

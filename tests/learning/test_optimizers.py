@@ -1,4 +1,4 @@
-"""Server optimizers by config against NumPy: the equations of Reddi et al., in float64."""
+"""Server optimizers by config against NumPy: the equations of `optimizers.py`, in float64."""
 
 import numpy as np
 import pytest
@@ -61,6 +61,21 @@ def test_matches_numpy(config, seed, log_scale, steps):
     np.testing.assert_allclose(
         result, numpy_adaptive(config, weights, gradients), rtol=2e-4, atol=2e-6
     )
+
+
+@pytest.mark.parametrize("config", [FedAdam(), FedYogi()], ids=lambda config: config.optimizer)
+def test_epsilon_stands_beside_the_uncorrected_root(config):
+    """One step of a gradient as small as epsilon tells the three readings apart."""
+    g = config.epsilon
+    moved = -run(optimizers.build_server_optimizer(config), [0.0], [[g]])[0]
+    root = np.sqrt(1 - config.beta_2) * g  # of v
+    rate, first = config.learning_rate, 1 - config.beta_1
+    ours = rate * np.sqrt(1 - config.beta_2) / first * first * g / (root + config.epsilon)
+    kingma = rate * g / (g + config.epsilon)
+    reddi = rate * first * g / (root + config.epsilon)
+    assert moved == pytest.approx(ours, rel=1e-3)
+    assert kingma > 10 * ours
+    assert reddi > 3 * ours
 
 
 @pytest.mark.parametrize("config", ADAPTIVE, ids=lambda config: config.optimizer)

@@ -154,6 +154,18 @@ def test_a_run_and_its_continuation_are_not_counted_twice(tmp_path):
     assert "are 2 releases" in composed_statement.composed_statement(parts)
 
 
+def test_an_ancestor_with_the_same_noise_leaves_no_guarantee(tmp_path):
+    """It was counted as the run itself, once; their difference has no noise at all."""
+    me = dataclasses.replace(TREE, key_id="me", initial_model="x")
+    twin = make_run(tmp_path / "twin", OURS, header=dataclasses.replace(me, noise_cohort_size=99))
+    header = dataclasses.replace(me, ancestors=found(twin))
+    assert len(history(header, 3)) == 2
+    assert total_guarantee(header, 3).epsilon == float("inf")
+    itself = make_run(tmp_path / "itself", OURS, header=me, rounds=2)
+    header = dataclasses.replace(me, ancestors=found(itself))
+    assert [release.rounds for release in history(header, 3)] == [3]
+
+
 def test_one_run_without_a_claim_leaves_none_for_all(tmp_path):
     plain = make_run(tmp_path / "plain", OURS)
     later = dataclasses.replace(TREE, key_id="later", ancestors=found(plain))

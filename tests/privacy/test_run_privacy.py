@@ -1,12 +1,13 @@
 """A run's privacy: begun once, gone on with exactly, refused where a second noise would appear."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pytest
 
 from tff_keyboard.config import loads
+from tff_keyboard.privacy import accounting
+from tff_keyboard.privacy.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger import PrivacyLedger
 from tff_keyboard.privacy.noise_key import NoiseKeyError
 from tff_keyboard.privacy.run_privacy import open_run_privacy
@@ -74,10 +75,11 @@ def test_the_nonce_is_in_no_released_file(tmp_path):
         (["aggregation.privacy.noise_multiplier=3.0"], {}),
         (["aggregation.privacy.clip_norm=0.25"], {}),
         (["train.left_out_client=3"], {}),
+        (["aggregation.privacy.noise_cohort_size=6500"], {}),
         ([], {"store_sha256": "one person less"}),
         ([], {"initial_weights": [WEIGHTS[0] + 1]}),
     ],
-    ids=["multiplier", "clip", "left out", "store", "weights"],
+    ids=["multiplier", "clip", "left out", "projection", "store", "weights"],
 )
 def test_runs_with_one_fixed_nonce_do_not_cancel(tmp_path, overrides, changes):
     """2A - B at z = 1, 2, or A - C with one person less, were exact sums under one seed."""
@@ -87,6 +89,55 @@ def test_runs_with_one_fixed_nonce_do_not_cancel(tmp_path, overrides, changes):
     noises = [privacy.build_noise(20_000)(0) for privacy in (one, other)]
     assert abs(np.corrcoef(noises)[0, 1]) < 0.04
     assert one.key.key_id != other.key.key_id
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        *("train.clients_per_round=20", "train.over_selection=1.5", "train.dropout_rate=0.2"),
+        *("train.min_separation_rounds=3", "train.seed=2", "evaluation.every=7"),
+        *("client.learning_rate=0.1", "client.max_examples=8", "client.epochs=2"),
+        *("client.batch_size=4", "data.max_length=20", "server.learning_rate=0.5"),
+        "aggregation.compression.codec=uniform_quantization",
+        *("aggregation.privacy.sampling=poisson", "aggregation.privacy.delta=1e-4"),
+        "averaging.kind=exponential",
+    ],
+)
+def test_every_key_of_the_config_changes_the_noise_of_a_fixed_nonce(tmp_path, override):
+    """Eight of them did not: two such runs subtracted to the difference of exact sums."""
+    fixed = f"aggregation.privacy.fixed_nonce={FIXED}"
+    one = opened(tmp_path / "a", config("gaussian", fixed))
+    other = opened(tmp_path / "b", config("gaussian", fixed, override))
+    assert one.key.key_id != other.key.key_id
+
+
+def test_what_a_run_may_be_resumed_with_keeps_its_noise(tmp_path):
+    one = opened(tmp_path, config("gaussian"))
+    changes = ("train.rounds=99", "train.keep_checkpoints=9", "execution.workers=2")
+    assert opened(tmp_path, config("gaussian", *changes)).key == one.key
+
+
+def test_cohorts_are_drawn_by_a_key_of_the_run(tmp_path):
+    """Seed 1 is in every shipped config: 2.06 was stated, 23 is what a known place has."""
+    uniform = config("gaussian", "train.min_separation_rounds=1")
+    one, other = (opened(tmp_path / name, uniform) for name in "ab")
+    assert one.header.secret_cohorts
+    assert one.header.amplifies
+    assert opened(tmp_path / "a", uniform).cohort_key == one.cohort_key
+    assert len({one.cohort_key, other.cohort_key, one.key.key, bytes.fromhex(one.key.key_id)}) == 4
+    ledger = tmp_path / "a" / "privacy_ledger.jsonl"
+    released(tmp_path / "a", one, 1)
+    assert one.cohort_key.hex() not in ledger.read_text()
+
+
+def test_a_fixed_nonce_claims_no_amplification(tmp_path):
+    uniform = ("train.min_separation_rounds=1", f"aggregation.privacy.fixed_nonce={FIXED}")
+    privacy = opened(tmp_path, config("gaussian", *uniform))
+    assert privacy.cohort_key == b""
+    assert not privacy.header.secret_cohorts
+    assert guarantee_of(privacy.header, 12).epsilon == accounting.epsilon_of_zcdp(
+        12 / (2 * 2.0**2), privacy.header.delta, method="exact Gaussian"
+    )
 
 
 def test_a_fixed_nonce_makes_runs_reproducible(tmp_path):
@@ -114,15 +165,6 @@ def test_a_lost_nonce_ends_the_run(tmp_path):
     (tmp_path / "noise_nonce").unlink()
     with pytest.raises(NoiseKeyError, match="is missing, but rounds were released"):
         opened(tmp_path, config())
-
-
-def test_runs_of_older_versions_are_not_gone_on_with(tmp_path):
-    privacy = opened(tmp_path, config("gaussian"))
-    old = dataclasses.replace(privacy.header, noise_source="seed", key_id="")
-    (tmp_path / "noise_nonce").unlink()
-    released(tmp_path, dataclasses.replace(privacy, header=old), 2)
-    with pytest.raises(NoiseKeyError, match="Runs begun before nonces existed cannot be resumed"):
-        opened(tmp_path, config("gaussian"))
 
 
 def test_without_noise_there_is_no_key(tmp_path):

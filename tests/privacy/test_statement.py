@@ -52,7 +52,8 @@ def test_fixed_size_sampling_is_accounted_as_such(tmp_path):
     text = statement(tmp_path, HEADER, 3)
     assert "fixed size, 100 of 10000 people a round" in text
     assert accounting.REPLACE_ONE in text
-    assert "release at most one run per seed" in text  # a ledger of an older version
+    assert "by the run's secret key" in text
+    assert "nobody learns who was drawn when" in text
     expected = accounting.fixed_size_gaussian(
         noise_multiplier=1.0, population=10_000, cohort=100, rounds=3, delta=1e-6
     )
@@ -73,6 +74,19 @@ def test_without_uniform_cohorts_no_amplification_is_claimed(tmp_path):
     capped = dataclasses.replace(header, max_participations=2)
     assert guarantee_of(capped, 12).rho == 1.0
     assert "no amplification by sampling is claimed" in statement(tmp_path, header, 2)
+
+
+@pytest.mark.parametrize("sampling", ["fixed_size", "poisson"])
+def test_cohorts_that_the_seed_publishes_do_not_amplify(tmp_path, sampling):
+    header = dataclasses.replace(HEADER, sampling=sampling, secret_cohorts=False)
+    guarantee = guarantee_of(header, 12)
+    assert guarantee.rho == 12 / 2
+    text = statement(tmp_path, header, 12)
+    assert "cohorts follow from `train.seed`, which is no secret: no amplification" in text
+    assert "who was drawn when" not in text
+    assert "Poisson" not in text
+    projected = dataclasses.replace(header, noise_cohort_size=1000)
+    assert guarantee_of(projected, 12).epsilon == guarantee.epsilon
 
 
 @pytest.mark.parametrize(
@@ -151,12 +165,12 @@ def test_an_epsilon_that_protects_nobody_is_said_to(tmp_path, noise, words):
 
 
 def test_vocabulary_and_metrics_are_private_or_named(tmp_path):
-    old = statement(tmp_path / "old", HEADER, 1)
-    assert "not recorded by this older ledger" in old
-    assert "released losses and counts without noise" in old
-    assert "price: unbounded" in old
+    chosen = statement(tmp_path / "chosen", dataclasses.replace(HEADER, truecase_forms=7), 1)
+    assert "price: unbounded" in chosen
+    assert "Nor were the 7 forms with capitals in truecase.txt" in chosen
+    assert "truecase.txt" not in statement(tmp_path / "none", HEADER, 1)
     facts = {"vocabulary_rho": 0.25, "vocabulary_delta": 5e-9, "vocabulary_sha256": "v"}
-    new = statement(tmp_path / "new", dataclasses.replace(HEADER, initial_model="", **facts), 1)
+    new = statement(tmp_path / "new", dataclasses.replace(HEADER, **facts), 1)
     assert "random weights" in new
     assert "are withheld" in new
     assert "The vocabulary is counted: rho 0.25" in new

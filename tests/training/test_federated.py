@@ -29,6 +29,7 @@ from tff_keyboard.privacy.ledger import read_ledger, refuse_shared_noise
 from tff_keyboard.privacy.noise_key import NoiseKeyError
 from tff_keyboard.privacy.statement import privacy_statement
 from tff_keyboard.storage.errors import RunDirectoryError
+from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.federated import train_federated
 from tff_keyboard.training.round_lines import RoundLines
 
@@ -329,6 +330,8 @@ def test_two_runs_of_one_config_share_no_noise(store, tmp_path):
         train_federated(config, tmp_path / name)
     weights = [digest(tmp_path / name)[1] for name in ("one", "other")]
     assert all(not np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
+    cohorts = [RunDirectory(tmp_path / name).all_rows()[0]["cohort"] for name in ("one", "other")]
+    assert cohorts[0] != cohorts[1]
 
 
 @pytest.mark.slow
@@ -380,5 +383,7 @@ def test_people_wait_across_private_runs_on_a_store(store, tmp_path):
     assert not {"tokens", "cohort", "client_work/train/nll"} & json.loads(rows[0]).keys()
     assert "tokens" in json.loads(rows[0])["withheld"].split()
     secret = tmp_path / "one" / "withheld_metrics.jsonl"
-    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    boards = (tmp_path / "one" / "tensorboard").iterdir()
+    telling = [secret, tmp_path / "one" / "timings.csv", *boards]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in telling} == {0o600}
     assert json.loads(secret.read_text().splitlines()[0])["tokens"] > 0

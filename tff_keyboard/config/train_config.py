@@ -25,7 +25,8 @@ class TrainConfig(Table):
       rounds: Federated rounds in all.
       clients_per_round: Clients whose deltas a round aggregates (the report goal).
       cohort: Whether that number grows, by `kind`.
-      seed: Cohorts, data order, initial weights and noise are functions of it and the round.
+      seed: Cohorts, data order and initial weights are functions of it and the round. Of a private
+        run (`aggregation.privacy`), cohorts and noise hang on its secret key, too.
       check_in: How often a client is drawn: "uniform", all alike; or "by_text", who has k times
         `client.max_examples` messages k times as often as who has no more than that, as a phone
         that trains on what was typed since it last did. Then every message counts alike, not

@@ -1,4 +1,6 @@
-"""The batches that clients train and are evaluated on: pure functions of (seed, round)."""
+"""The batches that clients train and are evaluated on: pure functions of (seed, round), and cohorts
+of the run's key, too, where it has one.
+"""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -35,17 +37,22 @@ class CohortInputs:
     """The train cohorts of a run.
 
     Args:
-      config: Of the run; cohorts and data order depend on `train.seed` and the round alone.
+      config: Of the run; the order of data depends on `train.seed` and the round alone.
       store: Whose population "train" is drawn from.
       rehearsal: Where messages beside the clients' own come from; None: they train on their own
         alone.
+      cohort_key: Salts the cohorts; without it they, too, depend on seed and round alone.
 
     Raises:
       ValueError: The population is too small for the cohort and its minimum separation.
     """
 
     def __init__(
-        self, config: RunConfig, store: ClientStore, rehearsal: MessageSource | None = None
+        self,
+        config: RunConfig,
+        store: ClientStore,
+        rehearsal: MessageSource | None = None,
+        cohort_key: bytes = b"",
     ):
         self._rehearsal = rehearsal
         self._num_examples = store.num_examples("train")
@@ -53,6 +60,7 @@ class CohortInputs:
         self._store = store
         self._client_ids = store.client_ids("train")
         self._weights = check_in_weights(config, self._num_examples)
+        self._cohort_key = cohort_key
         self.wait_after(())
         model = build_model(
             config.model.name,
@@ -79,17 +87,14 @@ class CohortInputs:
           earlier: See `CohortSampler`.
         """
         people = len(self._client_ids)
-        self._sampler = cohort_sampler(self._config.train, people, earlier, self._weights)
+        self._sampler = cohort_sampler(
+            self._config.train, people, earlier, self._weights, self._cohort_key
+        )
 
     @property
     def population(self) -> int:
         """People who may be drawn."""
         return len(self._client_ids)
-
-    @property
-    def selected_per_round(self) -> int:
-        """People drawn a round, over-selection included."""
-        return self._sampler.num_selected
 
     def round_input(
         self, round_num: int, deliver: Deliver | None = None

@@ -1,15 +1,18 @@
-"""Who takes part in a round: a pure function of (seed, round).
+"""Who takes part in a round: a pure function of (seed, round), and of the run's key if it has one.
 
 The server selects more clients than it needs (over-selection), some never report
 (drop-outs), and the first that do make up the round. A client that was selected is
 not selected again for some rounds, as Gboard's participation timer has it (and as
-DP-FTRL's accounting needs). Sources: Bonawitz et al. 2019,
-https://arxiv.org/abs/1902.01046; Kairouz et al. 2021, https://arxiv.org/abs/2103.00039.
+DP-FTRL's accounting needs). A private run salts its cohorts with a secret key:
+amplification by sampling holds against those who do not know who was drawn, and a
+seed is no secret. Sources: Bonawitz et al. 2019, https://arxiv.org/abs/1902.01046;
+Kairouz et al. 2021, https://arxiv.org/abs/2103.00039.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hmac
 import math
 from collections.abc import Callable, Sequence
 
@@ -58,6 +61,7 @@ class CohortSampler:
         size_of_round: Callable[[int], int] | None = None,
         earlier: Sequence[np.ndarray] = (),
         weights: np.ndarray | None = None,
+        key: bytes = b"",
     ):
         """Checks that every round can be filled.
 
@@ -74,6 +78,8 @@ class CohortSampler:
             first; they wait, too. Round 0 is then the last of them.
           weights: [num_clients] > 0; a cohort's next client is drawn among those left in proportion
             to it. None: uniformly.
+          key: Secret salt; b"" for none. Without it nobody can tell a round's cohort from the seed,
+            nor from other rounds' cohorts.
 
         Raises:
           ValueError: An argument is out of range, or the population is too small for
@@ -103,6 +109,7 @@ class CohortSampler:
         self._num_clients = num_clients
         self._size_of_round = size_of_round or (lambda round_num: clients_per_round)
         self._seed = seed
+        self._key = key
         self._dropout_rate = dropout_rate
         self._separation = min_separation_rounds
         self._earlier = list(earlier)
@@ -129,7 +136,7 @@ class CohortSampler:
         if round_num < 0:
             raise ValueError(f"`round_num` must be >= 0, got {round_num}.")
         selected = self._selected(round_num)
-        rng = np.random.default_rng([self._seed, round_num, _DROP])
+        rng = self._generator(round_num, _DROP)
         drops = rng.random(len(selected)) < self._dropout_rate
         reporting = selected[~drops][: self._size_of_round(round_num)]
         return Cohort(selected=selected, dropped=selected[drops], reporting=reporting)
@@ -158,12 +165,18 @@ class CohortSampler:
         return free
 
     def _draw(self, round_num: int, eligible: np.ndarray) -> np.ndarray:
-        rng = np.random.default_rng([self._seed, round_num, _SELECT])
+        rng = self._generator(round_num, _SELECT)
         size = self._to_select(self._size_of_round(round_num))
         if self._weights is None:
             return rng.choice(eligible, size=size, replace=False)
         weights = self._weights[eligible]
         return rng.choice(eligible, size=size, replace=False, p=weights / weights.sum())
+
+    def _generator(self, round_num: int, purpose: int) -> np.random.Generator:
+        if not self._key:
+            return np.random.default_rng([self._seed, round_num, purpose])
+        name = f"{self._seed} {round_num} {purpose}".encode()
+        return np.random.default_rng(int.from_bytes(hmac.digest(self._key, name, "sha256"), "big"))
 
     def _to_select(self, clients: int) -> int:
         # The rounding keeps 1.1 * 10 at 11, not 12.
@@ -175,6 +188,7 @@ def cohort_sampler(
     population: int,
     earlier: Sequence[np.ndarray] = (),
     weights: np.ndarray | None = None,
+    key: bytes = b"",
 ) -> CohortSampler:
     """Who takes part in the rounds of a run, out of `population` train clients.
 
@@ -183,6 +197,7 @@ def cohort_sampler(
       population: Train clients, > 0.
       earlier: See `CohortSampler`.
       weights: [population], from `check_in_weights`.
+      key: See `CohortSampler`.
 
     Raises:
       ValueError: They are too few for the cohort and its minimum separation.
@@ -197,6 +212,7 @@ def cohort_sampler(
         size_of_round=config.clients_in_round,
         earlier=earlier,
         weights=weights,
+        key=key,
     )
 
 

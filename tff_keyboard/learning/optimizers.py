@@ -1,8 +1,16 @@
 """Optimizers of clients, of the server and of central training from their config tables.
 
-Adam and Yogi are TFF's: bias-corrected, epsilon outside the root (the tau of Reddi et al. 2021),
-and Yogi's accumulator starts from 0, as in the experiments whose values are the defaults (TFF's
-own default is 1e-6). Adagrad is ours, because TFF's has epsilon inside the root.
+Adam and Yogi are TFF's. With t from 1, m and v from 0,
+
+    m = beta_1 m + (1 - beta_1) g
+    v = beta_2 v + (1 - beta_2) g^2                       Yogi: v - (1 - beta_2) g^2 sign(v - g^2)
+    w = w - rate sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + epsilon)
+
+so epsilon stands outside the root, beside the *uncorrected* v: the "epsilon hat" of Kingma & Ba 2015
+(end of section 2, https://arxiv.org/abs/1412.6980), whose Algorithm 1 has it beside the corrected
+one. Reddi et al. 2021 (Algorithm 2) correct no bias: their first steps at one rate are others.
+Yogi's v starts from 0, as in the experiments whose values are the defaults (TFF's own default is
+1e-6). Adagrad is ours, because TFF's has epsilon inside the root.
 """
 
 from typing import TypeAlias

@@ -15,6 +15,9 @@ turns n values into a lower end: the true delta(eps) lies above it with probabil
 falls with eps, so does the lower end, and the largest eps at which it exceeds delta is a lower
 bound on epsilon at that delta with the same 95 %: no allowance for the search is due.
 
+What no text shows it cannot bound: n texts have no phrase of probability q with probability
+(1 - q)^n, so those below the detection limit q = 1 - 0.05^(1/n), about 3 / n, may all be missing.
+
 Sources: Hoeffding 1963, Theorem 1 (JASA 58); the identity: `tail_statistics.py`. Pure NumPy.
 """
 
@@ -44,6 +47,30 @@ class Refutation:
     epsilon: float
     delta_tail: float
     delta_direct_low: float
+
+
+def detection_limit(num_texts: int) -> float:
+    """The probability of texts of which a sample of `num_texts` has one with 95 %.
+
+    Args:
+      num_texts: Independent texts, >= 1.
+
+    >>> f"{detection_limit(10_000):.4g}"
+    '0.0002995'
+    """
+    return -math.expm1(math.log1p(-CONFIDENCE) / num_texts)
+
+
+def texts_needed(delta: float) -> int:
+    """The fewest texts whose `detection_limit` is `delta` or less.
+
+    Args:
+      delta: In (0, 1).
+
+    >>> texts_needed(1e-5)
+    299572
+    """
+    return math.ceil(math.log1p(-CONFIDENCE) / math.log1p(-delta))
 
 
 def mean_lower_bound(mean: float, count: int, confidence: float = CONFIDENCE) -> float:

@@ -43,9 +43,10 @@ def mechanism_of(header: LedgerHeader) -> Mechanism:
 def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
     """(epsilon, delta) after `rounds` recorded rounds of this run alone.
 
-    Sampling is used only where the sampler meets it: a Gaussian run whose cohorts were not
-    uniform draws is accounted as if every person joined as often as the separation allows. Where
-    a larger cohort's noise was simulated it is that of the larger federation, and `method` says so.
+    Sampling is used only where the sampler meets it: a Gaussian run whose cohorts were not uniform
+    draws by a secret key is accounted as if every person joined as often as the separation allows.
+    Where a larger cohort's noise was simulated it is that of the larger federation, and `method`
+    says so.
     """
     if header.noise_cohort_size:
         found = guarantee_of(header.projected, rounds)
@@ -72,7 +73,7 @@ def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
             max_participations=header.max_participations,
             restart_rounds=header.tree_restart_rounds,
         )
-    if not header.uniform_sampling:
+    if not header.amplifies:
         most = -(-rounds // header.min_separation_rounds)
         if header.max_participations:
             most = min(most, header.max_participations)
@@ -114,10 +115,15 @@ def history(header: LedgerHeader, rounds: int) -> list[Release]:
 
 
 def distinct(releases: Sequence[Release]) -> list[Release]:
-    """Each run once, with the most rounds that any ledger knows of it."""
+    """Each run once, with the most rounds that any ledger knows of it.
+
+    A run is its whole header but what came before, as an ancestor's is kept: another run of the
+    same noise key is another release.
+    """
     found: dict[object, Release] = {}
     for number, release in enumerate(releases):
-        name = release.header.key_id or number
+        alone = dataclasses.replace(release.header, ancestors=())
+        name = alone if alone.key_id else number
         known = found.get(name)
         if known is None or known.rounds < release.rounds:
             found[name] = release
@@ -136,10 +142,10 @@ def composed(releases: Sequence[Release]) -> accounting.Guarantee:
 
     A vocabulary that was chosen privately (`vocabulary_rho`, `vocabulary_delta` of the header)
     counts once for each distinct choice. Delta is the least of the runs', and what the vocabularies
-    add.
+    add. Two of them with one noise key have no guarantee: their difference has no noise.
 
     Args:
-      releases: At least one.
+      releases: At least one, as `distinct` returns them.
     """
     headers = [release.header for release in releases]
     vocabularies = {
@@ -156,6 +162,9 @@ def composed(releases: Sequence[Release]) -> accounting.Guarantee:
         parts.add_rho(rho, replaced)
     for release in releases:
         parts.add(release, replaced)
+    keys = [one.key_id for one in headers if one.key_id]
+    if len(set(keys)) < len(keys):
+        parts.add_rho(math.inf, replaced)
     guarantee = parts.guarantee(replaced)
     if any(one.noise_cohort_size for one in headers):
         guarantee = dataclasses.replace(guarantee, method=f"PROJECTION, {guarantee.method}")
@@ -167,7 +176,7 @@ def _is_fixed_size(header: LedgerHeader) -> bool:
 
 
 def _is_sampled(header: LedgerHeader) -> bool:
-    return mechanism_of(header).is_independent and header.uniform_sampling
+    return mechanism_of(header).is_independent and header.amplifies
 
 
 class _Parts:

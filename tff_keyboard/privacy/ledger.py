@@ -7,7 +7,8 @@ training loop calls it before it publishes the round's model: after a crash the 
 round that nobody saw, never the other way round.
 
 On resume the loop rolls the ledger back to the round it restores. Rolling back is honest only
-because noise is a pure function of (key, round): the rounds run again release the same bits.
+because noise is a pure function of (key, round): the rounds run again release the same noise and,
+under the same execution, the same bits.
 """
 
 import dataclasses
@@ -21,10 +22,7 @@ from tff_keyboard.privacy.ledger_header import LedgerHeader
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import RunDirectoryError
 
-FORMAT = 3
-# Format 1 knew neither key nor coefficients: its noise came from the seed in the config. Format 2
-# did not know what training started from.
-_READABLE = (1, 2, FORMAT)
+FORMAT = 4
 
 
 class PrivacyLedger:
@@ -41,7 +39,8 @@ class PrivacyLedger:
     >>> header = LedgerHeader(mechanism="gaussian", aggregator="mean", noise_multiplier=1.0,
     ...     clip_norm=0.5, delta=1e-6, population=100, clients_per_round=10,
     ...     selected_per_round=10, sampling="fixed_size", uniform_sampling=True,
-    ...     min_separation_rounds=1, max_participations=0, tree_restart_rounds=0)
+    ...     secret_cohorts=True, min_separation_rounds=1, max_participations=0,
+    ...     tree_restart_rounds=0)
     >>> ledger = PrivacyLedger(pathlib.Path(tempfile.mkdtemp()) / "ledger.jsonl", header)
     >>> ledger.record(1, clip_norm=0.5, clients=10)
     >>> ledger.rounds
@@ -193,7 +192,7 @@ def _read(path: pathlib.Path, *, tolerate_torn_end: bool) -> tuple[list[bytes], 
     if not lines:
         raise RunDirectoryError(f"{path.name} is empty. Restore it, or start a new run directory.")
     body = _body(lines[0])
-    if body.pop("format", None) not in _READABLE:
+    if body.pop("format", None) != FORMAT:
         raise RunDirectoryError(
             f"{path.name} was written by another version: format {FORMAT} here."
         )

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-SEED = "seed"  # `noise_source` of format 1
 NO_PEOPLE = "none"  # `Ancestor.people`: nobody is in both
 
 
@@ -46,13 +45,15 @@ class LedgerHeader:
       sampling: "fixed_size" or "poisson".
       uniform_sampling: Whether every cohort is a uniform draw from the whole population:
         a minimum separation above 1 or a deterministic schedule makes it false.
+      secret_cohorts: Whether cohorts were drawn by a key that is kept secret, not by the config's
+        seed alone.
       min_separation_rounds: A person who joins round i joins none before i + this.
       max_participations: Rounds a person joins at most; 0 means what the separation allows.
       tree_restart_rounds: Rounds of a tree; 0 means one tree.
       secure_noise: Whether noise came from a cryptographic generator whose key is not all in the
         run directory.
-      noise_source: Where the key came from: `noise_key.SECRET`, `NONCE` or `FIXED_NONCE`; `SEED`
-        in ledgers of older versions.
+      noise_source: Where the key came from: `noise_key.SECRET`, `NONCE` or `FIXED_NONCE`; "" where
+        there is no noise.
       key_id: `NoiseKey.key_id`; "" where there is no noise.
       decays: Of the mechanism "blt".
       scales: Of the mechanism "blt".
@@ -61,13 +62,13 @@ class LedgerHeader:
         simulated: every epsilon of this ledger is then a projection.
       records_participation: Whether the separation holds across runs on the store.
       is_discrete: Whether sum and noise were integers: the discrete Gaussian.
-      store_sha256: Of the client store; "" in older ledgers.
-      initial_model: `model.initial_model`; "" is random weights; None: an older ledger, which does
-        not say.
+      store_sha256: Of the client store.
+      initial_model: `model.initial_model`; "" is random weights.
       ancestors: The runs behind the initial model (`lineage.py`).
       vocabulary_sha256: Of the vocabulary's rows and rules.
       vocabulary_rho: zCDP of choosing it; 0: it was not chosen privately.
       vocabulary_delta: The chance that a word of one person alone got in, where it was.
+      truecase_forms: Words of the vocabulary that have a form with capitals, which an export ships.
     """
 
     mechanism: str
@@ -80,11 +81,12 @@ class LedgerHeader:
     selected_per_round: int
     sampling: str
     uniform_sampling: bool
+    secret_cohorts: bool
     min_separation_rounds: int
     max_participations: int
     tree_restart_rounds: int
     secure_noise: bool = False
-    noise_source: str = SEED
+    noise_source: str = ""
     key_id: str = ""
     decays: tuple[float, ...] = ()
     scales: tuple[float, ...] = ()
@@ -93,11 +95,17 @@ class LedgerHeader:
     records_participation: bool = False
     is_discrete: bool = False
     store_sha256: str = ""
-    initial_model: str | None = None
+    initial_model: str = ""
     ancestors: tuple[Ancestor, ...] = ()
     vocabulary_sha256: str = ""
     vocabulary_rho: float = 0.0
     vocabulary_delta: float = 0.0
+    truecase_forms: int = 0
+
+    @property
+    def amplifies(self) -> bool:
+        """Whether sampling may count: who was drawn is as good as uniform to all but the server."""
+        return self.uniform_sampling and self.secret_cohorts
 
     @property
     def projected(self) -> "LedgerHeader":

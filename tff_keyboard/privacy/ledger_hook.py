@@ -76,6 +76,7 @@ def ledger_header(
         selected_per_round=selected_per_round or clients_per_round,
         sampling=getattr(privacy, "sampling", "fixed_size"),
         uniform_sampling=min_separation_rounds == 1 and not sampler_max_participations,
+        secret_cohorts=key is not None and bool(key.cohort_key),
         min_separation_rounds=min_separation_rounds,
         max_participations=claimed,
         tree_restart_rounds=mechanism.restart_rounds,

@@ -34,10 +34,10 @@ def audit_pairs(
       passed: Called after each of the `num_passes` passes over texts.
 
     Returns:
-      `claim`, the settings, `formal` (the ledger's guarantee, or None), `pairs` (each with
-      `directions`, `epsilon` and `epsilon_conservative`, the worse of both) and `worst`. An epsilon
-      is None where there is no estimate; `outcome` says why. A conservative one is also None where
-      its tail has no mean, that is where it is infinite.
+      `claim`, the settings, `detection_limit`, `formal` (the ledger's guarantee, or None), `pairs`
+      (each with `directions`, `epsilon` and `epsilon_conservative`, the worse of both) and `worst`.
+      An epsilon is None where there is no estimate; `outcome` says why. A conservative one is also
+      None where its tail has no mean, that is where it is infinite.
 
     Raises:
       ConfigError: The models do not have the same vocabulary.
@@ -84,6 +84,7 @@ def audit_pairs(
     return {
         "claim": CLAIM,
         **dataclasses.asdict(settings),
+        "detection_limit": settings.detection_limit,
         "full": str(full),
         "formal": neighbouring_runs.formal_guarantee(full),
         "pairs": pairs,

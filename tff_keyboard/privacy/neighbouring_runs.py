@@ -15,9 +15,15 @@ _MAY_DIFFER = ("train.left_out_client", "execution.")
 
 
 def rounds_joined(full: pathlib.Path, other: pathlib.Path) -> int | None:
-    """Rounds whose cohorts differ, that is in which the person took part; None if not known."""
+    """Rounds whose cohorts differ, that is in which the person took part; None if not known.
+
+    Cohorts that each run drew by a key of its own say nothing of one person.
+    """
     runs = [RunDirectory(path) for path in (full, other)]
     if not all(run.metrics_jsonl.is_file() for run in runs):
+        return None
+    ledgers = [run.privacy_ledger for run in runs if run.privacy_ledger.exists()]
+    if any(ledger.read_ledger(path)[0].secret_cohorts for path in ledgers):
         return None
     rows = [run.all_rows() for run in runs]
     cohorts = [{row["round"]: row.get("cohort") for row in run_rows} for run_rows in rows]

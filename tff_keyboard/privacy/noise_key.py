@@ -7,13 +7,15 @@
 - secret: bytes from a file or an environment variable outside the run directory; a deployment sets
   it, so that a copy of the run directory does not hold the noise. Without it the nonce alone is
   what hides the noise.
-- facts: mechanism, clip norm, noise multiplier, hash of the client store, digest of the initial
-  weights. With them no two releases share a stream even where a nonce is fixed or copied: of two
-  runs with one noise the exact sums could be computed without knowing the key.
+- facts: the whole resolved config but `[execution]` and what a run may be resumed with
+  (`config/kept_keys.py`), the mechanism's coefficients, hash of the client store, digest of the
+  initial weights. With them no two different sums share a stream even where a nonce is fixed or
+  copied: of two runs with one noise the exact sums could be computed without knowing the key.
 
-A resumed run reads its nonce, derives the same key and so repeats the same bits. `key_id` names
+A resumed run reads its nonce, derives the same key and so repeats the same noise. `key_id` names
 the key without giving it away; the ledger records it, and whoever compares runs refuses two
-ledgers with one `key_id`.
+ledgers with one `key_id`. `cohort_key`, derived from it under a label of its own, says who takes
+part (`learning/cohorts.py`).
 """
 
 import dataclasses
@@ -43,6 +45,7 @@ FIXED_NONCE = "fixed nonce"  # given by the config: reproducible, a simulation
 _HEX_NONCE = re.compile(r"[0-9a-f]{32}")
 _SALT = b"tff-keyboard noise key 1"
 _ID_SALT = b"tff-keyboard noise key id 1"
+_COHORT_SALT = b"tff-keyboard cohort key 1"
 
 
 class NoiseKeyError(RunDirectoryError, ValueError):
@@ -69,6 +72,11 @@ class NoiseKey:
     def key_id(self) -> str:
         """32 hexadecimal digits that name the key and tell nothing of it."""
         return _derive(self.key, _ID_SALT, b"").hex()[:32]
+
+    @property
+    def cohort_key(self) -> bytes:
+        """32 bytes that salt the cohorts; b"" of a fixed nonce, which is no secret."""
+        return b"" if self.source == FIXED_NONCE else _derive(self.key, _COHORT_SALT, b"")
 
     @property
     def is_secret(self) -> bool:
@@ -127,8 +135,7 @@ def open_noise_key(
         if not may_draw:
             raise NoiseKeyError(
                 f"{nonce_path} is missing, but rounds were released with its noise. Restore the "
-                "file, or start a new run directory. (Runs begun before nonces existed cannot be "
-                "resumed: their noise could be cancelled by a second run with the same seed.)"
+                "file, or start a new run directory."
             )
         nonce = secrets.token_bytes(NONCE_BYTES).hex().encode()
         files.write_atomically(nonce_path, [nonce, b"\n"], mode=files.OWNER_ONLY)

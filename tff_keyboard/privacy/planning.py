@@ -195,6 +195,7 @@ def _header(noise: mechanism.Mechanism, schedule: Schedule, multiplier: float) -
         selected_per_round=schedule.cohort,
         sampling="fixed_size",
         uniform_sampling=schedule.min_separation == 1,
+        secret_cohorts=True,
         min_separation_rounds=schedule.min_separation,
         max_participations=schedule.max_participations,
         tree_restart_rounds=noise.restart_rounds,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tff_keyboard.config import RunConfig
+from tff_keyboard.config.kept_keys import what_rounds_compute
 from tff_keyboard.config.learning_config import FedAvgM
 from tff_keyboard.config.privacy_config import (
     Banded,
@@ -30,7 +31,7 @@ from tff_keyboard.privacy.noise_streams import NoiseOfRounds, keyed_discrete_dra
 # Fields of the header about the initial model and the vocabulary.
 _BEFORE = (
     *("store_sha256", "initial_model", "ancestors"),
-    *("vocabulary_sha256", "vocabulary_rho", "vocabulary_delta"),
+    *("vocabulary_sha256", "vocabulary_rho", "vocabulary_delta", "truecase_forms"),
 )
 
 
@@ -47,6 +48,11 @@ class RunPrivacy:
     mechanism: Mechanism
     key: NoiseKey | None
     header: LedgerHeader
+
+    @property
+    def cohort_key(self) -> bytes:
+        """Salts the cohorts; b"" where nothing secret does."""
+        return self.key.cohort_key if self.key else b""
 
     @property
     def build_noise(self) -> Callable[[int], NoiseOfRounds] | None:
@@ -103,8 +109,9 @@ def open_run_privacy(
         if recorded and rounds_released and recorded.key_id != key.key_id:
             raise NoiseKeyError(
                 f"The noise key is not the one {ledger_path} was begun with: the same rounds would "
-                "be released under a second noise. Give the secret, the nonce, the store and the "
-                "initial model of the run, or start a new run directory."
+                "be released under a second noise. Give the secret, the nonce, the store, the "
+                "initial model and the version of tff-keyboard it began with, or start a new run "
+                "directory."
             )
     header = ledger_hook.ledger_header(
         config.aggregation,
@@ -146,6 +153,7 @@ def _what_came_before(
         "vocabulary_sha256": store_card.get("vocabulary", {}).get("fingerprint", ""),
         "vocabulary_rho": chosen.get("rho", 0.0),
         "vocabulary_delta": chosen.get("delta_of_words", 0.0),
+        "truecase_forms": store_card.get("truecase", {}).get("forms", 0),
     }
 
 
@@ -177,18 +185,10 @@ def _facts(
     store_sha256: str,
     initial_weights: Sequence[np.ndarray],
 ) -> dict:
-    """Whatever two runs with one nonce could differ in: see `noise_key`."""
-    privacy = _privacy_of(config)
-    described = dataclasses.asdict(mechanism)
-    if not mechanism.is_discrete:  # runs from before there was a choice keep their key
-        del described["is_discrete"]
+    """Whatever the sums of two runs with one nonce could differ in: see `noise_key`."""
     return {
-        "mechanism": described,
-        "aggregator": config.aggregation.rule.name,
-        "clip_norm": privacy.clip_norm,
-        "noise_multiplier": privacy.noise_multiplier,
-        "seed": config.train.seed,
-        "left_out_client": config.train.left_out_client,
+        "config": what_rounds_compute(config),
+        "mechanism": dataclasses.asdict(mechanism),
         "store_sha256": store_sha256,
         "initial_weights": weights_digest(initial_weights),
     }

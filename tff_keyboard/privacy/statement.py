@@ -16,7 +16,7 @@ from tff_keyboard.privacy.guarantee import (
     unclaimed,
 )
 from tff_keyboard.privacy.ledger import read_ledger
-from tff_keyboard.privacy.ledger_header import SEED, Ancestor, LedgerHeader
+from tff_keyboard.privacy.ledger_header import Ancestor, LedgerHeader
 
 # Ponomareva et al. 2023, section 5.2: up to 1 strong, up to 10 reasonable, above it weak or none.
 REASONABLE_EPSILON = 10
@@ -34,7 +34,6 @@ _SOURCES = {
     noise_key.SECRET: "AES-256, key from a secret outside the run directory and the run's nonce",
     noise_key.NONCE: "AES-256, key from the run's nonce, which lies in the run directory",
     noise_key.FIXED_NONCE: "simulation: AES-256, key from a nonce fixed in the config",
-    SEED: "Philox keyed by `train.seed` (an older version)",
     "": "none",
 }
 
@@ -106,8 +105,6 @@ def _why(one: Ancestor) -> str:
 
 
 def _initial_model(header: LedgerHeader) -> str:
-    if header.initial_model is None:
-        return "not recorded by this older ledger: what it gave away is not counted"
     if not header.initial_model:
         return "random weights"
     words = []
@@ -159,12 +156,15 @@ def _sampling(header: LedgerHeader) -> str:
             f"none assumed; a person joins again {header.min_separation_rounds} rounds later "
             f"at the earliest{limit}, as the cohort sampler enforces; {_across_runs(header)}"
         )
-    if not header.uniform_sampling:
-        return "cohorts are not uniform draws: no amplification by sampling is claimed"
+    if not header.amplifies:
+        why = "are not uniform draws"
+        if header.uniform_sampling:
+            why = "follow from `train.seed`, which is no secret"
+        return f"cohorts {why}: no amplification by sampling is claimed"
     drawn = f"{header.selected_per_round} of {header.population} people a round"
     if header.sampling == "poisson":
-        return f"Poisson, {drawn} expected: every person tossed independently"
-    return f"fixed size, {drawn}, uniformly without replacement"
+        return f"Poisson, {drawn} expected: every person tossed independently, in secret"
+    return f"fixed size, {drawn}, uniformly without replacement, by the run's secret key"
 
 
 def _across_runs(header: LedgerHeader) -> str:
@@ -197,7 +197,14 @@ def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee) -> list[str]
             "tell with near certainty whether that person took part. Use more noise, more people a "
             "round or fewer rounds; tff-keyboard privacy --target-epsilon plans a run."
         )
-    if header.sampling == "poisson" and mechanism_of(header).is_independent:
+    if mechanism_of(header).is_independent and header.amplifies:
+        caveats.append(
+            "Epsilon assumes that nobody learns who was drawn when, from files or by watching "
+            "devices; to who knows a person's rounds it is far larger. What tells of cohorts has "
+            "mode 0600 and is not to be published: noise_nonce, withheld_metrics.jsonl, "
+            "timings.csv, tensorboard, checkpoints, the participation record."
+        )
+    if header.sampling == "poisson" and mechanism_of(header).is_independent and header.amplifies:
         caveats.append(
             "Poisson sampling is an assumption: our cohort sampler draws a fixed number of people. "
             "For what it does, set `aggregation.privacy.sampling` = 'fixed_size'."
@@ -212,6 +219,11 @@ def _coverage(header: LedgerHeader) -> list[str]:
         "The vocabulary was not chosen privately: that a word is in it may be due to one person "
         "(price: unbounded). tff-keyboard prepare --vocabulary-epsilon chooses it privately."
     )
+    if header.truecase_forms:
+        vocabulary += (
+            f" Nor were the {header.truecase_forms} forms with capitals in truecase.txt, which an "
+            "export ships."
+        )
     if header.vocabulary_rho:
         vocabulary = (
             f"The vocabulary is counted: rho {header.vocabulary_rho:.4g}, and a word of one person "
@@ -221,8 +233,6 @@ def _coverage(header: LedgerHeader) -> list[str]:
         "Metrics: losses and counts of training are withheld (withheld_metrics.jsonl, not to be "
         "published); metrics.jsonl has what is noised, public or about other people."
     )
-    if header.initial_model is None:
-        metrics = "Metrics: this older run released losses and counts without noise (unbounded)."
     return [
         "Covered: the sequence of released models (and clip norms). Not covered: choices made "
         "after looking at results (tuning: each further run on these people costs what it costs, "
@@ -233,11 +243,6 @@ def _coverage(header: LedgerHeader) -> list[str]:
 
 
 def _noise_caveats(header: LedgerHeader) -> list[str]:
-    if header.noise_source == SEED:
-        return [
-            "Noise is a function of (seed, round) alone: release at most one run per seed. Two "
-            "runs with one seed cancel their noise, and who knows the seed removes it."
-        ]
     if header.noise_source == noise_key.FIXED_NONCE:
         return [
             "SIMULATION: the nonce of the noise is fixed in the config, so whoever has the config "
@@ -245,7 +250,8 @@ def _noise_caveats(header: LedgerHeader) -> list[str]:
         ]
     if header.noise_source == noise_key.NONCE:
         return [
-            "Whoever has the run directory's noise_nonce can remove the noise. Release the model, "
+            "Whoever has the run directory's noise_nonce can remove the noise and knows who was "
+            "drawn. Release the model, "
             "not the directory; for a deployment keep a secret outside it (docs/privacy.md)."
         ]
     return []

@@ -7,7 +7,8 @@ training, not a guarantee; docs/tail_audit.md says what it leaves out.
 
 The other model's texts bound the same epsilon from below with no tail (`direct_bounds`). No figure
 is below that bound, and a tail that they contradict is REFUTED: a memorised phrase is in the texts
-of one model only, so the tail of the other's cannot show it.
+of one model only, so the tail of the other's cannot show it. Nor can they show a phrase that is
+rarer than their detection limit: epsilon at a smaller delta is NOT ESTABLISHED, whatever the tail.
 
 Results are plain values, as they are written to JSON.
 """
@@ -22,7 +23,7 @@ import numpy as np
 from tff_keyboard.privacy import direct_bounds, tail_statistics
 
 NO_DIFFERENCE, ESTIMATE, NO_ESTIMATE = "no difference", "estimate", "no estimate"
-REFUTED = "refuted"
+REFUTED, NOT_ESTABLISHED = "refuted", "not established"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,16 +33,21 @@ class Settings:
     Attributes:
       num_texts: Drawn from each model; the smallest tail that is tried needs 100.
       num_words: Of each text, >= 1.
-      delta: Epsilon is given here; in (0, 1).
+      delta: Epsilon is given here; in (0, 1). Below `detection_limit` there is none.
       epsilon: Delta is given here, too; >= 0.
       seed: Of the texts and of the simulated p-values.
     """
 
     num_texts: int = 10_000
     num_words: int = 10
-    delta: float = 1e-5
+    delta: float = 1e-3
     epsilon: float = 1.0
     seed: int = 1
+
+    @property
+    def detection_limit(self) -> float:
+        """A phrase of smaller probability may be in no text of the model that writes it."""
+        return direct_bounds.detection_limit(self.num_texts)
 
 
 def direction(log_ratios: np.ndarray, settings: Settings) -> dict[str, Any]:
@@ -104,7 +110,8 @@ def both_directions(ratios: Mapping[str, np.ndarray], settings: Settings) -> dic
       `directions`, each as `direction` returns it and checked by the other model's texts:
       `delta_at_epsilon_direct`; `epsilon_direct`, a 95 % lower bound; `refutation`, null where
       nothing contradicts the tail; `smallest_log_ratio_direct`. And the worse of both: `outcome`,
-      `epsilon`, `epsilon_conservative`, `epsilon_direct`.
+      `epsilon`, `epsilon_conservative`, `epsilon_direct`. Where the outcome is "not established"
+      epsilon is null: what the tail says is below what the texts can show.
     """
     directions = {name: direction(values, settings) for name, values in ratios.items()}
     for name, opposite in (("without", "with"), ("with", "without")):
@@ -126,10 +133,13 @@ def _checked(
         name: facts[name] if facts[name] is None else max(facts[name], at_least)
         for name in ("epsilon", "epsilon_conservative")
     }
+    outcome = REFUTED if is_refuted else facts["outcome"]
+    if outcome == ESTIMATE and settings.delta < settings.detection_limit:
+        outcome, raised = NOT_ESTABLISHED, dict.fromkeys(raised)
     return {
         **facts,
         **raised,
-        "outcome": REFUTED if is_refuted else facts["outcome"],
+        "outcome": outcome,
         "delta_at_epsilon_direct": tail_statistics.direct_delta(opposite, settings.epsilon),
         "epsilon_direct": at_least,
         "refutation": dataclasses.asdict(refutation) if refutation else None,
@@ -141,7 +151,7 @@ def _worse(results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The largest epsilon of several results; null as soon as one of them has none."""
     results = list(results)
     outcomes = [result["outcome"] for result in results]
-    ranking = (REFUTED, NO_ESTIMATE, ESTIMATE, NO_DIFFERENCE)
+    ranking = (REFUTED, NO_ESTIMATE, NOT_ESTABLISHED, ESTIMATE, NO_DIFFERENCE)
     worse: dict[str, Any] = {"outcome": next(o for o in ranking if o in outcomes)}
     for name in ("epsilon", "epsilon_conservative"):
         values = [result[name] for result in results]

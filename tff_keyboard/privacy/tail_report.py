@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tff_keyboard.privacy.tail_audit import NO_DIFFERENCE, NO_ESTIMATE, REFUTED
+from tff_keyboard.privacy import direct_bounds
+from tff_keyboard.privacy.tail_audit import NO_DIFFERENCE, NO_ESTIMATE, NOT_ESTABLISHED, REFUTED
 
 CLAIM = "EMPIRICAL ESTIMATE of this one training, NOT A GUARANTEE"
 
@@ -21,14 +22,16 @@ def table(result: Mapping[str, Any]) -> str:
     ]
     for pair in result["pairs"]:
         for name, facts in pair["directions"].items():
-            lines.append(f"{pair['name']:{width}}  {name:10}  {_figures(facts)}")
+            figures = _figures(facts, result["detection_limit"])
+            lines.append(f"{pair['name']:{width}}  {name:10}  {figures}")
     lines += [
         "",
         "Texts come from the model with or without the person. epsilon: at delta "
         f"{result['delta']:g}; cautious: with the lower end of alpha's interval; "
-        f"delta: at epsilon {result['epsilon']:g}; direct: the same "
-        "delta without the tail, from the other model's texts; eps >=: what those prove of "
-        "epsilon, with 95 %.",
+        f"delta: at epsilon {result['epsilon']:g}, unless it is below the detection limit; direct: "
+        "that delta without the tail, from the other model's texts; eps >=: what those prove of "
+        "epsilon, with 95 %. Detection limit: a phrase of probability below "
+        f"{result['detection_limit']:.1e} may be in none of the texts, whatever delta says.",
     ]
     for pair in result["pairs"]:
         for name, facts in pair["directions"].items():
@@ -61,7 +64,7 @@ def _refutation(name: str, facts: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _figures(facts: Mapping[str, Any]) -> str:
+def _figures(facts: Mapping[str, Any], limit: float) -> str:
     if "tail" not in facts and facts["outcome"] in (NO_DIFFERENCE, REFUTED):
         return f"no difference: every ratio is exactly 1; epsilon {_epsilon(facts['epsilon'])}"
     if facts["outcome"] == NO_ESTIMATE:
@@ -73,10 +76,16 @@ def _figures(facts: Mapping[str, Any]) -> str:
     tail = facts["tail"]
     interval = f"{tail['alpha']:.1f} [{tail['alpha_low']:.1f}, {tail['alpha_high']:.1f}]"
     test = f"{tail['statistic']:.3f}, {tail['p_value']:.2f}"
+    names = ("epsilon", "epsilon_conservative")
+    epsilon, careful = (
+        "-" if facts["outcome"] == NOT_ESTABLISHED else _epsilon(facts[name]) for name in names
+    )
+    delta = facts["delta_at_epsilon"]
+    shown = "below" if delta < limit else f"{delta:.1e}"
     return (
         f"{tail['num_tail']:5}  {interval:21} {_scale(tail['log_scale']):>8}  {test:15}"
-        f"  {_epsilon(facts['epsilon']):>7}  {_epsilon(facts['epsilon_conservative']):>8}"
-        f"  {facts['delta_at_epsilon']:7.1e}  {facts['delta_at_epsilon_direct']:7.1e}"
+        f"  {epsilon:>7}  {careful:>8}"
+        f"  {shown:>7}  {facts['delta_at_epsilon_direct']:7.1e}"
         f"  {facts['epsilon_direct']:6.3f}"
         f"  {facts['largest_log_ratio']:12.4g}"
     )
@@ -105,12 +114,20 @@ def _verdict(result: Mapping[str, Any]) -> str:
             "privacy. More --texts reach further into the tail. Epsilon is at least "
             f"{found['epsilon_direct']:.2f}, with 95 %."
         )
+    if found["outcome"] == NOT_ESTABLISHED:
+        return (
+            f"NOT ESTABLISHED: delta {result['delta']:g} is below the detection limit of "
+            f"{result['num_texts']:,} texts, {result['detection_limit']:.1e}. Epsilon is at least "
+            f"{found['epsilon_direct']:.2f}, with 95 %. Draw "
+            f"--texts={direct_bounds.texts_needed(result['delta'])}, or ask for a larger --delta."
+        )
     if found["outcome"] == NO_DIFFERENCE:
         return "No difference: the models of every pair give every text the same probability."
     return (
         f"Worst of {len(pairs)} pairs and both directions, estimated: epsilon "
         f"{_epsilon(found['epsilon'])} at delta {result['delta']:g}; cautious "
-        f"{_epsilon(found['epsilon_conservative'])}."
+        f"{_epsilon(found['epsilon_conservative'])}. Nothing is said of phrases of probability "
+        f"below {result['detection_limit']:.1e}."
     )
 
 

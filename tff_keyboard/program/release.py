@@ -139,10 +139,18 @@ class TimingsRelease(RoundReleaseManager):
 
     A value that was not measured is left empty. A kill between a checkpoint and this file loses
     the timings of one round.
+
+    Args:
+      path: Of the file.
+      columns: After the round.
+      mode: Permissions of the file.
     """
 
-    def __init__(self, path: str | os.PathLike[str], columns: Sequence[str]):
+    def __init__(
+        self, path: str | os.PathLike[str], columns: Sequence[str], *, mode: int = files.ANYONE
+    ):
         self._path = pathlib.Path(path)
+        self._mode = mode
         self._columns = [ROUND, *columns]
 
     def restart_after(self, round_num: int) -> None:
@@ -154,11 +162,12 @@ class TimingsRelease(RoundReleaseManager):
                 if row[ROUND].isdigit() and int(row[ROUND]) <= round_num:
                     kept.append(row)
         content = _csv_lines(kept, self._columns, header=True)
-        files.write_atomically(self._path, [content])
+        files.write_atomically(self._path, [content], mode=self._mode)
 
     async def release(self, value: Mapping[str, Value], key: int) -> None:
         row: Row = {ROUND: key, **value}
-        files.append(self._path, _csv_lines([row], self._columns, header=False))
+        line = _csv_lines([row], self._columns, header=False)
+        files.append(self._path, line, mode=self._mode)
 
 
 class TensorBoardRelease(RoundReleaseManager):
@@ -166,10 +175,15 @@ class TensorBoardRelease(RoundReleaseManager):
 
     Each start writes a new event file, which tells TensorBoard to forget what earlier files say
     of the rounds that are computed again. Strings are left out.
+
+    Args:
+      directory: Of the files.
+      mode: Permissions of the files, which say when each round ended.
     """
 
-    def __init__(self, directory: str | os.PathLike[str]):
+    def __init__(self, directory: str | os.PathLike[str], *, mode: int = files.ANYONE):
         self._directory = pathlib.Path(directory)
+        self._mode = mode
         self._file: io.BufferedWriter | None = None
 
     def restart_after(self, round_num: int) -> None:
@@ -177,7 +191,8 @@ class TensorBoardRelease(RoundReleaseManager):
         files.make_directory(self._directory)
         name = f"events.out.tfevents.{time.time_ns() // 1000:020d}.{socket.gethostname()}"
         try:
-            self._file = (self._directory / name).open("ab")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._file = open(os.open(self._directory / name, flags, self._mode), "ab")  # noqa: PTH123, SIM115
         except OSError as error:
             raise files.cannot_write(self._directory / name, error) from error
         self._write(event_pb2.Event(wall_time=time.time(), file_version="brain.Event:2"))

@@ -19,7 +19,7 @@ from tff_keyboard.evaluation.run_evaluation import kept_evaluation
 from tff_keyboard.learning import attacks as attacks_lib
 from tff_keyboard.learning.attack_names import ATTACK_NAMES
 from tff_keyboard.storage import files, names
-from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.storage.errors import ConfigError, UsageError
 from tff_keyboard.storage.metrics_rows import total
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.federated import train_federated
@@ -51,9 +51,12 @@ def study_attacks(
       (value, low, high), and a `verdict` on the recall.
 
     Raises:
+      ConfigError: A config fixes the nonce of its noise.
       UsageError: WORKDIR holds runs of another attack.
     """
     rules = variants(configs, unprotected)
+    for config in configs.values():
+        _refuse_fixed_nonce(config)
     for rule, config in rules.items():  # all of them before the first training
         for attack in attacks:
             seed = config.train.seed
@@ -117,6 +120,15 @@ def _train(config: RunConfig, folder: pathlib.Path, attack: str, share: float) -
         )
     train_federated(config, folder / "run", wrap_client_work=wrap)
     return folder / "run"
+
+
+def _refuse_fixed_nonce(config: RunConfig) -> None:
+    """What the attackers do is no key of the config, so all runs would have the same noise."""
+    if getattr(config.aggregation.privacy, "fixed_nonce", ""):
+        raise ConfigError(
+            "`aggregation.privacy.fixed_nonce` must be '' here: clean and attacked runs would have "
+            "one noise, which cancels between their models. Leave it out."
+        )
 
 
 def _mark(folder: pathlib.Path, facts: dict[str, Any]) -> None:

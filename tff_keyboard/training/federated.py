@@ -19,6 +19,7 @@ from tff_keyboard.learning import (
     schedules,
     validation,
 )
+from tff_keyboard.learning.cohorts import cohort_sampler
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.privacy import participation, people
@@ -65,10 +66,13 @@ def train_federated(
         execution_engine.install(config, run, [store, general_store]) as context,
     ):
         model = build_process.build_initial_model(config, store.vocabulary)
+        privacy = _privacy(config, run, store, model)
         cohorts = client_inputs.CohortInputs(
-            config, store, rehearsal.build_rehearsal(config.fine_tuning, general_store)
+            config,
+            store,
+            rehearsal.build_rehearsal(config.fine_tuning, general_store),
+            cohort_key=privacy.cohort_key if privacy else b"",
         )
-        privacy = _privacy(config, run, store, model, cohorts)
         hooks: list[training_loop.Hook] = []
         if privacy:
             hooks = [LedgerHook(run.privacy_ledger, privacy.header)]
@@ -160,16 +164,16 @@ def _privacy(
     run: RunDirectory,
     store: ClientStore,
     model: NextWordModel,
-    cohorts: client_inputs.CohortInputs,
 ) -> RunPrivacy | None:
     if not config.aggregation.is_private:
         return None
+    client_ids = store.client_ids("train")
     return open_run_privacy(
         config,
         ledger_path=run.privacy_ledger,
         nonce_path=run.noise_nonce,
         store_card=store.card,
-        client_ids=store.client_ids("train"),
+        client_ids=client_ids,
         initial_weights=list(weights_by_name(model).values()),
-        selected_per_round=cohorts.selected_per_round,
+        selected_per_round=cohort_sampler(config.train, len(client_ids)).num_selected,
     )

@@ -13,6 +13,7 @@ from typing import Any
 from tff_keyboard import config as config_lib
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.averaging_config import NoAverage
+from tff_keyboard.config.kept_keys import MAY_CHANGE
 from tff_keyboard.config.privacy_config import MechanismConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
@@ -30,29 +31,11 @@ from tff_keyboard.program import (
 )
 from tff_keyboard.program.averaged_process import AveragedProcess, IterateWeights
 from tff_keyboard.program.round_process import RoundProcess
-from tff_keyboard.storage import metrics_rows, names
+from tff_keyboard.storage import files, metrics_rows, names
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.round_lines import RoundLines, closing_lines
 
 LAST = "last"  # of names of metrics: of the last model, where validation is of the average
-
-# Keys that do not change what a round computes, so a run may be resumed with other values.
-MAY_CHANGE = (
-    "aggregation.privacy.noise_secret",  # a place; the ledger knows whether the secret is the same
-    "train.rounds",
-    "train.checkpoint_every",
-    "train.keep_checkpoints",
-    "train.early_stop_patience",
-    "train.max_rejected_rounds",
-    "execution.workers",  # what counts are `sub_rounds` and `merge_block`, which are written out
-    "execution.engine",
-    "execution.cluster.address",
-    "execution.cluster.min_nodes",
-    "execution.cluster.max_nodes",
-    "execution.cluster.wait_seconds",
-    "execution.cluster.max_losses",
-    "execution.max_concurrent_clients",
-)
 
 
 def check_best_metric(config: RunConfig, known: Sequence[str]) -> None:
@@ -159,12 +142,14 @@ def train_run(
     if not isinstance(config.averaging, NoAverage):
         process = AveragedProcess(process, config.averaging)
         evaluate = of_both(evaluate)
+    is_private = config.aggregation.is_private
+    # How long a round takes tells of who is in it.
+    mode = files.OWNER_ONLY if is_private else files.ANYONE
     metrics = release.MetricsRelease(run.metrics_jsonl, run.metrics_csv)
     managers: list[release.RoundReleaseManager] = [
         metrics,
-        release.TensorBoardRelease(run.tensorboard),
+        release.TensorBoardRelease(run.tensorboard, mode=mode),
     ]
-    is_private = config.aggregation.is_private
     lines = RoundLines(train.rounds, show_training=not is_private)
     if is_private:
         managers = [withheld.WithholdingRelease(run.withheld_jsonl, is_public, managers)]
@@ -174,7 +159,9 @@ def train_run(
         total_rounds=train.rounds,
         checkpoint_manager=checkpoints.CheckpointManager(run.checkpoints, train.keep_checkpoints),
         release_managers=managers,
-        timings_manager=release.TimingsRelease(run.timings_csv, round_clock.TIMING_COLUMNS),
+        timings_manager=release.TimingsRelease(
+            run.timings_csv, round_clock.TIMING_COLUMNS, mode=mode
+        ),
         evaluate=evaluate,
         evaluate_every=config.evaluation.every,
         best_metric=best_round.BestMetric.of_config(train),

@@ -1,0 +1,41 @@
+"""Which keys of a config decide what a round computes: those a run keeps for good."""
+
+from typing import Any
+
+from tff_keyboard.config.config_file import to_dict
+from tff_keyboard.config.run_config import RunConfig
+
+# Keys that do not change what a round computes, so a run may be resumed with other values.
+MAY_CHANGE = (
+    "aggregation.privacy.noise_secret",  # a place; the ledger knows whether the secret is the same
+    "train.rounds",
+    "train.checkpoint_every",
+    "train.keep_checkpoints",
+    "train.early_stop_patience",
+    "train.max_rejected_rounds",
+    "execution.workers",  # what counts are `sub_rounds` and `merge_block`, which are written out
+    "execution.engine",
+    "execution.cluster.address",
+    "execution.cluster.min_nodes",
+    "execution.cluster.max_nodes",
+    "execution.cluster.wait_seconds",
+    "execution.cluster.max_losses",
+    "execution.max_concurrent_clients",
+)
+
+
+def what_rounds_compute(config: RunConfig) -> dict[str, Any]:
+    """The resolved config without `MAY_CHANGE` and `[execution]`, as nested plain values.
+
+    Two runs that agree in it, in their data and in their initial weights have the same sums in
+    every round, but for their rounding: `[execution]` decides in which order numbers are added.
+    """
+    kept = to_dict(config)
+    del kept["execution"]
+    for key in MAY_CHANGE:
+        *tables, name = key.split(".")
+        table = kept
+        for part in tables:
+            table = table.get(part, {})
+        table.pop(name, None)
+    return kept
