@@ -1,30 +1,26 @@
-"""The processes below this one, and the TCP ports on which they listen."""
+"""Which processes below this one take connections from a network."""
 
 import contextlib
 import pathlib
 
+from benchmarks import process_tree
 
-def descendants(pid):
-    """Process id to name, of all processes below `pid`."""
-    parents, names = {}, {}
-    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # gone since it was listed
-            start, _, rest = path.read_text().rpartition(") ")
-            number, _, name = start.partition(" (")
-            parents[int(number)], names[int(number)] = int(rest.split()[1]), name
-    found, waiting = {}, [pid]
-    while waiting:
-        above = waiting.pop()
-        below = [child for child, parent in parents.items() if parent == above]
-        found.update((child, names[child]) for child in below)
-        waiting.extend(below)
-    return found
+
+def listening_workers(pid):
+    """Names of the TFF workers below `pid` that listen on a TCP port, with the port."""
+    named = [(child, process_tree.name(child)) for child in process_tree.descendants(pid)]
+    ports = {
+        f"{name} ({child})": listening_ports(child)
+        for child, name in named
+        if name.startswith("worker_binary")
+    }
+    return {name: found for name, found in ports.items() if found}
 
 
 def listening_ports(pid):
     """Addresses, in hexadecimal, of the TCP sockets on which a process listens."""
     own = set()
-    with contextlib.suppress(OSError):  # gone, or a zombie
+    with contextlib.suppress(OSError):  # it is gone
         for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):  # closed since it was listed
                 target = str(descriptor.readlink())

@@ -1,4 +1,4 @@
-"""A worker listens where only its owner can connect, or, unless somebody allows a port, not at all."""
+"""A worker listens where only its owner can connect, or not at all, unless a port is allowed."""
 
 import contextlib
 import fcntl
@@ -12,8 +12,8 @@ import tempfile
 
 import grpc
 import pytest
-from processes_below import listening_ports
 
+from tests.processes_below import listening_ports
 from tff_keyboard.program import endpoints, errors, private_places, workers
 
 
@@ -129,7 +129,7 @@ def test_an_allowed_port_is_said(no_copy, monkeypatch):
 
 def test_no_place_at_all(folders):
     (only,) = folders("x" * 100)
-    with pytest.raises(errors.NoPrivateEndpointError, match="too long for a socket.*TMPDIR"):
+    with pytest.raises(errors.NoPrivateEndpointError, match=r"too long for a socket.*TMPDIR"):
         endpoints.SocketFile(pathlib.Path("worker_binary"))
     assert list(only.iterdir()) == []
 

@@ -36,7 +36,7 @@ def check(folder: pathlib.Path) -> None:
     Raises:
       OSError: So it is, or the folder is missing.
     """
-    root = os.stat("/").st_uid  # of all users, in a namespace of its own, too
+    root = pathlib.Path("/").stat().st_uid  # of all users, in a namespace of its own, too
     for path in [resolved := folder.resolve(strict=True), *resolved.parents]:
         found = path.stat()
         if found.st_uid not in (os.geteuid(), root):
