@@ -326,7 +326,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(arguments)
     files.make_directory(flags.workdir)
     if not flags.table:
-        train_missing(flags)
+        from tff_keyboard.program import execution
+
+        with execution.install_context():
+            train_missing(flags)
     print(table(read_cells(flags.workdir)))
 
 

@@ -38,7 +38,7 @@ def sample(trainer: int) -> dict[str, float]:
     """MB of the training process and of each TFF worker below it."""
     memory = {"trainer": process_tree.resident_megabytes(trainer)}
     below = process_tree.descendants(trainer)
-    workers = [pid for pid in below if process_tree.name(pid) == "worker_binary"]
+    workers = [pid for pid in below if process_tree.name(pid).startswith("worker_binary")]
     for number, pid in enumerate(sorted(workers)):
         memory[f"worker {number}"] = process_tree.resident_megabytes(pid)
     return memory

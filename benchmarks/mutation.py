@@ -153,7 +153,6 @@ def is_killed(mutant: mutants_lib.Mutant, tests: Sequence[str]) -> bool:
             os.dup2(sink, 1)
             os.dup2(sink, 2)
             sys.meta_path.insert(0, _MutatedModule(mutant))
-            _live_context()
             import pytest
 
             code = int(
@@ -173,15 +172,8 @@ def is_killed(mutant: mutants_lib.Mutant, tests: Sequence[str]) -> bool:
     return True
 
 
-def _live_context() -> None:
-    """A context of this process: the thread of that which TFF made at import stayed behind."""
-    tff = sys.modules.get("tensorflow_federated")
-    if tff is not None:
-        tff.backends.native.set_sync_local_cpp_execution_context()
-
-
 def _end_group(leader: int) -> None:
-    """Ends the child and every TFF worker it started, and nothing else."""
+    """Ends the child and what it started; TFF workers end with it (`processes/children.py`)."""
     try:
         os.killpg(leader, signal.SIGKILL)
     except ProcessLookupError:

@@ -33,9 +33,7 @@ import json
 import os
 import pathlib
 import platform
-import signal
 import tempfile
-import threading
 import time
 
 import numpy as np
@@ -131,7 +129,7 @@ def run(
     from tff_keyboard.learning import optimizers
     from tff_keyboard.learning.client_delivery import build_delivery
     from tff_keyboard.models import build_model
-    from tff_keyboard.program import execution
+    from tff_keyboard.program import execution, worker_context, worker_pool
 
     start = time.perf_counter()
     clients = make_clients()
@@ -160,20 +158,14 @@ def run(
             data = delivery.deliver(clients, sizes)
             return TffRound(delivery.process, data, own.context, own_pids, initial)
 
-        # TFF starts its worker at the first call, below this process, and stops it with SIGINT. It
-        # would inherit that as ignored from a background job of a shell: a wait for ever.
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        local = tff.backends.native.create_sync_local_cpp_execution_context()
+        # TFF's context and its worker, as they come: no limits, all threads. Only where the worker
+        # listens is ours: TFF's own would be on all interfaces, without a password.
+        pool = stack.enter_context(contextlib.closing(worker_pool.WorkerPool(1)))
+        local = worker_context.WorkerContext(pool)
         stock_process = stock_tff.build_process(VOCABULARY, UNITS, DIM, LEARNING_RATE)
         datasets = [batches.batches_dataset(client) for client in clients]
-        rounds["stock"] = TffRound(stock_process, datasets, local, [], initial)
-        below = process_tree.descendants(os.getpid())
-        rounds["stock"].worker_pids = [
-            pid
-            for pid in below
-            if process_tree.name(pid) == "worker_binary" and pid not in own_pids
-        ]
+        stock_pids = [worker.pid for worker in pool.members]
+        rounds["stock"] = TffRound(stock_process, datasets, local, stock_pids, initial)
         plain = run_config(protections=False)
         rounds["ours"] = ours(plain, clients)
         if protections:

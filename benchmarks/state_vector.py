@@ -18,6 +18,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.algorithms.build_process import build_process
 from tff_keyboard.models import build_model
 from tff_keyboard.packs.state_vector import StateVector
+from tff_keyboard.program import execution
 
 
 def main() -> None:
@@ -26,7 +27,8 @@ def main() -> None:
     flags = parser.parse_args()
     config = config_lib.load("configs/optimisation/fedadam.toml")
     process = build_process(config, build_model("cifg", vocabulary_size=10_000, seed=1))
-    state = process.initialize()
+    with execution.install_context():
+        state = process.initialize()
     state_type = process.initialize.type_signature.result.member  # type: ignore[attr-defined]
     vector = StateVector(state_type)
     joined = vector.join(state)

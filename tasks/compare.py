@@ -111,7 +111,7 @@ def run(options: Options) -> "Comparison":
         (names.COMPARISON, json.dumps(comparison.to_json(), indent=1, allow_nan=False)),
         (names.COMPARISON_TABLE, comparison_text.to_csv(comparison)),
     ):
-        files.write_atomically(options.out / name, [part.encode()])
+        files.write_atomically(options.out / name, [part.encode()], mode=files.OWNER_ONLY)
     shown = (
         slice_text.comparison_with_slices if options.slices else comparison_text.comparison_table
     )

@@ -1,13 +1,13 @@
-"""What every test session needs: no TFF worker is left behind, no noise from dependencies."""
+"""What every test session needs: no open port, no process left behind, the long files first."""
 
 import os
-import pathlib
 import signal
 import sys
 
 import hypothesis
 import pytest
 
+from tests import processes_below, reaper
 from tests.examples import FULL
 
 # A push is judged by its change, not by the day's luck: in CI the examples are fixed. At home they
@@ -16,6 +16,8 @@ hypothesis.settings.register_profile(
     "here",
     derandomize=bool(os.environ.get("CI")),
     deadline=None,
+    # How long an example takes to draw says how busy the machine is, not whether the code is right.
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
     max_examples=100 if FULL else 20,
 )
 hypothesis.settings.load_profile("here")
@@ -59,9 +61,13 @@ LOOPS = (
 
 
 def pytest_configure(config):
-    """Under coverage all other functions are traced as they stand: AutoGraph would run a copy of
+    """Whatever the run leaves behind is ended with it.
+
+    Under coverage all functions but `LOOPS` are traced as they stand: AutoGraph would run a copy of
     them from a temporary file, whose lines count for nobody.
     """
+    if not hasattr(config, "workerinput"):  # not in a process of xdist: below the one that has it
+        reaper.start()
     if config.pluginmanager.hasplugin("_cov") and config.getoption("cov_source", None):
         from tensorflow.python.autograph.core import config as autograph
 
@@ -76,23 +82,28 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
 
 
-# A shell that runs a job in the background has it ignore SIGINT, and a worker would inherit that.
-# TFF's own contexts end their worker by SIGINT and wait for it: for ever, then.
+# A shell that runs a job in the background has it ignore SIGINT; programs that tests start and
+# interrupt would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_default_contexts = []  # TFF's own, with the worker that it starts when it is first used
-
-
 @pytest.fixture(scope="module", autouse=True)
-def _default_context_after_each_file():
-    """A task leaves TFF's context on workers that are gone; the next file has TFF's own again."""
-    if (tff := sys.modules.get("tensorflow_federated")) and not _default_contexts:
-        tff.backends.native.set_sync_local_cpp_execution_context()
-        _default_contexts.append(tff.framework.get_context_stack().current)
+def _one_worker_of_ours():
+    """TFF's default context is that of the session, whatever the file before left it on."""
+    _use_session_context()
     yield
-    if _default_contexts:
-        sys.modules["tensorflow_federated"].framework.set_default_context(_default_contexts[0])
+    if _use_session_context():
+        found = processes_below.listening_workers(os.getpid())
+        assert not found, f"workers of TFF's own: {found}; import TFF at the head of the file"
+
+
+def _use_session_context():
+    if "tensorflow_federated" not in sys.modules:
+        return False
+    from tests import session_context
+
+    session_context.use()
+    return True
 
 
 @pytest.fixture(scope="session")
@@ -104,21 +115,3 @@ def store(tmp_path_factory):
     path = tmp_path_factory.mktemp("store") / "demo"
     prepare(fakes.tiny_config(path).data, path)
     return path
-
-
-def _own_workers():
-    """Process ids of TFF's workers that this process started."""
-    for status in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            name, _, rest = status.read_text().partition(") ")
-        except OSError:
-            continue
-        if "(worker_binary" in name and int(rest.split()[1]) == os.getpid():
-            yield int(status.parent.name)
-
-
-def pytest_sessionfinish(session, exitstatus):
-    """TFF's own contexts, used by some tests, orphan their worker when the process ends."""
-    del session, exitstatus
-    for pid in _own_workers():
-        os.kill(pid, signal.SIGKILL)

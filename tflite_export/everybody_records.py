@@ -3,20 +3,21 @@
     line 1   JSON: what the results depend on
     then     JSON, a person each, in the order measured
 
-A line without its line feed was cut by a kill and is measured again. People are named by a digest.
+A line without its line feed was cut by a kill and is measured again. People have the names
+that `ClientStore.pseudonym` gives them.
 """
 
 import dataclasses
 import json
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
-from tff_keyboard.evaluation.result import person_digest
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import DataError
 from tflite_export.everybody import PersonResult
 
-FORMAT = "tff-keyboard personalisation 1"
+FORMAT = "tff-keyboard personalisation 2"
 
 
 class Records:
@@ -25,22 +26,24 @@ class Records:
     Args:
       path: New, or of a run that was stopped.
       facts: What the results depend on: model, people, settings; as JSON has them.
+      pseudonym: From the id of a person to the name in the file.
 
     Attributes:
-      results: Digest of a person -> result.
+      results: Pseudonym of a person -> result.
 
     Raises:
       DataError: The file is of a run with other facts, or damaged.
       ProgramError: It cannot be written.
     """
 
-    def __init__(self, path: pathlib.Path, facts: dict[str, Any]):
+    def __init__(self, path: pathlib.Path, facts: dict[str, Any], pseudonym: Callable[[str], str]):
         self._path = path
+        self._pseudonym = pseudonym
         self.results: dict[str, PersonResult] = {}
         header = {"format": FORMAT, **facts}
         content = _whole_lines(path)
         if not content:
-            files.write_atomically(path, [_line(header)])
+            files.write_atomically(path, [_line(header)], mode=files.OWNER_ONLY)
             return
         self._check(header, content[0])
         for number, line in enumerate(content[1:], start=2):
@@ -53,10 +56,11 @@ class Records:
                     f"{path}, line {number}: not a result. Remove the file to begin anew."
                 ) from None
         # What a kill left half is cut away, so that lines can be added again.
-        files.write_atomically(path, [line + b"\n" for line in content])
+        lines = [line + b"\n" for line in content]
+        files.write_atomically(path, lines, mode=files.OWNER_ONLY)
 
     def __contains__(self, person: str) -> bool:
-        return person_digest(person) in self.results
+        return self._pseudonym(person) in self.results
 
     def add(self, person: str, result: PersonResult) -> None:
         """Keeps a result; on disk when it returns.
@@ -64,13 +68,14 @@ class Records:
         Raises:
           ProgramError: It cannot be written.
         """
-        digest = person_digest(person)
-        files.append(self._path, _line({"person": digest, **dataclasses.asdict(result)}))
-        self.results[digest] = result
+        name = self._pseudonym(person)
+        line = _line({"person": name, **dataclasses.asdict(result)})
+        files.append(self._path, line, mode=files.OWNER_ONLY)
+        self.results[name] = result
 
     def of(self, people: list[str]) -> list[PersonResult]:
         """Their results, in this order; all must be there."""
-        return [self.results[person_digest(person)] for person in people]
+        return [self.results[self._pseudonym(person)] for person in people]
 
     def _check(self, header: dict[str, Any], line: bytes) -> None:
         try:

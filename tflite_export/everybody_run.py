@@ -83,7 +83,7 @@ def personalise_people(
         "clients": population,
         "settings": dataclasses.asdict(settings),
     }
-    records = Records(out / names.PERSONALISED_PEOPLE, facts)
+    records = Records(out / names.PERSONALISED_PEOPLE, facts, store.pseudonym)
     waiting = [person for person in people if person not in records]
     with Progress("personalise", total=len(people), unit="people") as line:
         done = len(people) - len(waiting)
@@ -93,5 +93,5 @@ def personalise_people(
             line.update(done + number)
     summary = Summary(records.of(people))
     content = json.dumps({**facts, **summary.to_json()}, indent=1)
-    files.write_atomically(out / names.PERSONALISATION, [content.encode()])
+    files.write_atomically(out / names.PERSONALISATION, [content.encode()], mode=files.OWNER_ONLY)
     return summary

@@ -4,8 +4,8 @@ import collections
 
 import numpy as np
 import pytest
-import tensorflow_federated as tff
 
+from tests import session_context
 from tests.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE, deltas, plain
 from tests.noise_fakes import noised
 from tff_keyboard.algorithms.build_aggregator import build_aggregator
@@ -74,7 +74,7 @@ def two_rounds(name, clients):
 @pytest.fixture
 def restored_context():
     yield
-    tff.backends.native.set_sync_local_cpp_execution_context()
+    session_context.use()
 
 
 @pytest.mark.slow

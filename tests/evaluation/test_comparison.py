@@ -5,7 +5,6 @@ import dataclasses
 import io
 import json
 import math
-import pathlib
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from tff_keyboard.metrics.jackknife import Interval
 from tff_keyboard.report import comparison_text, slice_text
 
 PEOPLE = 8
-VERSION_1 = pathlib.Path(__file__).parent / "version_1"
 
 
 def random_sums(seed, people=PEOPLE):
@@ -176,32 +174,10 @@ def test_files_give_back_what_was_written():
     assert read.general.metrics == general.metrics
 
 
-def test_files_of_the_first_version_are_read():
-    """Written by commit 481d7a5 from `make demo`: the README's figures to the digit."""
-    run = read_json(VERSION_1 / "evaluation_held_out.json", Evaluation.from_json, "evaluate")
-    assert f"{100 * run.metrics['recall_at_1_no_eos'].value:.2f}" == "47.36"
-    assert f"{100 * run.metrics['recall_at_3_no_eos'].value:.2f}" == "62.40"
-    assert f"{100 * run.metrics['kss'].value:.2f}" == "87.22"
-    assert (len(run.text.people), run.text.words, run.text.words_left_out) == (15, 8415, None)
-    assert "zero_state_recall" not in run.metrics  # it was not counted then
-    comparison_text.evaluation_table(run)
-
-    result = read_json(VERSION_1 / "comparison.json", Comparison.from_json, "compare")
-    assert result.names == ["demo", "unigram"]
-    shown = [
-        f"{100 * result.evaluations[1].metrics[name].value:.2f}"
-        for name in ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss")
-    ]
-    assert shown == ["5.83", "16.01", "59.81"]
-    assert result.differences[0]["kss"].verdict == "worse"
-    assert result.first.model.source == "runs/demo"
-    comparison_text.comparison_table(result)
-
-
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": "tff-keyboard comparison 3"},
+        {"format": "tff-keyboard comparison 2"},
         {"models": []},
         {"text": {}},
         {"text": {"name": "x", "people": ["a"], "words": 1}},

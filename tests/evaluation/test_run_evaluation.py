@@ -5,7 +5,6 @@ import pytest
 from tests.fakes import blow_up, save_untrained_run, tiny_config
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation import run_evaluation
-from tff_keyboard.evaluation.result import person_digest
 from tff_keyboard.storage.errors import DivergedError
 
 
@@ -20,7 +19,7 @@ def test_evaluates_the_people_it_was_asked_for(run, store, population):
     found = run_evaluation.evaluate_run(run, population, max_length=0)
     opened = ClientStore(store)
     people = opened.client_ids(population)
-    assert found.text.people == tuple(map(person_digest, people))
+    assert found.text.people == tuple(map(opened.pseudonym, people))
     typed = [opened.words(population, person) for person in people]
     assert found.text.words == sum(len(message) for own in typed for message in own)
     assert found.sums["examples"].tolist() == [len(own) for own in typed]

@@ -1,12 +1,12 @@
 """Both evaluations of validation clients, against sums in this process over the same batches."""
 
-import contextlib
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow_federated as tff
 
+from tests import session_context
 from tests.evaluation.reference import sums_per_client
 from tests.fakes import tiny_config
 from tff_keyboard.algorithms import build_process
@@ -14,7 +14,7 @@ from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.learning import client_inputs, validation
 from tff_keyboard.learning.federated_evaluation import FederatedEvaluator
-from tff_keyboard.program import execution, worker_context, worker_pool
+from tff_keyboard.program import execution
 
 
 @pytest.fixture(name="setting", scope="module")
@@ -56,16 +56,11 @@ def test_federated(setting):
     weights = tff.learning.models.ModelWeights(
         [v.numpy() for v in weights.trainable], [v.numpy() for v in weights.non_trainable]
     )
-    with contextlib.closing(worker_pool.WorkerPool(1, threads=1)) as pool:
-        tff.framework.set_default_context(worker_context.WorkerContext(pool))
-        evaluator = FederatedEvaluator(
-            build_process.build_model_fn(
-                setting.config, len(setting.store.vocabulary), evaluation=True
-            )
-        )
-        evaluate = validation.federated(evaluator, setting.config)(setting.store)
-        check(evaluate(weights), setting.expected)
-    tff.framework.set_default_context(tff.backends.native.create_sync_local_cpp_execution_context())
+    evaluator = FederatedEvaluator(
+        build_process.build_model_fn(setting.config, len(setting.store.vocabulary), evaluation=True)
+    )
+    evaluate = validation.federated(evaluator, setting.config)(setting.store)
+    check(evaluate(weights), setting.expected)
 
 
 @pytest.mark.slow
@@ -86,7 +81,7 @@ def test_rows_are_those_of_the_clients_whatever_the_calls_and_the_workers(settin
         with execution.install_context(workers):
             evaluator = FederatedEvaluator(model_fn, clients_per_call=5 if workers == 1 else 1000)
             found.append(evaluator(weights, clients))
-    tff.framework.set_default_context(tff.backends.native.create_sync_local_cpp_execution_context())
+    session_context.use()
     for name, values in found[0].items():
         np.testing.assert_array_equal(found[1][name], values, err_msg=name)
         assert len(values) == len(clients)

@@ -1,7 +1,5 @@
 """The TFF model inside real learning processes, against plain SGD and sums in this process."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +11,6 @@ from tff_keyboard.data import batches as batches_module
 from tff_keyboard.learning import variable_model
 from tff_keyboard.learning.variable_model import build_model_fn
 from tff_keyboard.models import build_model
-from tff_keyboard.program import worker_context, worker_pool
 
 VOCABULARY = 12
 OPTIONS = {
@@ -22,14 +19,6 @@ OPTIONS = {
     "lstm2": {"units": 4, "embedding_size": 3, "dropout": 0.3},
 }
 LEARNING_RATE = 0.5
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _context():
-    with contextlib.closing(worker_pool.WorkerPool(1, threads=1)) as pool:
-        tff.framework.set_default_context(worker_context.WorkerContext(pool))
-        yield
-    tff.framework.set_default_context(tff.backends.native.create_sync_local_cpp_execution_context())
 
 
 def client(seed, batches=2):

@@ -1,6 +1,7 @@
-"""A worker listens where only its owner can connect; where that is impossible it says so."""
+"""A worker listens where only its owner can connect, or not at all, unless a port is allowed."""
 
 import contextlib
+import fcntl
 import os
 import pathlib
 import shutil
@@ -12,26 +13,8 @@ import tempfile
 import grpc
 import pytest
 
-from tff_keyboard.program import endpoints, errors, workers
-
-CONSTANT = b"\0[::]:\0"
-
-
-def listening_sockets(pid):
-    """Inodes of the TCP sockets on which a process listens."""
-    own = set()
-    for descriptor in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # closed since it was listed
-            target = str(descriptor.readlink())
-            if target.startswith("socket:["):
-                own.add(target[8:-1])
-    found = []
-    for table in ("tcp", "tcp6"):
-        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            words = line.split()
-            if words[3] == "0A" and words[9] in own:  # 0A is LISTEN
-                found.append(words[1])
-    return found
+from tests.processes_below import listening_ports
+from tff_keyboard.program import endpoints, errors, private_places, workers
 
 
 def test_a_worker_opens_no_port_and_only_its_owner_may_connect():
@@ -40,7 +23,7 @@ def test_a_worker_opens_no_port_and_only_its_owner_may_connect():
         assert worker.address.startswith("unix:")
         assert path.is_socket()
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-        assert listening_sockets(worker.pid) == []
+        assert listening_ports(worker.pid) == []
         with grpc.insecure_channel(worker.address) as channel:
             grpc.channel_ready_future(channel).result(timeout=600)
     assert not path.parent.exists()
@@ -67,72 +50,168 @@ def test_a_fresh_worker_has_another_directory_than_the_one_before():
         assert worker.address != first
 
 
-def write_binary(path, content):
-    path.write_bytes(content)
-    path.chmod(0o755)
-    return path
+@pytest.fixture
+def folders(monkeypatch):
+    """Makes these, by name, the only places for sockets."""
+    with contextlib.ExitStack() as stack:
+
+        def use(*names):
+            base = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            made = [base / name for name in names]
+            for folder in made:
+                folder.mkdir(parents=True)
+            monkeypatch.setattr(private_places, "temporary", lambda run=None: made)
+            return made
+
+        yield use
 
 
-def test_the_copy_differs_in_the_constant_alone_and_is_made_once(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    binary = write_binary(tmp_path / "worker_binary", b"before" + CONSTANT + b"after")
-    copy = endpoints.socket_binary(binary)
-    assert copy.read_bytes() == b"before\0unix:\0after"
-    assert stat.S_IMODE(copy.stat().st_mode) == 0o700
-    written = copy.stat().st_mtime_ns
-    assert endpoints.socket_binary(binary) == copy
-    assert copy.stat().st_mtime_ns == written
-    assert [path.name for path in copy.parent.iterdir()] == [copy.name]
+def test_a_place_that_will_not_do_is_passed_over(folders):
+    """A name that is too long for a socket, as job schedulers give, and a folder of everybody."""
+    long, open_to_all, missing, good = folders("x" * 100, "open", "missing", "good")
+    open_to_all.chmod(0o777)
+    missing.rmdir()
+    endpoint = endpoints.SocketFile(pathlib.Path("worker_binary"))
+    assert endpoint.working_directory.parent == good
+    assert stat.S_IMODE(endpoint.working_directory.stat().st_mode) == 0o700
+    endpoint.close()
+    assert [list(folder.iterdir()) for folder in (long, open_to_all, good)] == [[], [], []]
 
 
-@pytest.mark.parametrize("content", [b"no constant", CONSTANT + b"twice" + CONSTANT])
-def test_another_program_listens_on_a_port_and_says_so(tmp_path, monkeypatch, content):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    binary = write_binary(tmp_path / "worker_binary", content)
-    with pytest.raises(errors.WorkerError):
-        endpoints.socket_binary(binary)
+def test_places_are_tried_in_their_order(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", "/one")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
+    found = [str(place) for place in private_places.temporary(tmp_path)]
+    assert found == ["/one", "/tmp", "/dev/shm", "/run/user/7", str(tmp_path)]
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
+    assert [str(place) for place in private_places.temporary()] == ["/tmp", "/dev/shm"]
+
+
+@pytest.fixture
+def no_copy(monkeypatch):
+    def socket_binary(binary, run):
+        raise errors.NoPrivateEndpointError("No place.")
+
+    monkeypatch.setattr(endpoints.worker_copy, "socket_binary", socket_binary)
+
+
+def test_no_port_is_opened_unless_it_is_allowed(no_copy, monkeypatch):
+    monkeypatch.delenv(endpoints.ALLOW_VARIABLE, raising=False)
+    with pytest.raises(errors.NoPrivateEndpointError, match=f"{endpoints.ALLOW_VARIABLE}=1") as one:
+        endpoints.open_endpoint(pathlib.Path("worker_binary"))
+    assert one.value.exit_code == 4
+    assert len(str(one.value).splitlines()) == 1
+    monkeypatch.setenv(endpoints.ALLOW_VARIABLE, "0")
+    with pytest.raises(errors.NoPrivateEndpointError):
+        endpoints.open_endpoint(pathlib.Path("worker_binary"))
+
+
+def test_a_refusal_is_not_tried_again(no_copy, monkeypatch):
+    monkeypatch.setattr(workers, "worker_binary_path", lambda: pathlib.Path("worker_binary"))
+    calls = []
+    refuse = endpoints.open_endpoint
+    monkeypatch.setattr(endpoints, "open_endpoint", lambda *a: calls.append(a) or refuse(*a))
+    with pytest.raises(errors.NoPrivateEndpointError):
+        workers.Worker()
+    assert len(calls) == 1
+
+
+def test_an_allowed_port_is_said(no_copy, monkeypatch):
+    monkeypatch.setenv(endpoints.ALLOW_VARIABLE, "1")
     with pytest.warns(UserWarning, match="TCP port without a password"):
-        endpoint = endpoints.open_endpoint(binary)
-    assert endpoint.binary == binary
+        endpoint = endpoints.open_endpoint(pathlib.Path("worker_binary"))
+    assert endpoint.binary == pathlib.Path("worker_binary")
     assert endpoint.address == f"127.0.0.1:{endpoint.port}"
     assert not endpoint.is_listening()
     endpoint.close()
 
 
-def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    binary = write_binary(tmp_path / "worker_binary", CONSTANT)
-    with pytest.warns(UserWarning, match="TCP port"):
-        endpoints.open_endpoint(binary).close()
+def test_no_place_at_all(folders):
+    (only,) = folders("x" * 100)
+    with pytest.raises(errors.NoPrivateEndpointError, match=r"too long for a socket.*TMPDIR"):
+        endpoints.SocketFile(pathlib.Path("worker_binary"))
+    assert list(only.iterdir()) == []
 
 
-def test_a_temporary_folder_with_too_long_a_name(tmp_path, monkeypatch):
-    deep = tmp_path / ("x" * 100)
-    deep.mkdir()
-    monkeypatch.setattr(endpoints.tempfile, "tempdir", str(deep))
-    with pytest.raises(errors.WorkerError, match="too long"):
-        endpoints.SocketFile(tmp_path / "worker_binary")
-    assert list(deep.iterdir()) == []
+def test_leftovers_are_known_by_their_lock(folders):
+    """Not by a process id: another process namespace, with the same /tmp, knows others."""
+    (place,) = folders("place")
+    living = endpoints.SocketFile(pathlib.Path("worker_binary"))
+    left = place / f"{endpoints._PREFIX}of-a-kill"
+    left.mkdir()
+    (left / "1").touch()
+    endpoints.SocketFile(pathlib.Path("worker_binary")).close()
+    assert list(place.iterdir()) == [living.working_directory]
+    living.close()
+    assert list(place.iterdir()) == []
+
+
+LEFT_BY_A_KILL = """
+import os, pathlib, sys, tempfile
+from tff_keyboard.program import endpoints
+endpoints.SocketFile(pathlib.Path("worker_binary"))
+print(tempfile.gettempdir())
+os._exit(9)
+"""
+NEXT_ONE = """
+import pathlib
+from tff_keyboard.program import endpoints
+endpoints.SocketFile(pathlib.Path("worker_binary")).close()
+"""
+
+
+def in_another_process(program, *before, **variables):
+    return subprocess.run(
+        [*before, sys.executable, "-c", program],
+        env={**os.environ, **variables},
+        cwd=pathlib.Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.fixture
 def short_folder():
-    """A temporary folder whose name leaves room for that of a socket; pytest's may be too long."""
-    path = pathlib.Path(tempfile.mkdtemp())
-    yield path
-    shutil.rmtree(path)
+    with tempfile.TemporaryDirectory() as folder:
+        yield pathlib.Path(folder)
 
 
-def test_leftovers_of_the_dead_are_removed_and_of_the_living_are_not(short_folder, monkeypatch):
-    tmp_path = short_folder
-    monkeypatch.setattr(endpoints.tempfile, "tempdir", str(tmp_path))
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    dead = tmp_path / f"tff-keyboard-worker-{gone.pid}-abc"
-    alive = tmp_path / f"tff-keyboard-worker-{os.getpid()}-abc"
-    dead.mkdir()
-    alive.mkdir()
-    endpoints.SocketFile(tmp_path / "worker_binary").close()
-    assert alive.exists()
-    assert not dead.exists()
+def test_what_a_kill_left_is_removed_by_the_next_one(short_folder):
+    assert in_another_process(LEFT_BY_A_KILL, TMPDIR=str(short_folder)).returncode == 9
+    assert len(list(short_folder.iterdir())) == 1
+    assert in_another_process(NEXT_ONE, TMPDIR=str(short_folder)).returncode == 0
+    assert list(short_folder.iterdir()) == []
+
+
+def test_another_process_namespace_leaves_the_living_alone(short_folder, monkeypatch):
+    alone = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
+    if shutil.which("unshare") is None or in_another_process("", *alone).returncode:
+        pytest.skip("no namespace of processes to be had here")
+    monkeypatch.setattr(tempfile, "tempdir", str(short_folder))
+    endpoint = endpoints.SocketFile(pathlib.Path("worker_binary"))
+    answer = in_another_process(NEXT_ONE, *alone, TMPDIR=str(short_folder))
+    assert answer.returncode == 0, answer.stderr
+    assert endpoint.working_directory.is_dir()
+    endpoint.close()
+
+
+def test_a_directory_that_is_taken_for_a_leftover_is_made_again(folders, monkeypatch):
+    folders("place")
+    make, made = tempfile.mkdtemp, []
+
+    def make_and_lose_the_first(**options):
+        made.append(make(**options))
+        if len(made) == 1:
+            pathlib.Path(made[0]).rmdir()
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_and_lose_the_first)
+    endpoint = endpoints.SocketFile(pathlib.Path("worker_binary"))
+    assert [str(endpoint.working_directory)] == made[1:]
+    descriptor = os.open(endpoint.working_directory, os.O_RDONLY)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(descriptor)
+    endpoint.close()

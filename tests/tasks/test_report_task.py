@@ -24,7 +24,6 @@ from tff_keyboard.privacy.ledger import PrivacyLedger
 from tff_keyboard.report import charts, example_strips, run_records
 from tff_keyboard.storage.errors import RunDirectoryError
 
-VERSION_1 = pathlib.Path(__file__).parent.parent / "evaluation" / "version_1"
 VOID = {"meta", "br", "link", "img", "input"}
 
 
@@ -215,18 +214,6 @@ def test_a_run_with_the_results_of_evaluate(place, tmp_path):
     assert f"{evaluation.metrics['perplexity'].value:.1f}" in page.text
     left_out = evaluation.text.words_left_out
     assert (f"{left_out:,} more" in page.text) == (left_out > 0)
-
-
-def test_a_run_that_an_earlier_version_evaluated(place, tmp_path):
-    run = tmp_path / "old"
-    shutil.copytree(place / "server", run)
-    shutil.copy(VERSION_1 / "evaluation_held_out.json", run)
-    page = Page(report(run, strips=False).read_text())
-    assert page.headings == [
-        "Results", "Recall", "Keystrokes saved", "From person to person",
-        "Every person counts once", "Learning curves", "Run old",
-    ]  # fmt: skip
-    assert "47.36" in page.text
 
 
 def test_strips_of_a_given_file(place, tmp_path):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import stat
 
 import numpy as np
 import pytest
@@ -199,28 +200,33 @@ def test_who_typed_little_later_has_no_value_of_their_own():
 FACTS = {"model": "abc", "settings": dataclasses.asdict(SETTINGS)}
 
 
+def pseudonym(person):
+    return f"<{len(person)} {person[::-1]}>"
+
+
 def test_records_go_on_after_a_kill(tmp_path):
     path = tmp_path / "people.jsonl"
     one, two = person([1, 2, 3, 4]), person([4, 3, 2, 1], loss=(1.0, None))
-    records = Records(path, FACTS)
+    records = Records(path, FACTS, pseudonym)
     records.add("ann", one)
     records.add("bob", two)
     assert "ann" not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])  # killed while bob was written
-    again = Records(path, FACTS)
+    again = Records(path, FACTS, pseudonym)
     assert "ann" in again
     assert "bob" not in again
     again.add("bob", two)
     assert path.read_bytes() == whole
-    assert Records(path, FACTS).of(["bob", "ann"]) == [two, one]
+    assert Records(path, FACTS, pseudonym).of(["bob", "ann"]) == [two, one]
 
 
 def test_records_of_other_settings_are_refused(tmp_path):
     path = tmp_path / "people.jsonl"
-    Records(path, FACTS).add("ann", person([1, 2, 3, 4]))
+    Records(path, FACTS, pseudonym).add("ann", person([1, 2, 3, 4]))
     with pytest.raises(DataError, match="begun with another model") as error:
-        Records(path, FACTS | {"model": "other"})
+        Records(path, FACTS | {"model": "other"}, pseudonym)
     assert "\n" not in str(error.value)
 
 
@@ -236,11 +242,11 @@ def test_records_of_other_settings_are_refused(tmp_path):
 def test_damaged_records_are_refused(tmp_path, content, message):
     path = tmp_path / "people.jsonl"
     if content is None:
-        Records(path, FACTS)
+        Records(path, FACTS, pseudonym)
         content = path.read_bytes() + b'{"person": "x"}\n'
     path.write_bytes(content)
     with pytest.raises(DataError, match=message):
-        Records(path, FACTS)
+        Records(path, FACTS, pseudonym)
     assert path.read_bytes() == content
 
 

@@ -23,7 +23,6 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.evaluation import run_evaluation
 from tff_keyboard.evaluation.metric_table import FEDERATED_METRICS
-from tff_keyboard.evaluation.result import person_digest
 from tff_keyboard.privacy.guarantee import total_guarantee
 from tff_keyboard.privacy.ledger import read_ledger, refuse_shared_noise
 from tff_keyboard.privacy.noise_key import NoiseKeyError
@@ -178,7 +177,7 @@ def test_evaluate_reports_people_never_trained_on(finished_run, capsys):
     result = evaluate(finished_run, slices=True)
     store = ClientStore(result.text.store_path)
     people = store.client_ids("held_out")
-    assert list(result.text.people) == [person_digest(person) for person in people]
+    assert list(result.text.people) == list(map(store.pseudonym, people))
     typed = sum(len(message) for person in people for message in store.words("held_out", person))
     assert result.text.words + result.text.words_left_out == typed
     metric = result.metrics["recall_at_3_no_eos"]

@@ -20,22 +20,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tff_keyboard.evaluation.metric_table import METRICS, Metric, computable
 from tff_keyboard.evaluation.people import share_better
 from tff_keyboard.evaluation.result import (
     Evaluation,
-    ModelFacts,
     TextFacts,
-    arrays,
     pooled_sums,
 )
 from tff_keyboard.evaluation.sums import Sums, metric_difference
 from tff_keyboard.metrics.jackknife import Interval
 
-FORMAT = "tff-keyboard comparison 2"
-_FIRST_FORMAT = "tff-keyboard comparison 1"
+FORMAT = "tff-keyboard comparison 3"
 
 FEWEST_SEEDS = 3  # that a claim about a rule rests on
 
@@ -189,13 +184,11 @@ class Comparison:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Comparison":
-        """From `to_json`, of this version or the first.
+        """From `to_json`.
 
         Raises:
-          KeyError, TypeError, ValueError: It is neither.
+          KeyError, TypeError, ValueError: It is not.
         """
-        if content["format"] == _FIRST_FORMAT:
-            return _from_first_version(content)
         if content["format"] != FORMAT:
             raise ValueError("another version")
         text = TextFacts.from_json(content["text"])
@@ -219,37 +212,3 @@ def pooled_difference(
     if len(evaluations) != len(controls):
         raise ValueError("A paired difference needs as many evaluations of both methods.")
     return metric_difference(pooled_sums(evaluations), pooled_sums(controls), name)
-
-
-def _from_first_version(content: Mapping[str, Any]) -> Comparison:
-    facts = content["text"]
-    people = tuple(content["people"])
-    evaluations = []
-    for model in content["models"]:
-        details = dict(model["details"])
-        sums = arrays(model["sums"], len(people))
-        evaluations.append(
-            Evaluation(
-                model=ModelFacts(
-                    name=model["name"],
-                    kind=model["kind"],
-                    source=str(details.pop("source", "")),
-                    vocabulary_rows=model["vocabulary_rows"],
-                    vocabulary_fingerprint=model["vocabulary_fingerprint"],
-                    details=details,
-                ),
-                text=TextFacts(
-                    name=facts["name"],
-                    people=people,
-                    words=int(np.sum(sums["tokens"] - sums["eos_tokens"])),
-                    max_length=facts["max_length"],
-                    pseudo_users=facts["pseudo_users"],
-                    store=facts.get("store"),
-                    store_path=facts.get("store_path"),
-                ),
-                sums=sums,
-                seconds=model["seconds"],
-                suggestion_milliseconds=model["suggestion_milliseconds"],
-            )
-        )
-    return Comparison(tuple(evaluations))

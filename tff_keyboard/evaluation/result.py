@@ -1,9 +1,10 @@
 """What one model is worth on one text, as a typed value and as a file.
 
 A file holds sums per person, from which every metric and interval is made again when it is read:
-`metrics` in it is for readers of the file. People are named by a digest of their id.
+`metrics` in it is for readers of the file. People have names that only their store can undo
+(`ClientStore.pseudonym`): two evaluations on equal stores have the same.
 
-    {"format": "tff-keyboard evaluation 2",
+    {"format": "tff-keyboard evaluation 3",
      "text":   name, people, words, words_left_out, max_length, pseudo_users, store, store_path
      "model":  name, kind, source, vocabulary_rows, vocabulary_fingerprint, details
      "metrics": name -> value, low, high
@@ -12,12 +13,10 @@ A file holds sums per person, from which every metric and interval is made again
      "seconds", "suggestion_milliseconds"
      "general": an evaluation on the general corpus of a fine-tuning run, where there is one}
 
-Files of the first version (rows of people under "clients") are read as well.
 """
 
 import dataclasses
 import functools
-import hashlib
 import json
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -31,16 +30,11 @@ from tff_keyboard.evaluation.sums import Sums
 from tff_keyboard.metrics.jackknife import Interval, effective_number
 from tff_keyboard.storage.errors import DataError
 
-FORMAT = "tff-keyboard evaluation 2"
+FORMAT = "tff-keyboard evaluation 3"
 
 Slices = Mapping[str, Mapping[str, Sums]]
 
 _T = TypeVar("_T")
-
-
-def person_digest(client_id: str) -> str:
-    """The name of a person in a file: 16 hex digits of a SHA-256."""
-    return hashlib.sha256(client_id.encode()).hexdigest()[:16]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +43,7 @@ class TextFacts:
 
     Attributes:
       name: A population, or the name of a file.
-      people: Digests, in the order of the sums.
+      people: Their pseudonyms, in the order of the sums.
       words: Words typed that were evaluated.
       words_left_out: Words beyond `max_length` targets of their message; None where a file does
         not say.
@@ -154,13 +148,11 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Evaluation":
-        """From `to_json`, of this version or the first.
+        """From `to_json`.
 
         Raises:
-          KeyError, TypeError, ValueError: It is neither.
+          KeyError, TypeError, ValueError: It is not.
         """
-        if "format" not in content:
-            return _from_first_version(content)
         if content["format"] != FORMAT:
             raise ValueError("another version")
         evaluation = cls.body_from_json(content, TextFacts.from_json(content["text"]))
@@ -238,25 +230,6 @@ def read_json(path: pathlib.Path, parse: Callable[[Mapping[str, Any]], _T], agai
 
 def _lists(sums: Sums) -> dict[str, list[float]]:
     return {name: values.tolist() for name, values in sums.items()}
-
-
-def _from_first_version(content: Mapping[str, Any]) -> Evaluation:
-    """Rows of people under `clients`; `run` was added to it later than the rest."""
-    rows = content["clients"]
-    sums = arrays({name: [row[name] for row in rows] for name in rows[0] if name != "client"},
-                  len(rows))  # fmt: skip
-    general = content.get("general")
-    return Evaluation(
-        model=ModelFacts(name=str(content.get("run", ""))),
-        text=TextFacts(
-            name=content["population"],
-            people=tuple(str(row["client"]) for row in rows),
-            words=int(np.sum(sums["tokens"] - sums["eos_tokens"])),
-            store=content.get("store"),
-        ),
-        sums=sums,
-        general=_from_first_version(general) if general else None,
-    )
 
 
 assert all(metric.sums <= set(HOST_SUMS) for metric in METRICS.values())

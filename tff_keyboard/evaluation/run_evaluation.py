@@ -28,7 +28,6 @@ from tff_keyboard.evaluation.result import (
     Evaluation,
     ModelFacts,
     TextFacts,
-    person_digest,
     read_json,
 )
 from tff_keyboard.evaluation.suggestion_time import suggestion_milliseconds
@@ -95,7 +94,7 @@ def evaluate_named(
         ),
         text=TextFacts(
             name=text.name,
-            people=tuple(map(person_digest, text.people)),
+            people=_names_of_people(text, store),
             words=words,
             words_left_out=text.num_words - words,
             max_length=max_length,
@@ -107,6 +106,14 @@ def evaluate_named(
         slices=counts.slices,
         seconds=time.perf_counter() - start,
     )
+
+
+def _names_of_people(text: TypedText, store: ClientStore | None) -> tuple[str, ...]:
+    if text.pseudo_users:
+        return text.people  # lines of a file are nobody
+    if store is None:
+        return tuple(map(str, range(len(text.people))))
+    return tuple(map(store.pseudonym, text.people))
 
 
 def compare_models(
@@ -256,11 +263,11 @@ def _evaluate_on(
 def write_evaluation(path: pathlib.Path, evaluation: Evaluation) -> None:
     """Writes the file, whole or not at all."""
     content = json.dumps(evaluation.to_json(), indent=1, allow_nan=False)
-    files.write_atomically(path, [content.encode()])
+    files.write_atomically(path, [content.encode()], mode=files.OWNER_ONLY)
 
 
 def read_evaluation(path: pathlib.Path) -> Evaluation:
-    """Reads what `write_evaluation`, or an older version, wrote.
+    """Reads what `write_evaluation` wrote.
 
     Raises:
       DataError: It is no such file.
@@ -268,16 +275,21 @@ def read_evaluation(path: pathlib.Path) -> Evaluation:
     return read_json(path, Evaluation.from_json, "evaluate")
 
 
-def kept_evaluation(path: pathlib.Path, population: str) -> Evaluation:
-    """`evaluate_run`, kept in the run directory under the digest of its weights.
+def read_kept(path: pathlib.Path) -> Evaluation | None:
+    """What `write_evaluation` wrote; None where there is nothing, or a file of another version."""
+    try:
+        return read_evaluation(path)
+    except DataError:
+        return None
 
-    What an older version kept of cut messages is evaluated again.
-    """
+
+def kept_evaluation(path: pathlib.Path, population: str) -> Evaluation:
+    """`evaluate_run`, kept in the run directory under the digest of its weights."""
     kept = RunDirectory(path).evaluation_path(population, weights_digest(path))
-    if kept.exists() and not (evaluation := read_evaluation(kept)).text.max_length:
-        return evaluation
-    evaluation = evaluate_run(path, population)
-    write_evaluation(kept, evaluation)
+    evaluation = read_kept(kept)
+    if evaluation is None:
+        evaluation = evaluate_run(path, population)
+        write_evaluation(kept, evaluation)
     return evaluation
 
 

@@ -1,14 +1,15 @@
-"""Where a TFF worker listens: on a socket file that nobody else may open, or on a TCP port.
+"""Where a TFF worker listens: on a socket file that nobody else may open.
 
 `worker_binary` binds `[::]:port`, all interfaces, without TLS or a password, and computes any graph
 it is sent; it has no option for another address. The address is one constant in its data, though,
-as long as the text `unix:`. A copy of the program with those five bytes replaced binds
-`unix:port`, a socket file named by its port in its working directory. That directory is ours, mode
-0700, so only this user and root can connect, and no port is open at all.
+as long as the text `unix:`. A copy of the program with those five bytes replaced
+(`worker_copy.py`) binds `unix:port`, a socket file named by its port in its working directory. That
+directory is ours, mode 0700, so only this user and root can connect, and no port is open at all.
 
-The copy (300 MB) is made once for each installed TFF, in `~/.cache/tff-keyboard`
-(`XDG_CACHE_HOME` is respected), and only if the constant occurs exactly once. Where it cannot be
-made, the worker listens on TCP and says so once in a warning.
+The directory is made in the first of several places where its name is short enough for a socket
+and nobody else can put another in its place (`private_places.py`). Where none will do, or no copy
+can be made, there is no worker, unless `TFF_KEYBOARD_ALLOW_OPEN_PORT=1` says that the open port may
+be used; a warning then says so.
 """
 
 from __future__ import annotations
@@ -22,15 +23,14 @@ import tempfile
 import warnings
 from typing import Protocol
 
-from tff_keyboard.program import errors
-from tff_keyboard.storage import files
-from tff_keyboard.storage.errors import ProgramError
+from tff_keyboard.program import errors, private_places, worker_copy
+from tff_keyboard.storage import partial
 
-_ON_ALL_INTERFACES = b"\0[::]:\0"
-_ON_A_SOCKET_FILE = b"\0unix:\0"
+ALLOW_VARIABLE = "TFF_KEYBOARD_ALLOW_OPEN_PORT"
+
 _LONGEST_SOCKET_PATH = 107  # bytes, `sun_path` of Linux without its final zero
 _SOCKET_NAME = "1"  # what --port gives
-_PREFIX = "tff-keyboard-worker-"
+_PREFIX = "tff-keyboard-socket-"
 
 
 class Endpoint(Protocol):
@@ -57,18 +57,28 @@ class Endpoint(Protocol):
         ...
 
 
-def open_endpoint(worker_binary: pathlib.Path) -> Endpoint:
-    """A socket file where that is possible, else a TCP port and one warning.
+def open_endpoint(worker_binary: pathlib.Path, run: pathlib.Path | None = None) -> Endpoint:
+    """A socket file, or a TCP port and a warning where that is allowed.
 
     Args:
       worker_binary: TFF's program.
+      run: The last place that is tried for socket and copy: a directory of this run.
+
+    Raises:
+      NoPrivateEndpointError: No socket file is possible here, and no open port allowed.
     """
     try:
-        return SocketFile(socket_binary(worker_binary))
-    except (ProgramError, OSError) as error:
+        return SocketFile(worker_copy.socket_binary(worker_binary, run), run)
+    except errors.NoPrivateEndpointError as error:
+        if os.environ.get(ALLOW_VARIABLE) != "1":
+            raise errors.NoPrivateEndpointError(
+                f"{error} Without a socket file the worker would listen on a TCP port, without a "
+                f"password: set {ALLOW_VARIABLE}=1 to allow it where you trust everybody who can "
+                "connect."
+            ) from None
         warnings.warn(
-            f"The TFF worker listens on a TCP port without a password: {error} Use a machine or "
-            "network namespace that you share with nobody you do not trust.",
+            f"The TFF worker listens on a TCP port without a password, as {ALLOW_VARIABLE} "
+            f"allows: {error}",
             stacklevel=3,
         )
         return TcpPort(worker_binary)
@@ -77,19 +87,30 @@ def open_endpoint(worker_binary: pathlib.Path) -> Endpoint:
 class SocketFile:
     """A Unix socket in a new directory of mode 0700, removed by `close`.
 
-    Directories that killed programs of this user left behind are removed first.
+    The directory is locked while this is open. What killed programs left unlocked is removed first.
+
+    Raises:
+      NoPrivateEndpointError: There is no place for it.
     """
 
-    def __init__(self, binary: pathlib.Path):
-        _remove_leftovers()
+    def __init__(self, binary: pathlib.Path, run: pathlib.Path | None = None):
         self.binary = binary
         self.port = int(_SOCKET_NAME)
-        self.working_directory = pathlib.Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        problems = []
+        for place in private_places.temporary(run):
+            try:
+                self.working_directory, self._lock = _new_directory(place)
+            except OSError as error:
+                problems.append(f"{place} ({error.strerror or error})")
+            else:
+                break
+        else:
+            raise errors.NoPrivateEndpointError(
+                f"The TFF worker finds no place for its socket: {', '.join(problems)}. Set TMPDIR "
+                "to a folder of yours with a short name."
+            )
         self._path = self.working_directory / _SOCKET_NAME
         self.address = f"unix:{self._path}"
-        if len(os.fsencode(self._path)) > _LONGEST_SOCKET_PATH:
-            self.close()
-            raise errors.WorkerError(f"{self._path} is too long for the name of a socket.")
 
     def is_listening(self) -> bool:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
@@ -100,6 +121,9 @@ class SocketFile:
 
     def close(self) -> None:
         shutil.rmtree(self.working_directory, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
 
 class TcpPort:
@@ -131,37 +155,21 @@ class TcpPort:
         self._reservation.close()
 
 
-def socket_binary(worker_binary: pathlib.Path) -> pathlib.Path:
-    """The copy of `worker_binary` that binds a socket file; made when it is missing.
+def _new_directory(place: pathlib.Path) -> tuple[pathlib.Path, int]:
+    """A new directory and the descriptor that holds its lock.
 
     Raises:
-      WorkerError: The program is not one that this works for.
-      ProgramError, OSError: The copy cannot be written.
+      OSError: The place is not there, others may change it, or its name is too long.
     """
-    found = worker_binary.stat()
-    name = f"{worker_binary.name}-{found.st_size}-{found.st_mtime_ns}"
-    copy = cache_directory() / name
-    if copy.exists():
-        return copy
-    content = bytearray(worker_binary.read_bytes())
-    place = content.find(_ON_ALL_INTERFACES)
-    if place < 0 or content.find(_ON_ALL_INTERFACES, place + 1) >= 0:
-        raise errors.WorkerError(f"{worker_binary} names its address in another way.")
-    content[place : place + len(_ON_ALL_INTERFACES)] = _ON_A_SOCKET_FILE
-    copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    files.write_atomically(copy, [content], mode=0o700)
-    return copy
-
-
-def _remove_leftovers() -> None:
-    """Removes directories named after processes that are gone."""
-    for path in pathlib.Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        owner = path.name.removeprefix(_PREFIX).partition("-")[0]
-        if owner.isdecimal() and not pathlib.Path(f"/proc/{owner}").exists():
-            shutil.rmtree(path, ignore_errors=True)  # another user's stays: it may not be opened
-
-
-def cache_directory() -> pathlib.Path:
-    """Where the copy is kept."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return pathlib.Path(base).expanduser() / "tff-keyboard"
+    private_places.check(place)
+    partial.remove_unlocked(place, _PREFIX)
+    while True:
+        path = pathlib.Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place)).absolute()
+        if len(os.fsencode(path / _SOCKET_NAME)) > _LONGEST_SOCKET_PATH:
+            path.rmdir()
+            raise OSError("its name is too long for a socket")
+        with contextlib.suppress(FileNotFoundError):  # as where it could not be locked
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            if partial.lock(descriptor, path):
+                return path, descriptor
+            os.close(descriptor)  # another process took it for a leftover

@@ -5,6 +5,7 @@ from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
 
 __all__ = [
     "ClusterError",
+    "NoPrivateEndpointError",
     "ProgramError",
     "RunDirectoryError",
     "StopTraining",
@@ -15,6 +16,10 @@ __all__ = [
 
 class WorkerError(ProgramError):
     """No TFF worker could be started, or none is left to finish a round."""
+
+
+class NoPrivateEndpointError(ProgramError):
+    """A worker could listen on an open port only. Trying again does not help."""
 
 
 class ClusterError(ProgramError):

@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import tensorflow_federated as tff
 
 from tff_keyboard.program import engine
+from tff_keyboard.program.native_compiler import to_native
 
 
 def _struct_as_elements(struct: tff.structure.Struct) -> tuple[Any, ...]:
@@ -112,7 +113,7 @@ class PortableComputation:
 
     @functools.cached_property
     def content(self) -> bytes:
-        native = tff.backends.native.desugar_and_transform_to_native(self.computation)
+        native = to_native(self.computation)
         return bytes(tff.framework.serialize_computation(native).SerializeToString())
 
     def __reduce__(self) -> tuple[Any, ...]:

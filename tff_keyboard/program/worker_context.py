@@ -11,6 +11,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.program import errors
 from tff_keyboard.program.kept_memory import keep_freed_memory
+from tff_keyboard.program.native_compiler import to_native
 from tff_keyboard.program.worker_pool import WorkerPool
 from tff_keyboard.program.workers import START_TIMEOUT_SECONDS
 
@@ -119,7 +120,7 @@ class WorkerContext(tff.framework.SyncContext):
         self._factory = FailoverExecutorFactory(pool, preferred, max_attempts)
         self._context = tff.framework.SyncExecutionContext(
             self._factory,
-            tff.backends.native.desugar_and_transform_to_native,
+            to_native,
             transform_args=tff.tensorflow.transform_args,
             transform_result=tff.tensorflow.transform_result,
         )

@@ -76,6 +76,7 @@ class Worker:
     Raises:
       ValueError: An argument is out of range.
       WorkerError: The server did not listen in time or ended; names its log.
+      NoPrivateEndpointError: It could listen on an open port only.
     """
 
     def __init__(
@@ -152,11 +153,12 @@ class Worker:
         atexit.unregister(self.stop)
 
     def _start_once(self) -> None:
-        self._endpoint = endpoint = endpoints.open_endpoint(worker_binary_path())
-        command = children.signalled_when_orphaned(
-            [str(endpoint.binary), f"--port={endpoint.port}", *self._arguments], signal.SIGKILL
-        )
         with _open_log(self._log_path) as log:
+            run = self._log_path and self._log_path.parent.absolute()
+            self._endpoint = endpoint = endpoints.open_endpoint(worker_binary_path(), run)
+            command = children.signalled_when_orphaned(
+                [str(endpoint.binary), f"--port={endpoint.port}", *self._arguments], signal.SIGKILL
+            )
             self._process = process = _run_in_launching_thread(
                 lambda: subprocess.Popen(
                     command,

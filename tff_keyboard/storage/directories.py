@@ -18,6 +18,7 @@ import errno
 import os
 import pathlib
 import shutil
+import stat
 from collections.abc import Iterator
 
 from tff_keyboard.storage import partial
@@ -28,8 +29,12 @@ _CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EXDEV)
 _REPLACED = ".replaced-"
 
 
+PRIVATE = 0o700
+PUBLIC = 0o777  # what the umask leaves of it
+
+
 @contextlib.contextmanager
-def new_directory(target: pathlib.Path) -> Iterator[pathlib.Path]:
+def new_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathlib.Path]:
     """Gives a directory to fill; on leaving without error it becomes `target`.
 
     A directory that was at `target` is replaced and removed: ask before. Where `target` is a link
@@ -37,26 +42,29 @@ def new_directory(target: pathlib.Path) -> Iterator[pathlib.Path]:
 
     Args:
       target: Where the directory shall be; its parents are made.
+      mode: `PRIVATE` takes from files, too, what others could do with them, whoever made them.
 
     Yields:
-      An empty directory on the same file system.
+      An empty directory on the same file system, of that mode.
 
     Raises:
       OSError: No permission, no space, a file at `target`; it names `target`, which is unchanged.
     """
     target = (target.resolve() if target.is_symlink() else target).absolute()
-    with scratch_directory(target) as work:
+    with scratch_directory(target, mode=mode) as work:
         if target.exists() and not target.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
         yield work
         for path in work.rglob("*"):
+            if mode == PRIVATE:
+                path.chmod(stat.S_IMODE(path.stat().st_mode) & PRIVATE)
             partial.sync(path)
         partial.sync(work)
         put_in_place(work, target)
 
 
 @contextlib.contextmanager
-def scratch_directory(target: pathlib.Path) -> Iterator[pathlib.Path]:
+def scratch_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathlib.Path]:
     """A hidden directory beside `target`, on its file system; gone in the end in any case.
 
     An OSError on the way is raised again under the name of `target`, which is what the person
@@ -64,13 +72,14 @@ def scratch_directory(target: pathlib.Path) -> Iterator[pathlib.Path]:
 
     Args:
       target: A file or directory to be; its parents are made.
+      mode: Of the hidden directory.
     """
     descriptor, work = -1, None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         restore(target)
         remove_leftovers(target)
-        work, descriptor = _new_work(target)
+        work, descriptor = _new_work(target, mode)
         yield work
     except OSError as error:
         if error.filename is None or (work is not None and str(work) in str(error.filename)):
@@ -134,10 +143,10 @@ def remove_leftovers(target: pathlib.Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _new_work(target: pathlib.Path) -> tuple[pathlib.Path, int]:
+def _new_work(target: pathlib.Path, mode: int) -> tuple[pathlib.Path, int]:
     while True:
         work = partial.new_name(target)
-        work.mkdir()
+        work.mkdir(mode=mode)
         with contextlib.suppress(FileNotFoundError):
             descriptor = os.open(work, os.O_RDONLY | os.O_CLOEXEC)
             if partial.lock(descriptor, work):

@@ -86,14 +86,18 @@ def append(path: pathlib.Path, data: bytes, *, mode: int = ANYONE) -> None:
         os.close(descriptor)
 
 
-def make_directory(path: pathlib.Path) -> None:
+def make_directory(path: pathlib.Path, *, mode: int = 0o777) -> None:
     """Creates `path` and its parents when missing.
+
+    Args:
+      path: Where.
+      mode: Of `path` itself, if it is made here; from which the umask takes.
 
     Raises:
       ProgramError: No permission, or a file is in the way.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True, mode=mode)
     except OSError as error:
         raise cannot_write(path, error) from error
 

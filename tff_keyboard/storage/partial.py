@@ -50,8 +50,7 @@ def lock(descriptor: int, path: pathlib.Path) -> bool:
 
 def remove_leftovers(target: pathlib.Path) -> None:
     """Removes what killed processes left for `target`; does nothing where it may not write."""
-    for path in beginning_with(target.parent, prefix(target)):
-        _remove_unless_locked(path)
+    remove_unlocked(target.parent, prefix(target))
 
 
 def remove_all_leftovers(directory: pathlib.Path) -> None:
@@ -59,6 +58,12 @@ def remove_all_leftovers(directory: pathlib.Path) -> None:
     for path in beginning_with(directory, "."):
         if is_leftover_name(path.name):
             _remove_unless_locked(path)
+
+
+def remove_unlocked(directory: pathlib.Path, start: str) -> None:
+    """Removes what is in `directory` under a name with this start and locked by nobody."""
+    for path in beginning_with(directory, start):
+        _remove_unless_locked(path)
 
 
 @contextlib.contextmanager

@@ -126,7 +126,7 @@ class RunDirectory:
         """
         run = cls(path)
         run._check_is_free()
-        files.make_directory(run.path)
+        files.make_directory(run.path, mode=0o700)  # what is in it was learnt from people
         run._lock()
         try:
             run._remove_leftovers()

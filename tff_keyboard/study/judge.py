@@ -79,7 +79,8 @@ class Judge:
         found: dict[str, Evaluation] = {}
         for name, each in self._texts.items():
             kept = kept_at(f"{name}_whole_{each.store.card_hash[:8]}_{each.text.num_words}")
-            if not kept.exists():
+            evaluation = run_evaluation.read_kept(kept)
+            if evaluation is None:
                 predictor = predictor or open_model()
                 if predictor.vocabulary != each.store.vocabulary:
                     raise DataError(
@@ -91,7 +92,7 @@ class Judge:
                     predictor, facts, each.text, store=each.store
                 )
                 run_evaluation.write_evaluation(kept, evaluation)
-            found[name] = run_evaluation.read_evaluation(kept)
+            found[name] = evaluation
         return found
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import hmac
 import itertools
 import operator
 import os
 import pathlib
+import shlex
 import sqlite3
+import stat
 import threading
+import warnings
 from collections.abc import Sequence
 from typing import Any, overload
 
@@ -27,6 +31,8 @@ from tff_keyboard.data.store import (
 )
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.storage import errors, names
+
+_PSEUDONYMS = b"tff-keyboard pseudonyms 1"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +99,7 @@ class ClientStore:
           DataError: It is not a store, or was damaged or changed.
         """
         self.directory = pathlib.Path(directory)
+        self._pseudonym_key = b""
         self.card: dict[str, Any] = store_card.read_card(self.directory)
         self.card_hash = store_card.card_hash(self.directory)
         self.vocabulary = Vocabulary.load(self.directory / names.VOCABULARY)
@@ -122,6 +129,15 @@ class ClientStore:
                 f"not what {names.DATA_CARD} records. Restore the store, or run `tff-keyboard "
                 "prepare` again with --overwrite."
             )
+        _warn_where_others_may_read(self.directory)
+
+    def pseudonym(self, client_id: str) -> str:
+        """The name of a person in files about them: 16 hex digits.
+
+        An HMAC under a key that all text of the store makes: equal stores give equal names, and
+        without the store nobody can tell by trying ids who is meant.
+        """
+        return hmac.new(self._pseudonym_key, client_id.encode(), "sha256").hexdigest()[:16]
 
     def client_ids(self, population: str) -> list[str]:
         """All clients of a population, sorted.
@@ -236,6 +252,10 @@ class ClientStore:
                 count += 1
             if next(expected, None) != (*client, count):
                 return False
+        # More of the same digest: whoever knows that of the card cannot go on from it.
+        ending = digest.copy()
+        ending.update(_PSEUDONYMS)
+        self._pseudonym_key = ending.digest()
         total = sum(count for *_, count in recorded)
         is_same = (
             digest.hexdigest() == self.card["store_sha256"]
@@ -269,6 +289,17 @@ class ClientStore:
             connection = sqlite3.connect(f"{file.as_uri()}?immutable=1", uri=True)
             self._threads.connection = connection
         return connection
+
+
+def _warn_where_others_may_read(directory: pathlib.Path) -> None:
+    """Says how to mend a store that was copied, or made by an older version."""
+    folder, file = directory.stat().st_mode, (directory / names.CLIENTS).stat().st_mode
+    if folder & stat.S_IXOTH and file & stat.S_IROTH:
+        warnings.warn(
+            f"{directory}: everybody on this machine may read what its people typed. "
+            f"Run `chmod -R go= {shlex.quote(str(directory))}`.",
+            stacklevel=3,
+        )
 
 
 def _by_population(recorded: list[tuple[str, str, int]]) -> dict[str, _Clients]:

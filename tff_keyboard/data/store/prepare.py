@@ -84,7 +84,7 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
     if card is not None:
         return Prepared(card, True)
     try:
-        with directories.new_directory(out) as work:
+        with directories.new_directory(out, mode=directories.PRIVATE) as work:
             card = _write_store(config, source, given, work)
             _check_unchanged(source, identity)
             card |= identity

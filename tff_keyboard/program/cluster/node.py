@@ -78,7 +78,7 @@ class _NodeWorkers:
         from tff_keyboard import quiet
 
         quiet.import_tensorflow_federated()
-        from tff_keyboard.program import endpoints, worker_context
+        from tff_keyboard.program import worker_context, worker_copy
 
         options = self._options
         _, contexts = worker_context.start_workers(
@@ -86,7 +86,7 @@ class _NodeWorkers:
             max_concurrent_clients=options.max_concurrent_clients,
             threads_per_worker=options.threads_per_worker,
             max_attempts=options.max_attempts,
-            log_directory=endpoints.cache_directory() / "node-logs",
+            log_directory=worker_copy.cache_directory() / "node-logs",
             max_restarts=options.max_restarts,
         )
         return contexts
