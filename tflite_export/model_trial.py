@@ -6,6 +6,7 @@ process may.
 """
 
 import contextlib
+import faulthandler
 import json
 import os
 import pathlib
@@ -67,6 +68,7 @@ def use_in_child(path: pathlib.Path, runtime: str | None = None) -> None:
 def _use_and_exit(path: pathlib.Path, runtime: str | None, writing: int) -> NoReturn:
     """In the child: says "" or what is wrong, and leaves without any of the parent's clean-up."""
     code = 1
+    faulthandler.disable()  # the parent says what happened
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)

@@ -5,11 +5,12 @@ itself, so that it runs as it stands where only the interpreter fits. Text becom
 rules the model was trained with, which travel in the vocabulary file.
 """
 
+import contextlib
 import dataclasses
 import os
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,24 +74,37 @@ class Signature:
     Args:
       path: Of the file, for errors.
       name: Of the signature.
-      runner: The interpreter's.
+      interpreter: Over the file.
+
+    Raises:
+      ExportError: Wherever the interpreter refuses.
     """
 
-    def __init__(self, path: pathlib.Path, name: str, runner: Any):
+    def __init__(self, path: pathlib.Path, name: str, interpreter: Any):
         self._path = path
         self._name = name
-        self._runner = runner
-        self.get_input_details = runner.get_input_details
-        self.get_output_details = runner.get_output_details
+        with self._told():
+            self._runner = interpreter.get_signature_runner(name)
+
+    def get_input_details(self) -> dict[str, dict[str, Any]]:
+        """Facts of each input, such as its shape."""
+        with self._told():
+            return self._runner.get_input_details()
+
+    def get_output_details(self) -> dict[str, dict[str, Any]]:
+        """Facts of each output."""
+        with self._told():
+            return self._runner.get_output_details()
 
     def __call__(self, **inputs: np.ndarray | np.generic) -> dict[str, np.ndarray]:
-        """Outputs by name.
-
-        Raises:
-          ExportError: The interpreter refuses to compute it.
-        """
-        try:
+        """Outputs by name."""
+        with self._told():
             return self._runner(**inputs)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
         except (RuntimeError, ValueError) as error:
             raise ExportError(
                 f"{self._path}: the interpreter cannot run `{self._name}` ({first_line(error)}). "
@@ -180,7 +194,7 @@ class KeyboardPredictor:
                 f"{self.path}: has no signature {name!r}. Export the model again"
                 + (", with --trainable." if name in signatures.TRAINING_SIGNATURES else ".")
             )
-        return Signature(self.path, name, self._interpreter.get_signature_runner(name))
+        return Signature(self.path, name, self._interpreter)
 
     def encode(self, words: Sequence[str]) -> list[int]:
         """Ids of normalised words in the file's own order, BOS first: what signatures take."""

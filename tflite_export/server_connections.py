@@ -65,8 +65,9 @@ class Server(serving.ThreadedWSGIServer):
 
 
 class _Handler(serving.WSGIRequestHandler):
+    timeout = REQUEST_SECONDS  # of each answer
+
     def setup(self) -> None:
-        self.timeout = REQUEST_SECONDS  # for each answer
         super().setup()
         self.rfile.close()
         self.rfile = io.BufferedReader(_Arriving(self.connection))

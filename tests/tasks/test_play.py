@@ -562,7 +562,6 @@ def test_terminal_in_a_process_of_its_own(phone):
     [
         ((), 2, "Give one or two .tflite files; got 0 arguments."),
         (("a", "b", "c"), 2, "Give one or two .tflite files; got 3 arguments."),
-        (("nowhere.tflite",), 3, "nowhere.tflite"),
     ],
 )
 def test_errors_are_one_line(arguments, code, message, capsys):
