@@ -47,13 +47,14 @@ install: $(UV)  ## the locked packages, into .venv
 # Only reached when no uv is on the PATH: a private one, beside the checkout.
 .uv/bin/uv:
 	python3 -m venv .uv
-	.uv/bin/pip install --quiet --disable-pip-version-check "uv>=0.5,<1"
+	.uv/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-uv.txt
 
-# uv.lock is the truth; requirements.txt is the same set, hashed, for plain pip.
+# uv.lock is the truth; requirements.txt is the same set, hashed, for plain pip. uv itself is not in it.
 lock: install  ## after a change of the dependencies: uv.lock and requirements.txt anew
 	$(UV) lock
 	$(UV) export --frozen --no-emit-project --no-dev --format requirements-txt --output-file requirements.txt
 	$(UV) export --frozen --no-emit-project --no-dev --extra cluster --format requirements-txt --output-file requirements-cluster.txt
+	echo uv | $(UV) pip compile --upgrade --generate-hashes --no-deps --no-annotate --output-file requirements-uv.txt -
 
 clean:  ## everything that make made
 	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build/coverage

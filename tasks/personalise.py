@@ -34,12 +34,14 @@ def run(options: Options) -> None:
 
     Raises:
       ExportError: The model cannot train, or the text has no such user or too few messages.
+      CheckFailed: The model crashes the interpreter.
     """
-    from tflite_export import interpreters, personalisation, texts
+    from tflite_export import manifest, model_trial, personalisation, texts
     from tflite_export.runtime import KeyboardPredictor
 
     texts.check_person(options.text, options.user)  # before TensorFlow is imported
-    interpreters.import_quietly(options.runtime)
+    manifest.load_checked(options.model)
+    model_trial.use_in_child(options.model, options.runtime)
     predictor = KeyboardPredictor(options.model, runtime=options.runtime)
     people = texts.from_file(options.text, predictor.vocabulary.rules)
     user = options.user or max(people, key=lambda name: sum(map(len, people[name])))

@@ -7,8 +7,9 @@ tff-keyboard play keyboard.tflite --cache words.cache
 tff-keyboard play keyboard.tflite --events me.jsonl      (a line for each strip, without any words)
 
 A model exported with --ngram learns the words of the messages that are sent, in memory or, with
---cache, in a file that only its owner can read. The page is served to this machine only and loads
-nothing from elsewhere.
+--cache, in a file that only its owner can read. The page is served to this machine only, loads
+nothing from elsewhere, and opens for whoever has the whole address that is printed: it holds a
+token that other users of the machine do not know.
 """
 
 import contextlib
@@ -53,16 +54,20 @@ def run(options: Options) -> None:
     Raises:
       ExportError: A model or the blocklist cannot be read.
       ProgramError: The port cannot be used.
+      CheckFailed: A model crashes the interpreter.
     """
     from tff_keyboard.events import live_log
-    from tflite_export import blocklist, interpreters, keyboard_server, terminal_keyboard
+    from tflite_export import blocklist, keyboard_server, manifest, model_trial, terminal_keyboard
     from tflite_export.hybrid_keyboard import open_keyboard
     from tflite_export.mannered_keyboard import MannerlyKeyboard
     from tflite_export.owner import Owner, held_cache
     from tflite_export.strip_events import KeyboardEvents, TypedStrips
 
     blocked = blocklist.entries_of(options.blocklist) if options.blocklist is not None else []
-    interpreters.import_quietly(options.runtime)
+    for path in options.models:
+        manifest.load_checked(path)  # before TensorFlow is imported
+    for path in options.models:
+        model_trial.use_in_child(path, options.runtime)
     with contextlib.ExitStack() as held:
         cache, problem = held.enter_context(held_cache(options.cache))
         if problem is not None:
@@ -90,7 +95,7 @@ def run(options: Options) -> None:
                 terminal_keyboard.run(keyboards[names[0]], read_key, _show, first, strips)
             return
         server = keyboard_server.make_server(keyboards, options.port, owner, events)
-        print(f"Keyboard: http://{keyboard_server.HOST}:{server.server_port}/  (Ctrl-C ends it)")
+        print(f"Keyboard: {server.address}  (Ctrl-C ends it)")
         sys.stdout.flush()
         try:
             server.serve_forever()

@@ -51,7 +51,7 @@ def served(*models):
     ) as server:
         try:
             line = server.stdout.readline()
-            yield re.search(r"http://127\.0\.0\.1:\d+/", line).group()
+            yield re.search(r"http://127\.0\.0\.1:\d+/\S+", line).group()
             server.send_signal(signal.SIGINT)
             assert server.wait(SECONDS) == 0
         finally:
@@ -79,7 +79,7 @@ def served_here(*models, **options):
         thread.start()
         server = made.get(timeout=SECONDS)
         try:
-            yield f"http://{keyboard_server.HOST}:{server.server_port}/"
+            yield server.address
         finally:
             server.shutdown()
             thread.join(SECONDS)

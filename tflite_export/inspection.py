@@ -7,6 +7,7 @@ is the table a person asks for.
 import collections
 import dataclasses
 import hashlib
+import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,6 +23,9 @@ _TYPE_NAMES = {
 _OPERATOR_NAMES = {
     value: name for name, value in vars(schema.BuiltinOperator).items() if not name.startswith("_")
 }
+
+# What comes of offsets and numbers that point anywhere, in code that trusts them.
+_DAMAGED = (struct.error, TypeError, ValueError, LookupError, AttributeError, OverflowError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +74,17 @@ def inspect(data: bytes) -> FileReport:
     Raises:
       CheckFailed: It is not a TFLite flatbuffer.
     """
-    if not schema.Model.ModelBufferHasIdentifier(data, 0):
+    if data[4:8] != b"TFL3":
         raise CheckFailed("The file is not a TFLite model: its identifier is not 'TFL3'.")
+    try:
+        return _report(data)
+    except _DAMAGED as error:
+        raise CheckFailed(
+            f"The file is not a whole TFLite model ({type(error).__name__} where it is read)."
+        ) from None
+
+
+def _report(data: bytes) -> FileReport:
     root = schema.Model.GetRootAsModel(data, 0)
     model = schema.ModelT.InitFromObj(root)
     operators = collections.Counter(

@@ -8,7 +8,6 @@ from typing import Any
 from tff_keyboard import quiet
 from tff_keyboard.storage.errors import ExportError
 
-FILE_IDENTIFIER = b"TFL3"  # bytes 4 to 8 of every model
 RUNTIMES = ("litert", "tensorflow")
 _PACKAGES = {"litert": "ai_edge_litert", "tensorflow": "tensorflow"}
 
@@ -23,7 +22,8 @@ def open_interpreter(
     """An interpreter over a file, which stays mapped, not read.
 
     Args:
-      path: The model.
+      path: The model, in which `manifest.load_checked` found nothing wrong. The interpreters do not
+        verify a file, and may crash on one that was made to (`model_trial`).
       num_threads: Threads inside one operator.
       xnnpack: Whether the XNNPACK delegate may take operators. In LiteRT a step is then a third
         faster, and memory grows by 5 MB, as it packs weights anew for each signature. TF 2.14's
@@ -33,10 +33,6 @@ def open_interpreter(
     Raises:
       ExportError: No runtime is installed, or it refuses the file.
     """
-    with path.open("rb") as file:
-        if file.read(8)[4:] != FILE_IDENTIFIER:
-            # The interpreters do not verify a file and may crash on another kind.
-            raise ExportError(f"{path}: not a TFLite model. Export it again.")
     interpreter_class, resolver = _interpreter_class(runtime)
     kernels = resolver.AUTO if xnnpack else resolver.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     try:
@@ -48,7 +44,7 @@ def open_interpreter(
     except (ValueError, RuntimeError) as error:
         raise ExportError(
             f"{path}: not a model the TFLite interpreter can open "
-            f"({_first_line(error)}). Export it again."
+            f"({first_line(error)}). Export it again."
         ) from None
 
 
@@ -98,5 +94,6 @@ def _tensorflow() -> tuple[Any, Any]:
 _LOADERS: dict[str, Callable[[], tuple[Any, Any]]] = {"litert": _litert, "tensorflow": _tensorflow}
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an interpreter says, as a part of one line."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:120]

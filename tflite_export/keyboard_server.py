@@ -11,10 +11,9 @@
 Learning and forgetting are for exports with an n-gram (`hybrid_keyboard`); events (`strip_events`)
 for a server with a log, where strips also say their "cursor".
 
-Listens on the loopback interface only. A page of another origin cannot use it: foreign Host
-headers are refused (DNS rebinding), and so are requests that are not JSON (a form of another page
-can send those without asking). What is typed stays in memory, or in the owner's file, and is never
-logged.
+Listens on the loopback interface only, and answers to its owner only (`server_access`). Requests
+that are not JSON are refused, as a form of another page can send those without asking. What is
+typed stays in memory, or in the owner's file, and is never logged.
 """
 
 import contextlib
@@ -22,40 +21,29 @@ import dataclasses
 import http
 import io
 import json
-import logging
 import pathlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from werkzeug import exceptions, routing, serving, wrappers
+from werkzeug import exceptions, routing, wrappers
 
 from tff_keyboard.storage.errors import ProgramError, UserError
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.owner import Owner
+from tflite_export.server_access import HOST, Key, OwnersOnly
+from tflite_export.server_connections import Server
 from tflite_export.strip_events import KeyboardEvents
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 PAGE = pathlib.Path(__file__).parent / "keyboard_page"
-HOST = "127.0.0.1"
-LONGEST_REQUEST = 4_000_000  # bytes; the page sends the text before the cursor
+LONGEST_TEXT = 20_000  # characters of a message; its words are counted, or learnt, at one go
+LONGEST_REQUEST = 4_000_000  # bytes; with --events, the strips of such a message
 WORDS_SHOWN = 60  # of the owner's own
-MOST_CONNECTIONS = 32  # at a time; a browser opens six and some ahead
-IDLE_SECONDS = 10.0  # a connection without a word for so long is closed
 
-_ALLOWED_HOSTS = {"127.0.0.1", "localhost", "[::1]"}
 _CONTENT_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
-_HEADERS = {
-    # Nothing from outside: no fonts, scripts or pictures of others.
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
-    "connect-src 'self'; img-src 'self' data:; form-action 'none'; frame-ancestors 'none'; "
-    "base-uri 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
 
 
 class KeyboardApplication:
@@ -105,14 +93,9 @@ class KeyboardApplication:
             response = _json({"error": error.description}, status)
             if isinstance(error, exceptions.MethodNotAllowed) and error.valid_methods:
                 response.headers["Allow"] = ", ".join(error.valid_methods)
-        response.headers.extend(_HEADERS)
         return response(environ, start_response)
 
     def _respond(self, request: wrappers.Request) -> wrappers.Response:
-        if request.host.rpartition(":")[0] not in _ALLOWED_HOSTS and (
-            request.host not in _ALLOWED_HOSTS
-        ):
-            raise exceptions.Forbidden("Only pages of this machine may talk to this keyboard.")
         endpoint, _ = self._urls.bind_to_environ(request.environ).match()
         if endpoint == "models":
             models = [_facts(*item) for item in self._keyboards.items()]
@@ -156,6 +139,7 @@ class KeyboardApplication:
             raise exceptions.BadRequest(
                 'The body must be {"message": "...", "model": 0, "strips": [...]}.'
             )
+        _check_length(message)
         with self._lock, _told():
             try:
                 return self._events[model].add_json(body.get("strips"), message)
@@ -181,28 +165,17 @@ class KeyboardApplication:
             }
 
 
-class _Handler(serving.WSGIRequestHandler):
-    timeout = IDLE_SECONDS
+class KeyboardServer(Server):
+    """Serves an application to its owner.
 
+    Attributes:
+      address: With the token: for the owner's eyes.
+    """
 
-class _Server(serving.ThreadedWSGIServer):
-    """A thread a connection, and no more than so many: others are closed unread."""
-
-    def __init__(self, *arguments: Any, **keywords: Any):
-        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        super().__init__(*arguments, **keywords)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
+    def __init__(self, application: KeyboardApplication, port: int):
+        key = Key()
+        super().__init__(HOST, port, OwnersOnly(application, key, self.admit))
+        self.address = key.address(self.server_port)
 
 
 @contextlib.contextmanager
@@ -219,25 +192,24 @@ def make_server(
     port: int,
     owner: Owner | None = None,
     events: Sequence[KeyboardEvents] = (),
-) -> serving.BaseWSGIServer:
+) -> "KeyboardServer":
     """A server on the loopback interface, bound but not yet serving.
 
     Args:
       keyboards: Name to show -> what suggests.
-      port: 0 takes any free one; see `server_port` of the result.
+      port: 0 takes any free one.
       owner: Who learns what is sent.
       events: Logs of what became of the strips, one a keyboard or none.
 
     Raises:
       ProgramError: The port is taken or not allowed.
     """
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # no line for every key
     application = KeyboardApplication(keyboards, owner, events)
     said = io.StringIO()
     try:
         # werkzeug prints and exits where the address is in use.
         with contextlib.redirect_stderr(said):
-            return _Server(HOST, port, application, handler=_Handler)
+            return KeyboardServer(application, port)
     except (OSError, OverflowError, SystemExit) as error:
         why = said.getvalue().partition("\n")[0] or str(error)
         raise ProgramError(
@@ -290,6 +262,7 @@ def _texts_of(request: wrappers.Request) -> dict[str, str]:
         raise exceptions.BadRequest(
             'The body must be {"text": "...", "after": "...", "sent": "..."}.'
         )
+    _check_length(*texts.values())
     return texts
 
 
@@ -298,7 +271,16 @@ def _wish_of(request: wrappers.Request) -> dict[str, Any]:
     body = _body_of(request)
     if body.get("all") is not True and not isinstance(body.get("words"), str):
         raise exceptions.BadRequest('The body must be {"words": "..."} or {"all": true}.')
+    _check_length(str(body.get("words", "")))
     return body
+
+
+def _check_length(*texts: str) -> None:
+    longest = max(map(len, texts))
+    if longest > LONGEST_TEXT:
+        raise exceptions.RequestEntityTooLarge(
+            f"a text may have {LONGEST_TEXT:,} characters, and this one has {longest:,}"
+        )
 
 
 def _json(content: Any, status: int = http.HTTPStatus.OK) -> wrappers.Response:

@@ -43,6 +43,8 @@ SUFFIXES = {
 _MOST_BYTES = {".tflite": 2**30, ".ngram": 2**28, ".vocabulary": 2**24, ".json": 2**22}
 _MOST_STATES = 100_000
 
+_FILE_IDENTIFIER = b"TFL3"  # bytes 4 to 8 of every model
+
 
 @dataclasses.dataclass(frozen=True)
 class ExportPaths:
@@ -77,13 +79,16 @@ def to_bytes(manifest: dict[str, Any]) -> bytes:
 def load_checked(model: pathlib.Path) -> tuple[dict[str, Any], Vocabulary]:
     """Manifest and vocabulary of a model, once all parts are known to belong together.
 
+    Needs no runtime; the model is not opened.
+
     Raises:
       ExportError: A part is missing, damaged, or from another export.
     """
-    with contextlib.suppress(OSError):  # where nothing may be written, nothing is unfinished
-        file_sets.finish(model)
+    finish(model)
     paths = ExportPaths(model)
     model_data = _read(paths.model)
+    if model_data[4:8] != _FILE_IDENTIFIER:
+        raise ExportError(f"{model}: not a TFLite model. Export it again.")
     packed = {} if paths.manifest.is_file() else associated_files.extract(model_data, paths.model)
     if PACKED_MANIFEST in packed:
         manifest = _parse(packed[PACKED_MANIFEST], paths.model)
@@ -102,6 +107,12 @@ def load_checked(model: pathlib.Path) -> tuple[dict[str, Any], Vocabulary]:
     _check(model_data[: manifest["model"]["bytes"]], manifest["model"], paths.model)
     _check(vocabulary_data, manifest["vocabulary"], vocabulary_name)
     return manifest, vocabulary_file.decode(vocabulary_data, str(vocabulary_name))
+
+
+def finish(model: pathlib.Path) -> None:
+    """Puts the files of an export that was cut short into their places."""
+    with contextlib.suppress(OSError):  # where nothing may be written, nothing is unfinished
+        file_sets.finish(model)
 
 
 def load_ngram(model: pathlib.Path, manifest: dict[str, Any]) -> bytes:

@@ -5,11 +5,12 @@ itself, so that it runs as it stands where only the interpreter fits. Text becom
 rules the model was trained with, which travel in the vocabulary file.
 """
 
+import contextlib
 import dataclasses
 import os
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from tff_keyboard.storage.errors import ExportError
 from tflite_export import manifest as manifests
 from tflite_export import signature_shapes, signatures
 from tflite_export.context_window import last_ids
-from tflite_export.interpreters import open_interpreter
+from tflite_export.interpreters import first_line, open_interpreter
 
 # Only the end of a long text is read, from a multiple of this many characters on, so that a key
 # costs the same in a long letter as in a short message and the recurrent state can still be kept
@@ -65,6 +66,50 @@ class _Position:
     @property
     def is_finite(self) -> bool:
         return bool(np.isfinite(self.c).all() and np.isfinite(self.h).all())
+
+
+class Signature:
+    """What a file computes: call it with arrays.
+
+    Args:
+      path: Of the file, for errors.
+      name: Of the signature.
+      interpreter: Over the file.
+
+    Raises:
+      ExportError: Wherever the interpreter refuses.
+    """
+
+    def __init__(self, path: pathlib.Path, name: str, interpreter: Any):
+        self._path = path
+        self._name = name
+        with self._told():
+            self._runner = interpreter.get_signature_runner(name)
+
+    def get_input_details(self) -> dict[str, dict[str, Any]]:
+        """Facts of each input, such as its shape."""
+        with self._told():
+            return self._runner.get_input_details()
+
+    def get_output_details(self) -> dict[str, dict[str, Any]]:
+        """Facts of each output."""
+        with self._told():
+            return self._runner.get_output_details()
+
+    def __call__(self, **inputs: np.ndarray | np.generic) -> dict[str, np.ndarray]:
+        """Outputs by name."""
+        with self._told():
+            return self._runner(**inputs)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (RuntimeError, ValueError) as error:
+            raise ExportError(
+                f"{self._path}: the interpreter cannot run `{self._name}` ({first_line(error)}). "
+                "Export the model again."
+            ) from None
 
 
 class KeyboardPredictor:
@@ -133,18 +178,23 @@ class KeyboardPredictor:
         """None: only a `HybridKeyboard` has words that are in no table."""
         return {}
 
-    def signature(self, name: str) -> Any:
-        """The runner of a signature, such as `train` of a trainable file: call it with arrays.
+    @property
+    def signature_names(self) -> frozenset[str]:
+        """All that the file offers."""
+        return frozenset(self._interpreter.get_signature_list())
+
+    def signature(self, name: str) -> "Signature":
+        """A signature, such as `train` of a trainable file.
 
         Raises:
           ExportError: The file has none of that name.
         """
-        if name not in self._interpreter.get_signature_list():
+        if name not in self.signature_names:
             raise ExportError(
                 f"{self.path}: has no signature {name!r}. Export the model again"
                 + (", with --trainable." if name in signatures.TRAINING_SIGNATURES else ".")
             )
-        return self._interpreter.get_signature_runner(name)
+        return Signature(self.path, name, self._interpreter)
 
     def encode(self, words: Sequence[str]) -> list[int]:
         """Ids of normalised words in the file's own order, BOS first: what signatures take."""

@@ -5,12 +5,14 @@ import pathlib
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from tff_keyboard.storage.errors import CheckFailed, ExportError
-from tflite_export import associated_files, manifest, signing
-from tflite_export.runtime import KeyboardPredictor
+from tflite_export import associated_files, manifest, model_trial, signing
 
 
 def verify(model: pathlib.Path, public_key: pathlib.Path | None) -> list[str]:
-    """Checks every part of an export against its manifest, and the manifest's signature.
+    """Checks the signature of a manifest, every part of the export against it, then the model.
+
+    Nothing is read before its signature and hash are known to be right, and the model is opened
+    last, in a child process (`model_trial`).
 
     Args:
       model: The `.tflite` file.
@@ -21,15 +23,14 @@ def verify(model: pathlib.Path, public_key: pathlib.Path | None) -> list[str]:
 
     Raises:
       ExportError: A part is missing, damaged, from another export, or does not fit the others.
-      CheckFailed: A key was given, and the export is not signed by it.
+      CheckFailed: A key was given, and the export is not signed by it; or the model crashes the
+        interpreter.
     """
     key = signing.read_public_key(public_key) if public_key is not None else None
-    predictor = KeyboardPredictor(model)
-    content = predictor.manifest
-    lines = [
-        f"{model}: model and vocabulary are those of the manifest, and open "
-        f"({content['model']['quantization']}, {len(predictor.vocabulary):,} rows)"
-    ]
+    manifest.finish(model)
+    signature = _signature_line(model, key)
+    content, vocabulary = manifest.load_checked(model)
+    lines = ["model and vocabulary: those of the manifest"]
     if "ngram" in content:
         manifest.load_ngram(model, content)
         lines.append("n-gram: that of the manifest")
@@ -38,18 +39,19 @@ def verify(model: pathlib.Path, public_key: pathlib.Path | None) -> list[str]:
         if card is None or manifest.sha256(card) != content["card"]["sha256"]:
             raise ExportError(f"{model}: its model card is missing or not that of the manifest.")
         lines.append("model card: that of the manifest")
-    lines.append(_signature_line(model, key))
-    return lines
+    model_trial.use_in_child(model)
+    facts = f"{content['model']['quantization']}, {len(vocabulary):,} rows"
+    return [*lines, f"{model}: opens and suggests ({facts})", signature]
 
 
 def _signature_line(model: pathlib.Path, key: Ed25519PublicKey | None) -> str:
+    """Checks the signature of the manifest, which nobody has read so far."""
     signature = manifest.load_part(model, associated_files.SIGNATURE)
     if key is None:
         what = "there is one, not checked" if signature is not None else "none"
         return f"signature: {what} (--public-key checks it)"
-    if signature is None:
-        raise CheckFailed(f"{model}: is not signed. Export it with --sign-key.")
     signed = manifest.load_part(model, associated_files.MANIFEST)
-    assert signed is not None, "the predictor read it"
+    if signature is None or signed is None:
+        raise CheckFailed(f"{model}: is not signed. Export it with --sign-key.")
     signing.check_signature(signed, signature, key, f"{model}: signature")
     return f"signature: right, by the key {signing.key_id(key)[:16]}.."

@@ -313,6 +313,41 @@ class TestPageInDetail:
         )
 
 
+class TestOwner:
+    pytestmark = keyboard_browser.NEEDS_BROWSER
+
+    def test_a_reload_needs_the_cookie_alone(self, page, phone):
+        assert "token" not in page.driver.current_url
+        assert page.driver.execute_script("return document.cookie") == ""  # not for scripts
+        page.driver.refresh()
+        page.settle()
+        page.write("Are y")
+        assert page.strip() == expected_strip(phone, "Are y")
+        assert page.driver.execute_script("return document.referrer") == ""
+
+    def test_two_keyboards_in_one_browser(self, driver, address, hybrid, phone):
+        with keyboard_browser.served_here(hybrid) as other:
+            first, second = (keyboard_browser.Page(driver, at) for at in (address, other))
+            bare = driver.current_url
+            assert second.find("#own-card").is_displayed()
+            driver.back()
+            first.settle()
+            first.write("Are y")
+            assert first.strip() == expected_strip(phone, "Are y")
+            driver.get(bare)
+            second.settle()
+            assert second.find("#own-card").is_displayed()
+        driver.get_log("browser")
+
+    def test_who_has_no_cookie_sees_nothing(self, driver, address):
+        page = keyboard_browser.Page(driver, address)
+        driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
+        driver.refresh()
+        assert "Open the whole address" in page.find("body").text
+        assert page.find_all("script, #text") == []
+        driver.get_log("browser")  # holds the 403
+
+
 SCREENS = [(360, 640, True), (412, 915, True), (1280, 800, False)]
 
 
@@ -527,7 +562,6 @@ def test_terminal_in_a_process_of_its_own(phone):
     [
         ((), 2, "Give one or two .tflite files; got 0 arguments."),
         (("a", "b", "c"), 2, "Give one or two .tflite files; got 3 arguments."),
-        (("nowhere.tflite",), 3, "nowhere.tflite"),
     ],
 )
 def test_errors_are_one_line(arguments, code, message, capsys):

@@ -23,21 +23,28 @@ WRONG = [
     (["prepare", "{}/texts"], 2, "Give --out=FOLDER"),
     (["compare", "{}/none", "unigram"], 2, "is no model"),
     (["play"], 2, "Give one or two .tflite files"),
+    (["play", "{}/none.tflite"], 3, "none.tflite: cannot be read"),
+    (["play", "{}/texts"], 3, "texts: not a TFLite model"),
+    (["play", "{}/k.tflite"], 3, "the manifest of the model is missing"),
+    (["verify", "{}/none.tflite"], 3, "none.tflite: cannot be read"),
+    (["verify", "{}/texts"], 3, "texts: not a TFLite model"),
+    (["personalise", "{}/texts", "--text={}/texts", "--user=ann"], 3, "not a TFLite model"),
 ]
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """The answer to each wrong command line, by its task."""
+    """The answer to each wrong command line."""
     folder = tmp_path_factory.mktemp("wrong")
     (folder / "texts").write_text("ann\thello\n")
+    (folder / "k.tflite").write_bytes(b"\0\0\0\0TFL3")
     lines = [[word.format(folder) for word in arguments] for arguments, _, _ in WRONG]
-    return dict(zip((line[0] for line in lines), answers(lines), strict=True))
+    return answers(lines)
 
 
-@pytest.mark.parametrize("arguments, code, says", WRONG, ids=[line[0][0] for line in WRONG])
-def test_wrong_arguments_cost_no_import(found, arguments, code, says):
-    answer = found[arguments[0]]
+@pytest.mark.parametrize("place", range(len(WRONG)), ids=lambda place: " ".join(WRONG[place][0]))
+def test_wrong_arguments_cost_no_import(found, place):
+    answer, (_, code, says) = found[place], WRONG[place]
     assert (answer.code, answer.modules & HEAVY) == (code, set())
     assert says in answer.stderr
     assert answer.stderr.count("\n") == 1

@@ -1,10 +1,6 @@
 """What becomes of strips: in the terminal, and as the page sends them to the server."""
 
-import contextlib
 import hashlib
-import socket
-import threading
-import time
 
 import pytest
 from werkzeug import test as werkzeug_test
@@ -190,49 +186,3 @@ class TestServer:
         )
         body = {"message": "", "model": 0, "strips": []}
         assert client.post("/api/events", json=body).status_code == 409
-
-
-class TestConnections:
-    @pytest.fixture
-    def port(self, keyboard, monkeypatch):
-        monkeypatch.setattr(keyboard_server, "MOST_CONNECTIONS", 3)
-        monkeypatch.setattr(keyboard_server._Handler, "timeout", 0.5)
-        server = keyboard_server.make_server({"phone": keyboard}, 0)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-    def ask(self, port):
-        """The first bytes of an answer, b"" where the connection was closed unread."""
-        with contextlib.closing(socket.create_connection(("127.0.0.1", port), 30)) as connection:
-            try:
-                connection.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
-                return connection.recv(12)
-            except ConnectionError:
-                return b""
-
-    def test_silent_ones_are_few_and_do_not_last(self, port):
-        assert self.ask(port).endswith(b" 200")
-        silent = [socket.create_connection(("127.0.0.1", port), 30) for _ in range(3)]
-        deadline = time.monotonic() + 30
-        try:
-            for connection in silent:
-                assert connection.recv(1) == b""  # closed by the server when they said nothing
-            while not self.ask(port).endswith(b" 200"):
-                assert time.monotonic() < deadline
-        finally:
-            for connection in silent:
-                connection.close()
-
-    def test_more_than_enough_are_closed_unread(self, port, monkeypatch):
-        monkeypatch.setattr(keyboard_server._Handler, "timeout", 30)
-        silent = [socket.create_connection(("127.0.0.1", port), 30) for _ in range(3)]
-        assert self.ask(port) == b""
-        for connection in silent:
-            connection.close()
-        deadline = time.monotonic() + 30
-        while not self.ask(port).endswith(b" 200"):  # their places are free again
-            assert time.monotonic() < deadline

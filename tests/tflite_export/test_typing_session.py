@@ -206,8 +206,6 @@ def test_pages_load_nothing_from_elsewhere(client, page):
     assert "http:" not in answer.text.replace("http://www.w3.org/2000/svg", "")
     assert "https:" not in answer.text
     assert "//" not in answer.text or page.endswith(".js")  # comments
-    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
 @pytest.mark.parametrize(
@@ -239,15 +237,13 @@ def test_server_refuses_other_methods_paths_and_sizes(client, monkeypatch):
     assert suggest(client, "a" * 200).status_code == 413
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", "localhost.example"])
-def test_server_refuses_other_names_of_this_machine(client, host):
-    assert suggest(client, "a", headers={"Host": host}).status_code == 403
-    assert client.get("/", headers={"Host": host}).status_code == 403
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8765", "localhost:1", "localhost"])
-def test_server_answers_to_its_own_names(client, host):
-    assert suggest(client, "a", headers={"Host": host}).status_code == 200
+@pytest.mark.parametrize("field", ["text", "after", "sent"])
+def test_server_reads_no_endless_text(client, field):
+    most = keyboard_server.LONGEST_TEXT
+    assert suggest(client, "", json={"text": "", field: "a" * most}).status_code == 200
+    answer = suggest(client, "", json={"text": "", field: "a" * (most + 1)})
+    assert answer.status_code == 413
+    assert "20,001" in answer.json["error"]
 
 
 @hypothesis.given(st.text(max_size=50))

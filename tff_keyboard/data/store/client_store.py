@@ -118,7 +118,7 @@ class ClientStore:
             recorded = self._metadata()
             self._clients = _by_population(recorded)
             is_whole = self._is_whole(recorded)
-        except (sqlite3.Error, KeyError, TypeError, ValueError):
+        except (sqlite3.Error, KeyError, TypeError, ValueError, OverflowError):
             raise errors.DataError(
                 f"{self.directory / names.CLIENTS}: is damaged. "
                 "Run `tff-keyboard prepare` again with --overwrite."

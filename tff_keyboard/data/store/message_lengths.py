@@ -7,6 +7,7 @@ is), on the machine that drives a cluster, too.
 from __future__ import annotations
 
 import hashlib
+import io
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +30,7 @@ def open_lengths(directory: pathlib.Path, card: Mapping[str, Any]) -> np.ndarray
         return None
     path = directory / names.MESSAGE_LENGTHS
     try:
-        lengths = np.asarray(np.load(path, mmap_mode="r"))  # slices of it are cheap views
+        lengths = _mapped(path)
         is_whole = hashlib.sha256(lengths.data).hexdigest() == card["lengths_sha256"]
     except (OSError, ValueError, KeyError):
         is_whole = False
@@ -39,3 +40,23 @@ def open_lengths(directory: pathlib.Path, card: Mapping[str, Any]) -> np.ndarray
             "--overwrite."
         )
     return lengths
+
+
+def _mapped(path: pathlib.Path) -> np.ndarray:
+    """The array of a `.npy` file as `prepare` writes it: of one kind, so its head is known.
+
+    NumPy would read the head as Python, which fails in many ways on one that was damaged.
+    """
+    start = len(_head(0))
+    head = _head((path.stat().st_size - start) // 4)
+    with path.open("rb") as file:
+        if file.read(len(head)) != head:
+            raise ValueError("another head than ours")
+    return np.asarray(np.memmap(path, "<i4", "r", start))  # slices of it are cheap views
+
+
+def _head(size: int) -> bytes:
+    stream = io.BytesIO()
+    array = {"descr": "<i4", "fortran_order": False, "shape": (size,)}
+    np.lib.format.write_array_header_1_0(stream, array)  # type: ignore[no-untyped-call]
+    return stream.getvalue()

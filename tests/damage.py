@@ -1,0 +1,96 @@
+"""Files as damage and malice leave them, for tests of readers."""
+
+import json
+import math
+import struct
+
+from hypothesis import strategies as st
+
+from tff_keyboard.storage.errors import UserError
+
+_NUMBERS = [0, 1, 127, 128, 255, 65_535, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**64 - 1]
+_WORDS = [b"null", b"1e999", b"-1", b"[[[[", b"NaN", b"true", b'""', b"(", b"\n", b"\xff"]
+_PIECES = st.one_of(
+    st.binary(min_size=1, max_size=8),
+    st.sampled_from(_WORDS),
+    st.sampled_from([struct.pack("<Q", number) for number in _NUMBERS]),
+    st.sampled_from([struct.pack("<I", number % 2**32) for number in _NUMBERS]),
+)
+_EDITS = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "insert", "delete", "cut"]),
+        st.floats(0, 1, exclude_max=True),
+        _PIECES,
+    ),
+    min_size=1,
+    max_size=4,
+)
+_VALUES = st.sampled_from(
+    [
+        *(None, True, -1, 0, 1, 2**31, 2**62, 10**18, 1e308, -0.5, math.nan),
+        *("", " ", "x" * 9999, "\ud800", "../../etc/passwd", [], {}, [[]], [1] * 5, {"a": 1}),
+    ]
+)
+
+
+def _edited(data, edits):
+    data = bytearray(data)
+    for kind, share, piece in edits:
+        place = int(share * len(data))
+        if kind == "write":
+            data[place : place + len(piece)] = piece
+        elif kind == "insert":
+            data[place:place] = piece
+        elif kind == "delete":
+            del data[place : place + 4 ** len(piece)]
+        else:
+            del data[place:]
+    return bytes(data)
+
+
+def damaged(data):
+    """Strategy: the bytes with a few of them changed, added or gone."""
+    return _EDITS.map(lambda edits: _edited(data, edits))
+
+
+def damaged_json(content):
+    """Strategy: the bytes of a JSON object of which one or two values are others, or gone."""
+    paths = list(_paths(content))
+
+    def edit(changes):
+        found = json.loads(json.dumps(content))
+        for path, value in changes:
+            _set(found, path, value)
+        return json.dumps(found).encode()
+
+    change = st.tuples(st.sampled_from(paths), st.one_of(_VALUES, st.just(_set)))
+    return st.lists(change, min_size=1, max_size=2).map(edit)
+
+
+def _paths(content, path=()):
+    if path:
+        yield path
+    items = content.items() if isinstance(content, dict) else ()
+    for key, value in items:
+        yield from _paths(value, (*path, key))
+
+
+def _set(content, path, value):
+    """Sets what stands at a path, or removes it for a value that is this function."""
+    for key in path[:-1]:
+        content = content.get(key) if isinstance(content, dict) else None
+    if not isinstance(content, dict):
+        return  # an earlier change took it
+    if value is _set:
+        content.pop(path[-1], None)
+    else:
+        content[path[-1]] = value
+
+
+def is_one_line(read):
+    """Whether a reader takes what there is, or says in one line what is wrong; all else raises."""
+    try:
+        read()
+    except UserError as error:
+        return "\n" not in str(error) and 0 < len(str(error)) < 1000
+    return True
