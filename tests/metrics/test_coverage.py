@@ -104,10 +104,9 @@ def half_of(people, seed):
 )
 def test_real_people(corpus, sizes):
     people = messages_of(corpus)
+    halves = [half_of(people, seed) for seed in range(6)]
     for number in sizes:
-        shares = np.mean(
-            [covered(half_of(people, seed), number, draws=700) for seed in range(6)], axis=0
-        )
+        shares = np.mean([covered(half, number, draws=1000) for half in halves], axis=0)
         print(f"{corpus}, {number} people: plain, paired, Kish alone: {np.round(100 * shares, 1)}")
-        assert 0.935 < shares[0] < 0.98
-        assert 0.935 < shares[1] < 0.98
+        assert 0.945 < shares[0] < 0.96  # standard deviation of a share is 0.003
+        assert 0.93 < shares[1] < 0.97
