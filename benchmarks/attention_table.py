@@ -1,7 +1,8 @@
 """The table of `attention_sweeps.py`: each setting against the control at the same setting.
 
-Intervals are 95 % jackknives over held-out people, paired, a person left out of all seeds at once,
-as those of `tff-keyboard study`; and so are the verdicts. The target is `TARGET` times the best
+Intervals are 95 % jackknives over held-out people, a person left out of all seeds at once; those of
+factors are paired and carry the scatter of seeds. They and the verdicts are those of
+`tff-keyboard study`. The target is `TARGET` times the best
 validation perplexity that the control reaches with the same seed. How far a row's trainings went is
 said by `attention_progress.py`.
 """
@@ -18,7 +19,12 @@ import numpy as np
 from benchmarks.attention_progress import progress_of, word_for
 from benchmarks.attention_settings import CONTROL, usual
 from tff_keyboard.evaluation.comparison import verdict, verdict_over_seeds
-from tff_keyboard.metrics.jackknife import Interval, difference_interval, ratio_interval
+from tff_keyboard.metrics.jackknife import (
+    Interval,
+    difference_interval,
+    ratio_interval,
+    with_seeds,
+)
 
 TARGET = 1.05
 _HEADS = (
@@ -197,13 +203,14 @@ def against(
     seeds: Sequence[int],
 ) -> dict[str, Any]:
     """`factor`, `factor_of_seeds` and `verdict` of a setting beside its control, paired."""
-    pooled = difference_interval(
-        *_sums([by_seed[s] for s in seeds]), *_sums([control[s] for s in seeds])
+    alone = [difference_interval(*_sums([by_seed[s]]), *_sums([control[s]])).value for s in seeds]
+    pooled = with_seeds(
+        difference_interval(
+            *_sums([by_seed[s] for s in seeds]), *_sums([control[s] for s in seeds])
+        ),
+        alone,
     )
-    of_seeds = [
-        math.exp(difference_interval(*_sums([by_seed[s]]), *_sums([control[s]])).value)
-        for s in seeds
-    ]
+    of_seeds = [math.exp(value) for value in alone]
     return {
         "factor": _exp(pooled),
         "factor_of_seeds": of_seeds,

@@ -15,8 +15,8 @@ cluster. After each run WORKDIR/study.json, study.md and curves.png are written 
 --markdown the tables stand between `<!-- table: NAME -->` and `<!-- end: NAME -->`, where NAME is
 the stem of the study's file.
 
-A rule is "better" or "worse" only with three seeds or more whose pooled interval over people lies
-on one side of the control and whose own differences all do.
+A rule is "better" or "worse" only with three seeds or more whose interval over people and seeds
+lies on one side of the control and whose own differences all do.
 """
 
 import dataclasses

@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
+from tests import jackknife_truth
 from tff_keyboard.evaluation import comparison as comparisons
 from tff_keyboard.evaluation.comparison import Comparison, pooled_difference, verdict
 from tff_keyboard.evaluation.metric_table import HEADLINES, HOST_SUMS, METRICS, OPTIONAL_SUMS
@@ -70,11 +70,8 @@ def numpy_difference(first, second, numerator, denominator):
         kept = everyone.copy()
         kept[person] = False
         without.append(ratio(first, kept) - ratio(second, kept))
-    error = math.sqrt((PEOPLE - 1) / PEOPLE * np.sum((without - np.mean(without)) ** 2))
     value = ratio(first, everyone) - ratio(second, everyone)
-    weights = (first[denominator] + second[denominator]).astype(float)
-    effective = weights.sum() ** 2 / np.square(weights).sum()
-    reach = stats.t.ppf(0.975, effective - 1) * error
+    reach = jackknife_truth.reach(without, first[denominator] + second[denominator])
     return value, value - reach, value + reach
 
 
@@ -214,8 +211,33 @@ def test_seeds_are_pooled_person_by_person():
         pooled["hits_at_1"], first[0].sums["hits_at_1"] + first[1].sums["hits_at_1"]
     )
     found = pooled_difference(first, control, "recall_at_1_all")
-    expected = numpy_difference(pooled, pooled_sums(control), "hits_at_1", "tokens")
-    np.testing.assert_allclose(found[:3], expected)
+    value, low, _ = numpy_difference(pooled, pooled_sums(control), "hits_at_1", "tokens")
+    alone = [
+        numpy_difference(one.sums, other.sums, "hits_at_1", "tokens")[0]
+        for one, other in zip(first, control, strict=True)
+    ]
+    reach = jackknife_truth.reach_with_seeds(value - low, np.array(alone))
+    np.testing.assert_allclose(found[:3], (value, value - reach, value + reach))
+    one_seed = pooled_difference(first[:1], control[:1], "recall_at_1_all")
+    expected = numpy_difference(first[0].sums, control[0].sums, "hits_at_1", "tokens")
+    np.testing.assert_allclose(one_seed[:3], expected)  # over people alone
+
+
+def test_the_perplexity_of_seeds_is_joined_in_nats():
+    first, control = ([evaluation("m", seed) for seed in seeds] for seeds in ((1, 2, 3), (4, 5, 6)))
+    sums = pooled_sums(first), pooled_sums(control)
+    value, low, _ = numpy_difference(*sums, "nll", "tokens")
+    alone = [
+        numpy_difference(one.sums, other.sums, "nll", "tokens")[0]
+        for one, other in zip(first, control, strict=True)
+    ]
+    reach = jackknife_truth.reach_with_seeds(value - low, np.array(alone))
+    found = pooled_difference(first, control, "perplexity")
+    np.testing.assert_allclose(found[:3], np.exp([value, value - reach, value + reach]))
+
+
+def test_pooling_refuses_other_people_and_numbers_of_seeds():
+    first, control = ([evaluation("m", seed) for seed in seeds] for seeds in ((1, 2), (3, 4)))
     with pytest.raises(ValueError, match="as many"):
         pooled_difference(first, control[:1], "kss")
     with pytest.raises(ValueError, match="same people"):

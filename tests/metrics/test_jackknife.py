@@ -8,25 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests import jackknife_truth
 from tests.examples import examples
 from tff_keyboard.metrics.jackknife import (
+    Interval,
     difference_interval,
     effective_number,
     ratio_interval,
+    with_seeds,
 )
 
 COUNTS = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 50)), min_size=3, max_size=12)
 
 
 def python_jackknife(statistic, clients, weights, level=0.95):
-    """(value, low, high) of `statistic(list of clients)`, with Kish's degrees of freedom."""
+    """(value, low, high) of `statistic(list of clients)`."""
     value = statistic(clients)
-    n = len(clients)
-    without = [statistic(clients[:k] + clients[k + 1 :]) for k in range(n)]
-    mean = sum(without) / n
-    error = math.sqrt((n - 1) / n * sum((x - mean) ** 2 for x in without))
-    effective = sum(weights) ** 2 / sum(w**2 for w in weights)
-    reach = stats.t(max(effective - 1, 1)).interval(level)[1] * error
+    without = [statistic(clients[:k] + clients[k + 1 :]) for k in range(len(clients))]
+    reach = jackknife_truth.reach(without, weights, level)
     return value, value - reach, value + reach
 
 
@@ -71,6 +70,16 @@ def test_equal_denominators_give_the_t_interval_of_the_mean():
     interval = ratio_interval(values, np.ones(20))
     expected = stats.t(19, values.mean(), values.std(ddof=1) / math.sqrt(20)).interval(0.95)
     np.testing.assert_allclose([interval.low, interval.high], expected)
+
+
+def test_one_person_who_makes_all_the_difference_leaves_one_degree_of_freedom():
+    hits, words = np.full(1000, 5.0), np.full(1000, 10.0)
+    others = hits.copy()
+    others[7] += 1
+    found = difference_interval(others, words, hits, words)
+    reach = stats.t(1000 / 996).ppf(0.975) * found.standard_error  # g is 1,000 - 1 + 1/999 - 3
+    assert found.high == pytest.approx(found.value + reach, rel=0.01)
+    assert found.low < 0 < found.high
 
 
 def test_coverage():
@@ -157,3 +166,27 @@ def test_rejects_level_and_unpaired_clients():
         ratio_interval(np.ones(3), np.ones(3), level=1.0)
     with pytest.raises(ValueError, match="same clients, got 2 and 3"):
         difference_interval(np.ones(2), np.ones(2), np.ones(3), np.ones(3))
+
+
+def test_seeds_widen_an_interval_by_the_scatter_of_their_mean():
+    people = Interval(0.2, 0.1, 0.25, 0.04, 60, 30.0)
+    found = with_seeds(people, [0.1, 0.15, 0.35])
+    scatter = jackknife_truth.reach_with_seeds(0.0, [0.1, 0.15, 0.35])
+    assert found.low == pytest.approx(0.2 - math.hypot(0.1, scatter))
+    assert found.high == pytest.approx(0.2 + math.hypot(0.05, scatter))
+    assert found[4:] == people[4:]
+    assert with_seeds(people, [0.2]) == people  # of one seed nothing can be said
+    np.testing.assert_allclose(with_seeds(people, [0.2, 0.2, 0.2]), people)  # no scatter
+
+
+@pytest.mark.parametrize("scatter", [0.0, 1.0, 10.0], ids=["people", "both", "seeds"])
+def test_coverage_over_people_and_seeds(scatter):
+    """Whichever scatters more: the truth, 0, is inside as often as it should be, or more."""
+    rng = np.random.default_rng(0)
+    reach, covered, trials = stats.norm.ppf(0.975), 0, 2000
+    for _ in range(trials):
+        seeds = rng.standard_normal() + scatter * rng.standard_normal(3)
+        mean = seeds.mean()
+        joint = with_seeds(Interval(mean, mean - reach, mean + reach, 1.0, 99), list(seeds))
+        covered += joint.low <= 0 <= joint.high
+    assert 0.94 < covered / trials < 0.985  # standard deviation of the share is 0.005

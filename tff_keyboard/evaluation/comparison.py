@@ -79,7 +79,7 @@ def verdict_over_seeds(pooled: str, of_seeds: Sequence[float | None], *, neutral
     """What trainings with several seeds say together.
 
     Args:
-      pooled: `verdict` of the interval over people, all seeds together.
+      pooled: `verdict` of the interval over people and seeds (`pooled_difference`).
       of_seeds: The difference that each seed has by itself; None where it has none.
       neutral: As of `verdict`.
 
@@ -198,7 +198,10 @@ class Comparison:
 def pooled_difference(
     evaluations: Sequence[Evaluation], controls: Sequence[Evaluation], name: str
 ) -> Interval:
-    """Paired difference of two methods over people, each the sum over its seeds.
+    """Paired difference of two methods, each the sum over its seeds.
+
+    With several seeds its interval is for other people and other seeds: the differences of single
+    seeds scatter, too (`metrics/jackknife.py:with_seeds`). With one it is over people alone.
 
     Args:
       evaluations: Of one method, one a seed.
@@ -211,4 +214,6 @@ def pooled_difference(
     pooled_sums([*evaluations, *controls])
     if len(evaluations) != len(controls):
         raise ValueError("A paired difference needs as many evaluations of both methods.")
-    return metric_difference(pooled_sums(evaluations), pooled_sums(controls), name)
+    seeds = [(one.sums, other.sums) for one, other in zip(evaluations, controls, strict=True)]
+    return metric_difference(pooled_sums(evaluations), pooled_sums(controls), name, seeds=seeds)
+

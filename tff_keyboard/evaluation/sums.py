@@ -5,7 +5,7 @@ ratio, and its interval exp of the ratio's; its difference between two models is
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,12 @@ from tff_keyboard.evaluation.metric_table import (
     Metric,
     Signs,
 )
-from tff_keyboard.metrics.jackknife import Interval, difference_interval, ratio_interval
+from tff_keyboard.metrics.jackknife import (
+    Interval,
+    difference_interval,
+    ratio_interval,
+    with_seeds,
+)
 
 Sums = Mapping[str, np.ndarray]  # name -> [people]
 
@@ -66,10 +71,21 @@ def metric_interval(sums: Sums, name: str) -> Interval:
     return interval._replace(low=low, high=high)
 
 
-def metric_difference(first: Sums, second: Sums, name: str) -> Interval:
-    """Paired `first - second` on the same people; for a perplexity the factor `first / second`."""
+def metric_difference(
+    first: Sums, second: Sums, name: str, *, seeds: Sequence[tuple[Sums, Sums]] = ()
+) -> Interval:
+    """Paired `first - second` on the same people; for a perplexity the factor `first / second`.
+
+    Args:
+      first: Of a model; of a method with several seeds the sums over them.
+      second: Likewise, on the same people.
+      name: Of the metric.
+      seeds: Both of each seed, where the interval is to be for other seeds, too.
+    """
     metric = METRICS[name]
     interval = difference_interval(*parts(first, metric), *parts(second, metric))
+    alone = [difference_interval(*parts(a, metric), *parts(b, metric)).value for a, b in seeds]
+    interval = with_seeds(interval, alone)
     return _exponential(interval) if metric.is_perplexity else interval
 
 

@@ -76,7 +76,7 @@ class Results:
                 "date": datetime.date.today().isoformat(),
                 "commit": environment.describe()["commit"],
             },
-            "intervals": "95 % jackknife over people, paired in differences",
+            "intervals": "95 % jackknife over people, differences paired and over seeds",
             "rows": [self._with_origin(row) for row in found],
         }
 

@@ -1,12 +1,13 @@
 """A row of a study's table: an arm's metrics over its seeds, its differences to the control.
 
 Intervals are 95 % jackknives over people, paired where they are of differences; with several seeds
-a person is left out of all of them at once. So they tell how far a result is one of these people.
-How far it is one of these seeds, the differences of single seeds tell.
+a person is left out of all of them at once. Those of a metric tell how far it is one of these
+people; those of a difference over several seeds carry the scatter of the seeds' own differences,
+too.
 
-A verdict, "better" or "worse", needs at least `comparison.FEWEST_SEEDS` seeds whose pooled interval
-lies on one side and whose own differences all do; everything else is "not distinguishable", or says
-how few seeds there are.
+A verdict, "better", "worse" or "not distinguishable", needs at least `comparison.FEWEST_SEEDS`
+seeds; the first two an interval that lies on one side and seeds that all do. With fewer it says how
+few there are: two seeds establish neither a difference nor that there is none within a margin.
 """
 
 import math
