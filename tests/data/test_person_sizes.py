@@ -8,8 +8,9 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tff_keyboard.data.store.person_sizes import PersonSizes
+from tff_keyboard.data.store.person_sizes import PersonSizes, check_ins
 from tff_keyboard.data.store.population_statistics import PopulationStatistics
+from tff_keyboard.learning.cohorts import CohortSampler
 
 
 class Counted:
@@ -49,6 +50,68 @@ def test_who_typed_more_checks_in_more_often():
     true = (visits * np.minimum(counts, 8)).sum() / visits.sum()
     assert found.mean(lambda messages: min(messages, 8), 8) == pytest.approx(true, rel=0.02)
     assert found.mean(lambda messages: min(messages, 8), math.inf) == pytest.approx(1.7, rel=0.25)
+
+
+def bounded(rounds, factor):
+    """Bisection of c = factor * mean(min(rounds, c))."""
+    low, high = 1.0, max(rounds)
+    for _ in range(100):
+        c = (low + high) / 2
+        low, high = (c, high) if c <= factor * np.minimum(rounds, c).mean() else (low, c)
+    return np.minimum(rounds, high)
+
+
+SOME_MESSAGES = st.lists(st.integers(0, 10**6), min_size=1, max_size=30).map(np.array)
+
+
+@hypothesis.given(
+    messages=SOME_MESSAGES, of_round=st.integers(1, 20), factor=st.sampled_from([1.0, 1.5, 5.0])
+)
+@examples(100)
+def test_nobody_has_more_than_so_many_times_the_average(messages, of_round, factor):
+    rounds = np.maximum(np.ceil(messages / of_round), 1)
+    found = check_ins(messages, of_round, factor)
+    np.testing.assert_allclose(found, bounded(rounds, factor), rtol=1e-9)
+    np.testing.assert_array_equal(check_ins(messages, of_round), rounds)
+    assert found.max() <= factor * found.mean() * (1 + 1e-12)
+    if factor == 1:  # all alike
+        np.testing.assert_array_equal(found, found[0])
+
+
+@hypothesis.given(
+    messages=SOME_MESSAGES,
+    liars=st.integers(1, 20),
+    claim=st.sampled_from([1.0, 1e3, 1e12]),
+    factor=st.sampled_from([1.0, 3.0, 10.0]),
+)
+@examples(100)
+def test_who_claims_text_has_no_more_than_so_many_times_their_share(messages, liars, claim, factor):
+    everybody = np.append(messages, np.full(liars, claim))
+    found = check_ins(everybody, 8, factor)
+    share = liars / len(everybody)
+    assert found[len(messages) :].sum() <= share * factor * found.sum() * (1 + 1e-12)
+
+
+@hypothesis.given(messages=SOME_MESSAGES, factor=st.sampled_from([0.0, 1.0, 5.0]))
+@examples(50)
+def test_people_in_groups_are_people(messages, factor):
+    groups, people = np.unique(messages, return_counts=True)
+    found = np.repeat(check_ins(groups, 8, factor, people), people)
+    np.testing.assert_allclose(found, check_ins(np.sort(messages), 8, factor))
+    assert not len(check_ins(np.array([]), 8, factor))
+
+
+def test_what_is_brought_is_that_of_the_cohorts_drawn():
+    counts = np.concatenate([np.tile(np.arange(1, 9), 100), np.full(8, 5793)])
+    weights = check_ins(counts, 8, 5.0)
+    assert weights.max() < check_ins(counts, 8).max() / 50
+    sampler = CohortSampler(len(counts), 16, seed=1, weights=weights)
+    drawn = np.concatenate([sampler.cohort(t).selected for t in range(400)])
+    people = of_people(counts)
+    found = people.mean(lambda messages: min(messages, 8), 8, 5.0)
+    assert found == pytest.approx(counts[drawn].clip(max=8).mean(), rel=0.1)
+    without = people.mean(lambda messages: min(messages, 8), 8)
+    assert without > 1.4 * found
 
 
 def test_nobody_brings_nothing():

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tff_keyboard import config as config_lib
-from tff_keyboard.learning.cohorts import CohortSampler, check_in_weights, cohort_sampler
+from tff_keyboard.learning.cohorts import (
+    CohortSampler,
+    check_in_weights,
+    cohort_sampler,
+    share_of_seats,
+)
 
 
 @st.composite
@@ -192,9 +197,45 @@ def test_rejects_weights(weights):
         CohortSampler(2, 1, seed=0, weights=np.array(weights))
 
 
+def by_text(*lines):
+    text = ("[client]", "max_examples = 8", "[train]", "check_in = 'by_text'", *lines)
+    return config_lib.loads("\n".join(text))
+
+
 def test_check_in_by_text():
-    text = "[client]\nmax_examples = 8\n[train]\ncheck_in = 'by_text'"
     messages = np.array([0, 1, 8, 9, 16, 800])
-    weights = check_in_weights(config_lib.loads(text), messages)
+    weights = check_in_weights(by_text("check_in_factor = 0.0"), messages)
     np.testing.assert_array_equal(weights, [1, 1, 1, 2, 2, 100])
+    weights = check_in_weights(by_text("check_in_factor = 2.0"), messages)
+    np.testing.assert_allclose(weights, [1, 1, 1, 2, 2, 3.5])  # 2 * mean
     assert check_in_weights(config_lib.loads(""), messages) is None
+
+
+@pytest.mark.parametrize("accounts", [3, 30, 150])  # 0.1, 1 and 5 %
+def test_who_claims_text_does_not_take_the_cohort(accounts):
+    honest = np.random.default_rng(0).geometric(0.1, 3000 - accounts)
+    messages = np.append(honest, np.full(accounts, 10**9))
+
+    def seats(config):
+        """[rounds] taken by those who claim, of 16."""
+        weights = check_in_weights(config, messages)
+        sampler = CohortSampler(3000, 16, seed=1, weights=weights)
+        cohorts = [sampler.cohort(t).selected for t in range(300)]
+        return np.array([np.count_nonzero(cohort >= len(honest)) for cohort in cohorts])
+
+    of_all = share_of_seats(by_text().train, accounts / 3000)
+    assert of_all == by_text().train.check_in_factor * accounts / 3000
+    taken = seats(by_text())
+    spread = np.sqrt(16 * of_all * (1 - of_all) / len(taken))
+    assert taken.mean() == pytest.approx(16 * of_all, abs=4 * spread)
+    if accounts < 150:
+        assert taken.max() < 8  # never half of a cohort
+    np.testing.assert_array_equal(seats(by_text("check_in_factor = 0.0")), min(accounts, 16))
+
+
+def test_share_of_seats():
+    config = by_text("check_in_factor = 4.0").train
+    assert [share_of_seats(config, share) for share in (0, 0.1, 0.5)] == [0, 0.4, 1]
+    assert share_of_seats(config_lib.loads("").train, 0.1) == 0.1
+    unbounded = by_text("check_in_factor = 0.0").train
+    assert [share_of_seats(unbounded, share) for share in (0, 0.001)] == [0, 1]

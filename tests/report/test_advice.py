@@ -15,6 +15,7 @@ from tasks import cli
 from tests.examples import examples
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.cohort_config import clients_in_round
+from tff_keyboard.config.train_config import TrainConfig
 from tff_keyboard.report import advice, recipes
 from tff_keyboard.report.advice_text import advice_text, unused_workdir
 
@@ -59,6 +60,7 @@ def test_text_is_trained_as_its_recipe_says(words, recipe):
     config = config_lib.load(given.recipe.config, given.overrides("s"))
     assert given.recipe == recipe
     assert config.train.check_in == "by_text"
+    assert config.train.check_in_factor == TrainConfig.check_in_factor
     assert config.client.max_examples == given.recipe.max_examples
     assert clients_in_round(config.train.cohort, 16, given.rounds) == given.clients_per_round
     assert config.server.schedule.rounds == config.train.rounds == given.rounds

@@ -54,6 +54,11 @@ def test_tokens_are_those_of_the_average_person(tmp_path, task, most, epochs, ex
         (["client.max_examples=0"], (90 * 4 + 10 * 40) / 100),
         # Who has 40 messages fills five rounds of eight.
         (["client.max_examples=8", 'train.check_in="by_text"'], (90 * 4 + 50 * 8) / 140),
+        # 2.25 is twice the average of 90 times 1 and 10 times 2.25.
+        (
+            ["client.max_examples=8", 'train.check_in="by_text"', "train.check_in_factor=2.0"],
+            (90 * 4 + 22.5 * 8) / 112.5,
+        ),
     ],
 )
 def test_people_differ(tmp_path, settings, expected):

@@ -46,6 +46,19 @@ def distance(first, second):
     return np.sqrt(sum(np.sum((first[n].astype(float) - second[n]) ** 2) for n in first))
 
 
+@pytest.mark.parametrize("check_in, share", [("uniform", 0.1), ("by_text", 0.5)])
+def test_attackers_claim_all_the_text_that_counts(store, tmp_path, monkeypatch, check_in, share):
+    wrapped = []
+    monkeypatch.setattr(
+        attack_study,
+        "train_federated",
+        lambda config, path, wrap_client_work: wrapped.append(wrap_client_work),
+    )
+    config = tiny_config(store, f"train.check_in={check_in}")
+    attack_study._train(config, tmp_path, "sign_flip", 0.1)
+    assert wrapped[0].keywords["share"] == pytest.approx(share)
+
+
 def test_names_are_those_of_the_library():
     assert sorted(ATTACK_NAMES) == sorted(ATTACKS)
 

@@ -185,6 +185,20 @@ def test_a_best_metric_may_be_that_of_the_last_model(store, tmp_path):
             "people who are drawn alike",
         ),
         (["train.check_in=by_text", "client.max_examples=0"], "needs `client.max_examples` > 0"),
+        (["train.check_in_factor=3.0"], "has no effect with `train.check_in` = 'uniform'"),
+        (["train.check_in_factor=0.5"], "`train.check_in_factor` must be >= 1"),
+        (["train.check_in_factor=nan"], "`train.check_in_factor` must be finite"),
+        *(
+            (
+                [
+                    "train.check_in=by_text",
+                    "train.check_in_factor=0.0",
+                    f"aggregation.rule.name={rule}",
+                ],
+                "no rule holds against most of a cohort",
+            )
+            for rule in ("bounded_trimmed_mean", "trimmed_mean", "median")
+        ),
         (
             [
                 'fine_tuning.server={name="transfer", text="generated"}',

@@ -1,5 +1,7 @@
 """What is refused before TensorFlow is imported."""
 
+import warnings
+
 import pytest
 
 from tests.console import answers
@@ -22,6 +24,24 @@ def test_over_selection_and_separation_need_people_too(store, override):
     check_population(tiny_config(store))
     with pytest.raises(ConfigError, match="Lower `clients_per_round`"):
         check_population(tiny_config(store, override))
+
+
+@pytest.mark.parametrize(
+    "rule, says",
+    [
+        ('{name="bounded_trimmed_mean", attackers=0.2}', "attackers` = 0.2 of a cohort are 0.04 "),
+        ('{name="trimmed_mean", trim_fraction=0.1}', "trim_fraction` = 0.1 of a cohort are 0.02 "),
+    ],
+)
+def test_a_defence_is_told_what_its_share_is_of_the_accounts(store, rule, says):
+    rule = f"aggregation.rule={rule}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_population(tiny_config(store, rule))
+        check_population(tiny_config(store, "train.check_in=by_text"))
+    with pytest.warns(UserWarning, match=says) as found:
+        check_population(tiny_config(store, rule, "train.check_in=by_text"))
+    assert "\n" not in str(found[0].message)
 
 
 def test_no_store_is_bad_input(tmp_path):

@@ -165,6 +165,7 @@ class BoundedTrimmedMean(_Rule):
     Attributes:
       attackers: Share of a cohort that may attack, in (0, 0.5): as many, rounded up, are left out
         for going against the course of the last rounds or cut on each side of each coordinate.
+        Where clients check in by text it is `train.check_in_factor` times that of the accounts.
     """
 
     privacy_problem: ClassVar[str] = _ORDER_STATISTICS
@@ -177,6 +178,9 @@ class BoundedTrimmedMean(_Rule):
         share = self.attackers
         require(0 < share < 0.5, "aggregation.rule.attackers", "must be in (0, 0.5)", share)
 
+
+# They leave out what is extreme in a cohort, and hold while attackers are few in it.
+ORDER_STATISTICS = (Median, TrimmedMean, BoundedTrimmedMean)
 
 Rule: TypeAlias = Mean | FedAtt | FedMed | PrivateFedAtt | Median | TrimmedMean | BoundedTrimmedMean
 RULES: Mapping[str, type[Rule]] = variants(Rule)

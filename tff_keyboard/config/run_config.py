@@ -22,7 +22,7 @@ from tff_keyboard.config.learning_config import (
     ServerConfig,
 )
 from tff_keyboard.config.model_config import Cifg, ModelConfig
-from tff_keyboard.config.rule_config import FedMed
+from tff_keyboard.config.rule_config import ORDER_STATISTICS, FedMed
 from tff_keyboard.config.schedule_config import Constant
 from tff_keyboard.config.train_config import EvaluationConfig, TrainConfig
 
@@ -103,6 +103,14 @@ class RunConfig:
             raise ValueError(
                 "`train.check_in` = 'by_text' needs `client.max_examples` > 0, the messages after "
                 f"which a client checks in again, got {self.client.max_examples}."
+            )
+        rule = self.aggregation.rule
+        if not self.train.check_in_factor and isinstance(rule, ORDER_STATISTICS):
+            raise ValueError(
+                f"`train.check_in_factor` = 0 with `aggregation.rule.name` = {rule.name!r}: whoever"
+                " claims enough text is drawn in every round, and no rule holds against most of a "
+                f"cohort. Set it to {TrainConfig.check_in_factor:g}, or `train.check_in` to "
+                "'uniform'."
             )
 
     def _check_row_correction(self) -> None:

@@ -31,6 +31,9 @@ class TrainConfig(Table):
         `client.max_examples` messages k times as often as who has no more than that, as a phone
         that trains on what was typed since it last did. Then every message counts alike, not
         every person.
+      check_in_factor: With "by_text", nobody is drawn more than this many times as often as the
+        average person, >= 1: a share s of the accounts has at most s times this of a cohort,
+        whatever text they claim (docs/attacks.md). 0 is no bound.
       over_selection: The server selects ceil(this * clients_per_round) clients and takes the
         first `clients_per_round` that report; >= 1.
       dropout_rate: Chance that a selected client never reports, in [0, 1).
@@ -57,6 +60,7 @@ class TrainConfig(Table):
     cohort: CohortConfig = dataclasses.field(default_factory=SteadyCohort)
     seed: int = 1
     check_in: Literal["uniform", "by_text"] = "uniform"
+    check_in_factor: float = 5.0
     over_selection: float = 1.0
     dropout_rate: float = 0.0
     min_separation_rounds: int = 1
@@ -81,6 +85,15 @@ class TrainConfig(Table):
                 self.cohort.most,
             )
         require_at_least("train.seed", self.seed, 0)
+        if self.check_in_factor:
+            require_at_least("train.check_in_factor", self.check_in_factor, 1.0)
+        require(
+            self.check_in == "by_text" or self.check_in_factor == TrainConfig.check_in_factor,
+            "train.check_in_factor",
+            f"has no effect with `train.check_in` = {self.check_in!r}",
+            self.check_in_factor,
+            "Remove it, or set `train.check_in` to 'by_text'.",
+        )
         require_at_least("train.over_selection", self.over_selection, 1.0)
         require_fraction("train.dropout_rate", self.dropout_rate)
         require_at_least("train.min_separation_rounds", self.min_separation_rounds, 1)

@@ -220,7 +220,7 @@ def check_in_weights(config: RunConfig, num_messages: np.ndarray) -> np.ndarray 
     """Of each client, the rounds that its text fills: what `train.check_in` makes of it.
 
     Args:
-      config: Of the run.
+      config: Of the run; `train.check_in_factor` bounds what a client may claim.
       num_messages: Of each client, [clients].
 
     Returns:
@@ -228,4 +228,17 @@ def check_in_weights(config: RunConfig, num_messages: np.ndarray) -> np.ndarray 
     """
     if config.train.check_in == "uniform":
         return None
-    return check_ins(num_messages, config.client.max_examples)
+    return check_ins(num_messages, config.client.max_examples, config.train.check_in_factor)
+
+
+def share_of_seats(config: TrainConfig, accounts: float) -> float:
+    """The most that attackers can have of the cohorts on average, whatever text they claim.
+
+    Args:
+      config: Of the run.
+      accounts: Their share of the population, in [0, 1].
+    """
+    if config.check_in == "uniform":
+        return accounts
+    most = config.check_in_factor or math.inf
+    return min(accounts * most, 1.0) if accounts else 0.0

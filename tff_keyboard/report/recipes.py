@@ -2,7 +2,7 @@
 
 A person's visit is what they train on in a round. Both draw people by how much they typed
 (`train.check_in`): a person of n messages comes ceil(n / most) times as often as one who brings all
-of theirs at once, each time with as many as the recipe takes.
+of theirs at once, up to `train.check_in_factor`, each time with as many as the recipe takes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from tff_keyboard.config.train_config import TrainConfig
 from tff_keyboard.data.store.person_sizes import PersonSizes
 
 # CPU seconds with all default protections, full-size CIFG: docs/performance.md, packs.
@@ -46,7 +47,8 @@ class Recipe:
           population: Of a data card.
         """
         people, most = PersonSizes.of_card(population), self.max_examples
-        return people.mean(lambda messages: min(messages, most), most)
+        factor = TrainConfig.check_in_factor  # the recipes take the default
+        return people.mean(lambda messages: min(messages, most), most, factor)
 
 
 def seconds(clients: int, rounds: int, targets: float, cores: int) -> float:

@@ -60,7 +60,6 @@ def _tokens_of_client(config: config_lib.RunConfig, own: Text, stores: dict[str,
     """In an epoch; `learning/client_inputs.py` and `fine_tuning/rehearsal.py` on average."""
     method, longest = config.fine_tuning.method, config.data.max_length
     most = config.client.max_examples or math.inf
-    by_text = config.train.check_in == "by_text"
 
     def tokens(messages: float) -> float:
         if not isinstance(method, RehearsalMethod):
@@ -72,7 +71,9 @@ def _tokens_of_client(config: config_lib.RunConfig, own: Text, stores: dict[str,
         # With `max_examples` it trains on as many sequences as it has messages.
         return min(found, (chosen + added) * longest) if config.client.max_examples else found
 
-    return own.people.mean(tokens, most if by_text else math.inf)
+    if config.train.check_in == "uniform":
+        return own.people.mean(tokens)
+    return own.people.mean(tokens, most, config.train.check_in_factor)
 
 
 def plan_text(

@@ -18,6 +18,7 @@ from tff_keyboard.evaluation.result import Evaluation
 from tff_keyboard.evaluation.run_evaluation import kept_evaluation
 from tff_keyboard.learning import attacks as attacks_lib
 from tff_keyboard.learning.attack_names import ATTACK_NAMES
+from tff_keyboard.learning.cohorts import share_of_seats
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.errors import ConfigError, UsageError
 from tff_keyboard.storage.metrics_rows import total
@@ -42,7 +43,8 @@ def study_attacks(
       configs: Name of a rule -> config. The name becomes a folder.
       workdir: Folder of the runs: WORKDIR/<rule>/<attack>/run.
       attacks: Of `ATTACK_NAMES`; the clean run is always there.
-      share: Of clients that attack, in [0, 1].
+      share: Of the accounts that attack, in [0, 1]. Where clients check in by text they claim so
+        much that they have the most of the cohorts that `train.check_in_factor` lets them have.
       unprotected: Whether each rule is also run without zeroing and clipping.
 
     Returns:
@@ -74,6 +76,9 @@ def study_attacks(
                     "rule": rule,
                     "attack": attack,
                     "share": 0.0 if attack == CLEAN else share,
+                    "share_of_seats": (
+                        0.0 if attack == CLEAN else share_of_seats(config.train, share)
+                    ),
                     "seed": config.train.seed,
                     "rounds": len(run_rows),
                     "clients_per_round": config.train.clients_per_round,
@@ -115,7 +120,7 @@ def _train(config: RunConfig, folder: pathlib.Path, attack: str, share: float) -
         wrap = functools.partial(
             attacks_lib.build_attacked_client_work,
             attack=attack,
-            share=share,
+            share=share_of_seats(config.train, share),
             seed=config.train.seed,
         )
     train_federated(config, folder / "run", wrap_client_work=wrap)

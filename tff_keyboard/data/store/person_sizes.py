@@ -8,17 +8,48 @@ from typing import Any
 import numpy as np
 
 
-def check_ins(messages: np.ndarray, of_round: float) -> np.ndarray:
+def check_ins(
+    messages: np.ndarray, of_round: float, factor: float = 0.0, people: np.ndarray | None = None
+) -> np.ndarray:
     """Of people who check in by text (`train.check_in`), the rounds that their messages fill.
 
+    Whoever says how much they typed would have as many as they like. So nobody has more than
+    `factor` times the average of all, which is taken after the cut:
+
+        c = the largest with c <= factor * mean(min(rounds_k, c));   min(rounds_k, c)
+
+    A share s of the people then has at most s * factor of all check-ins, whatever they claim:
+    theirs are s * c, of a mean >= c / factor. A bound that looked at a mean or a quantile before
+    the cut would be theirs to raise.
+
     Args:
-      messages: Of each, >= 0.
+      messages: [groups] of each, >= 0.
       of_round: That one round takes of a person; with infinity all check in alike.
+      factor: `train.check_in_factor`, >= 1; 0 is no bound.
+      people: [groups] who have about so many messages, > 0; None: one each.
 
     Returns:
-      Float64 >= 1, of the shape of `messages`.
+      [groups] float64 >= 1.
     """
-    return np.maximum(np.ceil(messages / of_round), 1)
+    rounds = np.maximum(np.ceil(messages / of_round), 1)
+    if not factor or not len(rounds):
+        return rounds
+    people = np.ones_like(rounds) if people is None else people
+    return np.minimum(rounds, _most(rounds, people, factor))
+
+
+def _most(rounds: np.ndarray, people: np.ndarray, factor: float) -> float:
+    """The largest c <= factor * mean(min(rounds, c)), no further than the largest of `rounds`."""
+    order = np.argsort(rounds)
+    rounds, people = rounds[order], people[order]
+    above = people.sum() - np.cumsum(people)
+    below = np.cumsum(people * rounds)  # check-ins of those who are not above
+    mean = (below + above * rounds) / people.sum()  # if each were the bound
+    last = np.flatnonzero(rounds <= factor * mean)[-1]
+    if last == len(rounds) - 1:
+        return float(rounds[-1])
+    # Between this one and the next the mean grows along a line, which is cut here.
+    return float(factor * below[last] / (people.sum() - factor * above[last]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +81,9 @@ class PersonSizes:
         """Of all people together."""
         return math.fsum(messages * people for messages, people in self.groups)
 
-    def mean(self, value: Callable[[float], float], of_round: float = math.inf) -> float:
+    def mean(
+        self, value: Callable[[float], float], of_round: float = math.inf, factor: float = 0.0
+    ) -> float:
         """Of what `value` makes of a person's number of messages, over those who check in.
 
         >>> people = PersonSizes(((4, 9), (40, 1)))
@@ -60,9 +93,10 @@ class PersonSizes:
         Args:
           value: Of a number of messages.
           of_round: See `check_ins`.
+          factor: See `check_ins`.
         """
         if not self.groups:
             return 0.0
         messages, people = np.array(self.groups).T
-        visits = people * check_ins(messages, of_round)
+        visits = people * check_ins(messages, of_round, factor, people)
         return float(np.average([value(float(each)) for each in messages], weights=visits))
