@@ -94,7 +94,7 @@ def test_fedatt_without_protection_is_taken_over_and_with_it_is_not():
     assert np.vdot(bare.result[0], near[0]) < 0  # nine honest clients outvoted by one
     safe = one_round(process("fedatt"), values, [1.0] * 10)
     assert np.vdot(safe.result[0], near[0]) > 0
-    assert plain(safe.measurements)["inner/inner/zeroing/clipped_count"] == 1
+    assert plain(safe.measurements)["inner/inner/inner/zeroing/clipped_count"] == 1
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_loose_first_bound_is_gone_in_a_dozen_rounds():
     for _ in range(13):
         output = one_round(aggregation, values, [1.0] * 10, state)
         state = output.state
-    assert plain(output.measurements)["inner/inner/zeroing/clipping_norm"] < 1.3 * quantile
+    assert plain(output.measurements)["inner/inner/inner/zeroing/clipping_norm"] < 1.3 * quantile
 
 
 def test_a_private_mean_by_config():

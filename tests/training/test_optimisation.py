@@ -66,8 +66,8 @@ def test_each_round_says_what_it_trained_with(straight):
     np.testing.assert_allclose(server, [0.005, 0.01, 0.01 * cosine_3], rtol=1e-6)
     np.testing.assert_allclose(client, [0.316, 0.316 * 0.5**0.5, 0.158], rtol=1e-6)
     assert [row["clients"] for row in found] == [3, 4, 5]
-    assert all(row["aggregator/inner/rows/largest_factor"] <= 5 for row in found)
-    assert all(row["aggregator/inner/rows/words_touched"] > 10 for row in found)
+    assert all(row["aggregator/inner/inner/rows/largest_factor"] <= 5 for row in found)
+    assert all(row["aggregator/inner/inner/rows/words_touched"] > 10 for row in found)
 
 
 @pytest.mark.slow

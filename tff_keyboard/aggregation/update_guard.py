@@ -3,7 +3,7 @@
 A refused client arrives at the inner aggregation as a delta of zeros with weight 0, so a weighted
 mean, FedAtt, FedMed and medians leave it out, and a differentially private sum adds zeros. TFF's
 own zeroing and clipping let NaN pass, because NaN > bound is false; this wraps outside them. A
-client that claims to weigh more than is possible counts for what is (`weight_limits.py`).
+client that claims what no client can counts for what one can (`weight_limits.py`).
 """
 
 import collections
@@ -22,7 +22,7 @@ class UpdateGuardFactory(tff.aggregators.WeightedAggregationFactory):
 
     An update is refused when a tensor has a NaN or an infinity, or when any number of its weight is
     not finite or is negative. State is that of `inner`. Measurements: `refused_non_finite` and
-    `capped_weights` (int32 clients; those whose weight the limit changed) and `inner`.
+    `impossible_claims` (int32 clients; those whose weight the limit changed) and `inner`.
 
     Args:
       inner: A weighted factory. A weight may be a structure (FedMed); all of it becomes 0.
@@ -69,7 +69,7 @@ class UpdateGuardFactory(tff.aggregators.WeightedAggregationFactory):
             output = inner.next(state, safe, safe_weight)
             measurements = collections.OrderedDict(
                 refused_non_finite=tff.federated_sum(refused),
-                capped_weights=tff.federated_sum(capped),
+                impossible_claims=tff.federated_sum(capped),
                 inner=output.measurements,
             )
             return tff.templates.MeasuredProcessOutput(

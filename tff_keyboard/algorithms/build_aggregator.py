@@ -2,7 +2,8 @@
 
 From outside in, and so in the order a delta meets them:
 
-    guard            refuses NaN, infinity, senseless weights; limits weights; counts both
+    guard            refuses NaN, infinity, senseless weights; limits claims; counts both
+    weight cap       twice the median weight of earlier rounds at most, unless all weigh alike
     row correction   rows of word tables count those who typed the word, where asked for
     client noise     FedAtt's eq. 6, where asked for
     compression      quantises and decodes; or only counts bytes
@@ -28,6 +29,7 @@ from tff_keyboard.aggregation.robust_mean import RobustMeanFactory
 from tff_keyboard.aggregation.row_correction import RowCorrectionFactory
 from tff_keyboard.aggregation.update_guard import UpdateGuardFactory
 from tff_keyboard.aggregation.upload_size import UploadSizeFactory, encoded_bytes, raw_bytes
+from tff_keyboard.aggregation.weight_cap import WeightCapFactory
 from tff_keyboard.aggregation.weight_limits import WeightLimit
 from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
 from tff_keyboard.algorithms.fedatt.client_noise import ClientNoiseFactory
@@ -153,7 +155,7 @@ def build_aggregator(
       clients_per_round: The report goal; denominator of private means, buffer of FedMed.
       seed: Of the run; noise and rounding are pure functions of it and the round.
       variable_names: Of the tensors of a delta, in order; what `layer_groups` may name.
-      limit: What a client's weight may count at most; None believes whatever it claims.
+      limit: What no client can claim; None: nothing. Weights are capped all the same.
 
     Returns:
       A weighted factory. Weights are float32 scalars; for "fedmed" they are `fedmed_weight_type`,
@@ -191,6 +193,8 @@ def protect(
             largest_factor=config.row_correction.largest_factor,
             variable_names=variable_names or (),
         )
+    if config.client_weighting != "uniform":
+        factory = WeightCapFactory(factory)
     return UpdateGuardFactory(factory, limit)
 
 

@@ -1,7 +1,6 @@
 """From a config to the learning process it describes: every name is looked up here."""
 
 import functools
-import warnings
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -37,12 +36,6 @@ BuildNoise: TypeAlias = Callable[[int], NoiseOfRound]
 WrapClientWork: TypeAlias = Callable[[ClientWork], ClientWork]
 Process: TypeAlias = tff.learning.templates.LearningProcess
 Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
-
-UNLIMITED = (
-    "`client.max_examples` = 0 lets clients train on all they have, so nothing public bounds their "
-    "weight: a client that claims a huge one decides the mean alone. Set it above 0, or "
-    "`aggregation.client_weighting` to 'uniform'."
-)
 
 
 def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordModel:
@@ -96,19 +89,9 @@ def _weight_unit(config: RunConfig) -> str:
 
 
 def build_weight_limit(config: RunConfig, vocabulary_size: int) -> weight_limits.WeightLimit:
-    """What the server lets a client weigh at most: public bounds, whatever the client claims.
-
-    Warns where the config has none, because `client.max_examples` = 0.
-    """
-    limit: weight_limits.WeightLimit
-    bound = weight_limits.public_weight_bound(config)
-    if config.aggregation.client_weighting == "uniform":
-        limit = weight_limits.zero_or_one
-    elif bound is not None:
-        limit = weight_limits.at_most(bound)
-    else:
-        limit = tf.identity
-        warnings.warn(UNLIMITED, stacklevel=2)
+    """What the server believes of a claim at all; what it then caps is in `weight_cap.py`."""
+    uniform = config.aggregation.client_weighting == "uniform"
+    limit: weight_limits.WeightLimit = weight_limits.zero_or_one if uniform else tf.identity
     if isinstance(config.aggregation.rule, FedMed):
         return limit_fedmed_weight(limit, vocabulary_size)
     if isinstance(config.aggregation.row_correction, TouchedRowsConfig):

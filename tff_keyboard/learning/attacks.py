@@ -40,9 +40,9 @@ def _weight_lie(update, weight):
     update, _ = _sign_flip(update, weight)
     if not isinstance(weight, Mapping):
         return update, weight * tf.cast(_LIE, weight.dtype)
-    # FedMed's: the least loss is always among the top K.
+    # FedMed's: the least loss is always among the top K, the largest divergence weighs most.
     return update, collections.OrderedDict(
-        (name, x * tf.cast(_LIE, x.dtype) if name == "num_examples" else tf.zeros_like(x))
+        (name, tf.zeros_like(x) if name == "loss" else x * tf.cast(_LIE, x.dtype))
         for name, x in weight.items()
     )
 

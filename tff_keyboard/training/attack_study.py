@@ -83,6 +83,7 @@ def study_attacks(
                     "rounds": len(run_rows),
                     "clients_per_round": config.train.clients_per_round,
                     "refused_updates": int(total(run_rows, "refused_non_finite")),
+                    "impossible_claims": int(total(run_rows, "impossible_claims")),
                     "capped_weights": int(total(run_rows, "capped_weights")),
                     "rejected_rounds": int(total(run_rows, "rejected")),
                     **figures(results, clean),
