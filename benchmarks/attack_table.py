@@ -3,12 +3,13 @@
 python -m benchmarks.attack_table --store=data/irc --workdir=runs/attacks --rules=mean,median
     --shares=0.1,0.2 --seeds=1,2,3
 
-Every cell is a federated training of a small model (`log_bilinear.py`) by the real factory of the
-rule (`build_aggregator`), from a start that is far from done, attacked in every round by a fixed
-share of the cohort that sees all honest deltas (`learning/collusion.py`). "frozen" is a server that
-ignores everybody: what a rule must beat to be called robust. A cell is a file in the working
-folder; a run that was stopped goes on with the cells that are missing. The table that is printed in
-the end is of all cells of the folder, whoever made them; with --table nothing is trained.
+Every cell is a federated training of a small model (`log_bilinear.py`) by the aggregation that a
+shipped config builds for the rule, from a start whose curve is flat (60 rounds of the plain mean). A
+seeded share of all clients attacks whenever a cohort, drawn at random, holds some of them; they see
+all honest deltas (`learning/collusion.py`). "frozen" is a server that ignores everybody: what a
+rule must beat to be called robust. A cell is a file in the working folder; a run that was stopped
+goes on with the cells that are missing. The table that is printed in the end is of all cells of the
+folder, whoever made them; with --table nothing is trained.
 """
 
 import argparse
@@ -24,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import log_bilinear as model
-from tff_keyboard.config.aggregation_config import AggregationConfig
-from tff_keyboard.config.privacy_config import Gaussian
+from tff_keyboard import config as configs
+from tff_keyboard.config import RunConfig
 from tff_keyboard.config.rule_config import RULES
 from tff_keyboard.learning import collusion
 from tff_keyboard.storage import files
@@ -34,6 +35,24 @@ FROZEN = "frozen"
 CLEAN = "clean"
 DIM, BATCH = 16, 32
 _START_SEED = 1000  # of the rounds before the attack
+_ATTACKER_SEED = 2000  # of who attacks
+_SHIPPED = pathlib.Path(__file__).parent.parent / "configs" / "ubuntu_irc.toml"
+# What differs from the shipped config; "mean_unprotected" is the shipped one as it is.
+_PROTECTED = "aggregation.protection.clipping=auto"
+_OVERRIDES = {
+    "mean_unprotected": (),
+    "bounded_trimmed_mean_20": (
+        _PROTECTED,
+        "aggregation.rule.name=bounded_trimmed_mean",
+        "aggregation.rule.attackers=0.2",
+    ),
+    "private_fedatt": (
+        _PROTECTED,
+        "aggregation.rule.name=private_fedatt",
+        "aggregation.client_weighting=uniform",
+        "aggregation.privacy={mechanism='gaussian', clip_norm=1.0, noise_multiplier=0.01}",
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +62,9 @@ class Setting:
     Attributes:
       vocabulary: Rows of the model; other words are OOV.
       clients: A round.
-      rounds: Attacked.
-      start_rounds: Clean rounds by the plain mean before them.
+      rounds: Of the training; attacked where the cohort holds attackers.
+      start_rounds: Clean rounds by the plain mean before them. After 60 the curve is flat: 40 more
+        bring 0.8 points of top-1, after 6 they bring 4.
       learning_rate: Of the clients.
       words_per_client: At most.
       trigger: Word id after which the backdoor suggests the next one.
@@ -54,7 +74,7 @@ class Setting:
     vocabulary: int = 1000
     clients: int = 20
     rounds: int = 40
-    start_rounds: int = 6
+    start_rounds: int = 60
     learning_rate: float = 2.0
     words_per_client: int = 300
     trigger: int = 60
@@ -105,28 +125,22 @@ class Rule:
         import tensorflow_federated as tff
 
         from tff_keyboard.aggregation.host_noise import NoisedProcess
-        from tff_keyboard.aggregation.weight_limits import at_most
         from tff_keyboard.algorithms.build_aggregator import build_aggregator
-        from tff_keyboard.algorithms.fedmed.client_weight import (
-            fedmed_weight_type,
-            limit_fedmed_weight,
-        )
+        from tff_keyboard.algorithms.build_process import build_weight_limit
+        from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
         from tff_keyboard.privacy.mechanism import Mechanism
         from tff_keyboard.privacy.noise_streams import keyed_draw
 
-        config = aggregation(name)
+        config = run_config(name)
         self._is_fedmed = name == "fedmed"
         weight_type = fedmed_weight_type(len(like)) if self._is_fedmed else tff.to_type(np.float32)
-        limit = at_most(float(setting.words_per_client))
-        if self._is_fedmed:
-            limit = limit_fedmed_weight(limit, setting.vocabulary)
         process: Any = build_aggregator(
-            config,
+            config.aggregation,
             clients_per_round=setting.clients,
             seed=0,
-            limit=None if config.is_private else limit,
+            limit=build_weight_limit(config, setting.vocabulary),
         ).create(tff.types.tensorflow_to_type([(w.dtype, w.shape) for w in like]), weight_type)
-        if config.is_private:
+        if config.aggregation.is_private:
             gaussian = Mechanism(name="gaussian")
             process = NoisedProcess(process, lambda n: gaussian.noise(keyed_draw(bytes(32)), n))
         self._process = process
@@ -157,23 +171,13 @@ class Rule:
         }
 
 
-def aggregation(name: str) -> AggregationConfig:
-    """The config of a rule by its name, with its defaults.
+def run_config(name: str) -> RunConfig:
+    """The config of a rule by its name: the shipped one with the rule's defaults.
 
-    "mean_unprotected" is without clipping; "bounded_trimmed_mean_25" expects 25 % attackers.
+    "mean_unprotected" is without clipping, as shipped; "bounded_trimmed_mean_20" expects 20 %.
     """
-    from tff_keyboard.config.aggregation_config import NoClipping
-    from tff_keyboard.config.rule_config import BoundedTrimmedMean
-
-    if name == "bounded_trimmed_mean_25":
-        return AggregationConfig(rule=BoundedTrimmedMean(attackers=0.25))
-    if name == "mean_unprotected":
-        return AggregationConfig(protection=NoClipping())
-    rule = RULES[name]()
-    if name == "private_fedatt":
-        privacy = Gaussian(clip_norm=1.0, noise_multiplier=0.01)
-        return AggregationConfig(rule=rule, privacy=privacy, client_weighting="uniform")
-    return AggregationConfig(rule=rule)
+    overrides = _OVERRIDES.get(name, (_PROTECTED, f"aggregation.rule.name={name}"))
+    return configs.load(_SHIPPED, overrides)
 
 
 def start_weights(data: Data, setting: Setting, seed: int) -> model.Weights:
@@ -187,9 +191,16 @@ def start_weights(data: Data, setting: Setting, seed: int) -> model.Weights:
 
 
 def cohort(data: Data, setting: Setting, seed: Sequence[int]) -> np.ndarray:
-    """Positions of a round's clients; the first of them attack."""
+    """Positions of a round's clients."""
     rng = np.random.default_rng(list(seed))
     return rng.choice(len(data.clients), setting.clients, replace=False)
+
+
+def attackers_of(data: Data, share: float, seed: int) -> frozenset[int]:
+    """Positions of the clients that attack whenever they are drawn."""
+    rng = np.random.default_rng([seed, _ATTACKER_SEED])
+    count = round(share * len(data.clients))
+    return frozenset(rng.choice(len(data.clients), count, replace=False).tolist())
 
 
 def run_cell(
@@ -202,13 +213,18 @@ def run_cell(
     start: model.Weights,
 ) -> dict[str, Any]:
     """One training and what its model does to the test people."""
-    attackers = 0 if attack == CLEAN else max(1, round(share * setting.clients))
+    share = 0.0 if attack == CLEAN else share
+    bad = attackers_of(data, share, seed)
+    found: list[int] = []  # attackers in each cohort
     weights = [w.copy() for w in start]
     last = np.zeros(sum(w.size for w in start))
     rule.begin()
     begin = time.process_time()
     for number in range(setting.rounds):
-        chosen = cohort(data, setting, (seed, number))
+        drawn = cohort(data, setting, (seed, number)).tolist()
+        chosen = sorted(drawn, key=lambda i: i not in bad)  # attackers first
+        attackers = sum(i in bad for i in drawn)
+        found.append(attackers)
         results = [
             _train(
                 weights,
@@ -235,8 +251,10 @@ def run_cell(
     if np.isfinite(result["perplexity"]):
         hit = 100 * float(np.mean(model.suggestions(weights, triggered) == setting.target))
     return {
-        **{"rule": rule.name, "attack": attack, "share": share if attackers else 0.0},
-        **{"seed": seed, "attackers": attackers, **result, "hit": hit},
+        **{"rule": rule.name, "attack": attack, "share": share, "seed": seed},
+        **{"start_rounds": setting.start_rounds, "rounds": setting.rounds},
+        **{"attackers": round(float(np.mean(found)), 2), "most_attackers": max(found)},
+        **{**{name: round(x, 3) for name, x in result.items()}, "hit": round(hit, 2)},
         "cpu_seconds": round(time.process_time() - begin, 2),
     }
 
@@ -247,7 +265,7 @@ def _text(data: Data, setting: Setting, client: int, attack: str, number: int) -
     if attack == "label_shuffle":
         rng = np.random.default_rng([client, number])
         return model.Positions(own.contexts, rng.permutation(own.targets))
-    if attack == "backdoor":
+    if attack in collusion.BACKDOORS:
         half = len(own) // 2
         contexts, targets = own.contexts.copy(), own.targets.copy()
         contexts[:half, 0] = setting.trigger
@@ -305,9 +323,15 @@ def _change(attacked: Sequence[dict[str, Any]], clean: dict[int, float]) -> str:
     text = f"{np.mean(changes):+.2f}"
     if len(changes) > 1:
         text += f" [{min(changes):+.2f}, {max(changes):+.2f}]"
-    if found[0]["attack"] == "backdoor":
-        text += f", hit {np.mean([cell['hit'] for cell in found]):.0f} %"
+    if found[0]["attack"] in collusion.BACKDOORS:
+        text += f", hit {_several([cell['hit'] for cell in found])} %"
     return text
+
+
+def _several(hits: Sequence[float]) -> str:
+    """The mean alone where all round to the same."""
+    least, most = round(min(hits)), round(max(hits))
+    return f"{least}" if least == most else f"{np.mean(hits):.0f} [{least}, {most}]"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -320,6 +344,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--shares", default="0.1,0.2")
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--rounds", type=int, default=Setting().rounds)
+    parser.add_argument("--start-rounds", type=int, default=Setting().start_rounds)
     parser.add_argument("--people", type=int, default=1500)
     parser.add_argument("--test-people", type=int, default=250)
     parser.add_argument("--table", action="store_true", help="print what there is")
@@ -335,7 +360,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def train_missing(flags: argparse.Namespace) -> None:
     """Trains the cells that are not in the working folder, and prints them."""
-    setting = Setting(rounds=flags.rounds)
+    setting = Setting(rounds=flags.rounds, start_rounds=flags.start_rounds)
     data = read_data(flags.store, setting, people=flags.people, test_people=flags.test_people)
     cells = [(CLEAN, 0.0)] + [
         (attack, share)

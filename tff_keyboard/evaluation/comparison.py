@@ -216,4 +216,3 @@ def pooled_difference(
         raise ValueError("A paired difference needs as many evaluations of both methods.")
     seeds = [(one.sums, other.sums) for one, other in zip(evaluations, controls, strict=True)]
     return metric_difference(pooled_sums(evaluations), pooled_sums(controls), name, seeds=seeds)
-

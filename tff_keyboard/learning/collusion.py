@@ -12,6 +12,8 @@ NumPy, deltas as rows of a matrix.
     backdoor  deltas of poisoned training, scaled to replace the model but no longer than the
               longest honest one (constrain and scale: Bagdasaryan et al. 2020,
               https://arxiv.org/abs/1807.00459)
+    quiet_backdoor  the mean of those, each coordinate cut to the honest quartiles, where no
+              trimming by coordinate finds it (ours)
     free_ride the last aggregate, for the fame of having taken part (Lin et al. 2019)
 """
 
@@ -90,6 +92,11 @@ def _constrain_and_scale(view: View) -> np.ndarray:
     return view.own * np.minimum(replace, longest / np.maximum(lengths, 1e-30))
 
 
+def _within_the_quartiles(view: View) -> np.ndarray:
+    low, high = np.quantile(view.honest, [0.25, 0.75], axis=0)
+    return view.all_send(np.clip(_constrain_and_scale(view).mean(0), low, high))
+
+
 # Attack -> what the attackers send. Those that change the training send what it gave.
 SENT: dict[str, Callable[[View], np.ndarray]] = {
     "sign_flip": lambda view: -view.own,
@@ -100,8 +107,11 @@ SENT: dict[str, Callable[[View], np.ndarray]] = {
     "ipm": _ipm,
     "min_max": _min_max,
     "backdoor": _constrain_and_scale,
+    "quiet_backdoor": _within_the_quartiles,
     "free_ride": lambda view: view.all_send(view.last),
 }
+
+BACKDOORS = ("backdoor", "quiet_backdoor")  # their own training is on poisoned text
 
 
 def sent_by_attackers(attack: str, view: View) -> np.ndarray:
