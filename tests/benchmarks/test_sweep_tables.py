@@ -11,6 +11,7 @@ from benchmarks import attention_sweeps, attention_table, sweep_table
 from benchmarks.attention_progress import is_flat, progress_of, word_for
 from benchmarks.attention_settings import changed
 from benchmarks.attention_sweeps import Setting
+from tests import jackknife_truth
 
 CONTROL, FEDATT, FEDMED = (
     Setting(rule=rule)
@@ -24,6 +25,19 @@ def training(setting, seed, nats, best_round=4, curve=(2.0,) * 32):
         **{"adaptive_rounds": 0.25, "effective_clients": 9.5, "clients": 10, "tokens": 1_230_000},
         **{"nats": nats, "words": [100, 100, 100], "parameters": 250_000, "curve": list(curve)},
     }
+
+
+def test_factors_carry_the_scatter_of_seeds():
+    """People agree to the bit, seeds do not: all on one side, and yet not shown to be."""
+    nats = {1: 395.0, 2: 380.0, 3: 370.0}
+    trainings = [training(CONTROL, seed, [400.0] * 3) for seed in nats]
+    trainings += [training(FEDATT, seed, [nats[seed]] * 3) for seed in nats]
+    row = next(row for row in attention_table.rows_of(trainings) if row["label"] == "FedAtt")
+    gains = np.array([-0.05, -0.2, -0.3])
+    reach = jackknife_truth.reach_with_seeds(0.0, gains)
+    ends = [row["factor"]["low"], row["factor"]["high"]]
+    np.testing.assert_allclose(ends, np.exp([gains.mean() - reach, gains.mean() + reach]))
+    assert row["verdict"] == "not distinguishable"
 
 
 def test_the_table_compares_at_the_same_setting():
