@@ -104,7 +104,7 @@ def test_runs_with_one_fixed_nonce_do_not_cancel(tmp_path, overrides, changes):
     ],
 )
 def test_every_key_of_the_config_changes_the_noise_of_a_fixed_nonce(tmp_path, override):
-    """Eight of them did not: two such runs subtracted to the difference of exact sums."""
+    """Most of them did not: two such runs subtracted to the difference of exact sums."""
     fixed = f"aggregation.privacy.fixed_nonce={FIXED}"
     one = opened(tmp_path / "a", config("gaussian", fixed))
     other = opened(tmp_path / "b", config("gaussian", fixed, override))
