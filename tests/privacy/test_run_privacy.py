@@ -28,7 +28,7 @@ def config(mechanism="blt", *overrides):
 
 def opened(path, config, **changes):
     path.mkdir(exist_ok=True)
-    card = {"store_sha256": changes.pop("store_sha256", "ab")}
+    card = {"store_sha256": changes.pop("store_sha256", "ab"), "truecase": {"forms": 5}}
     arguments = {"initial_weights": WEIGHTS} | changes
     return open_run_privacy(
         config,
@@ -55,6 +55,7 @@ def test_a_run_goes_on_with_its_key_and_coefficients(tmp_path, mechanism):
     assert again.mechanism == first.mechanism  # though the best for 200 rounds is another
     assert again.key == first.key
     assert again.header == first.header
+    assert again.header.truecase_forms == 5
     PrivacyLedger(tmp_path / "privacy_ledger.jsonl", again.header)
     np.testing.assert_array_equal(first.build_noise(5)(4), again.build_noise(5)(4))
 
