@@ -19,8 +19,9 @@ from tasks import report as report_task
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models.saved_model import load_model
-from tff_keyboard.privacy.statement import privacy_statement
+from tff_keyboard.privacy.ledger import read_ledger
 from tff_keyboard.storage import metrics_rows
+from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.storage.run_directory import RunDirectory
 
 # Metrics that said nothing and were dropped since.
@@ -77,9 +78,9 @@ def test_everything_can_be_read(place):
         np.testing.assert_array_equal(variable.numpy(), weight)
 
 
-def test_a_ledger_of_format_1_can_be_read():
-    statement = privacy_statement(GOLDEN / "privacy_ledger.jsonl")
-    assert "epsilon" in statement
+def test_a_ledger_of_format_1_is_refused():
+    with pytest.raises(RunDirectoryError, match="was written by another version: format 4 here"):
+        read_ledger(GOLDEN / "privacy_ledger.jsonl")
 
 
 def test_evaluates_to_the_same_digits(place, capsys):

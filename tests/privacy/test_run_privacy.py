@@ -28,7 +28,7 @@ def config(mechanism="blt", *overrides):
 
 def opened(path, config, **changes):
     path.mkdir(exist_ok=True)
-    card = {"store_sha256": changes.pop("store_sha256", "ab")}
+    card = {"store_sha256": changes.pop("store_sha256", "ab"), "truecase": {"forms": 5}}
     arguments = {"initial_weights": WEIGHTS} | changes
     return open_run_privacy(
         config,
@@ -55,6 +55,7 @@ def test_a_run_goes_on_with_its_key_and_coefficients(tmp_path, mechanism):
     assert again.mechanism == first.mechanism  # though the best for 200 rounds is another
     assert again.key == first.key
     assert again.header == first.header
+    assert again.header.truecase_forms == 5
     PrivacyLedger(tmp_path / "privacy_ledger.jsonl", again.header)
     np.testing.assert_array_equal(first.build_noise(5)(4), again.build_noise(5)(4))
 
@@ -104,7 +105,7 @@ def test_runs_with_one_fixed_nonce_do_not_cancel(tmp_path, overrides, changes):
     ],
 )
 def test_every_key_of_the_config_changes_the_noise_of_a_fixed_nonce(tmp_path, override):
-    """Eight of them did not: two such runs subtracted to the difference of exact sums."""
+    """Most of them did not: two such runs subtracted to the difference of exact sums."""
     fixed = f"aggregation.privacy.fixed_nonce={FIXED}"
     one = opened(tmp_path / "a", config("gaussian", fixed))
     other = opened(tmp_path / "b", config("gaussian", fixed, override))

@@ -63,6 +63,17 @@ def test_names_are_those_of_the_library():
     assert sorted(ATTACK_NAMES) == sorted(ATTACKS)
 
 
+def test_a_fixed_nonce_is_refused_before_the_first_training(tmp_path):
+    """Clean and attacked runs would have one noise."""
+    fixed = 'aggregation.privacy={mechanism="gaussian", noise_multiplier=1.0, fixed_nonce="%s"}'
+    config = config_lib.load(
+        "configs/demo.toml", ["aggregation.client_weighting=uniform", fixed % ("ab" * 16)]
+    )
+    with pytest.raises(config_lib.ConfigError, match="fixed_nonce` must be"):
+        study_attacks({"mean": config}, tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
 @pytest.mark.slow
 def test_every_attack_trains_is_compared_and_written(store, tmp_path):
     config = tiny_config(store, "aggregation.rule.name=fedatt")

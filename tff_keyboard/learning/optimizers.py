@@ -6,11 +6,11 @@ Adam and Yogi are TFF's. With t from 1, m and v from 0,
     v = beta_2 v + (1 - beta_2) g^2                       Yogi: v - (1 - beta_2) g^2 sign(v - g^2)
     w = w - rate sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + epsilon)
 
-so epsilon stands outside the root, beside the *uncorrected* v: the "epsilon hat" of Kingma & Ba 2015
-(end of section 2, https://arxiv.org/abs/1412.6980), whose Algorithm 1 has it beside the corrected
-one. Reddi et al. 2021 (Algorithm 2) correct no bias: their first steps at one rate are others.
-Yogi's v starts from 0, as in the experiments whose values are the defaults (TFF's own default is
-1e-6). Adagrad is ours, because TFF's has epsilon inside the root.
+so epsilon stands outside the root, beside the *uncorrected* v: the "epsilon hat" of Kingma & Ba
+2015 (end of section 2, https://arxiv.org/abs/1412.6980), whose Algorithm 1 has it beside the
+corrected one. Reddi et al. 2021 (Algorithm 2) correct no bias: their first steps at one rate are
+others. Yogi's v starts from 0, as in the experiments whose values are the defaults (TFF's own
+default is 1e-6). Adagrad is ours, because TFF's has epsilon inside the root.
 """
 
 from typing import TypeAlias

@@ -198,20 +198,25 @@ def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee) -> list[str]
             "round or fewer rounds; tff-keyboard privacy --target-epsilon plans a run."
         )
     if mechanism_of(header).is_independent and header.amplifies:
-        caveats.append(
-            "Epsilon assumes that nobody learns who was drawn when, from files or by watching "
-            "devices; to who knows a person's rounds it is far larger. What tells of cohorts has "
-            "mode 0600 and is not to be published: noise_nonce, withheld_metrics.jsonl, "
-            "timings.csv, tensorboard, checkpoints, the participation record."
-        )
-    if header.sampling == "poisson" and mechanism_of(header).is_independent and header.amplifies:
+        caveats += _sampling_caveats(header)
+    caveats += _noise_caveats(header)
+    caveats += _coverage(header)
+    return [f"* {caveat}" for caveat in caveats]
+
+
+def _sampling_caveats(header: LedgerHeader) -> list[str]:
+    caveats = [
+        "Epsilon assumes that nobody learns who was drawn when, from files or by watching devices; "
+        "for whoever knows a person's rounds it is far larger. What tells of cohorts has mode 0600 "
+        "and is not to be published: noise_nonce, withheld_metrics.jsonl, timings.csv, "
+        "tensorboard, checkpoints, the participation record."
+    ]
+    if header.sampling == "poisson":
         caveats.append(
             "Poisson sampling is an assumption: our cohort sampler draws a fixed number of people. "
             "For what it does, set `aggregation.privacy.sampling` = 'fixed_size'."
         )
-    caveats += _noise_caveats(header)
-    caveats += _coverage(header)
-    return [f"* {caveat}" for caveat in caveats]
+    return caveats
 
 
 def _coverage(header: LedgerHeader) -> list[str]:
@@ -250,8 +255,8 @@ def _noise_caveats(header: LedgerHeader) -> list[str]:
         ]
     if header.noise_source == noise_key.NONCE:
         return [
-            "Whoever has the run directory's noise_nonce can remove the noise and knows who was "
-            "drawn. Release the model, "
-            "not the directory; for a deployment keep a secret outside it (docs/privacy.md)."
+            "Whoever has the run directory's noise_nonce can remove the noise and tell who was "
+            "drawn. Release the model, not the directory; for a deployment keep a secret outside "
+            "it (docs/privacy.md)."
         ]
     return []
