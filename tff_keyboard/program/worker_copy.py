@@ -112,7 +112,8 @@ def _copied(worker_binary: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     if not os.path.lexists(copy):
         files.write_atomically(copy, [_changed(worker_binary)], mode=0o700)
     private_places.check_own(copy.lstat())
-    os.utime(copy)
+    with contextlib.suppress(OSError):  # a file system that is read only
+        os.utime(copy)
     _remove_unused(folder, worker_binary.name, keep=copy)
     return copy
 
