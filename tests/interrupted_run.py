@@ -1,4 +1,4 @@
-"""Not one of the suite: a test that waits until `tests/test_conduct.py` interrupts it."""
+"""Not one of the suite: a test that waits until `tests/test_what_tests_leave.py` interrupts it."""
 
 import os
 import pathlib

@@ -5,6 +5,7 @@ import fcntl
 import os
 import pathlib
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -32,7 +33,8 @@ def test_a_worker_opens_no_port_and_only_its_owner_may_connect():
 @pytest.mark.skipif(os.getuid() != 0, reason="needs the right to become another user")
 def test_another_user_cannot_connect():
     with workers.Worker() as worker:
-        path = worker.address.removeprefix("unix:")
+        path = str(worker._endpoint.directory / str(worker._endpoint.port))
+        assert pathlib.Path(path).is_socket()
         program = (
             "import os, socket, sys\n"
             "os.setgid(65534); os.setuid(65534)\n"
@@ -66,16 +68,60 @@ def folders(monkeypatch):
         yield use
 
 
+class Copy:
+    """Of no program."""
+
+    path, folder = pathlib.Path("worker_binary"), 0
+
+    def close(self):
+        pass
+
+
+def socket_file():
+    return endpoints.SocketFile(Copy())
+
+
 def test_a_place_that_will_not_do_is_passed_over(folders):
-    """A name that is too long for a socket, as job schedulers give, and a folder of everybody."""
-    long, open_to_all, missing, good = folders("x" * 100, "open", "missing", "good")
-    open_to_all.chmod(0o777)
+    missing, good = folders("missing", "good")
     missing.rmdir()
-    endpoint = endpoints.SocketFile(pathlib.Path("worker_binary"))
-    assert endpoint.working_directory.parent == good
-    assert stat.S_IMODE(endpoint.working_directory.stat().st_mode) == 0o700
+    endpoint = socket_file()
+    assert endpoint.directory.parent == good
+    assert stat.S_IMODE(endpoint.directory.stat().st_mode) == 0o700
     endpoint.close()
-    assert [list(folder.iterdir()) for folder in (long, open_to_all, good)] == [[], [], []]
+    assert list(good.iterdir()) == []
+
+
+def test_a_long_name_of_the_temporary_folder_does_not_matter(folders):
+    """As job schedulers give; a socket's name may have 107 bytes."""
+    folders("x" * 100)
+    endpoint = socket_file()
+    with socket.socket(socket.AF_UNIX) as server:
+        here = pathlib.Path.cwd()
+        os.chdir(endpoint.working_directory)
+        try:
+            server.bind(str(endpoint.port))  # as the worker does, in its working directory
+        finally:
+            os.chdir(here)
+        assert not endpoint.is_listening()
+        server.listen()
+        assert len(str(endpoint.directory)) > 107
+        assert endpoint.is_listening()
+    endpoint.close()
+
+
+def test_a_directory_that_was_exchanged_is_not_connected_to(folders):
+    """Where /tmp is not sticky, anybody may rename what lies in it."""
+    (place,) = folders("place")
+    place.chmod(0o777)
+    endpoint = socket_file()
+    endpoint.directory.rename(place / "moved")
+    endpoint.directory.mkdir()
+    with socket.socket(socket.AF_UNIX) as evil:
+        evil.bind(str(endpoint.directory / str(endpoint.port)))
+        evil.listen()
+        assert not endpoint.is_listening()
+    assert endpoint.working_directory.samefile(place / "moved")
+    endpoint.close()
 
 
 def test_places_are_tried_in_their_order(monkeypatch, tmp_path):
@@ -90,10 +136,10 @@ def test_places_are_tried_in_their_order(monkeypatch, tmp_path):
 
 @pytest.fixture
 def no_copy(monkeypatch):
-    def socket_binary(binary, run):
+    def refuse(binary, run):
         raise errors.NoPrivateEndpointError("No place.")
 
-    monkeypatch.setattr(endpoints.worker_copy, "socket_binary", socket_binary)
+    monkeypatch.setattr(endpoints.worker_copy, "WorkerCopy", refuse)
 
 
 def test_no_port_is_opened_unless_it_is_allowed(no_copy, monkeypatch):
@@ -128,37 +174,34 @@ def test_an_allowed_port_is_said(no_copy, monkeypatch):
 
 
 def test_no_place_at_all(folders):
-    (only,) = folders("x" * 100)
-    with pytest.raises(errors.NoPrivateEndpointError, match=r"too long for a socket.*TMPDIR"):
-        endpoints.SocketFile(pathlib.Path("worker_binary"))
-    assert list(only.iterdir()) == []
+    (only,) = folders("only")
+    only.rmdir()
+    with pytest.raises(errors.NoPrivateEndpointError, match=r"No such file.*TMPDIR") as found:
+        socket_file()
+    assert len(str(found.value).splitlines()) == 1
 
 
 def test_leftovers_are_known_by_their_lock(folders):
     """Not by a process id: another process namespace, with the same /tmp, knows others."""
     (place,) = folders("place")
-    living = endpoints.SocketFile(pathlib.Path("worker_binary"))
+    living = socket_file()
     left = place / f"{endpoints._PREFIX}of-a-kill"
     left.mkdir()
     (left / "1").touch()
-    endpoints.SocketFile(pathlib.Path("worker_binary")).close()
-    assert list(place.iterdir()) == [living.working_directory]
+    socket_file().close()
+    assert list(place.iterdir()) == [living.directory]
     living.close()
     assert list(place.iterdir()) == []
 
 
-LEFT_BY_A_KILL = """
-import os, pathlib, sys, tempfile
+COPY = """
+import os, pathlib, types
 from tff_keyboard.program import endpoints
-endpoints.SocketFile(pathlib.Path("worker_binary"))
-print(tempfile.gettempdir())
-os._exit(9)
+copy = types.SimpleNamespace(path=pathlib.Path("worker_binary"), folder=0, close=lambda: None)
+endpoint = endpoints.SocketFile(copy)
 """
-NEXT_ONE = """
-import pathlib
-from tff_keyboard.program import endpoints
-endpoints.SocketFile(pathlib.Path("worker_binary")).close()
-"""
+LEFT_BY_A_KILL = COPY + "os._exit(9)"
+NEXT_ONE = COPY + "endpoint.close()"
 
 
 def in_another_process(program, *before, **variables):
@@ -190,10 +233,10 @@ def test_another_process_namespace_leaves_the_living_alone(short_folder, monkeyp
     if shutil.which("unshare") is None or in_another_process("", *alone).returncode:
         pytest.skip("no namespace of processes to be had here")
     monkeypatch.setattr(tempfile, "tempdir", str(short_folder))
-    endpoint = endpoints.SocketFile(pathlib.Path("worker_binary"))
+    endpoint = socket_file()
     answer = in_another_process(NEXT_ONE, *alone, TMPDIR=str(short_folder))
     assert answer.returncode == 0, answer.stderr
-    assert endpoint.working_directory.is_dir()
+    assert endpoint.directory.is_dir()
     endpoint.close()
 
 
@@ -208,8 +251,8 @@ def test_a_directory_that_is_taken_for_a_leftover_is_made_again(folders, monkeyp
         return made[-1]
 
     monkeypatch.setattr(tempfile, "mkdtemp", make_and_lose_the_first)
-    endpoint = endpoints.SocketFile(pathlib.Path("worker_binary"))
-    assert [str(endpoint.working_directory)] == made[1:]
+    endpoint = socket_file()
+    assert [str(endpoint.directory)] == made[1:]
     descriptor = os.open(endpoint.working_directory, os.O_RDONLY)
     with pytest.raises(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,7 +8,6 @@ import stat
 import pytest
 
 from tff_keyboard.program import errors, private_places, worker_copy
-from tff_keyboard.program.worker_copy import socket_binary
 
 CONSTANT = b"\0[::]:\0"
 
@@ -33,6 +32,16 @@ def cache(tmp_path, monkeypatch):
 
 def second(tmp_path):
     return tmp_path / "second" / f"tff-keyboard-{os.geteuid()}"
+
+
+def socket_binary(binary):
+    """The copy by its name."""
+    copy = worker_copy.WorkerCopy(binary)
+    assert copy.path.parent == pathlib.Path(f"/proc/self/fd/{copy.folder}")
+    found = copy.path.parent.readlink() / copy.path.name
+    assert found.samefile(copy.path)
+    copy.close()
+    return found
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o0])
@@ -75,21 +84,22 @@ def test_a_folder_that_others_may_write_to_is_not_used(binary, cache, tmp_path):
     assert planted.read_text() == "evil"
 
 
-def test_nor_one_in_a_folder_that_others_may_write_to(binary, cache, tmp_path):
-    cache.mkdir(parents=True, mode=0o700)
-    cache.parent.chmod(0o777)
+def test_a_folder_that_was_exchanged_is_not_run_from(binary, cache):
+    """Whoever may write to the folder above can rename ours at any moment."""
+    copy = worker_copy.WorkerCopy(binary)
+    cache.rename(cache.with_name("moved"))
+    cache.mkdir()
     plant(binary, cache)
-    assert socket_binary(binary).parent == second(tmp_path)
-    cache.parent.chmod(0o1777)  # sticky: what is ours stays
-    assert socket_binary(binary).parent == cache
+    assert copy.path.read_bytes() == b"before\0unix:\0after"
+    copy.close()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs the right to give files away")
-@pytest.mark.parametrize("whose", ["file", "folder", "above"])
+@pytest.mark.parametrize("whose", ["file", "folder"])
 def test_what_another_user_owns_is_not_run(binary, cache, tmp_path, whose):
     """As uid 65534 planted it in a cache of everybody, and root ran it."""
     cache.mkdir(parents=True, mode=0o700)
-    given = {"file": plant(binary, cache), "folder": cache, "above": cache.parent}[whose]
+    given = {"file": plant(binary, cache), "folder": cache}[whose]
     os.chown(given, 65534, 65534)
     found = socket_binary(binary)
     assert found.parent == second(tmp_path)
@@ -119,14 +129,15 @@ def test_another_place_is_found(binary, cache, tmp_path, monkeypatch, problem):
         monkeypatch.delenv("XDG_CACHE_HOME")
         monkeypatch.setattr(pathlib.Path, "expanduser", no_home)
     else:
-        real = os.statvfs
+        real = os.fstatvfs
 
-        def statvfs(path):
-            found = list(real(path))
-            found[8] |= os.ST_NOEXEC if pathlib.Path(path) == cache else 0  # f_flag
+        def fstatvfs(descriptor):
+            found = list(real(descriptor))
+            is_cache = private_places.inside(descriptor).samefile(cache)
+            found[8] |= os.ST_NOEXEC if is_cache else 0  # f_flag
             return os.statvfs_result(found)
 
-        monkeypatch.setattr(os, "statvfs", statvfs)
+        monkeypatch.setattr(os, "fstatvfs", fstatvfs)
     assert socket_binary(binary).parent == second(tmp_path)
 
 

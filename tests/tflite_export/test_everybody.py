@@ -12,7 +12,7 @@ from tff_keyboard.evaluation import predictor_evaluation
 from tff_keyboard.evaluation.metric_table import HOST_SUMS
 from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.storage.errors import DataError, ExportError
-from tflite_export import everybody_records, everybody_report, personalisation
+from tflite_export import everybody_report, personalisation
 from tflite_export.everybody import (
     CACHE,
     CACHE_TUNED,
@@ -253,4 +253,3 @@ def test_damaged_records_are_refused(tmp_path, content, message):
 def test_the_report_names_every_metric():
     table = Summary([person([1, 2, 3, 4])]).table()
     assert all(label in table for label in everybody_report.METRICS.values())
-    assert everybody_records.FORMAT.endswith("1")

@@ -6,15 +6,16 @@ as long as the text `unix:`. A copy of the program with those five bytes replace
 (`worker_copy.py`) binds `unix:port`, a socket file named by its port in its working directory. That
 directory is ours, mode 0700, so only this user and root can connect, and no port is open at all.
 
-The directory is made in the first of several places where its name is short enough for a socket
-and nobody else can put another in its place (`private_places.py`). Where none will do, or no copy
-can be made, there is no worker, unless `TFF_KEYBOARD_ALLOW_OPEN_PORT=1` says that the open port may
-be used; a warning then says so.
+This process holds the directory by a descriptor and connects through it (`private_places.py`):
+nobody can put another in its place, and its name may be longer than that of a socket. Where no
+place can be written to, or no copy be made, there is no worker, unless
+`TFF_KEYBOARD_ALLOW_OPEN_PORT=1` says that the open port may be used; a warning then says so.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pathlib
 import shutil
@@ -28,9 +29,8 @@ from tff_keyboard.storage import partial
 
 ALLOW_VARIABLE = "TFF_KEYBOARD_ALLOW_OPEN_PORT"
 
-_LONGEST_SOCKET_PATH = 107  # bytes, `sun_path` of Linux without its final zero
-_SOCKET_NAME = "1"  # what --port gives
 _PREFIX = "tff-keyboard-socket-"
+_numbers = itertools.count(1)  # of sockets: an address is never used twice, as a descriptor may be
 
 
 class Endpoint(Protocol):
@@ -41,12 +41,14 @@ class Endpoint(Protocol):
       binary: The program to start.
       port: Its flag `--port`.
       working_directory: Where to start it; None: anywhere.
+      inherited: Descriptors that it needs.
     """
 
     address: str
     binary: pathlib.Path
     port: int
     working_directory: pathlib.Path | None
+    inherited: tuple[int, ...]
 
     def is_listening(self) -> bool:
         """Whether a server takes connections."""
@@ -68,7 +70,7 @@ def open_endpoint(worker_binary: pathlib.Path, run: pathlib.Path | None = None) 
       NoPrivateEndpointError: No socket file is possible here, and no open port allowed.
     """
     try:
-        return SocketFile(worker_copy.socket_binary(worker_binary, run), run)
+        return SocketFile(worker_copy.WorkerCopy(worker_binary, run), run)
     except errors.NoPrivateEndpointError as error:
         if os.environ.get(ALLOW_VARIABLE) != "1":
             raise errors.NoPrivateEndpointError(
@@ -89,27 +91,37 @@ class SocketFile:
 
     The directory is locked while this is open. What killed programs left unlocked is removed first.
 
+    Args:
+      copy: The program; owned by this from here on.
+      run: The last place that is tried.
+
+    Attributes:
+      directory: The name that the new directory has.
+
     Raises:
       NoPrivateEndpointError: There is no place for it.
     """
 
-    def __init__(self, binary: pathlib.Path, run: pathlib.Path | None = None):
-        self.binary = binary
-        self.port = int(_SOCKET_NAME)
+    def __init__(self, copy: worker_copy.WorkerCopy, run: pathlib.Path | None = None):
+        self._copy = copy
+        self.binary = copy.path
+        self.inherited = (copy.folder,)
+        self.port = next(_numbers)
         problems = []
         for place in private_places.temporary(run):
             try:
-                self.working_directory, self._lock = _new_directory(place)
+                self.directory, self._lock = _new_directory(place)
+                break
             except OSError as error:
                 problems.append(f"{place} ({error.strerror or error})")
-            else:
-                break
         else:
+            copy.close()
             raise errors.NoPrivateEndpointError(
                 f"The TFF worker finds no place for its socket: {', '.join(problems)}. Set TMPDIR "
-                "to a folder of yours with a short name."
+                "to a folder that you may write to."
             )
-        self._path = self.working_directory / _SOCKET_NAME
+        self.working_directory = private_places.inside(self._lock)
+        self._path = self.working_directory / str(self.port)
         self.address = f"unix:{self._path}"
 
     def is_listening(self) -> bool:
@@ -120,10 +132,9 @@ class SocketFile:
         return False
 
     def close(self) -> None:
-        shutil.rmtree(self.working_directory, ignore_errors=True)
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        shutil.rmtree(self.directory, ignore_errors=True)
+        os.close(self._lock)
+        self._copy.close()
 
 
 class TcpPort:
@@ -134,6 +145,7 @@ class TcpPort:
     """
 
     working_directory = None
+    inherited = ()
 
     def __init__(self, binary: pathlib.Path):
         self.binary = binary
@@ -156,20 +168,16 @@ class TcpPort:
 
 
 def _new_directory(place: pathlib.Path) -> tuple[pathlib.Path, int]:
-    """A new directory and the descriptor that holds its lock.
+    """A new directory and the descriptor that holds it, and its lock.
 
     Raises:
-      OSError: The place is not there, others may change it, or its name is too long.
+      OSError: It cannot be made there.
     """
-    private_places.check(place)
     partial.remove_unlocked(place, _PREFIX)
     while True:
         path = pathlib.Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place)).absolute()
-        if len(os.fsencode(path / _SOCKET_NAME)) > _LONGEST_SOCKET_PATH:
-            path.rmdir()
-            raise OSError("its name is too long for a socket")
         with contextlib.suppress(FileNotFoundError):  # as where it could not be locked
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = private_places.open_own(path)
             if partial.lock(descriptor, path):
                 return path, descriptor
             os.close(descriptor)  # another process took it for a leftover

@@ -98,7 +98,7 @@ def check_localhost() -> str:
         except OSError as error:
             raise Failure(
                 f"127.0.0.1 cannot be reached: {error.strerror or error}",
-                "TFF talks to its worker there: bring up the loopback interface "
+                "`play` and a cluster of one node listen there: bring up the loopback interface "
                 "(`ip link set lo up`) or allow it in the sandbox.",
             ) from error
     return "127.0.0.1 answers"
@@ -119,7 +119,7 @@ def check_worker(timeout_seconds: float) -> str:
         tff.framework.set_default_context(installed.context)  # TFF's default is for one thread
         return total([1, 2, 4])
 
-    remedy = "See that memory is free and that processes may be started and listen on a port."
+    remedy = "See that memory is free and that processes may be started."
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as logs, futures.ThreadPoolExecutor(1) as thread:
         try:

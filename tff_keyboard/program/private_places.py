@@ -1,7 +1,9 @@
-"""Folders in which nobody else can replace what this user put there.
+"""Folders of this user's alone, held by a descriptor instead of a name.
 
-A file is as trustworthy as every folder above it: whoever may write to one of them can rename what
-it holds and put something else in its place, unless the folder is sticky, as /tmp is.
+Whoever may write to a folder above can put another one in the place of ours, at any moment: /tmp of
+a container need not be sticky. What is reached through the descriptor of an open folder
+(`/proc/self/fd`) is in that folder, whatever its name says meanwhile; and where it belongs to
+this user and only this user may write to it, nobody else has put it there.
 """
 
 from __future__ import annotations
@@ -21,40 +23,43 @@ def temporary(run: pathlib.Path | None = None) -> Iterator[pathlib.Path]:
     Args:
       run: A directory of the run, the last of all.
     """
-    found = {pathlib.Path(tempfile.gettempdir()): None, pathlib.Path("/tmp"): None}
-    found[pathlib.Path("/dev/shm")] = None
+    found = [pathlib.Path(tempfile.gettempdir()), pathlib.Path("/tmp"), pathlib.Path("/dev/shm")]
     if own := os.environ.get("XDG_RUNTIME_DIR"):
-        found[pathlib.Path(own)] = None
+        found.append(pathlib.Path(own))
     if run is not None:
-        found[run] = None
-    yield from found
+        found.append(run)
+    yield from dict.fromkeys(found)
 
 
-def check(folder: pathlib.Path) -> None:
-    """Raises where another user could replace what this user puts into `folder`.
-
-    Raises:
-      OSError: So it is, or the folder is missing.
-    """
-    root = pathlib.Path("/").stat().st_uid  # of all users, in a namespace of its own, too
-    for path in [resolved := folder.resolve(strict=True), *resolved.parents]:
-        found = path.stat()
-        if found.st_uid not in (os.geteuid(), root):
-            raise PermissionError(f"{path} belongs to another user")
-        if found.st_mode & _OTHERS_WRITE and not found.st_mode & stat.S_ISVTX:
-            raise PermissionError(f"others may write to {path}")
-
-
-def check_own(path: pathlib.Path) -> None:
-    """Raises unless `path` is of this user, no link, and writable by nobody else.
+def open_own(folder: pathlib.Path) -> int:
+    """A descriptor of a folder of this user, to which nobody else may write.
 
     Raises:
-      OSError: It is not, or is missing.
+      OSError: It is none, or missing.
     """
-    found = path.lstat()
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        check_own(os.fstat(descriptor))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def inside(descriptor: int) -> pathlib.Path:
+    """The folder of a descriptor, in this process and in those that inherit it."""
+    return pathlib.Path(f"/proc/self/fd/{descriptor}")
+
+
+def check_own(found: os.stat_result) -> None:
+    """Raises unless what was found is of this user, no link, and writable by nobody else.
+
+    Raises:
+      PermissionError: It is not.
+    """
     if stat.S_ISLNK(found.st_mode):
-        raise PermissionError(f"{path} is a link")
+        raise PermissionError("it is a link")
     if found.st_uid != os.geteuid():
-        raise PermissionError(f"{path} belongs to another user")
+        raise PermissionError("it belongs to another user")
     if found.st_mode & _OTHERS_WRITE:
-        raise PermissionError(f"others may write to {path}")
+        raise PermissionError("others may write to it")

@@ -25,40 +25,47 @@ _ON_A_SOCKET_FILE = b"\0unix:\0"
 _FOLDER = "tff-keyboard"
 
 
-def socket_binary(worker_binary: pathlib.Path, run: pathlib.Path | None = None) -> pathlib.Path:
-    """The copy of `worker_binary` that binds a socket file; made when it is missing.
+class WorkerCopy:
+    """A copy of `worker_binary` that binds a socket file; made when it is missing.
 
     Args:
       worker_binary: TFF's program.
       run: The last place that is tried.
 
+    Attributes:
+      folder: Descriptor of its folder; a process that starts `path` must inherit it.
+      path: The program, by that descriptor.
+
     Raises:
       NoPrivateEndpointError: The program is not one that this works for, or there is no place for
         the copy.
     """
-    found = worker_binary.stat()
-    name = f"{worker_binary.name}-{found.st_size}-{found.st_mtime_ns}"
-    problems = []
-    for folder in _folders(run):
-        try:
-            _make_own(folder)
-            copy = folder.absolute() / name
-            if not os.path.lexists(copy):
-                files.write_atomically(copy, [_changed(worker_binary)], mode=0o700)
-            private_places.check_own(copy)
-            os.utime(copy)
-            _remove_unused(folder, worker_binary.name, keep=copy)
-        except OSError as error:
-            problems.append(f"{folder} ({error.strerror or error})")
-        except ProgramError as error:
-            cause = error.__cause__
-            problems.append(f"{folder} ({getattr(cause, 'strerror', None) or cause or error})")
-        else:
-            return copy
-    raise errors.NoPrivateEndpointError(
-        "The TFF worker finds no place for its program, 300 MB that only you may write to: "
-        f"{', '.join(problems)}. Set XDG_CACHE_HOME to a folder of yours."
-    )
+
+    def __init__(self, worker_binary: pathlib.Path, run: pathlib.Path | None = None):
+        problems = []
+        for folder in _folders(run):
+            try:
+                self.folder = _open_own(folder)
+            except OSError as error:
+                problems.append(f"{folder} ({error.strerror or error})")
+                continue
+            try:
+                self.path = _copied(worker_binary, private_places.inside(self.folder))
+                return
+            except (OSError, ProgramError) as error:
+                self.close()
+                if isinstance(error, errors.NoPrivateEndpointError):
+                    raise
+                cause = error.__cause__ or error
+                problems.append(f"{folder} ({getattr(cause, 'strerror', None) or cause})")
+        raise errors.NoPrivateEndpointError(
+            "The TFF worker finds no place for its program, 300 MB that only you may write to: "
+            f"{', '.join(problems)}. Set XDG_CACHE_HOME to a folder of yours."
+        )
+
+    def close(self) -> None:
+        """Lets go of the folder; a program that was started runs on."""
+        os.close(self.folder)
 
 
 def cache_directory() -> pathlib.Path:
@@ -84,17 +91,31 @@ def _folders(run: pathlib.Path | None) -> Iterator[pathlib.Path]:
         yield place / f"{_FOLDER}-{os.geteuid()}"
 
 
-def _make_own(folder: pathlib.Path) -> None:
-    """Makes a folder of mode 0700 unless it is there.
+def _open_own(folder: pathlib.Path) -> int:
+    """A descriptor of a folder, which is made where it is missing.
 
     Raises:
       OSError: Others could put a program there, or none may be run from there.
     """
-    private_places.check(folder.parent)
-    folder.mkdir(exist_ok=True, mode=0o700)
-    private_places.check_own(folder)
-    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    descriptor = private_places.open_own(folder)
+    if os.fstatvfs(descriptor).f_flag & os.ST_NOEXEC:
+        os.close(descriptor)
         raise PermissionError("no program may be run from there")
+    return descriptor
+
+
+def _copied(worker_binary: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    found = worker_binary.stat()
+    copy = folder / f"{worker_binary.name}-{found.st_size}-{found.st_mtime_ns}"
+    if not os.path.lexists(copy):
+        files.write_atomically(copy, [_changed(worker_binary)], mode=0o700)
+    private_places.check_own(copy.lstat())
+    with contextlib.suppress(OSError):  # a file system that is read only
+        os.utime(copy)
+    _remove_unused(folder, worker_binary.name, keep=copy)
+    return copy
 
 
 def _changed(worker_binary: pathlib.Path) -> bytearray:

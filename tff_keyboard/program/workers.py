@@ -167,6 +167,7 @@ class Worker:
                     stderr=log,
                     env=self._environment,
                     cwd=endpoint.working_directory,
+                    pass_fds=endpoint.inherited,
                     start_new_session=True,
                 )
             )
