@@ -17,7 +17,7 @@ import time
 from typing import NoReturn
 
 from tff_keyboard.storage.errors import CheckFailed, ExportError, UserError
-from tflite_export import interpreters, personalisation, signatures
+from tflite_export import interpreters, signatures
 from tflite_export.hybrid_keyboard import open_keyboard
 
 CPU_SECONDS = 60  # a sound file takes 0.2
@@ -96,6 +96,8 @@ def _use(path: pathlib.Path, runtime: str | None) -> None:
     for text in _TEXTS:
         keyboard.strip_for(text)
     if signatures.TRAIN in keyboard.network.signature_names:
+        from tflite_export import personalisation  # whose statistics take a second to import
+
         personalisation.train_message(keyboard.network, ["see", "you"], learning_rate=0.01)
 
 

@@ -11,8 +11,8 @@ from tflite_export import associated_files, manifest, model_trial, signing
 def verify(model: pathlib.Path, public_key: pathlib.Path | None) -> list[str]:
     """Checks the signature of a manifest, every part of the export against it, then the model.
 
-    Nothing is read before its signature and hash are known to be right, and the model is opened
-    last, in a child process (`model_trial`).
+    The model is opened last, once signature and hashes are known to be right, and in a child
+    process (`model_trial`).
 
     Args:
       model: The `.tflite` file.

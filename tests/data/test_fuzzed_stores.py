@@ -72,7 +72,7 @@ def test_damaged_cards(place, sound, data):
     assert is_one_line(lambda: read_all(place))
 
 
-VALUES = [-1, 2**62, b"\xff" * 7, b"", "x", 1.5]
+VALUES = [-1, 2**63 - 1, b"\xff" * 7, b"", "x", 1.5]
 COLUMNS = [
     *(("client_metadata", column) for column in ("client_id", "split_name", "num_examples")),
     *(("examples", column) for column in ("split_name", "client_id", "serialized_example_proto")),

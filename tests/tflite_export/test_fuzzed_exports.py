@@ -135,7 +135,7 @@ def test_forged_models(tmp_path_factory, place, options):
     head, rest = sound.model.read_bytes()[:8], sound.model.read_bytes()[8:]
 
     @hypothesis.given(damaged(rest))
-    @examples(500)
+    @examples(150)
     def forged(data):
         place.model.write_bytes(head + data)
         facts = {"sha256": manifest.sha256(head + data), "bytes": len(head + data)}
