@@ -47,7 +47,9 @@ def test_matches_numpy():
     for number in range(30):
         values = rng.normal(size=6)
         weights = np.round(rng.lognormal(3, 1, 6)) * (rng.random(6) < 0.8) * (number != 4)
-        output = one_round(capped_mean(), list(np.float32(values)), list(np.float32(weights)), state)
+        output = one_round(
+            capped_mean(), list(np.float32(values)), list(np.float32(weights)), state
+        )
         state = output.state
         found = output.measurements["inner"]
         np.testing.assert_allclose(found["weight_cap"], 2 * median, rtol=1e-5)
@@ -156,9 +158,7 @@ def test_of_a_structure_only_the_examples_are_capped():
     np.testing.assert_array_equal(counted["divergence"], [0.5, 0.5])
 
 
-@pytest.mark.parametrize(
-    "weighting", ["tokens", pytest.param("uniform", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("weighting", ["tokens", pytest.param("uniform", marks=pytest.mark.slow)])
 def test_one_liar_of_ten_does_not_own_the_default_config(weighting):
     """With the weights that shipped configs see; a public bound gave the liar 90 % here."""
     config = config_lib.loads("", [f"aggregation.client_weighting={weighting}"])

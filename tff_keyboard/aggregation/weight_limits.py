@@ -1,7 +1,7 @@
 """What a client can claim to weigh at all, whatever others bring: applied by `update_guard.py`.
 
-    "uniform":              w <- 1 if w > 0 else 0
-    "tokens", "examples":   no limit here; `weight_cap.py` follows what people bring
+"uniform":              w <- 1 if w > 0 else 0
+"tokens", "examples":   no limit here; `weight_cap.py` follows what people bring
 """
 
 from collections.abc import Callable
