@@ -38,7 +38,7 @@ def numpy_round(median, values, weights):
     clients = np.sum(weights > 0)
     share = np.sum(weights > median) / clients if clients else 0.5
     mean = counted @ values / counted.sum() if clients else 0.0
-    return mean, max(1.0, median * np.exp((share - 0.5) / 2)), np.sum(weights > 2 * median)
+    return mean, max(1.0, median * np.exp(share - 0.5)), np.sum(weights > 2 * median)
 
 
 def test_matches_numpy():

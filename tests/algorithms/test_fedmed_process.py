@@ -382,10 +382,20 @@ def test_shuffled_labels_keep_words_and_padding_but_teach_something_else():
     assert np.abs(attacked[0] - honest[0]).max() > 1e-3
 
 
+def test_a_lie_claims_all_that_weighs_more():
+    honest = {"num_examples": np.float32(2), "loss": np.float32(3), "divergence": np.ones(2)}
+    update, lie = attacks.UPDATE_ATTACKS["weight_lie"]([np.float32(5)], honest)
+    assert update == [-5]
+    assert (lie["num_examples"], lie["loss"]) == (2e6, 0)
+    np.testing.assert_array_equal(lie["divergence"], [1e6, 1e6])
+
+
 def test_the_share_of_attackers_is_right_and_stable():
     is_attacker = tf.function(lambda data: attacks.is_attacker(data, 0.3, seed=5))
-    chosen = [bool(is_attacker(dataset(batches(seed)))) for seed in range(40)]
-    assert 0.1 < np.mean(chosen) < 0.5  # a standard error of 7.2 points
+    chosen = [bool(is_attacker(dataset(batches(seed)))) for seed in range(100)]
+    assert 0.15 < np.mean(chosen) < 0.45  # a standard error of 4.6 points
+    in_cohorts = np.reshape(chosen, [10, 10]).sum(axis=1)
+    assert 0.6 < np.std(in_cohorts) < 2.7  # a cohort meets them by chance: 1.45, not a fixed number
     reordered = [bool(is_attacker(dataset(batches(seed)[::-1]))) for seed in range(10)]
     assert reordered == chosen[:10]
 

@@ -1,22 +1,23 @@
 """Lets no client weigh more than twice what people have brought: tokens or messages.
 
     client k, round t:   w_k <- min(w_k, 2 m_t)
-    server:              m_{t+1} = max(1, m_t exp((b_t - 1/2) / 2)),   m_1 = 1
+    server:              m_{t+1} = max(1, m_t exp(b_t - 1/2)),   m_1 = 1
 
 b_t is the share of the round's clients of weight > 0 that claim more than m_t, so m climbs to the
-median claim and follows it. A weight is a number that the client sends: without a cap one client that
-claims 10^6 *is* the weighted mean, whatever clips its delta. To the median a claim of 10^6 is one vote, as
-is a claim just above m. From one token, where all weigh alike, m takes 4 ln(m) rounds to a median of m
-(24 to 450 tokens), so there is no first round in which a liar is believed.
+median claim and follows it. A weight is a number that the client sends: without a cap one client
+that claims 10^6 *is* the weighted mean, whatever clips its delta. To the median that is one vote,
+as is a claim just above m. From one token, where all weigh alike, m takes 2 ln(median) rounds to
+the median (450 tokens: 12 rounds), so there is no first round in which a liar is believed.
 
-What lies are worth. ln m moves by half the sum of b_t - 1/2 and stays where it is in the long run, so on
-average half of the claims are above m_t. Is a share a < 1/2 of clients liars, at least 1/2 - a are honest and
-bring m_t or more, while the liars have 2 m_t each. So of all weight (in units of m_t) liars get at most
+What lies are worth: ln m moves by b_t - 1/2 a round and stays where it is in the long run, so on
+average half of the claims are above m_t. If a share a < 1/2 of clients lies, at least 1/2 - a are
+honest and bring m_t or more, while liars have 2 m_t each. So of all weight, in units of m_t, liars
+get at most
 
     2 a / (2 a + 1/2 - a) = 4 a / (1 + 2 a)
 
-3.9 % for 1 %, 33 % for 10 %, whatever people bring; 2 a / (1 + a), 18 % for 10 %, where all bring the same.
-Half the clients and more may have all they claim: no median helps there.
+3.9 % for 1 %, 33 % for 10 %, whatever people bring; where all bring the same, 2 a / (1 + a), 18 %
+for 10 %. Half the clients and more may have all they claim: no median helps there.
 
 Source of the update: Andrew et al. 2021, https://arxiv.org/abs/1905.03871, there for clip norms.
 """
@@ -30,7 +31,6 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 MULTIPLE = 2.0
-RATE = 0.5
 FIRST_MEDIAN = 1.0  # token or message: the least that counts
 LARGEST_MEDIAN = 1e9  # keeps the number finite where most clients lie
 
@@ -38,8 +38,8 @@ LARGEST_MEDIAN = 1e9  # keeps the number finite where most clients lie
 class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
     """Caps the weights, follows their median, hands over to `inner`.
 
-    Weights are float32 scalars, finite and >= 0 (`update_guard.py` stands before), or structures with
-    such a `num_examples`. A round without a weight > 0 leaves the median where it is. State:
+    Weights are float32 scalars, finite and >= 0 (`update_guard.py` stands before), or structures
+    with such a `num_examples`. A round without a weight > 0 leaves the median where it is. State:
     `median` (float32, tokens or messages) and `inner`. Measurements: `weight_cap` (float32, of
     this round), `capped_weights` (int32, clients whose weight was cut) and `inner`.
     """
@@ -71,7 +71,7 @@ class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
         def follow(median, votes):
             clients, above = (tf.cast(votes[name], tf.float32) for name in ("clients", "above"))
             share = tf.where(clients > 0, tf.math.divide_no_nan(above, clients), 0.5)
-            moved = median * tf.exp(RATE * (share - 0.5))
+            moved = median * tf.exp(share - 0.5)
             return tf.clip_by_value(moved, FIRST_MEDIAN, LARGEST_MEDIAN)
 
         @tff.tensorflow.computation(np.float32, votes_type)

@@ -1,7 +1,9 @@
 """What a client can claim to weigh at all, whatever others bring: applied by `update_guard.py`.
 
-"uniform":              w <- 1 if w > 0 else 0
-"tokens", "examples":   no limit here; `weight_cap.py` follows what people bring
+    "uniform":              w <- 1 if w > 0 else 0
+    "tokens", "examples":   no limit here; `weight_cap.py` follows what people bring
+
+Such a limit is a fact of the config or the model, which no client moves.
 """
 
 from collections.abc import Callable
