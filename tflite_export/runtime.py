@@ -128,11 +128,6 @@ class KeyboardPredictor:
         """Itself: the part of any keyboard that knows nothing of its owner."""
         return self
 
-    @property
-    def own_ids(self) -> Mapping[str, int]:
-        """None: only a `HybridKeyboard` has words that are in no table."""
-        return {}
-
     def signature(self, name: str) -> Any:
         """The runner of a signature, such as `train` of a trainable file: call it with arrays.
 
