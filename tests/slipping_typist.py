@@ -1,9 +1,9 @@
 """A person who slips in one word of twenty and types on the keyboard, message by message.
 
-The slips are this file's own: any letter too many, a letter left out, a key beside it on the rows of
-QWERTY, two letters swapped; each as likely as the others, at any place. The typist sees what a space
-or Enter makes of the word: a right word that was changed is brought back with Backspace, a slip that
-became a third word is typed again, and a slip that nothing mended is sent as it is.
+The slips are this file's own: any letter too many, a letter left out, a key beside it on the rows
+of QWERTY, two letters swapped; each as likely as the others, at any place. The typist sees what a
+space or Enter makes of the word: a right word that was changed is brought back with Backspace, a
+slip that became a third word is typed again, and a slip that nothing mended is sent as it is.
 """
 
 import dataclasses

@@ -23,7 +23,6 @@ from tff_keyboard.storage.errors import DataError, ExportError
 from tflite_export import manifest as manifests
 from tflite_export.runtime import KeyboardPredictor, Strip
 
-
 OFFERED_FROM = 2  # uses; whoever slips once should not be offered it
 
 

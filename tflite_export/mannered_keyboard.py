@@ -154,7 +154,10 @@ class MannerlyKeyboard:
     def _filled(
         self, typing: _Typing, ranked: list[Suggestion], correction: _Correction | None
     ) -> list[Suggestion]:
-        """The strip with its empty places taken by words one slip away and by what is typed."""
+        """The strip with its empty places taken by words one slip away and by what is typed.
+
+        What is typed is never the best suggestion: where it would stand alone, the strip is empty.
+        """
         typed, fragment = typing.prefix, typing.fragment
         if len(ranked) >= SLOTS or self._autocorrect is None or len(typed) < SHORTEST:
             return ranked
@@ -166,7 +169,7 @@ class MannerlyKeyboard:
         seen = {typing_session.in_case_of(fragment, form) for form, _ in ranked}
         for form, probability in [*first, *shown, *as_typed]:
             cased = typing_session.in_case_of(fragment, form)
-            if len(ranked) < SLOTS and cased not in seen:
+            if len(ranked) < SLOTS and cased not in seen and (ranked or cased != fragment):
                 seen.add(cased)
                 ranked = [*ranked, (form, probability)]
         return ranked

@@ -3,13 +3,12 @@
 A slip that was sent is in the owner's cache like any word. It must neither be offered nor switch
 its correction off, so a word out of the table is the owner's
 
-    once its owner took a correction of it back,
-    or from the second use on,                                        if it looks like no slip;
-    or from the fourth on, and more uses than the word it looks like has,                  if it does.
+    once its owner took a correction of it back;
+    or from the second use on, if it looks like no slip;
+    or from the fourth, if it does, and once it has more uses than any word it may be a slip of.
 
 It looks like a slip if, not knowing its sentence, Bayes' rule is as sure of one as it must be for a
-space to correct (`autocorrect.py`). Phones keep the same two gates: AOSP's keyboard offers a new word
-once it was typed again, and learns at once what was typed against a correction.
+space to correct (`autocorrect.py`).
 """
 
 from collections.abc import Mapping

@@ -9,7 +9,7 @@ import dataclasses
 import os
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np

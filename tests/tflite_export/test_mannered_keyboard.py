@@ -112,7 +112,7 @@ def test_a_blocked_word_is_no_correction(predictor, keyboard, sure_of_tomorrow):
     assert keyboard.strip_for("see tomorow").correction is not None
     blocking = MannerlyKeyboard(predictor, "en", ["tomorrow"])
     assert blocking.strip_for("see tomorow").correction is None
-    assert shown(blocking.strip_for("see tomorow")) == []
+    assert "tomorrow" not in shown(blocking.strip_for("see tomorow"))
 
 
 def test_no_language_no_correction(predictor, sure_of_tomorrow):
