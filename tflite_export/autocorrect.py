@@ -23,7 +23,7 @@ from tff_keyboard.data.vocabulary import OOV, Vocabulary
 from tflite_export import typo_channel
 from tflite_export.letter_model import LetterModel
 
-SHORTEST = 3  # letters; shorter words have too many neighbours
+SHORTEST = 2  # letters; any single one is a word or its start
 APPLIED_FROM = 0.9  # probability of having been meant
 OFFERED_FROM = 0.2
 

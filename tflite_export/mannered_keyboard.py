@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 
 from tff_keyboard.metrics.predictor import Suggestion
 from tflite_export import sentences, truecase, typing_session
-from tflite_export.autocorrect import SHORTEST, Autocorrect
+from tflite_export.autocorrect import Autocorrect
 from tflite_export.blocklist import Blocklist, packaged_entries
 from tflite_export.hybrid_keyboard import Keyboard
 from tflite_export.misspellings import Misspellings
@@ -24,6 +24,7 @@ from tflite_export.typing_session import SLOT_RANKS, SLOTS, Slot, SlottedStrip
 from tflite_export.word_frequencies import word_frequencies
 
 _CANDIDATES = 4 * SLOTS  # words looked at where some of the best are not to be shown
+_FILLED_FROM = 3  # letters; before that the best words are too far from what is meant
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,7 +160,7 @@ class MannerlyKeyboard:
         What is typed is never the best suggestion: where it would stand alone, the strip is empty.
         """
         typed, fragment = typing.prefix, typing.fragment
-        if len(ranked) >= SLOTS or self._autocorrect is None or len(typed) < SHORTEST:
+        if len(ranked) >= SLOTS or self._autocorrect is None or len(typed) < _FILLED_FROM:
             return ranked
         as_typed = [] if typed in self._blocklist else [(fragment, 0.0)]
         near = self._autocorrect.near(typed, self.predictor.next_word(typing.context), _CANDIDATES)

@@ -8,7 +8,7 @@ its correction off, so a word out of the table is the owner's
     or from the fourth, if it does, and once it has more uses than any word it may be a slip of.
 
 It looks like a slip if, not knowing its sentence, Bayes' rule is as sure of one as it must be for a
-space to correct (`autocorrect.py`).
+space to correct (`autocorrect.py`), or if it has two letters and could be one.
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,7 @@ from tflite_export.hybrid_keyboard import HybridKeyboard, Keyboard
 
 DOUBTED_USES = 4
 
+_ALWAYS_DOUBTED = 2  # letters: any two are likely enough as a word
 _LEAST_TOTAL = 1_000  # words; of a small cache every word is frequent
 
 
@@ -69,6 +70,6 @@ class OwnWords:
         shares = {other: count / total for other, count in oftener.items()}
         candidates = [other for other in own if other in oftener]
         meant, share = self._autocorrect.slip_without_context(word, candidates, shares)
-        if share < APPLIED_FROM:
+        if not meant or (share < APPLIED_FROM and len(word) > _ALWAYS_DOUBTED):
             return False
         return uses[word] < DOUBTED_USES or uses[word] <= max(uses.get(m, 0) for m in meant)

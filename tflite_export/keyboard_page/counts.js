@@ -33,7 +33,7 @@ export function showCounts() {
   const shown = share < LEAST_SHOWN ? `< ${LEAST_SHOWN}%` : `${share}%`;
   element("saved").textContent = saved;
   element("share").textContent = shown;
-  element("bar-saved").textContent = share < 0 ? `${-share}% more keys` : `${share}% saved`;
+  element("bar-saved").textContent = saved < 0 ? "none saved" : `${share}% saved`;
   element("below-zero").hidden = saved >= 0;
   element("meter").style.width = `${Math.max(0, Math.min(100, share))}%`;
   element("characters").textContent = characters;
