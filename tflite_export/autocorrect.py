@@ -10,10 +10,12 @@ Vocabularies hold people's slips, too. A word of the vocabulary is doubted only 
 most of its frequency: sum of P(meant) P(typed | meant) over its neighbours >= P(typed) / 2.
 """
 
+import bisect
 import dataclasses
 import functools
 import math
-from collections.abc import Container, Mapping
+import re
+from collections.abc import Collection, Container, Mapping
 
 import numpy as np
 
@@ -21,11 +23,18 @@ from tff_keyboard.data.vocabulary import OOV, Vocabulary
 from tflite_export import typo_channel
 from tflite_export.letter_model import LetterModel
 
-SHORTEST = 3  # letters; shorter words have too many neighbours
+SHORTEST = 2  # letters; any single one is a word or its start
 APPLIED_FROM = 0.9  # probability of having been meant
 OFFERED_FROM = 0.2
 
 _DOUBTED_FROM = 0.5
+_UNKNOWN = 0.05  # of all words typed, those that are in no table
+_INFLECTIONS = "sd"
+_STRETCHED = re.compile(r"(.)\1\1")  # "soooo" is meant
+_LAST = "\U0010ffff"  # sorts behind every letter
+_NO_SLIP_AWAY = 1e-9  # of a word that only begins alike: behind all that are one slip away
+_FEWEST_SHARED = 2  # letters
+_ENOUGH_NEAR = 4  # words; one may stand on the strip already
 _NOTHING: Mapping[str, int] = {}
 
 
@@ -59,10 +68,12 @@ class Autocorrect:
 
     def __init__(self, vocabulary: Vocabulary, frequencies: Mapping[str, float]):
         self._ids = {word: i for i, word in enumerate(vocabulary.words) if i > OOV}
+        self._sorted = sorted(self._ids)
         self._frequencies = frequencies
         self._letters = LetterModel(self._ids)
         # People type the same beginnings over and over.
         self._known_slips = functools.lru_cache(maxsize=4_000)(self._slips)
+        self._known_near = functools.lru_cache(maxsize=200)(self._near)
 
     def correct(
         self, typed: str, next_word: np.ndarray, own: Mapping[str, int] = _NOTHING
@@ -74,11 +85,9 @@ class Autocorrect:
           next_word: [V + own] probabilities after the words before it.
           own: Ids of the owner's words that are not in the vocabulary.
         """
-        if len(typed) < SHORTEST or any(letter not in typo_channel.NEIGHBOURS for letter in typed):
+        if not self._can_be_slip(typed):
             return None
-        slips = self._known_slips(typed)
-        if any(_may_be_one_slip(typed, word) for word in own):
-            slips = {**slips, **_slips_among(typed, own)}
+        slips = self._slips_with(typed, own)
         if not slips or not self._may_be_slip(typed, slips):
             return None
         scores = {
@@ -92,8 +101,76 @@ class Autocorrect:
             return None
         return Correction(best, probability, scores[best])
 
+    def slip_without_context(
+        self, typed: str, own: Collection[str] = (), typed_share: Mapping[str, float] = _NOTHING
+    ) -> tuple[Collection[str], float]:
+        """The words that a string may be a slip of, and how likely it is one of any.
+
+        Args:
+          typed: A word that is not in the vocabulary, normalised.
+          own: The owner's words that are not in the vocabulary.
+          typed_share: What share of all words is each, by this owner's typing.
+        """
+        if not self._can_be_slip(typed):
+            return (), 0.0
+        slips = self._slips_with(typed, own)
+        slipped = sum(
+            slip * (self._frequencies.get(word, 0.0) + typed_share.get(word, 0.0))
+            for word, slip in slips.items()
+        )
+        as_typed = _UNKNOWN * math.exp(self._letters.log_probability(typed)) * typo_channel.NO_SLIP
+        return slips.keys(), slipped / (slipped + as_typed)
+
+    def near(self, typed: str, next_word: np.ndarray, count: int) -> list[tuple[str, float]]:
+        """Words that go on from a beginning like this one, with their probabilities.
+
+        Those of beginnings one slip away, best first, then those that share its first letters.
+
+        Args:
+          typed: The beginning of a word, normalised.
+          next_word: As for `correct`.
+          count: So many at most.
+        """
+        if not self._can_be_slip(typed):
+            return []
+        scores: dict[str, float] = {}
+        for word, slip in self._known_near(typed):
+            scores[word] = max(scores.get(word, 0.0), slip * float(next_word[self._ids[word]]))
+        best = sorted(scores, key=scores.__getitem__, reverse=True)[:count]
+        return [(word, float(next_word[self._ids[word]])) for word in best]
+
+    def _can_be_slip(self, typed: str) -> bool:
+        return (
+            len(typed) >= SHORTEST
+            and all(letter in typo_channel.NEIGHBOURS for letter in typed)
+            and not _STRETCHED.search(typed)
+        )
+
     def _slips(self, typed: str) -> dict[str, float]:
         return _slips_among(typed, self._ids)
+
+    def _slips_with(self, typed: str, own: Collection[str]) -> dict[str, float]:
+        slips = self._known_slips(typed)
+        if any(_may_be_one_slip(typed, word) for word in own):
+            slips = {**slips, **_slips_among(typed, own)}
+        return slips
+
+    def _near(self, typed: str) -> list[tuple[str, float]]:
+        """Words with what ranks them beside their probability."""
+        found = [
+            (word, slip)
+            for start, slip in typo_channel.meant_words(typed)
+            for word in self._words_from(start)
+        ]
+        for length in range(len(typed) - 1, _FEWEST_SHARED - 1, -1):
+            if len({word for word, _ in found}) >= _ENOUGH_NEAR:
+                break
+            found += [(word, _NO_SLIP_AWAY) for word in self._words_from(typed[:length])]
+        return found
+
+    def _words_from(self, start: str) -> list[str]:
+        first = bisect.bisect_left(self._sorted, start)
+        return self._sorted[first : bisect.bisect_left(self._sorted, start + _LAST)]
 
     def _may_be_slip(self, typed: str, slips: Mapping[str, float]) -> bool:
         explained = sum(slip * self._frequencies.get(word, 0.0) for word, slip in slips.items())
@@ -114,9 +191,16 @@ def _slips_among(typed: str, words: Container[str]) -> dict[str, float]:
     """Word -> P(typed | word) of those one slip away."""
     slips: dict[str, float] = {}
     for word, slip in typo_channel.meant_words(typed):
-        if word in words:
+        if word in words and not _are_forms_of_one(typed, word):
             slips[word] = slips.get(word, 0.0) + slip
     return slips
+
+
+def _are_forms_of_one(word: str, other: str) -> bool:
+    """Whether only a last "s" or "d" tells them apart: "graduate", "graduates", "graduated"."""
+    longer, shorter = (word, other) if len(word) >= len(other) else (other, word)
+    stem = longer[:-1]
+    return longer[-1] in _INFLECTIONS and shorter in (stem, *(stem + x for x in _INFLECTIONS))
 
 
 def _may_be_one_slip(typed: str, word: str) -> bool:

@@ -17,15 +17,20 @@ from tff_keyboard.baselines.ngram_predictor import NGramPredictor
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.hybrid.hybrid_predictor import HybridPredictor, rows_in
 from tff_keyboard.hybrid.mixture import MixtureWeights
-from tff_keyboard.hybrid.word_cache import UNIT, WordCache
+from tff_keyboard.hybrid.word_cache import WordCache
 from tff_keyboard.metrics.predictor import Suggestion
 from tff_keyboard.storage.errors import DataError, ExportError
 from tflite_export import manifest as manifests
 from tflite_export.runtime import KeyboardPredictor, Strip
 
+OFFERED_FROM = 2  # uses; whoever slips once should not be offered it
+
 
 class HybridKeyboard(HybridPredictor):
     """The hybrid of an export. Not thread-safe.
+
+    A word out of the table is the owner's, and has an id, once it was typed twice or against a
+    correction.
 
     Args:
       network: Of the `.tflite` file.
@@ -48,17 +53,17 @@ class HybridKeyboard(HybridPredictor):
         cache: WordCache | None = None,
     ):
         own_order = network.vocabulary == network.index.vocabulary
-        super().__init__(network, ngram, weights, cache, index=network.index if own_order else None)
+        super().__init__(
+            *(network, ngram, weights, cache),
+            offered_from=OFFERED_FROM,
+            index=network.index if own_order else None,
+        )
         self.manifest: dict[str, Any] = network.manifest
 
     @property
     def own_ids(self) -> Mapping[str, int]:
         """Ids, in `next_word`, of the owner's words that are in no table."""
         return self.table.extra_ids
-
-    def times_typed(self, word: str) -> float:
-        """How often the owner typed a word lately; an occurrence weighs less as it ages."""
-        return self.cache.words.get(word, 0) / UNIT
 
     def context_and_prefix(self, text: str) -> tuple[list[str], str]:
         """See `KeyboardPredictor.context_and_prefix`."""

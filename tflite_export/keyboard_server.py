@@ -3,7 +3,8 @@
     GET  /                the page; its style and script beside it
     GET  /api/models      what is known of each model
     POST /api/suggest     {"text": ..., "after": ...} -> one strip a model, for the text before and
-                          after the cursor; with "sent" a message that is learnt first
+                          after the cursor; with "sent" a message that is learnt first, and
+                          with "kept" its words of which a correction was taken back
     GET  /api/words       what was learnt of the owner
     POST /api/forget      {"words": ...} or {"all": true} -> what is left
     POST /api/events      {"message": ..., "model": ..., "strips": [...]} -> how many were logged
@@ -101,7 +102,7 @@ class KeyboardApplication:
             models = [_facts(*item) for item in self._keyboards.items()]
             return _json({"models": models, "logs_events": bool(self._events)})
         if endpoint == "suggest":
-            return _json({"models": self._strips(_texts_of(request))})
+            return _json({"models": self._strips(*_texts_of(request))})
         if endpoint == "events":
             return _json({"logged": self._log(_body_of(request))})
         if endpoint in ("words", "forget"):
@@ -109,11 +110,11 @@ class KeyboardApplication:
         path = PAGE / endpoint
         return wrappers.Response(path.read_bytes(), content_type=_CONTENT_TYPES[path.suffix])
 
-    def _strips(self, texts: dict[str, str]) -> list[dict[str, Any]]:
+    def _strips(self, texts: dict[str, str], kept: list[str]) -> list[dict[str, Any]]:
         strips = []
         with self._lock, _told():
             if texts["sent"] and self._owner is not None:
-                self._owner.learn(texts["sent"])
+                self._owner.learn(texts["sent"], kept)
             for keyboard in self._keyboards.values():
                 strip = keyboard.strip_for(texts["text"], texts["after"])
                 strips.append(
@@ -161,8 +162,14 @@ class KeyboardApplication:
             return {
                 "learns": True,
                 "remembered": self._owner.num_words,
-                "own": [{"word": word, "times": times} for word, times in own],
+                "own": [
+                    {"word": word, "times": times, "offered": self._is_offered(word)}
+                    for word, times in own
+                ],
             }
+
+    def _is_offered(self, word: str) -> bool:
+        return any(keyboard.offers(word) for keyboard in self._keyboards.values())
 
 
 class KeyboardServer(Server):
@@ -254,16 +261,19 @@ def _body_of(request: wrappers.Request) -> dict[str, Any]:
     return body
 
 
-def _texts_of(request: wrappers.Request) -> dict[str, str]:
-    """The text before and after the cursor, and the message sent before, "" for none."""
+def _texts_of(request: wrappers.Request) -> tuple[dict[str, str], list[str]]:
+    """The texts around the cursor, the message sent before ("" for none), and its kept words."""
     body = _body_of(request)
     texts = {"text": body.get("text"), "after": body.get("after", ""), "sent": body.get("sent", "")}
-    if not all(isinstance(text, str) for text in texts.values()):
+    kept = body.get("kept", [])
+    if not isinstance(kept, list) or not all(
+        isinstance(text, str) for text in (*texts.values(), *kept)
+    ):
         raise exceptions.BadRequest(
-            'The body must be {"text": "...", "after": "...", "sent": "..."}.'
+            'The body must be {"text": "...", "after": "...", "sent": "...", "kept": ["..."]}.'
         )
-    _check_length(*texts.values())
-    return texts
+    _check_length(*texts.values(), *kept)
+    return texts, kept
 
 
 def _wish_of(request: wrappers.Request) -> dict[str, Any]:

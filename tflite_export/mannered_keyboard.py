@@ -3,9 +3,10 @@
 The model knows lower-case words of one message. Here a sentence begins with a capital and without
 the words of the one before, "i" is "I" and "dont" is "don't", a blocked word is never offered, a
 misspelling is not offered beside the word it stands for, and a slip is corrected by a space where
-that is clearly better. The owner's own words, which a `HybridKeyboard` has, obey the same rules:
-one that looks like a slip gives its place to the word it stands for, unless its owner types it more
-often than that word, and is corrected to like any other.
+that is clearly better. The owner's own words, which a `HybridKeyboard` has, obey the same rules;
+what looks like a slip is none of them before it is typed often (`own_words.py`), and what was typed
+against a correction is not corrected again. Behind three letters no place stays empty that a word
+one slip away can fill, or the word as it is typed.
 """
 
 import dataclasses
@@ -16,12 +17,14 @@ from tff_keyboard.metrics.predictor import Suggestion
 from tflite_export import sentences, truecase, typing_session
 from tflite_export.autocorrect import Autocorrect
 from tflite_export.blocklist import Blocklist, packaged_entries
-from tflite_export.hybrid_keyboard import HybridKeyboard, Keyboard
+from tflite_export.hybrid_keyboard import Keyboard
 from tflite_export.misspellings import Misspellings
+from tflite_export.own_words import OwnWords
 from tflite_export.typing_session import SLOT_RANKS, SLOTS, Slot, SlottedStrip
 from tflite_export.word_frequencies import word_frequencies
 
 _CANDIDATES = 4 * SLOTS  # words looked at where some of the best are not to be shown
+_FILLED_FROM = 3  # letters; before that the best words are too far from what is meant
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +92,11 @@ class MannerlyKeyboard:
             if self._lowercase and language != "none"
             else None
         )
+        self._own = OwnWords(predictor, self._autocorrect)
+
+    def offers(self, word: str) -> bool:
+        """Whether a word out of the table may stand on the strip."""
+        return word in self._own.ids and word not in self._blocklist
 
     def strip_for(self, text: str, after: str = "") -> SlottedStrip:
         """Suggestions for the text before the cursor, each in its place.
@@ -104,6 +112,8 @@ class MannerlyKeyboard:
         ranked = self._ranked(typing)
         if correction is not None:
             ranked = correction.among(ranked)
+        if not rest.letters:
+            ranked = self._filled(typing, ranked, correction)
         slots = [self._slot(typing, *suggestion, rest.characters) for suggestion in ranked]
         return SlottedStrip(
             tuple(slots[rank] if rank < len(slots) else None for rank in SLOT_RANKS),
@@ -133,27 +143,45 @@ class MannerlyKeyboard:
         probabilities = dict(found)
         seen = set()
         for word, probability in found:
-            meant = self._meant_by(word)
+            meant = self._misspellings.meant_by(word)
             if meant in probabilities:  # it is offered itself, and takes the better place
                 word, probability = meant, probabilities[meant]
             form = self._form(word)
-            if word in self._blocklist or form in seen:
+            if word in self._blocklist or form in seen or self._own.is_doubted(word):
                 continue
             seen.add(form)
             yield form, probability
 
-    def _meant_by(self, word: str) -> str | None:
-        """What a word is taken for a misspelling of."""
-        if isinstance(self.predictor, HybridKeyboard) and word in self.predictor.own_ids:
-            meant, typed = self._misspellings.nearest(word), self.predictor.times_typed
-            return meant if meant is not None and typed(meant) >= typed(word) else None
-        return self._misspellings.meant_by(word)
+    def _filled(
+        self, typing: _Typing, ranked: list[Suggestion], correction: _Correction | None
+    ) -> list[Suggestion]:
+        """The strip with its empty places taken by words one slip away and by what is typed.
+
+        What is typed is never the best suggestion: where it would stand alone, the strip is empty.
+        """
+        typed, fragment = typing.prefix, typing.fragment
+        if len(ranked) >= SLOTS or self._autocorrect is None or len(typed) < _FILLED_FROM:
+            return ranked
+        as_typed = [] if typed in self._blocklist else [(fragment, 0.0)]
+        near = self._autocorrect.near(typed, self.predictor.next_word(typing.context), _CANDIDATES)
+        shown = [(self._form(word), p) for word, p in near if word not in self._blocklist]
+        # A correction that a space would make can be declined beforehand.
+        first = as_typed if correction is not None and correction.is_sure else []
+        seen = {typing_session.in_case_of(fragment, form) for form, _ in ranked}
+        for form, probability in [*first, *shown, *as_typed]:
+            cased = typing_session.in_case_of(fragment, form)
+            if len(ranked) < SLOTS and cased not in seen and (ranked or cased != fragment):
+                seen.add(cased)
+                ranked = [*ranked, (form, probability)]
+        return ranked
 
     def _correction(self, typing: _Typing) -> _Correction | None:
         """Another form or word for the typed one; None where it stays as it is."""
         typed, fragment = typing.prefix, typing.fragment
         # Capitals inside a word are meant; one in front may come from the shift key.
         if not self._lowercase or not typed or fragment not in (typed, typed.capitalize()):
+            return None
+        if self._own.is_kept(typed):
             return None
         sure = self._truecase.sure_form(typed)
         if sure is not None:
@@ -162,7 +190,7 @@ class MannerlyKeyboard:
         if self._autocorrect is None:
             return None
         found = self._autocorrect.correct(
-            typed, self.predictor.next_word(typing.context), self.predictor.own_ids
+            typed, self.predictor.next_word(typing.context), self._own.ids
         )
         if found is None or found.word in self._blocklist:
             return None

@@ -31,20 +31,13 @@ class Misspellings:
     def __init__(self, frequencies: Mapping[str, float]):
         self._frequencies = frequencies
         self.meant_by = functools.lru_cache(maxsize=20_000)(self._meant_by)
-        self.nearest = functools.lru_cache(maxsize=2_000)(self._nearest)
 
     def _meant_by(self, word: str) -> str | None:
         """The common word that this one looks like a slip of; None if there is none."""
         common = self._frequencies
         own = common.get(word, 0.0)
-        best = self._nearest(word)
-        return best if best is not None and common[best] >= RATIO * own > 0.0 else None
-
-    def _nearest(self, word: str) -> str | None:
-        """The most common word one slip away, of any string; None if there is none."""
-        common = self._frequencies
         best = max(_unslipped(word), key=lambda other: common.get(other, 0.0), default="")
-        return best if best in common else None
+        return best if common.get(best, 0.0) >= RATIO * own > 0.0 else None
 
 
 def _unslipped(word: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.hybrid import cache_file
-from tff_keyboard.hybrid.word_cache import EDGE, UNIT, WordCache
+from tff_keyboard.hybrid.word_cache import WordCache
 from tff_keyboard.storage import held_file
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import sentences
@@ -48,19 +48,26 @@ class Owner:
         """Whether any of the keyboards has a place for the owner's words."""
         return bool(self._keyboards)
 
-    def learn(self, text: str) -> None:
+    def learn(self, text: str, kept: Iterable[str] = (), *, learn: bool = True) -> None:
         """Learns a message that was sent.
+
+        Args:
+          text: The message.
+          kept: Words of it of which a correction was taken back; they are corrected no more.
+          learn: False where nothing may be learnt: a field for passwords, or one that asks for no
+            personal learning. Nothing happens then.
 
         Raises:
           ProgramError: The file cannot be written; the message is learnt in memory.
         """
-        if not self.can_learn:
+        if not self.can_learn or not learn:
             return
         keyboard = self._keyboards[0]
+        insisted = [word for typed in kept for word in keyboard.network.words_of(typed)]
         for sentence in sentences.sentences_of(text):
             words = keyboard.network.words_of(sentence)
             if words:
-                keyboard.learn(words)
+                keyboard.learn(words, insisted)
         self._save()
 
     def forget(self, text: str) -> None:
@@ -82,20 +89,21 @@ class Owner:
         self.cache.forget_all()
         self._save()
 
-    def own_words(self) -> list[tuple[str, float]]:
-        """The words that no table has, with occurrences: those typed most lately first."""
+    def own_words(self) -> list[tuple[str, int]]:
+        """The words that no table has, with uses: those typed most and lately first."""
         tables = [keyboard.vocabulary for keyboard in self._keyboards]
+        counts = self.cache.words
         found = [
-            (word, count / UNIT)
-            for word, count in self.cache.words.items()
-            if word != EDGE and any(table.id_of(word) == OOV for table in tables)
+            (word, uses)
+            for word, uses in self.cache.uses.items()
+            if any(table.id_of(word) == OOV for table in tables)
         ]
-        return sorted(found, key=lambda item: (-item[1], item[0]))
+        return sorted(found, key=lambda item: (-counts[item[0]], item[0]))
 
     @property
     def num_words(self) -> int:
         """Distinct words remembered."""
-        return len(self.cache.words) - (EDGE in self.cache.words)
+        return len(self.cache.uses)
 
     def _save(self) -> None:
         if self._path is not None:

@@ -10,7 +10,7 @@ import dataclasses
 import os
 import pathlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -172,11 +172,6 @@ class KeyboardPredictor:
     def network(self) -> "KeyboardPredictor":
         """Itself: the part of any keyboard that knows nothing of its owner."""
         return self
-
-    @property
-    def own_ids(self) -> Mapping[str, int]:
-        """None: only a `HybridKeyboard` has words that are in no table."""
-        return {}
 
     @property
     def signature_names(self) -> frozenset[str]:

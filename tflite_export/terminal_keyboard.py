@@ -1,6 +1,8 @@
 """The keyboard in a terminal: a strip below the line, updated with every key.
 
-With an owner, messages are learnt as they are sent; `/forget WORDS` and `/forget-all` take back.
+With an owner, messages are learnt once they are sent and no Backspace can take them back;
+`/forget WORDS` and `/forget-all` take back what was learnt, and `/private` learns nothing until it
+is sent again.
 """
 
 import contextlib
@@ -15,8 +17,11 @@ from tflite_export.owner import Owner
 from tflite_export.strip_events import TypedStrips
 
 HELP = "Tab: middle suggestion. Esc 1, 2, 3: left, middle, right. Enter: send. Ctrl-D: end."
-FORGET, FORGET_ALL = "/forget", "/forget-all"
-OWNER_HELP = f"What you send is learnt. Send {FORGET} WORDS or {FORGET_ALL} to take it back."
+FORGET, FORGET_ALL, PRIVATE = "/forget", "/forget-all", "/private"
+OWNER_HELP = (
+    f"What you send is learnt. Send {FORGET} WORDS or {FORGET_ALL} to take it back, {PRIVATE} to "
+    "switch learning off and on."
+)
 
 _BACKSPACE = ("\x7f", "\x08")
 _END = ("", "\x03", "\x04")  # end of input, Ctrl-C, Ctrl-D
@@ -64,11 +69,13 @@ def run(
         elif key in _BACKSPACE:
             line.backspace()
         elif key in ("\r", "\n"):
-            write(line.send())
+            write(line.send(strip))
         elif key.isprintable():
             line.press(key, strip)
+        write(line.learn())
     if session.text:
         write(line.send())
+    write(line.learn(ended=True))
     write(f"\n{session.summary()}\n")
     return session
 
@@ -111,7 +118,7 @@ class _Line:
         slot = strip.slots[place]
         if slot is not None:
             self._end("accepted", place)
-            self._session.accept(slot)
+            self._session.accept(slot, strip.correction)
 
     def press(self, key: str, strip: typing_session.SlottedStrip) -> None:
         self._end("typed")
@@ -122,7 +129,17 @@ class _Line:
             self._strips.end_by_backspace()
         self._session.backspace()
 
-    def send(self) -> str:
+    def learn(self, *, ended: bool = False) -> str:
+        """Learns what can no longer be taken back; a line where something went wrong."""
+        try:
+            for sent in self._session.settled(ended=ended):
+                if self._owner is not None:
+                    self._owner.learn(sent.text, sent.kept, learn=sent.learn)
+        except ProgramError as error:
+            return f"\n{error}\n\n\n"
+        return ""
+
+    def send(self, strip: typing_session.SlottedStrip | None = None) -> str:
         """Sends the message, or does what it commands; a line where something went wrong."""
         text = self._session.text.strip()
         self._end("left")
@@ -133,15 +150,19 @@ class _Line:
             elif self._owner is not None and text.startswith(f"{FORGET} "):
                 self._drop()
                 self._owner.forget(text.removeprefix(FORGET))
+            elif self._owner is not None and text == PRIVATE:
+                self._drop()
+                self._session.learn = not self._session.learn
             elif self._owner is not None and text.startswith("/"):
                 self._drop()
-                return f"\nNo command is called so. Send {FORGET} WORDS or {FORGET_ALL}.\n\n\n"
+                known = f"{FORGET} WORDS, {FORGET_ALL} or {PRIVATE}"
+                return f"\nNo command is called so. Send {known}.\n\n\n"
             else:
-                self._session.send()
-                if self._owner is not None:
-                    self._owner.learn(text)
-                if self._strips is not None:
-                    self._strips.leave(text)
+                self._session.send(strip.correction if strip is not None else None)
+                if self._strips is not None and self._session.learn:
+                    self._strips.leave(self._session.messages[-1] if text else "")
+                elif self._strips is not None:
+                    self._strips.drop()
         except ProgramError as error:
             return f"\n{error}\n\n\n"
         return ""
@@ -162,7 +183,7 @@ def _screen(session: typing_session.TypingSession, strip: typing_session.Slotted
     cells = " | ".join(f"{word:^{_SLOT_WIDTH}}" for word in words)
     clear = "\x1b[K"
     return (
-        f"\x1b[2A\r{clear}> {session.text[-70:]}\n"
+        f"\x1b[2A\r{clear}{'' if session.learn else '(not learnt) '}> {session.text[-70:]}\n"
         f"{clear}[ {cells} ]  {1000 * strip.latency_seconds:.2f} ms\n"
         f"{clear}  {session.summary()}"
     )

@@ -113,6 +113,31 @@ def in_case_of(fragment: str, word: str) -> str:
     return word
 
 
+@dataclasses.dataclass(frozen=True)
+class Sent:
+    """A message that was sent, as whoever learns from it wants it.
+
+    Attributes:
+      text: Without the white space around it.
+      kept: Words, as typed, of which a correction was taken back.
+      learn: Whether anything of it may be learnt.
+    """
+
+    text: str
+    kept: frozenset[str]
+    learn: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class _Undo:
+    """What Backspace takes back as a whole while the text is still `after`."""
+
+    after: str
+    before: str
+    rejected: str | None = None  # the word that was corrected
+    sent: str | None = None  # the message that was sent with it
+
+
 @dataclasses.dataclass
 class TypingSession:
     """Text being typed and what it cost: every key, tap and deletion is one keystroke, Enter too.
@@ -125,61 +150,113 @@ class TypingSession:
     >>> session.backspace()
     >>> session.text
     'h'
+
+    Attributes:
+      learn: Whether what is sent from now on may be learnt; off for passwords and the like.
     """
 
     text: str = ""
     keystrokes: int = 0
     characters_sent: int = 0
     messages: list[str] = dataclasses.field(default_factory=list)
-    _undo: tuple[str, str] | None = None  # the text after a suggestion, and before it
+    learn: bool = True
+    _undo: _Undo | None = None
     _rejected: set[str] = dataclasses.field(default_factory=set)  # texts not to be corrected again
+    _kept: set[str] = dataclasses.field(default_factory=set)
+    _unsettled: list[Sent] = dataclasses.field(default_factory=list)
 
     def press(self, character: str, correction: Slot | None = None) -> None:
         """Types a character; a space also corrects the word in front of it."""
-        before = self.text
+        before, applies = self.text, character == " " and self._applies(correction)
         self.text += character
         self.keystrokes += 1
-        if character == " " and correction is not None and before not in self._rejected:
-            self._undo = (correction.applied_to(before), self.text)
-            self.text = self._undo[0]
+        self._undo = None
+        if applies:
+            assert correction is not None
+            corrected, word = correction.applied_to(before), _end(before, correction.replaces)
+            self._undo = _Undo(corrected, self.text, rejected=word)
+            self.text = corrected
 
     def backspace(self) -> None:
-        """Deletes a character; right after a suggestion or correction, takes that back."""
-        if self._undo is not None and self._undo[0] == self.text:
-            self.text = self._undo[1]
+        """Deletes a character; right after a suggestion or correction, takes that back.
+
+        Right after a message whose last word was corrected by sending it, that is not sent.
+        """
+        undo = self._undo
+        if undo is not None and undo.after == self.text:
+            self.text = undo.before
+            if undo.sent is not None:
+                sent = self._unsettled.pop()
+                self.messages.pop()
+                self.characters_sent -= len(undo.sent)
+                self._kept |= sent.kept
+            if undo.rejected is not None:
+                self._kept.add(undo.rejected)
             self._rejected.add(self.text.removesuffix(" "))
         else:
             self.text = self.text[:-1]
         self._undo = None
         self.keystrokes += 1
 
-    def accept(self, slot: Slot) -> None:
-        """Touches a suggestion: one keystroke."""
+    def accept(self, slot: Slot, correction: Slot | None = None) -> None:
+        """Touches a suggestion: one keystroke.
+
+        Args:
+          slot: The suggestion.
+          correction: That of the strip; whoever takes the word as typed declines it.
+        """
         before = self.text
+        word = _end(before, slot.replaces)
+        if correction is not None and word and slot.word == word:
+            self._kept.add(word)
         self.text = slot.applied_to(before)
-        self._undo = (self.text, before)
+        self._undo = _Undo(self.text, before)
         self.keystrokes += 1
 
-    def send(self) -> None:
-        """Ends the message with Enter; the next one begins with no context.
+    def send(self, correction: Slot | None = None) -> None:
+        """Ends the message with Enter, which corrects the last word as a space does.
 
-        The space behind the last word reaches nobody, so it counts as no character.
+        The next one begins with no context. The space behind the last word reaches nobody, so it
+        counts as no character. `settled` hands the message out.
         """
         self.keystrokes += 1
+        before, undo = self.text, None
+        if self._applies(correction):
+            assert correction is not None
+            self.text = correction.applied_to(before)
+            undo = _Undo("", before, _end(before, correction.replaces), self.text.strip())
         message = self.text.strip()
         if message:
             self.messages.append(message)
+            self._unsettled.append(Sent(message, frozenset(self._kept), self.learn))
         self.characters_sent += len(message)
-        self.text = ""
-        self._undo = None
-        self._rejected.clear()
+        self._empty()
+        self._undo = undo
 
     def drop(self) -> None:
         """Empties the line: it was a command and no message. Its keys are not counted."""
         self.keystrokes -= len(self.text)
+        self._empty()
+
+    def settled(self, *, ended: bool = False) -> list[Sent]:
+        """Messages that can no longer be taken back, each handed out once: now they are learnt.
+
+        Args:
+          ended: There comes no other key.
+        """
+        waits = not ended and self._undo is not None and self._undo.sent is not None
+        count = len(self._unsettled) - waits
+        found, self._unsettled = self._unsettled[:count], self._unsettled[count:]
+        return found
+
+    def _applies(self, correction: Slot | None) -> bool:
+        return correction is not None and self.text not in self._rejected
+
+    def _empty(self) -> None:
         self.text = ""
         self._undo = None
         self._rejected.clear()
+        self._kept.clear()
 
     @property
     def characters(self) -> int:
@@ -202,3 +279,7 @@ class TypingSession:
             f"{self.keystrokes} keystrokes for {self.characters} characters: "
             f"{self.saved} saved (kss_with_spaces {self.kss_with_spaces:.0%})"
         )
+
+
+def _end(text: str, length: int) -> str:
+    return text[len(text) - length :] if length else ""

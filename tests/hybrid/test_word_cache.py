@@ -15,9 +15,10 @@ messages = st.lists(st.lists(words, max_size=8), max_size=20)
 
 
 def learned(messages, half_life=50, floor=0.1):
+    """Every message keeps its first word."""
     cache = WordCache(half_life, floor)
     for message in messages:
-        cache.observe(message)
+        cache.observe(message, [word for word in message[:1] if word])
     return cache
 
 
@@ -81,6 +82,19 @@ def test_gaps_and_masks_make_no_pairs():
     cache = learned([["a", None, "b", "<url>", "c"]])
     assert set(cache.words) == {"a", "b", "c", EDGE}
     assert {first: set(row) for first, row in cache.pairs.items()} == {EDGE: {"a"}, "c": {EDGE}}
+
+
+def test_uses_do_not_decay_while_the_word_is_remembered():
+    cache = WordCache(half_life=10, floor=0.25)
+    cache.observe(["once", "twice", "twice"], kept=["once", "elsewhere"])
+    cache.observe(["often"] * 18)
+    assert "once" not in cache.uses
+    assert cache.uses["twice"] == 2
+    assert cache.kept == set()  # gone with the word
+    cache.observe(["often"], kept=["often"])
+    assert (cache.uses["often"], cache.kept) == (19, {"often"})
+    cache.forget(["often"])
+    assert (cache.uses, cache.kept) == ({"twice": 2}, set())
 
 
 @pytest.mark.parametrize("half_life, floor", [(1, 0.5), (20, 0.125), (200, 0.5)])
@@ -152,7 +166,7 @@ def test_a_link_in_the_way_is_not_written_through(tmp_path):
     assert victim.read_text() == "precious"
 
 
-GOOD = '{"half_life":50,"floor":0.1,"words":{"a":1048576},"pairs":{}}'
+GOOD = '{"half_life":50,"floor":0.1,"words":{"a":1048576},"pairs":{},"uses":{"a":1},"kept":["a"]}'
 
 
 @pytest.mark.parametrize(
@@ -174,6 +188,12 @@ GOOD = '{"half_life":50,"floor":0.1,"words":{"a":1048576},"pairs":{}}'
         GOOD.replace('"pairs":{}', '"pairs":{"a":{}}'),
         GOOD.replace('"pairs":{}', '"pairs":{"<x>":{"a":1048576}}'),
         GOOD.replace('"pairs":{}', '"pairs":7'),
+        GOOD.replace('{"a":1}', '{"a":0}'),
+        GOOD.replace('{"a":1}', '{"a":true}'),
+        GOOD.replace('{"a":1}', '{"a":1,"b":1}'),
+        GOOD.replace('{"a":1}', "{}"),
+        GOOD.replace('["a"]', '["b"]'),
+        GOOD.replace('["a"]', "7"),
     ],
 )
 def test_a_damaged_or_hostile_file_is_refused(tmp_path, text):
@@ -205,7 +225,7 @@ def test_what_is_no_cache_file_is_said_and_a_fresh_one_begun(tmp_path):
     assert "not a whole word cache" in problem
 
 
-@pytest.mark.parametrize("content", [b"my notes", b"\xff\xfe\n", b"tff-keyboard word cache 2\n"])
+@pytest.mark.parametrize("content", [b"my notes", b"\xff\xfe\n", b"tff-keyboard word cache 1\n"])
 def test_what_never_was_a_cache_is_refused_and_stays(content, tmp_path):
     path = tmp_path / "notes"
     path.write_bytes(content)

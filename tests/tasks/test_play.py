@@ -136,6 +136,8 @@ class TestPageInDetail:
             ("ok.see", "Ok.see"),
             ("ok... see", "Ok... see"),
             ("see  you", "See. You"),
+            ("see?  you", "See? You"),
+            ("see!  you", "See! You"),
             ("see, you", "See, you"),
             ("7  ", "7. "),
             ("   ", "   "),
@@ -212,6 +214,34 @@ class TestPageInDetail:
         page.type("\b")
         page.type(" ")
         assert page.text == "See dont "  # not corrected a second time
+
+    def test_undo_does_not_make_an_undone_correction_again(self, page):
+        from selenium.webdriver.common.keys import Keys
+
+        page.write("See dont ")
+        page.type("\b")
+        assert page.text == "See dont "
+        for _ in range(3):
+            page.type(Keys.CONTROL, "z")
+            assert "don't" not in page.text
+
+    def test_symbols_of_both_pages(self, page):
+        page.press_on_screen("symbols")
+        page.find('#keys [data-key="more symbols"]').click()
+        wanted = "%=_~<>[]\u20ac\u00a3{}^|\\"
+        keys = {key.text for key in page.find_all("#keys .key")}
+        assert set(wanted) <= keys
+        page.press_on_screen("%", "\u20ac")
+        page.find('#keys [data-key="more symbols"]').click()
+        page.press_on_screen("7", "letters")
+        assert page.text == "%\u20ac7"
+        page.press_on_screen("x")
+
+    def test_why_less_than_nothing_was_saved(self, page):
+        assert not page.find("#below-zero").is_displayed()
+        page.write("See\b")
+        assert page.counts()[2] < 0
+        assert page.find("#below-zero").is_displayed()
 
     def test_undo_takes_a_suggestion_back(self, page):
         from selenium.webdriver.common.keys import Keys
@@ -391,10 +421,12 @@ class TestScreens:
               inputMode: document.getElementById("text").inputMode,
               sideways: document.documentElement.scrollWidth - innerWidth,
               height: innerHeight,
+              tall: document.documentElement.scrollHeight,
               page: getComputedStyle(document.body).backgroundColor,
             };
             """
         )
+        assert found["tall"] <= found["height"] or not is_phone
         assert found["narrowest"] >= 30
         assert found["bottom"] <= found["height"]
         assert found["sideways"] <= 0
@@ -404,6 +436,13 @@ class TestScreens:
         brightness = [int(part) for part in found["page"][4:-1].split(",")]
         assert (max(brightness) < 64) == (scheme == "dark")
         assert violations(page) == []
+        if is_phone:  # one thing at a time
+            page.find("#bar-saved").click()
+            assert page.find("#saved").is_displayed()
+            assert not page.find("#keys").is_displayed()
+            assert violations(page) == []
+            page.find(".back").click()
+            assert page.find("#keys").is_displayed()
 
 
 def violations(page):
@@ -446,6 +485,11 @@ class TestOwnWords:
         page.type("\n")
         page.wait("document.querySelectorAll('#own-words button').length === 1", "not learnt")
         assert self.own(page) == ["johann"]
+        assert page.find_all("#own-words .waiting")  # typed once: not suggested yet
+        page.write("See jo")
+        assert "johann" not in page.strip()
+        page.write("hann\n")
+        page.wait("!document.querySelector('#own-words .waiting')", "not learnt")
         assert cache_file.load(tmp_path / "words.cache").words.keys() >= {"see", "johann"}
         page.write("See jo")
         assert "johann" in page.strip()
@@ -458,8 +502,53 @@ class TestOwnWords:
         page.wait("document.getElementById('remembered').textContent === '0'", "not forgotten")
         assert not cache_file.load(tmp_path / "words.cache").words
 
+    def test_nothing_is_learnt_while_the_switch_is_on(self, page, tmp_path):
+        from selenium.webdriver.common.keys import Keys
+
+        button = page.find("#private")
+        assert (button.text, button.get_attribute("aria-pressed")) == ("Do not learn", "false")
+        button.send_keys(Keys.ENTER)  # by the keyboard
+        assert button.get_attribute("aria-pressed") == "true"
+        assert "nothing is learnt" in page.find("#text").get_attribute("placeholder")
+        page.write("see johann\n")
+        page.driver.refresh()
+        page.settle()
+        assert page.find("#private").get_attribute("aria-pressed") == "true"  # in this tab
+        page.write("see johann\n")
+        page.find("#private").click()
+        assert page.find("#private").get_attribute("aria-pressed") == "false"
+        assert not (tmp_path / "words.cache").exists()
+        page.write("see anna\n")
+        page.wait("document.querySelectorAll('#own-words button').length === 1", "not learnt")
+        assert self.own(page) == ["anna"]
+
+    def test_enter_corrects_and_backspace_brings_the_message_back(self, page, tmp_path):
+        page.write("See dont\n")
+        assert [sent.text for sent in page.find_all("#messages li")] == ["See don't"]
+        assert not (tmp_path / "words.cache").exists()  # it may be taken back
+        page.type("\b")
+        assert page.text == "See dont"
+        assert page.find_all("#messages li") == []
+        characters, keystrokes, _ = page.counts()
+        assert (characters, keystrokes) == (8, 10)
+        page.type("\n")
+        page.wait("document.getElementById('remembered').textContent === '2'", "not learnt")
+        assert [sent.text for sent in page.find_all("#messages li")] == ["See dont"]
+        assert cache_file.load(tmp_path / "words.cache").kept == {"dont"}
+        page.write("dont")
+        assert page.find_all("#strip .correction") == []
+        page.write("\b" * 4)
+        page.write("See cant")
+        page.find(".send").click()
+        page.settle()
+        page.type("o")  # from now on it is sent for good
+        page.wait("document.getElementById('remembered').textContent === '3'", "not learnt")
+        assert "can't" in cache_file.load(tmp_path / "words.cache").words
+
     @pytest.mark.slow
     def test_is_accessible(self, page):
+        assert violations(page) == []
+        page.find("#private").click()
         assert violations(page) == []
 
     def test_a_model_that_learns_nothing_has_no_card(self, driver, address):

@@ -51,9 +51,45 @@ def test_a_slip_in_the_vocabulary_is_doubted_and_a_word_is_not():
     assert AUTOCORRECT.correct("the", next_word(ten=0.9)) is None
 
 
-@pytest.mark.parametrize("typed", ["", "th", "thé", "th3", "don't", "x" * 50])
+@pytest.mark.parametrize("typed", ["", "t", "thé", "th3", "don't", "x" * 50])
 def test_short_and_foreign_words_stay(typed):
     assert AUTOCORRECT.correct(typed, next_word(the=0.9)) is None
+
+
+@pytest.mark.parametrize("typed", ["thanksd", "thankss", "tens", "tend", "theee", "tehhh"])
+def test_stretched_words_and_other_forms_are_meant(typed):
+    assert AUTOCORRECT.correct(typed, next_word(thanks=0.9, ten=0.9, the=0.9)) is None
+    assert AUTOCORRECT.slip_without_context(typed)[1] == 0.0
+
+
+def test_posterior_of_any_slip_without_context():
+    slips = dict(typo_channel.meant_words("thd"))
+    letters = math.exp(LetterModel(WORDS).log_probability("thd"))
+    slipped = slips["the"] * 0.5
+    meant, share = AUTOCORRECT.slip_without_context("thd")
+    assert list(meant) == ["the"]
+    assert share == pytest.approx(slipped / (slipped + 0.95 * 0.05 * letters))
+    # What the owner types counts, of words in the vocabulary and of others.
+    more = slips["the"] * (0.5 + 0.3)
+    assert AUTOCORRECT.slip_without_context("thd", (), {"the": 0.3})[1] == pytest.approx(
+        more / (more + 0.95 * 0.05 * letters)
+    )
+    meant, share = AUTOCORRECT.slip_without_context("johnan", ["johann"], {"johann": 0.1})
+    assert (list(meant), share > 0.9) == (["johann"], True)
+    assert AUTOCORRECT.slip_without_context("johnan") == ({}.keys(), 0.0)
+
+
+def test_words_near_a_beginning():
+    found = AUTOCORRECT.near("thwn", next_word(thanks=0.2), 9)
+    assert found[0] == ("thanks", pytest.approx(0.2)) or found[0][0] in ("ten", "the")
+    assert {word for word, _ in found} <= set(WORDS)
+    assert [word for word, _ in AUTOCORRECT.near("tgank", next_word(), 1)] == ["thanks"]
+    # Those that only begin alike stand behind.
+    assert [word for word, _ in AUTOCORRECT.near("frpmzz", next_word(**{"from": 1e-6}), 1)] == [
+        "from"
+    ]
+    assert AUTOCORRECT.near("x9z", next_word(), 3) == []
+    assert AUTOCORRECT.near("zzzz", next_word(), 3) == []
 
 
 def test_no_chance_at_all_is_no_correction():

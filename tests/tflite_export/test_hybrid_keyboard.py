@@ -72,6 +72,7 @@ def as_dict(predictor, context):
 
 def test_the_files_say_what_the_parts_say(keyboard):
     expected = from_parts()
+    expected.offered_from = keyboard.offered_from
     for learnt in (MESSAGES, []):
         for context in ([], ["see"], ["johann"], ["are", "you", "coming"], ["unheard", "to"]):
             found = as_dict(keyboard, context)
@@ -88,7 +89,6 @@ def test_the_strip_offers_the_owners_word(keyboard):
         keyboard.learn(message)
     assert keyboard.strip_for("see j").suggestions[0][0] == "johann"
     assert "johann" in dict(keyboard.strip_for("See ").suggestions)
-    assert keyboard.times_typed("johann") == pytest.approx(3, abs=0.05)
 
 
 def test_an_export_without_an_ngram_is_the_network_alone(tmp_path):
@@ -130,7 +130,9 @@ def test_evaluation_streams_and_leaves_nothing_behind(keyboard):
     person = [["see", "johann"], ["see", "johann"], ["see", "johann"]]
     text = TypedText("two people", ("a", "b"), (person, person))
     sums = predictor_evaluation.evaluate(keyboard, text).sums
-    assert sums["oov_hits_at_3"].tolist() == [2, 2]
+    assert sums["oov_hits_at_3"].tolist() == [1, 1]  # from the third time on
+    at_once = from_parts()
+    assert predictor_evaluation.evaluate(at_once, text).sums["oov_hits_at_3"].tolist() == [2, 2]
     once = TypedText("once", ("a",), ([["see", "johann"]],))
     assert predictor_evaluation.evaluate(keyboard, once).sums["oov_hits_at_3"].tolist() == [0]
     assert keyboard.cache == WordCache()
@@ -165,7 +167,9 @@ def test_forgotten_words_leave_no_trace_in_any_probability(opened, text, gone):
         never.observe([None if word in {*gone, "12345"} else word for word in message])
     assert opened.cache == never
     opened.cache.forget_all()
-    opened.cache.restore(dict(never.words), {v: dict(row) for v, row in never.pairs.items()})
+    opened.cache.restore(
+        dict(never.words), {v: dict(row) for v, row in never.pairs.items()}, dict(never.uses), ()
+    )
     for before, context in zip(forgotten, ([], ["see"], ["johann"]), strict=True):
         np.testing.assert_array_equal(opened.next_word(context), before)
     opened.cache.forget_all()
@@ -182,7 +186,8 @@ def shown(strip):
 
 
 def test_manners_hold_for_the_owners_words(keyboard):
-    for message in [["see", "heckbox"], ["see", "latr"], ["see", "johann"], ["see", "johann"]]:
+    for message in [["see", "heckbox"], ["see", "latr"], ["see", "johann"]]:
+        keyboard.learn(message)
         keyboard.learn(message)
     polite = MannerlyKeyboard(keyboard, "en", ["heck*"])
     assert "johann" in shown(polite.strip_for("see "))

@@ -55,6 +55,28 @@ def test_the_last_sentence_is_the_one_the_strip_reads(text):
     assert (sentences_of(text) or [""])[-1] == sentence_of(text)
 
 
+@pytest.mark.parametrize("word", ["hunter2", "b0b", "covid-19", "2fa", "4111111111111111"])
+def test_codes_and_passwords_with_digits_are_never_learnt(owner, tmp_path, word):
+    for _ in range(5):
+        owner.learn(f"see {word} later", kept=[word])
+    assert owner.own_words() == []
+    assert word not in (tmp_path / "words.cache").read_text()
+
+
+def test_nothing_is_learnt_where_that_is_asked_for(owner, tmp_path):
+    owner.learn("see johann", kept=["johann"], learn=False)
+    assert owner.cache == WordCache()
+    assert not (tmp_path / "words.cache").exists()
+
+
+def test_a_word_typed_against_a_correction_is_learnt_at_once(owner, keyboard):
+    owner.learn("see Johann. ok zoë", kept=["Johann", "elsewhere"])
+    assert owner.cache.kept == {"johann"}
+    assert list(keyboard.own_ids) == ["johann"]
+    owner.forget("johann")
+    assert not owner.cache.kept
+
+
 def test_the_file_follows_memory(owner, tmp_path):
     file = tmp_path / "words.cache"
     owner.learn("see johann and zoë")
@@ -104,7 +126,7 @@ class TestHeldCache:
             assert problem is None
             assert again == cache
 
-    @pytest.mark.parametrize("content", [b"", b"tff-keyboard word cache 1\n{"])
+    @pytest.mark.parametrize("content", [b"", b"tff-keyboard word cache 2\n{"])
     def test_a_damaged_file_is_one_line_and_a_fresh_cache(self, tmp_path, content):
         file = tmp_path / "words.cache"
         file.write_bytes(content)
@@ -191,10 +213,12 @@ def test_the_server_learns_what_is_sent_and_nothing_else(client, owner):
     assert words(client) == {"learns": True, "remembered": 0, "own": []}
     post(client, "/api/suggest", text="see johann", after="")
     assert owner.cache == WordCache()
-    answer = post(client, "/api/suggest", text="", after="", sent="see johann")
-    assert answer.status_code == 200
-    assert words(client)["own"] == [{"word": "johann", "times": pytest.approx(1, abs=0.01)}]
-    assert words(client)["remembered"] == 2
+    for times in (1, 2):
+        answer = post(client, "/api/suggest", text="", after="", sent="see johann")
+        assert answer.status_code == 200
+        own = {"word": "johann", "times": times, "offered": times == 2}
+        assert words(client)["own"] == [own]
+        assert words(client)["remembered"] == 2
     slots = post(client, "/api/suggest", text="j").get_json()["models"][0]["slots"]
     assert "johann" in [slot["word"] for slot in slots if slot]
 
@@ -205,6 +229,13 @@ def test_the_server_forgets(client, owner):
     assert {entry["word"] for entry in left["own"]} == {"and", "zoë"}
     assert post(client, "/api/forget", all=True).get_json()["remembered"] == 0
     assert owner.cache == WordCache()
+
+
+def test_the_server_learns_what_was_kept(client, owner):
+    post(client, "/api/suggest", text="", sent="see johann", kept=["johann"])
+    assert words(client)["own"] == [{"word": "johann", "times": 1, "offered": True}]
+    for kept in ("johann", [7], {"johann": 1}):
+        assert post(client, "/api/suggest", text="", sent="ok", kept=kept).status_code == 400
 
 
 @pytest.mark.parametrize("body", [{}, {"words": 7}, {"all": "yes"}, {"all": False}, []])
@@ -265,6 +296,26 @@ def test_the_terminal_learns_and_forgets(keyboard, owner):
     assert owner.cache == expected  # no command is learnt as a word
     typed(keyboard, owner, "/forget-all\n")
     assert owner.cache == WordCache()
+
+
+def test_the_terminal_learns_what_enter_made_unless_that_is_taken_back(keyboard, owner):
+    session, _ = typed(keyboard, owner, "see dont\nok\n")
+    assert session.messages == ["see don't", "ok"]
+    assert {"don't"} <= owner.cache.words.keys()
+    assert "dont" not in owner.cache.words
+    owner.forget_all()
+    session, _ = typed(keyboard, owner, "see dont\n\x7f\nok\n")
+    assert session.messages == ["see dont", "ok"]
+    assert owner.cache.kept == {"dont"}
+    session, _ = typed(keyboard, owner, "see dont\n")  # and is not corrected again
+    assert session.messages == ["see dont"]
+
+
+def test_the_terminal_can_be_told_to_learn_nothing(keyboard, owner):
+    session, shown = typed(keyboard, owner, "/private\nsee johann\n/private\nsee zoë\n")
+    assert session.messages == ["see johann", "see zoë"]
+    assert "(not learnt)" in shown
+    assert [word for word, _ in owner.own_words()] == ["zoë"]
 
 
 def test_the_terminal_says_what_cannot_be_written(keyboard, owner, monkeypatch):

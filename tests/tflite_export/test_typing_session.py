@@ -15,7 +15,7 @@ from tflite_export import keyboard_server, terminal_keyboard, typing_session
 from tflite_export.export import ExportOptions, export
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.runtime import KeyboardPredictor
-from tflite_export.typing_session import TypingSession
+from tflite_export.typing_session import Sent, Slot, TypingSession
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +48,10 @@ def test_the_best_word_stands_in_the_centre(predictor, keyboard):
 
 def test_places_without_a_suggestion_are_empty(keyboard):
     assert keyboard.strip_for("zzz").slots == (None, None, None)
-    left, middle, right = keyboard.strip_for("str").slots
-    assert (left, right) == (None, None)
-    assert middle.word == "straße"
+    assert keyboard.strip_for("zz").slots == (None, None, None)
+    left, middle, right = keyboard.strip_for("stra").slots
+    # Nothing else begins alike; what is typed may be taken as it is.
+    assert (left.word, middle.word, right) == ("stra", "straße", None)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,74 @@ def test_a_tap_inside_a_word_replaces_all_of_it(keyboard, after, taken):
 def test_between_words_only_a_space_behind_the_cursor_goes(keyboard):
     assert keyboard.strip_for("see ", "you").slots[1].replaces_after == 0
     assert keyboard.strip_for("see ", " you").slots[1].replaces_after == 1
+
+
+DONT = Slot("don't", 1.0, 4, "don't ")
+
+
+def session_of(text):
+    session = TypingSession()
+    for character in text:
+        session.press(character)
+    return session
+
+
+def test_enter_corrects_as_a_space_does_and_backspace_brings_the_message_back():
+    session = session_of("i dont")
+    session.send(DONT)
+    assert (session.text, session.messages) == ("", ["i don't"])
+    assert session.settled() == []  # Backspace might take it back
+    characters = session.characters
+    session.backspace()
+    assert (session.text, session.messages) == ("i dont", [])
+    assert session.characters == characters - 1  # the apostrophe
+    session.send(DONT)  # not a second time
+    assert session.messages == ["i dont"]
+    assert session.settled() == [Sent("i dont", frozenset({"dont"}), learn=True)]
+    assert session.settled() == []
+
+
+def test_a_message_is_settled_by_the_next_key_or_the_end():
+    session = session_of("i dont")
+    session.send(DONT)
+    session.press("o")
+    assert session.settled() == [Sent("i don't", frozenset(), learn=True)]
+    session.press("k")
+    session.send()
+    assert [sent.text for sent in session.settled()] == ["ok"]
+    session = session_of("i dont")
+    session.send(DONT)
+    assert [sent.text for sent in session.settled(ended=True)] == ["i don't"]
+
+
+def test_words_that_were_typed_against_a_correction_are_kept():
+    session = session_of("i dont")
+    session.press(" ", DONT)
+    assert session.text == "i don't "
+    session.backspace()
+    assert session.text == "i dont "
+    session.send()
+    [sent] = session.settled()
+    assert sent.kept == {"dont"}
+    # Or taken from the strip as it is typed.
+    session = session_of("dont")
+    session.accept(Slot("dont", 0.0, 4, "dont "), DONT)
+    session.send()
+    assert session.settled()[0].kept == {"dont"}
+    session = session_of("ok")
+    session.send()
+    assert session.settled()[0].kept == frozenset()
+
+
+def test_what_must_not_be_learnt_says_so():
+    session = session_of("ok")
+    session.learn = False
+    session.send()
+    session.learn = True
+    for character in "yes":
+        session.press(character)
+    session.send()
+    assert [sent.learn for sent in session.settled()] == [False, True]
 
 
 # --- terminal

@@ -14,7 +14,7 @@ from tff_keyboard.hybrid.word_cache import WordCache
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import DataError
 
-FORMAT = "tff-keyboard word cache 1"
+FORMAT = "tff-keyboard word cache 2"
 # 21,750 words and as many pairs of 40 characters each, all of them escaped: more than `WordCache`
 # of the default half life and floor can hold. A person's is some 30 kB.
 MOST_BYTES = 24_000_000
@@ -35,6 +35,8 @@ def save(cache: WordCache, path: str | os.PathLike[str]) -> None:
         "floor": cache.floor,
         "words": dict(cache.words),
         "pairs": {first: dict(row) for first, row in cache.pairs.items()},
+        "uses": dict(cache.uses),
+        "kept": sorted(cache.kept),
     }
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     data = f"{FORMAT}\n{text}\n".encode("utf-8", errors="surrogatepass")
@@ -68,7 +70,7 @@ def load(path: str | os.PathLike[str]) -> WordCache:
             raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
         content = json.loads(text.decode("utf-8", errors="surrogatepass"))
         cache = WordCache(content["half_life"], content["floor"])
-        cache.restore(content["words"], content["pairs"])
+        cache.restore(content["words"], content["pairs"], content["uses"], content["kept"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = str(error) if type(error) is ValueError else "it is damaged"
         raise DamagedCacheError(f"{path}: not a whole word cache ({reason}).") from None

@@ -8,16 +8,16 @@ out of the table with lambda_3 p_cache(w), and the row OOV of `log_probabilities
 models give it and all such words together: perplexities compare with those of any model of the same
 table.
 
-A word out of the table is offered as soon as it was typed once: waiting for the second time costs
-1.1 points of keystrokes saved and a quarter of the unknown words hit (docs/results.md), and slips
-that were made once are kept off the strip by its manners (`tflite_export/mannered_keyboard.py`).
-Numbers of four digits and more are never learnt (`learnable.py`).
+A word out of the table is offered here as soon as it was typed once. A keyboard waits for the
+second time (`tflite_export/hybrid_keyboard.py`), as a slip is made once, too; that costs 1.1 points
+of keystrokes saved and a quarter of the unknown words hit (docs/results.md). Some words are never
+learnt (`learnable.py`).
 
 NumPy only, so that a phone runtime can use it with an exported network.
 """
 
 import bisect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
@@ -31,7 +31,7 @@ from tff_keyboard.hybrid.word_cache import EDGE, KAPPA, UNIT, WordCache
 from tff_keyboard.metrics.predictor import Predictor, Suggestion, best_with_prefix, context_ids
 from tff_keyboard.metrics.prefix_index import PrefixIndex
 
-OFFERED_FROM = 0.0  # occurrences; at once
+OFFERED_FROM = 1  # uses; at once
 
 if TYPE_CHECKING:
     from tff_keyboard.evaluation.positions import Positions
@@ -53,8 +53,8 @@ class CacheTable:
     Args:
       cache: The owner's.
       vocabulary: The table.
-      offered_from: Occurrences from which on a word out of the table has an id of its own; the
-        others are OOV.
+      offered_from: Uses from which on a word out of the table has an id of its own, where its
+        owner did not insist on it before; the others are OOV.
 
     Attributes:
       extras: Words out of the vocabulary that may be offered, sorted; word e has the id V + e.
@@ -62,15 +62,14 @@ class CacheTable:
       total: `WordCache.total`.
     """
 
-    def __init__(self, cache: WordCache, vocabulary: Vocabulary, offered_from: float = 0.0):
+    def __init__(self, cache: WordCache, vocabulary: Vocabulary, offered_from: int = OFFERED_FROM):
         self._cache = cache
         self._vocabulary = vocabulary
         self.total = cache.total
-        least = offered_from * UNIT
         self.extras = sorted(
             word
-            for word, count in cache.words.items()
-            if count >= least and word != EDGE and vocabulary.id_of(word) == OOV
+            for word, uses in cache.uses.items()
+            if (uses >= offered_from or word in cache.kept) and vocabulary.id_of(word) == OOV
         )
         self.extra_ids = {word: len(vocabulary) + e for e, word in enumerate(self.extras)}
         self._ids, self._shares = self._row(cache.words, max(1, sum(cache.words.values())))
@@ -124,7 +123,7 @@ class HybridPredictor:
       ngram: Its words are the network's, in any order.
       weights: The lambdas.
       cache: The owner's; empty if left out. Who has learnt something new needs no call here.
-      offered_from: Occurrences from which on a word out of the table is offered.
+      offered_from: Uses from which on a word out of the table is offered; see `CacheTable`.
       index: Of the network's vocabulary, where there is one already.
 
     Attributes:
@@ -144,7 +143,7 @@ class HybridPredictor:
         weights: mixture.MixtureWeights,
         cache: WordCache | None = None,
         *,
-        offered_from: float = OFFERED_FROM,
+        offered_from: int = OFFERED_FROM,
         index: PrefixIndex | None = None,
     ):
         self.vocabulary = network.vocabulary
@@ -160,15 +159,16 @@ class HybridPredictor:
         self._last: tuple[list[str], int, np.ndarray] | None = None
         self._contexts: tuple[list[str] | None, list[int]] = (None, [])  # of the n-gram
 
-    def learn(self, message: Sequence[str]) -> None:
+    def learn(self, message: Sequence[str], kept: Iterable[str] = ()) -> None:
         """Learns a message that was sent, less what is not to be remembered.
 
         Args:
           message: Normalised words.
+          kept: Those of them that were typed against a correction.
         """
         id_of = self.vocabulary.id_of
         self.cache.observe(
-            [word if id_of(word) != OOV or may_be_learnt(word) else None for word in message]
+            [word if id_of(word) != OOV or may_be_learnt(word) else None for word in message], kept
         )
 
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:

@@ -1,7 +1,9 @@
-"""What a keyboard must not learn from its owner: numbers of cards, phones and accounts, codes.
+"""What a keyboard must not learn from its owner: numbers of cards and accounts, codes, passwords.
 
-A word out of the table with four digits or more is not learnt, and so never offered to whoever
-looks over the owner's shoulder. The words of the table are everybody's.
+A word out of the table that has four digits or more, or both letters and digits, is not learnt, and
+so never offered to whoever looks over the owner's shoulder. The words of the table are everybody's
+("2nd", "b4"). A password of letters alone looks like any word: a field for passwords must say that
+nothing of it is learnt.
 """
 
 MOST_DIGITS = 3
@@ -10,7 +12,8 @@ MOST_DIGITS = 3
 def may_be_learnt(word: str) -> bool:
     """Whether a word out of the table may be remembered.
 
-    >>> [may_be_learnt(word) for word in ("johann", "mp3", "7:30", "90482211", "4321", "a1b2c3d4")]
-    [True, True, True, False, False, False]
+    >>> [may_be_learnt(word) for word in ("johann", "7:30", "4321", "hunter2", "covid-19")]
+    [True, True, False, False, False]
     """
-    return sum(map(str.isdigit, word)) <= MOST_DIGITS
+    digits = sum(map(str.isdigit, word))
+    return digits == 0 or (digits <= MOST_DIGITS and not any(map(str.isalpha, word)))

@@ -12,12 +12,15 @@ word's: a message makes every count smaller by the same rounded-down product and
 words only. So a cache that forgets a word is, to the bit, the cache that would be there had that
 word been a gap wherever it stood; a gap lets time pass, starts no pair and ends none.
 
+Beside each count stand two facts that do not decay while the word is remembered: how often it was
+typed (`uses`), and whether its owner insisted on it (`kept`).
+
 Size is bounded by the same rule and without one word pushing out another: a count below `floor`
 occurrences is dropped, and all counts together are at most 1 / (1 - 2^(-1 / half_life)), so fewer
 than 1.45 half_life / floor words (and as many pairs) are kept.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from tff_keyboard.data.vocabulary import is_mask
 
@@ -53,6 +56,8 @@ class WordCache:
         self.floor = floor
         self._words: Counts = {}
         self._pairs: dict[str, Counts] = {}
+        self._uses: Counts = {}
+        self._kept: set[str] = set()
         self._total = 0
         self._changes = 0
 
@@ -76,12 +81,23 @@ class WordCache:
         """Counts of what follows each word; `EDGE` as a first word is the start of a message."""
         return self._pairs
 
-    def observe(self, message: Sequence[str | None]) -> None:
+    @property
+    def uses(self) -> Mapping[str, int]:
+        """How often each word was typed since it is remembered; `EDGE` is none of them."""
+        return self._uses
+
+    @property
+    def kept(self) -> Set[str]:
+        """Words that are right as they are: their owner took a correction of them back."""
+        return self._kept
+
+    def observe(self, message: Sequence[str | None], kept: Iterable[str] = ()) -> None:
         """Learns a message that was sent.
 
         Args:
           message: Normalised words; None is a gap. Masks, empty words and words longer than
             `LONGEST_WORD` are read as gaps.
+          kept: Those of its words that were typed against a correction.
         """
         events = [*(self._learnable(word) for word in message), EDGE]
         self._decay(len(events))
@@ -91,16 +107,21 @@ class WordCache:
             count = (UNIT * self._factor(age)) >> _PRECISION
             if event is not None and count >= self._smallest:
                 self._words[event] = self._words.get(event, 0) + count
+                if event != EDGE:
+                    self._uses[event] = self._uses.get(event, 0) + 1
                 if before is not None:
                     row = self._pairs.setdefault(before, {})
                     row[event] = row.get(event, 0) + count
             before = event
+        self._kept |= set(kept) & set(message) & self._uses.keys()
         self._changed()
 
     def forget(self, words: Iterable[str]) -> None:
         """Makes it as if these words had been gaps in every message ever observed."""
         for word in set(words) - {EDGE}:
             self._words.pop(word, None)
+            self._uses.pop(word, None)
+            self._kept.discard(word)
             self._pairs.pop(word, None)
             for row in self._pairs.values():
                 row.pop(word, None)
@@ -109,23 +130,23 @@ class WordCache:
 
     def forget_all(self) -> None:
         """As new."""
-        self._words, self._pairs = {}, {}
+        self._words, self._pairs, self._uses, self._kept = {}, {}, {}, set()
         self._changed()
 
     def __eq__(self, other: object) -> bool:
         """Equal counts to the bit, and equal rules."""
         if not isinstance(other, WordCache):
             return NotImplemented
-        return (self.half_life, self.floor, self._words, self._pairs) == (
-            other.half_life,
-            other.floor,
-            other._words,
-            other._pairs,
-        )
+        return self._content() == other._content()
+
+    def _content(self) -> tuple[object, ...]:
+        return (self.half_life, self.floor, self._words, self._pairs, self._uses, self._kept)
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
-    def restore(self, words: Counts, pairs: dict[str, Counts]) -> None:
+    def restore(
+        self, words: Counts, pairs: dict[str, Counts], uses: Counts, kept: Iterable[str]
+    ) -> None:
         """Takes over counts that were read from a file.
 
         Raises:
@@ -148,7 +169,13 @@ class WordCache:
             for first, row in pairs.items()
         ):
             raise ValueError("a pair has a word that cannot be there")
+        kept = set(kept)
+        if uses.keys() != words.keys() - {EDGE} or not kept <= uses.keys():
+            raise ValueError("its words and how often they were typed do not go together")
+        if not all(type(number) is int and number >= 1 for number in uses.values()):
+            raise ValueError("a word or a count is out of range")
         self._words, self._pairs = dict(words), {first: dict(row) for first, row in pairs.items()}
+        self._uses, self._kept = dict(uses), kept
         self._changed()
 
     @property
@@ -172,6 +199,8 @@ class WordCache:
             return {word: count for word, count in smaller.items() if count >= smallest}
 
         self._words = left(self._words)
+        self._uses = {word: uses for word, uses in self._uses.items() if word in self._words}
+        self._kept &= self._uses.keys()
         rows = {first: left(row) for first, row in self._pairs.items()}
         self._pairs = {first: row for first, row in rows.items() if row}
 

@@ -16,6 +16,11 @@ export function countSent(message) {
   charactersSent += [...message.trim()].length;
 }
 
+/** The last message was brought back into the field. */
+export function countUnsent(message) {
+  charactersSent -= [...message.trim()].length;
+}
+
 export function resetCounts() {
   keystrokes = 0;
   charactersSent = 0;
@@ -28,7 +33,8 @@ export function showCounts() {
   const shown = share < LEAST_SHOWN ? `< ${LEAST_SHOWN}%` : `${share}%`;
   element("saved").textContent = saved;
   element("share").textContent = shown;
-  element("bar-share").textContent = shown;
+  element("bar-saved").textContent = saved < 0 ? "none saved" : `${share}% saved`;
+  element("below-zero").hidden = saved >= 0;
   element("meter").style.width = `${Math.max(0, Math.min(100, share))}%`;
   element("characters").textContent = characters;
   element("keystrokes").textContent = keystrokes;

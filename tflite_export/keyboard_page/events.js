@@ -40,6 +40,12 @@ export function takenBack() {
   if (last?.outcome === "accepted") last.deleted = true;
 }
 
+/** Nothing of this message goes to the log. */
+export function dropStrips() {
+  strips = [];
+  pending = null;
+}
+
 /** The message is sent or dropped: its strips go to the log. */
 export async function messageLeft(message) {
   stripEnded("left");

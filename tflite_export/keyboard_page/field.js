@@ -27,6 +27,25 @@ export function isSentenceStart() {
 /** Whether an `input` event comes from `replaceAround` and is counted already. */
 export const isOurs = () => isOurEdit;
 
+/** Undoes the last edit as Ctrl+Z would; false where that did not leave `value`. */
+export function undoEdit(value, cursor) {
+  const focused = document.activeElement;
+  isOurEdit = true;
+  try {
+    textarea.focus({ preventScroll: true });
+    document.execCommand("undo");
+    if (textarea.value !== value) {
+      document.execCommand("redo");
+      return false;
+    }
+    textarea.setSelectionRange(cursor, cursor);
+    return true;
+  } finally {
+    isOurEdit = false;
+    if (focused !== textarea && focused !== document.body) focused.focus({ preventScroll: true });
+  }
+}
+
 /**
  * Puts text in the place of what stands around the cursor, and the cursor behind it.
  * @param {number} before UTF-16 units in front of the cursor, or of the selection.

@@ -5,9 +5,10 @@ import { element, isOurs, textarea } from "./field.js";
 import { buildKeys, deleteBackwards, flash, showKeys, startsSentence, typeLetter } from "./keys.js";
 import { buildOwnWords } from "./own_words.js";
 import { buildReplay } from "./replay.js";
-import { buildSuggestions, changed } from "./suggestions.js";
+import { buildSuggestions } from "./suggestions.js";
 import {
-  accept, canTakeBack, changedByBrowser, expectsPunctuation, restart, send, typeCharacter,
+  accept, canTakeBack, changed, changedByBrowser, cursorMoved, expectsPunctuation, restart, send,
+  typeCharacter,
 } from "./typing.js";
 
 const SLOT_CODES = ["Digit1", "Digit2", "Digit3"];
@@ -54,7 +55,7 @@ textarea.addEventListener("input", (event) => {
 for (const moved of ["click", "keyup"]) {
   textarea.addEventListener(moved, (event) => {
     if (moved === "keyup" && !/^(Arrow|Home|End)/.test(event.key)) return;
-    changed();
+    cursorMoved();
     showKeys();
   });
 }

@@ -5,6 +5,7 @@ import { backspace, send, typeCharacter } from "./typing.js";
 
 const LETTERS = ["qwertyuiop", "asdfghjkl", "zxcvbnm"];
 const SYMBOLS = ["1234567890", "@#$&-+()/", "*\"':;!?"];
+const MORE_SYMBOLS = ["[]{}<>%^=_", "\u20ac\u00a3\u00a5~`|\\\u00a7\u00b0", "\u2026\u2022\u2013\u2014\u00a1\u00bf\u00a9"];
 const FLASH_MS = 110;
 const DOUBLE_TAP_MS = 500;
 const HELD_MS = 400;
@@ -12,12 +13,15 @@ const REPEAT_MS = 70;
 const KEY_NAMES = { " ": "space", Backspace: "backspace", Enter: "send", ",": "comma", ".": "full stop" };
 
 let symbols = false;
+let moreSymbols = false; // what shift does there
 let shift = "auto"; // "auto", "off", "once" or "locked"
 let shiftTapped = -Infinity;
 let capitalIsOurs = false; // the last letter became a capital by itself
 const characterKeys = []; // [button, row, column]
 let shiftKey;
 let layerKey;
+
+const layer = () => (symbols ? (moreSymbols ? MORE_SYMBOLS : SYMBOLS) : LETTERS);
 
 const isUpper = () =>
   shift === "once" || shift === "locked" || (shift === "auto" && isSentenceStart());
@@ -42,6 +46,11 @@ export function deleteBackwards() {
 }
 
 function pressShift(event) {
+  if (symbols) {
+    moreSymbols = !moreSymbols;
+    showKeys();
+    return;
+  }
   const isDouble = event.timeStamp - shiftTapped < DOUBLE_TAP_MS;
   shiftTapped = event.timeStamp;
   if (shift === "once" && isDouble) shift = "locked";
@@ -51,16 +60,16 @@ function pressShift(event) {
 }
 
 export function showKeys() {
-  const rows = symbols ? SYMBOLS : LETTERS;
+  const rows = layer();
   const upper = isUpper();
   for (const [button, row, column] of characterKeys) {
     const character = [...rows[row]][column];
     const shown = upper && !symbols ? character.toUpperCase() : character;
     if (button.textContent !== shown) label(button, shown, shown);
   }
-  shiftKey.setAttribute("aria-pressed", String(upper && !symbols));
-  shiftKey.textContent = shift === "locked" ? "\u21ea" : "\u21e7";
-  shiftKey.disabled = symbols;
+  shiftKey.setAttribute("aria-pressed", String(symbols ? moreSymbols : upper));
+  if (symbols) label(shiftKey, "=\\<", "More symbols");
+  else label(shiftKey, shift === "locked" ? "\u21ea" : "\u21e7", "Shift");
   label(layerKey, symbols ? "abc" : "?123", symbols ? "Letters" : "Symbols");
 }
 
@@ -68,13 +77,14 @@ export function buildKeys() {
   const characters = (row) =>
     [...LETTERS[row]].map((_, column) => {
       const button = key("", "", () =>
-        symbols ? typeCharacter(SYMBOLS[row][column]) : typeLetter(LETTERS[row][column]));
+        symbols ? typeCharacter([...layer()[row]][column]) : typeLetter(LETTERS[row][column]));
       characterKeys.push([button, row, column]);
       return button;
     });
   shiftKey = key("\u21e7", "Shift", pressShift, "special");
   layerKey = key("", "", () => {
     symbols = !symbols;
+    moreSymbols = false;
     showKeys();
   }, "special");
   const erase = key("\u232b", "Backspace", deleteBackwards, "special");

@@ -1,6 +1,7 @@
 // The card of what was learnt of the owner: hidden where no model learns.
 
 import { element, make } from "./field.js";
+import { buildPrivate } from "./private.js";
 
 async function answer(path, wish = null) {
   const response = await fetch(path, wish && {
@@ -16,35 +17,40 @@ async function answer(path, wish = null) {
 /** Shows what is remembered now, or what is left once a wish to forget is granted. */
 export async function showOwnWords(wish = null) {
   try {
-    show(await answer(wish ? "api/forget" : "api/words", wish));
+    const words = await answer(wish ? "api/forget" : "api/words", wish);
+    show(words);
+    return words.learns;
   } catch (error) {
     element("problem").textContent = `Own words: ${error.message}`;
     element("problem").hidden = false;
+    return false;
   }
 }
 
 function show({ learns, remembered, own }) {
   element("own-card").hidden = !learns;
   element("remembered").textContent = remembered;
-  element("own-words").replaceChildren(...own.map(({ word }) => {
+  element("own-words").replaceChildren(...own.map(({ word, offered }) => {
     const button = make("button", { type: "button", className: "chip", textContent: word });
-    button.setAttribute("aria-label", `Forget ${word}`);
+    button.classList.toggle("waiting", !offered);
+    button.setAttribute("aria-label", `Forget ${word}${offered ? "" : ", not suggested yet"}`);
     button.dataset.word = word;
     return make("li", {}, button);
   }));
   element("no-own-words").hidden = own.length > 0;
 }
 
-/** Wires the card; `onForgotten` asks for a new strip. */
-export function buildOwnWords(onForgotten) {
+/** Wires the card; `settle` has the last message learnt and asks for a new strip. */
+export async function buildOwnWords(settle) {
   const forget = async (wish) => {
+    await settle(); // else the last message would be learnt behind it
     await showOwnWords(wish);
-    await onForgotten();
+    await settle();
   };
   element("own-words").addEventListener("click", (event) => {
     const { word } = event.target.dataset;
     if (word) forget({ words: word });
   });
   element("forget-all").addEventListener("click", () => forget({ all: true }));
-  return showOwnWords();
+  buildPrivate(await showOwnWords());
 }

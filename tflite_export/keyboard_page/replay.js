@@ -58,7 +58,7 @@ export function buildReplay(onStep) {
     }
     const target = element("replay-text").value.trim().replace(/\s+/gu, " ");
     running = true;
-    window.scrollTo(0, 0); // on a phone the keyboard is above
+    location.hash = ""; // on a phone, back to the keyboard
     button.textContent = "Stop";
     document.body.dataset.replay = "running"; // tests wait for this
     await replay(target);

@@ -31,16 +31,20 @@ export async function answered() {
   return request === requests;
 }
 
-/** To be called after every change of text or cursor; with the message, if it was sent just now. */
-export function changed(sent = "") {
+/**
+ * To be called after every change of text or cursor.
+ * @param {?{sent: string, kept: string[]}} lesson A message to learn, and its words that were typed
+ *   against a correction.
+ */
+export function changed(lesson = null) {
   showCounts();
   stripEnded("typed");
   document.body.dataset.asked = String(++requests); // tests compare it with `shown`
-  latest = ask(requests, sent);
+  latest = ask(requests, lesson);
   return latest;
 }
 
-async function ask(request, sent) {
+async function ask(request, lesson) {
   const text = textNow();
   let answer = [];
   let problem = "";
@@ -48,7 +52,7 @@ async function ask(request, sent) {
     const response = await fetch("api/suggest", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ text: beforeCursor(), after: afterCursor(), sent }),
+      body: JSON.stringify({ text: beforeCursor(), after: afterCursor(), ...lesson }),
     });
     const body = await response.json();
     if (!response.ok) throw new Error(body.error);
@@ -56,7 +60,7 @@ async function ask(request, sent) {
   } catch (error) {
     problem = `No suggestions: ${error.message}. Is the server still running?`;
   }
-  if (sent) showOwnWords();
+  if (lesson) showOwnWords();
   if (request !== requests) return; // a later key was faster
   strips = answer;
   answeredFor = text;

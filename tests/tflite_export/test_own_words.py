@@ -1,0 +1,121 @@
+"""When a word becomes the owner's, on the model that we ship."""
+
+import pathlib
+
+import pytest
+
+from tflite_export.hybrid_keyboard import open_keyboard
+from tflite_export.mannered_keyboard import MannerlyKeyboard
+from tflite_export.own_words import DOUBTED_USES
+from tflite_export.owner import Owner
+
+SLIPS = {
+    "yuo": "you",
+    "tonigt": "tonight",
+    "hapy": "happy",
+    "becuase": "because",
+    "tomorow": "tomorrow",
+    "teh": "the",
+    "wnat": "what",
+    "srry": "sorry",
+}
+
+
+@pytest.fixture(scope="module")
+def opened():
+    keyboard = open_keyboard(pathlib.Path("models/messages/keyboard.tflite"))
+    return MannerlyKeyboard(keyboard)
+
+
+@pytest.fixture
+def keyboard(opened):
+    opened.predictor.cache.forget_all()
+    yield opened
+    opened.predictor.cache.forget_all()
+
+
+@pytest.fixture
+def owner(keyboard):
+    return Owner([keyboard.predictor], keyboard.predictor.cache)
+
+
+def shown(keyboard, text):
+    return [slot.word for slot in keyboard.strip_for(text).slots if slot]
+
+
+def corrected(keyboard, text):
+    found = keyboard.strip_for(text).correction
+    return found and found.word
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("slip", ["yuo", "tonigt", "hapy", "becuase", "tomorow"])
+def test_a_slip_that_was_sent_stays_corrected_and_is_not_offered(keyboard, owner, slip, times):
+    before = corrected(keyboard, f"ok {slip}")
+    assert before == SLIPS[slip]
+    for _ in range(times):
+        owner.learn(f"ok {slip}")
+    assert corrected(keyboard, f"ok {slip}") == before
+    assert slip not in shown(keyboard, "ok ")
+    assert slip not in shown(keyboard, f"ok {slip[:-1]}")
+    assert not keyboard.offers(slip)
+
+
+@pytest.mark.parametrize("often", [3, 10, 40])
+def test_the_word_that_is_typed_more_often_wins(keyboard, owner, often):
+    for _ in range(often):
+        owner.learn("how are you")
+    for _ in range(max(1, often // 17)):
+        owner.learn("see yuo")
+    assert corrected(keyboard, "see yuo") == "you"
+    assert "yuo" not in shown(keyboard, "see ")
+    for _ in range(DOUBTED_USES):  # still less often than "you"
+        owner.learn("see yuo")
+    assert keyboard.offers("yuo") == (often < DOUBTED_USES)
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_correction_that_was_taken_back_is_not_made_again(keyboard, owner, slip):
+    owner.learn(f"ok {slip}", kept=[slip])
+    assert corrected(keyboard, f"ok {slip}") is None
+    owner.forget(slip)
+    owner.learn(f"ok {slip}", kept=["another"])
+    keyboard.predictor.cache.forget(["another"])
+    assert keyboard.predictor.cache.kept == set()
+
+
+def test_a_name_is_learnt_by_its_second_use_and_forgotten(keyboard, owner):
+    owner.learn("see fatma")
+    assert not keyboard.offers("fatma")
+    assert "fatma" not in shown(keyboard, "see fat")
+    owner.learn("see fatma")
+    assert keyboard.offers("fatma")
+    assert "fatma" in shown(keyboard, "see fat")
+    assert ("fatma", 2) in owner.own_words()
+    owner.forget("fatma")
+    assert "fatma" not in shown(keyboard, "see fat")
+    assert owner.own_words() == []
+
+
+def test_a_doubted_word_that_is_typed_often_is_the_owners(keyboard, owner):
+    for _ in range(DOUBTED_USES - 1):
+        owner.learn("see frend")
+    assert not keyboard.offers("teh")
+    for _ in range(DOUBTED_USES):
+        owner.learn("ok hapyy")
+    assert corrected(keyboard, "ok hapyy") is None or keyboard.offers("hapyy")
+
+
+@pytest.mark.parametrize(
+    "text", ["yuo", "see tonigt", "ok hapy", "i becuas", "see tomorow", "ok whn"]
+)
+def test_no_place_is_empty_behind_three_letters(keyboard, text):
+    words = shown(keyboard, text)
+    assert len(words) == len({word.lower() for word in words}) == 3
+    if keyboard.strip_for(text).correction:
+        assert text.split()[-1] in words  # and may be declined beforehand
+
+
+def test_a_blocked_word_fills_no_place(keyboard):
+    assert "fuckk" not in shown(keyboard, "ok fuck")
+    assert "fuck" not in shown(keyboard, "ok fuck")
