@@ -83,7 +83,7 @@ def test_a_ledger_of_format_1_is_refused():
         read_ledger(GOLDEN / "privacy_ledger.jsonl")
 
 
-def test_evaluates_to_the_same_digits(place, capsys):
+def test_evaluates_to_the_same_digits_and_is_reported(place, capsys):
     expected = json.loads((place / "finished" / "evaluation_held_out.json").read_text())
     (place / "finished" / "evaluation_held_out.json").unlink()
     assert cli.launch(evaluate_task, ["finished", "--max-length=20"]) == cli.OK  # the default then
@@ -97,9 +97,6 @@ def test_evaluates_to_the_same_digits(place, capsys):
     for name in sums:
         per_person = [row[name] for row in expected["clients"]]
         assert found["sums"][name] == pytest.approx(per_person, rel=1e-5), name
-
-
-def test_is_reported(place):
     assert cli.launch(report_task, ["finished", "--no-strips"]) == cli.OK
     page = (place / "finished" / "report.html").read_text()
     assert "0.59" in page  # % top-1 recall of the evaluation
