@@ -163,9 +163,9 @@ class BoundedTrimmedMean(_Rule):
     """The trimmed mean of bounded deltas: a defence (docs/attacks.md).
 
     Attributes:
-      attackers: Share of all people who may attack, in (0, 0.5). Each coordinate is cut on each side
-        by the most attackers that a cohort drawn at random holds in 999 rounds of 1,000: of 0.1, by
-        7 of 20 clients, 20 of 100.
+      attackers: Share of all people who may attack, in (0, 0.5). Each coordinate is cut on each
+        side by the most attackers that a cohort drawn at random holds in 999 rounds of 1,000: of
+        0.1, by 7 of 20 clients, 20 of 100.
     """
 
     privacy_problem: ClassVar[str] = _ORDER_STATISTICS
