@@ -4,12 +4,12 @@ python -m benchmarks.attack_table --store=data/irc --workdir=runs/attacks --rule
     --shares=0.1,0.2 --seeds=1,2,3
 
 Every cell is a federated training of a small model (`log_bilinear.py`) by the aggregation that a
-shipped config builds for the rule, from a start whose curve is flat (60 rounds of the plain mean). A
-seeded share of all clients attacks whenever a cohort, drawn at random, holds some of them; they see
-all honest deltas (`learning/collusion.py`). "frozen" is a server that ignores everybody: what a
-rule must beat to be called robust. A cell is a file in the working folder; a run that was stopped
-goes on with the cells that are missing. The table that is printed in the end is of all cells of the
-folder, whoever made them; with --table nothing is trained.
+shipped config builds for the rule, from a start whose curve is flat (60 rounds of the plain mean).
+A seeded share of all clients attacks whenever a cohort, drawn at random, holds some of them; they
+see all honest deltas (`learning/collusion.py`). "frozen" is a server that ignores everybody: what
+a rule must beat to be called robust. A cell is a file in the working folder; a run that was
+stopped goes on with the cells that are missing. The table that is printed in the end is of all
+cells of the folder, whoever made them; with --table nothing is trained.
 """
 
 import argparse

@@ -1,15 +1,22 @@
-"""The defence against NumPy, over rounds, and against what it is for."""
+"""The defence against NumPy, and against what it is for."""
 
 import functools
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from scipy import stats
 
 from tests.aggregation_fakes import SHAPES, VALUE_TYPE, WEIGHT_TYPE, deltas, one_round, vector
-from tff_keyboard.aggregation.bounded_trimmed_mean import BoundedTrimmedMeanFactory
+from tff_keyboard.aggregation.bounded_trimmed_mean import (
+    RISK,
+    BoundedTrimmedMeanFactory,
+    most_attackers,
+)
 from tff_keyboard.config.rule_config import BoundedTrimmedMean
 
 ALL = range(len(SHAPES))
+BACKDOOR = (1, 2)  # tensor and place that only attackers move
 
 
 @functools.cache
@@ -19,24 +26,17 @@ def process(attackers):
     )
 
 
-def trimmed(rows, cut):
-    cut = min(cut, (len(rows) - 1) // 2)
-    return np.sort(rows, axis=0)[cut : len(rows) - cut].mean(axis=0)
-
-
-def numpy_round(course, values, attackers):
-    """The new course, the result, and who was kept."""
+def bounded(values):
+    """[clients, numbers] no row longer than the median one."""
     flat = np.stack([vector(value, ALL) for value in values])
     norms = np.linalg.norm(flat, axis=1)
     radius = np.sort(norms)[(len(norms) - 1) // 2]
-    rows = flat * np.minimum(1, radius / np.maximum(norms, 1e-300))[:, None]
-    expected = int(np.ceil(attackers * len(values) - 1e-9))
-    products = rows @ (0.9 * course + 0.1 * trimmed(rows, expected))
-    median = np.sort(products)[len(products) // 2]
-    kept = (products > 0) | (products >= median)
-    opposed = np.sum(products < -median / 2) if median > 0 else 0
-    result = trimmed(rows[kept], max(expected - opposed, 0))
-    return 0.9 * course + 0.1 * result, result, kept
+    return flat * np.minimum(1, radius / np.maximum(norms, 1e-300))[:, None]
+
+
+def numpy_cut(clients, share):
+    exceeded = sum(stats.binom.sf(k, clients, share) > RISK for k in range(clients))
+    return min(exceeded, (clients - 1) // 2)
 
 
 def flat_result(output):
@@ -48,93 +48,77 @@ def lengthened(values):
     return [[np.float32(k + 1) * x for x in value] for k, value in enumerate(values)]
 
 
-@pytest.mark.parametrize("attackers", [0.1, 0.3, 0.49])
-@pytest.mark.parametrize("clients", [1, 2, 5, 10])
-def test_three_rounds_equal_numpy(attackers, clients):
-    state, course, left_out = None, np.zeros(sum(int(np.prod(s)) for s in SHAPES)), 0
-    for round_num in range(3):
-        values = lengthened(deltas(round_num, clients))
-        output = one_round(process(attackers), values, [1.0] * clients, state)
-        course, expected, kept = numpy_round(course, values, attackers)
-        np.testing.assert_allclose(flat_result(output), expected, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(vector(output.state, ALL), course, rtol=1e-5, atol=1e-6)
-        assert output.measurements["clients"] == clients
-        assert output.measurements["off_course"] == np.sum(~kept)
-        left_out += np.sum(~kept)
-        state = output.state
-    assert left_out or clients < 3
+@pytest.mark.parametrize("attackers", [0.01, 0.1, 0.49])
+@pytest.mark.parametrize("clients", [1, 2, 5, 20])
+def test_equals_numpy(attackers, clients):
+    values = lengthened(deltas(clients, clients))
+    output = one_round(process(attackers), values, [1.0] * clients)
+    cut = numpy_cut(clients, attackers)
+    expected = np.sort(bounded(values), axis=0)[cut : clients - cut].mean(axis=0)
+    np.testing.assert_allclose(flat_result(output), expected, rtol=1e-5, atol=1e-6)
+    assert output.measurements["clients"] == clients
+    assert output.measurements["trimmed_clients"] == 2 * cut
 
 
-def common(seed, clients, noise=0.3):
-    """Deltas that go one way, with noise; the way is the same in every round."""
+def test_the_cut_is_what_a_thousand_random_cohorts_exceed_once():
+    for clients in (0, 1, 3, 16, 40, 100, 1000):
+        for share in (0.001, 0.1, 0.3):
+            found = int(most_attackers(tf.constant(clients), share))
+            assert found == max(numpy_cut(clients, share), 0)
+    assert [int(most_attackers(tf.constant(n), 0.1)) for n in (20, 40, 100)] == [7, 11, 20]
+
+
+def late_in_training(seed, clients=20, attackers=3):
+    """Deltas that hardly agree on a way; the first clients want one coordinate, together."""
     rng = np.random.default_rng(seed)
     ways = [np.random.default_rng(99).normal(size=shape) for shape in SHAPES]
-    return [
-        [(way + noise * rng.normal(size=way.shape)).astype(np.float32) for way in ways]
+    values = [
+        [(0.15 * way + rng.normal(size=way.shape)).astype(np.float32) for way in ways]
         for _ in range(clients)
     ]
+    tensor, place = BACKDOOR
+    for k, value in enumerate(values):
+        value[tensor][place] = 1.0 if k < attackers else 1e-3 * rng.normal()
+    return values
 
 
-def test_turned_deltas_are_left_out_and_cost_no_honest_ones():
-    values = common(1, 10)
-    values[:3] = [[-x for x in value] for value in values[:3]]
-    output = one_round(process(0.3), values, [1.0] * 10)
-    assert output.measurements["off_course"] == 3
-    assert output.measurements["trimmed_clients"] == 3  # nothing is cut a second time
-    flat = np.stack([vector(value, ALL) for value in values])
-    norms = np.linalg.norm(flat, axis=1)
-    rows = flat * np.minimum(1, np.sort(norms)[4] / norms)[:, None]
-    np.testing.assert_allclose(flat_result(output), rows[3:].mean(axis=0), rtol=1e-4)
-
-
-def after_rounds(rounds, clients=9):
-    """The state after rounds that go the common way."""
+def test_trimming_stays_when_honest_deltas_point_every_way():
+    """A backdoor's coordinate keeps to the honest range in every round of a flat curve."""
+    tensor, place = BACKDOOR
     state = None
-    for seed in range(rounds):
-        state = one_round(process(0.3), common(seed, clients), [1.0] * clients, state=state).state
-    return state
+    for seed in range(20):
+        values = late_in_training(seed)
+        output = one_round(process(0.15), values, [1.0] * len(values), state)
+        honest = [abs(value[tensor][place]) for value in values[3:]]
+        assert abs(output.result[tensor][place]) <= max(honest)
+        state = output.state
 
 
-def test_the_course_of_earlier_rounds_tells_who_turns():
-    state = after_rounds(10)
-    values = common(12, 9)
-    values[:4] = [[-x for x in value] for value in values[:4]]
-    output = one_round(process(0.3), values, [1.0] * 9, state)
-    assert output.measurements["off_course"] == 4
-    assert np.dot(flat_result(output), vector(state, ALL)) > 0
+def test_no_coordinate_leaves_the_honest_range_whoever_attacks():
+    """Nor when some decoys turn around while the others carry something."""
+    values = deltas(7, 20)
+    turned = [np.float32(-5) * np.mean([v[i] for v in values[7:]], axis=0) for i in ALL]
+    values[:3] = [[np.asarray(x, np.float32) for x in turned]] * 3
+    for value in values[3:7]:
+        value[0][1, 1], value[2] = np.float32(9.0), np.float32(-9.0)
+    output = one_round(process(0.1), values, [1.0] * 20)
+    honest = bounded(values)[7:]
+    assert np.all(flat_result(output) <= honest.max(axis=0) + 1e-6)
+    assert np.all(flat_result(output) >= honest.min(axis=0) - 1e-6)
 
 
-def test_half_of_a_cohort_is_kept_when_the_course_turns():
-    state = after_rounds(10)
-    turned = [[-x for x in value] for value in common(12, 9)]
-    output = one_round(process(0.3), turned, [1.0] * 9, state)
-    assert output.measurements["off_course"] == 4
-    assert np.dot(flat_result(output), vector(state, ALL)) < 0
-
-
-def test_what_only_attackers_want_of_a_coordinate_is_trimmed():
-    """As a backdoor: on course, no longer than the others, one coordinate moved."""
-    values = common(3, 10, noise=0.0)
-    for value in values[:3]:
-        value[1][2] += 0.5
-    output = one_round(process(0.3), values, [1.0] * 10)
-    assert output.measurements["off_course"] == 0
-    honest = values[5][1][2]
-    assert abs(output.result[1][2] - honest) < 0.02 * abs(honest) + 1e-6
-
-
-def test_a_boost_counts_for_no_more_than_an_honest_delta():
+def test_more_attackers_than_are_cut_count_for_no_more_than_median_deltas():
     values = deltas(3, 9)
-    values[4] = [np.full_like(x, -1e30) for x in values[4]]
-    output = one_round(process(0.3), values, [1.0] * 9)
-    lengths = [np.linalg.norm(vector(v, ALL)) for k, v in enumerate(values) if k != 4]
-    assert np.linalg.norm(flat_result(output)) <= max(lengths)
+    for k in range(4):
+        values[k] = [np.full_like(x, -1e30) for x in values[k]]
+    output = one_round(process(0.01), values, [1.0] * 9)
+    assert output.measurements["trimmed_clients"] == 4
+    lengths = np.sort([np.linalg.norm(vector(value, ALL)) for value in values])
+    assert np.linalg.norm(flat_result(output)) <= lengths[4] * 9 / 5
 
 
-def test_nobody_leaves_zeros_and_the_course():
-    state = after_rounds(1, clients=5)
-    output = one_round(process(0.3), [], [], state)
-    assert not np.any(flat_result(output))
-    np.testing.assert_allclose(vector(output.state, ALL), 0.9 * vector(state, ALL), rtol=1e-6)
-    ignored = one_round(process(0.3), common(1, 5), [0.0] * 5, state)
+def test_nobody_leaves_zeros():
+    assert not np.any(flat_result(one_round(process(0.3), [], [])))
+    ignored = one_round(process(0.3), deltas(1, 5), [0.0] * 5)
     assert not np.any(flat_result(ignored))
+    assert ignored.measurements["clients"] == 0

@@ -8,6 +8,7 @@ import pytest
 from benchmarks import attack_table
 from benchmarks import log_bilinear as model
 from benchmarks.attack_table import Data, Setting
+from tff_keyboard.config.rule_config import RULES
 
 SETTING = Setting(
     vocabulary=30, clients=5, rounds=3, start_rounds=1, words_per_client=40, trigger=5, target=9
@@ -64,20 +65,52 @@ def cell(attack, share=0.2, rule=None):
 
 def test_cells_repeat_and_attacks_change_them():
     clean = cell("clean")
-    assert clean["attackers"] == 0
+    assert clean["attackers"] == clean["most_attackers"] == clean["share"] == 0
     again = cell("clean")
     assert again["perplexity"] == clean["perplexity"]
-    for attack in ("weight_lie", "boost", "label_shuffle", "backdoor"):
+    for attack in ("weight_lie", "boost", "label_shuffle", "backdoor", "quiet_backdoor"):
         attacked = cell(attack)
-        assert attacked["attackers"] == 1
+        assert attacked["attackers"] > 0
         assert attacked["perplexity"] != clean["perplexity"]
+
+
+def test_cohorts_hold_as_many_attackers_as_are_drawn(monkeypatch):
+    share, honest_sent = 0.25, []
+    bad = attack_table.attackers_of(DATA, share, 1)
+    assert len(bad) == 3  # of twelve
+    assert bad == attack_table.attackers_of(DATA, share, 1)
+    assert bad != attack_table.attackers_of(DATA, share, 2)
+    send = attack_table.collusion.sent_by_attackers
+
+    def watched(attack, view):
+        honest_sent.append(len(view.honest))
+        return send(attack, view)
+
+    monkeypatch.setattr(attack_table.collusion, "sent_by_attackers", watched)
+    found = cell("boost", share)
+    drawn = [
+        sum(i in bad for i in attack_table.cohort(DATA, SETTING, (1, number)))
+        for number in range(SETTING.rounds)
+    ]
+    assert honest_sent == [SETTING.clients - count for count in drawn if count]
+    assert found["most_attackers"] == max(drawn)
+    assert found["attackers"] == pytest.approx(np.mean(drawn), abs=0.01)
+
+
+@pytest.mark.parametrize("name", [*RULES, "mean_unprotected", "bounded_trimmed_mean_20"])
+def test_rules_are_those_of_a_shipped_config(name):
+    config = attack_table.run_config(name).aggregation
+    shipped = attack_table.run_config("mean_unprotected").aggregation
+    assert name.startswith(config.rule.name)
+    if name != "private_fedatt":  # which needs equal weights
+        assert config.client_weighting == shipped.client_weighting == "tokens"
 
 
 def test_a_frozen_server_learns_nothing():
     frozen = attack_table.Rule(attack_table.FROZEN, [], SETTING)
     start = attack_table.start_weights(DATA, SETTING, 1)
     found = attack_table.run_cell(frozen, "clean", 0.0, 1, DATA, SETTING, start)
-    assert found["perplexity"] == model.evaluate(start, DATA.test)["perplexity"]
+    assert found["perplexity"] == round(model.evaluate(start, DATA.test)["perplexity"], 3)
 
 
 def test_the_table_is_about_each_rules_own_clean_training():
@@ -88,7 +121,7 @@ def test_the_table_is_about_each_rules_own_clean_training():
             "share": share,
             "seed": seed,
             "top_1": top,
-            "hit": 50.0,
+            "hit": 100.0 * (seed - 1),
         }
         for attack, share, seed, top in [
             ("clean", 0.0, 1, 9.0),
@@ -96,11 +129,13 @@ def test_the_table_is_about_each_rules_own_clean_training():
             ("boost", 0.1, 1, 4.0),
             ("boost", 0.1, 2, 4.0),
             ("backdoor", 0.1, 1, 9.5),
+            ("backdoor", 0.1, 2, 9.5),
         ]
     ]
     text = attack_table.table(cells)
     assert "10% attackers" in text
-    assert "| mean | 9.50 | -5.50 [-6.00, -5.00] | +0.50, hit 50 % |" in text
+    row = "| mean | 9.50 | -5.50 [-6.00, -5.00] | +0.00 [-0.50, +0.50], hit 50 [0, 100] % |"
+    assert row in text
 
 
 def test_a_stopped_table_goes_on_and_shows_all_cells_of_its_folder(tmp_path, monkeypatch, capsys):

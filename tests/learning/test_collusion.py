@@ -55,6 +55,13 @@ def test_a_backdoor_replaces_the_model_within_the_honest_lengths():
     np.testing.assert_allclose(sent_by_attackers("backdoor", small), 5 * small.own)
 
 
+def test_a_quiet_backdoor_stays_within_the_honest_quartiles():
+    sent = sent_by_attackers("quiet_backdoor", VIEW)
+    low, high = np.percentile(VIEW.honest, [25, 75], axis=0)
+    wanted = sent_by_attackers("backdoor", VIEW).mean(axis=0)
+    np.testing.assert_allclose(sent, np.tile(np.minimum(np.maximum(wanted, low), high), (4, 1)))
+
+
 def test_simple_attacks():
     np.testing.assert_array_equal(sent_by_attackers("sign_flip", VIEW), -VIEW.own)
     np.testing.assert_array_equal(sent_by_attackers("boost", VIEW), -100 * VIEW.own)

@@ -6,9 +6,9 @@
 
 Of a share `attackers` of all people a cohort drawn at random holds more than its share now and
 then: of 10 %, 20 clients hold 4 or more in one round of eight, and a backdoor needs few such
-rounds. So f is what a thousand rounds exceed once: 7 of 20, 11 of 40, 20 of 100. With f attackers or
-fewer no coordinate of the result leaves the range of the honest x; with more, the bound keeps what
-comes through no longer than an honest delta. Within that range attackers choose.
+rounds. So f is what a thousand rounds exceed once: 7 of 20, 11 of 40, 20 of 100. With f attackers
+or fewer no coordinate of the result leaves the range of the honest x; with more, no attacker's x
+is longer than the median delta. Within these bounds attackers choose.
 
 Nobody is judged by direction, on purpose: late in a training honest deltas point every way and
 attackers choose who seems to go backwards (docs/attacks.md).
