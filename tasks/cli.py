@@ -6,7 +6,7 @@ Exit codes:
   2    wrong flags or config
   3    wrong input text, client store or saved model
   4    a run directory that is not one, a full disk, no permission, a port in use, a failing worker
-  5    a check failed (parity gate, doctor)
+  5    a check failed (parity gate, doctor, a signature, a model that crashes)
   130  interrupted (Ctrl-C); 143 terminated: a training goes on when the same command is run again
 """
 
