@@ -106,7 +106,11 @@ def test_our_own_certificate_must_be_what_others_accept(authority, tmp_path, mon
     expired = machine(authority, tmp_path / "expired", "10.0.0.9", days=-1)
     monkeypatch.setattr(security, "_own_address", lambda found: "10.0.0.9")
     with head(heads) as address:
-        for ours, why in ((unnamed, "mismatch"), (strange, "issuer|signature"), (expired, "expired")):
+        for ours, why in (
+            (unnamed, "mismatch"),
+            (strange, "issuer|signature"),
+            (expired, "expired"),
+        ):
             says = rf"RAY_TLS_SERVER_CERT does not fit: .*({why}).*--name=10\.0\.0\.9"
             with pytest.raises(ClusterError, match=says):
                 security.check_reach(address, ours)
