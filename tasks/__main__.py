@@ -3,12 +3,9 @@
 Usage: tff-keyboard TASK [flags]      tff-keyboard TASK --help
 """
 
-import difflib
 import importlib
 import sys
 from types import ModuleType
-
-from tasks import cli
 
 # Task -> one line, here so that the list prints without importing a task.
 TASKS = {
@@ -51,12 +48,25 @@ def usage() -> str:
 
 
 def _exit_codes() -> str:
+    from tasks import cli
+
     return (cli.__doc__ or "").split("Exit codes:\n", 1)[1].rstrip()
 
 
 def main() -> None:
-    """Runs the task named by the first word."""
-    arguments = sys.argv[1:]
+    """Runs the task named by the first word; Ctrl-C is one line from the first import on."""
+    try:
+        _main(sys.argv[1:])
+    except KeyboardInterrupt:
+        print("error: interrupted.", file=sys.stderr)
+        sys.exit(130)
+
+
+def _main(arguments: list[str]) -> None:
+    import difflib
+
+    from tasks import cli
+
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(usage())
         sys.exit(cli.OK if arguments else cli.USAGE)
@@ -66,11 +76,7 @@ def main() -> None:
         hint = f" Did you mean '{near[0]}'?" if near else f" Known: {', '.join(TASKS)}."
         cli.fail(f"Unknown task '{name}'.{hint}")
         sys.exit(cli.USAGE)
-    try:
-        task = module_of(name)
-    except KeyboardInterrupt:
-        sys.exit(cli.interrupted())
-    sys.exit(cli.launch(task, arguments[1:]))
+    sys.exit(cli.launch(module_of(name), arguments[1:]))
 
 
 if __name__ == "__main__":

@@ -42,13 +42,6 @@ def fail(message: str) -> None:
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
 
 
-def interrupted(*, resumes: bool = False) -> int:
-    """Says so in one line; the exit code of a task that Ctrl-C ended."""
-    way_on = " Run the same command again to go on where it stopped." if resumes else ""
-    fail(f"interrupted.{way_on}")
-    return INTERRUPTED
-
-
 def launch(task: Task, arguments: Sequence[str]) -> int:
     """Runs a task, or prints its help.
 
@@ -69,7 +62,9 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
                 task.run(parsed)
         return OK
     except KeyboardInterrupt:
-        return interrupted(resumes=name in RESUMED)
+        way_on = "Run the same command again to go on where it stopped."
+        fail(f"interrupted. {way_on if name in RESUMED else ''}")
+        return INTERRUPTED
     except UserError as error:
         fail(str(error))
         return error.exit_code

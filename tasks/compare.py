@@ -20,7 +20,6 @@ and passes every golden prompt (docs/export.md).
 import dataclasses
 import json
 import pathlib
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +27,7 @@ from tasks import predictors
 from tasks.options import Cluster, Population, Range, TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
+from tff_keyboard.command_line import output
 from tff_keyboard.evaluation import model_words
 from tff_keyboard.evaluation.release_gate import release_gate
 from tff_keyboard.privacy.ledger import refuse_shared_noise
@@ -117,7 +117,7 @@ def run(options: Options) -> "Comparison":
     )
     print(shown(comparison))
     print(f"\nPer-person sums, slices, metrics: {options.out / names.COMPARISON}; and in .csv")
-    print(f"Next: tff-keyboard report {shlex.quote(str(options.out))}")
+    print(output.next_command("report", options.out))
     lines, failure = gate.judge(opened, comparison)
     for line in lines:
         print(line)

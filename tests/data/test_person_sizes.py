@@ -78,6 +78,13 @@ def test_nobody_has_more_than_so_many_times_the_average(messages, of_round, fact
         np.testing.assert_array_equal(found, found[0])
 
 
+@pytest.mark.parametrize("claim", [5.28e17, 1.04281684e18, 2.25e15])
+def test_equal_claims_of_any_size_are_taken(claim):
+    """Their mean, rounded, may be less than each of them."""
+    for people in (1, 5, 9_320):
+        np.testing.assert_allclose(check_ins(np.full(people, claim), 8, 1.0), claim / 8)
+
+
 @hypothesis.given(
     messages=SOME_MESSAGES,
     liars=st.integers(1, 20),

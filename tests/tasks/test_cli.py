@@ -105,7 +105,10 @@ console.main()
 """
 
 
-@pytest.mark.parametrize("module", ["tasks.prepare", "numpy", "tff_keyboard.data.store.prepare"])
+@pytest.mark.parametrize(
+    "module",
+    ["difflib", "tasks.cli", "tff_keyboard.config", "tasks.prepare", "numpy", "sqlite3"],
+)
 def test_ctrl_c_during_imports_is_one_line(module, tmp_path):
     words = ["prepare", f"--out={tmp_path / 'store'}"]
     command = [sys.executable, "-c", INTERRUPTED_IMPORT, module, *words]

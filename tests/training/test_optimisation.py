@@ -186,8 +186,9 @@ def test_a_best_metric_may_be_that_of_the_last_model(store, tmp_path):
         ),
         (["train.check_in=by_text", "client.max_examples=0"], "needs `client.max_examples` > 0"),
         (["train.check_in_factor=3.0"], "has no effect with `train.check_in` = 'uniform'"),
-        (["train.check_in_factor=0.5"], "`train.check_in_factor` must be >= 1"),
-        (["train.check_in_factor=nan"], "`train.check_in_factor` must be finite"),
+        (["train.check_in_factor=0.5"], r"`train.check_in_factor` must be in \[1, 100\]"),
+        (["train.check_in_factor=nan"], r"`train.check_in_factor` must be in \[1, 100\]"),
+        (["train.check_in_factor=1e9"], r"`train.check_in_factor` must be in \[1, 100\]"),
         *(
             (
                 [

@@ -16,6 +16,8 @@ from tff_keyboard.config.cohort_config import (
 )
 from tff_keyboard.config.tables import Table
 
+MOST_CHECK_IN_FACTOR = 100.0  # with more than this, 1 % of the accounts may be everybody
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainConfig(Table):
@@ -32,8 +34,8 @@ class TrainConfig(Table):
         that trains on what was typed since it last did. Then every message counts alike, not
         every person.
       check_in_factor: With "by_text", nobody is drawn more than this many times as often as the
-        average person, >= 1: a share s of the accounts has at most s times this of a cohort,
-        whatever text they claim (docs/attacks.md). 0 is no bound.
+        average person, in [1, 100]: a share s of the accounts has at most s times this of a
+        cohort, whatever text they claim (docs/attacks.md). 0 is no bound.
       over_selection: The server selects ceil(this * clients_per_round) clients and takes the
         first `clients_per_round` that report; >= 1.
       dropout_rate: Chance that a selected client never reports, in [0, 1).
@@ -85,8 +87,12 @@ class TrainConfig(Table):
                 self.cohort.most,
             )
         require_at_least("train.seed", self.seed, 0)
-        if self.check_in_factor:
-            require_at_least("train.check_in_factor", self.check_in_factor, 1.0)
+        require(
+            not self.check_in_factor or 1 <= self.check_in_factor <= MOST_CHECK_IN_FACTOR,
+            "train.check_in_factor",
+            f"must be in [1, {MOST_CHECK_IN_FACTOR:g}], or 0 for no bound",
+            self.check_in_factor,
+        )
         require(
             self.check_in == "by_text" or self.check_in_factor == TrainConfig.check_in_factor,
             "train.check_in_factor",

@@ -45,7 +45,9 @@ def _most(rounds: np.ndarray, people: np.ndarray, factor: float) -> float:
     above = people.sum() - np.cumsum(people)
     below = np.cumsum(people * rounds)  # check-ins of those who are not above
     mean = (below + above * rounds) / people.sum()  # if each were the bound
-    last = np.flatnonzero(rounds <= factor * mean)[-1]
+    is_bound = rounds <= factor * mean
+    is_bound[0] = True  # all have as many as the least; rounding may say otherwise
+    last = np.flatnonzero(is_bound)[-1]
     if last == len(rounds) - 1:
         return float(rounds[-1])
     # Between this one and the next the mean grows along a line, which is cut here.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import errno
 import json
 import pathlib
 import sqlite3
@@ -91,8 +92,10 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
             _write_card(work, card)
     except (OSError, sqlite3.OperationalError) as error:
         why = getattr(error, "strerror", None) or error
+        is_full = getattr(error, "errno", None) == errno.ENOSPC or "full" in str(error)
         raise errors.ProgramError(
-            f"{out}: the store cannot be written: {why}. Free some space or choose another folder."
+            f"{out}: the store cannot be written: {why}. "
+            f"{'Free some space or choose' if is_full else 'Choose'} another folder."
         ) from None
     return Prepared(card, False)
 
