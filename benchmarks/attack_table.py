@@ -296,7 +296,8 @@ def table(cells: Sequence[dict[str, Any]]) -> str:
         attacks = [a for a in collusion.SENT if any(cell["attack"] == a for cell in cells)]
         lines += [f"\n{share:.0%} attackers\n", "| rule | clean | " + " | ".join(attacks) + " |"]
         lines.append("|---" * (len(attacks) + 2) + "|")
-        for rule in dict.fromkeys(cell["rule"] for cell in cells):
+        there = [cell for cell in cells if cell["share"] == share or cell["rule"] == FROZEN]
+        for rule in dict.fromkeys(cell["rule"] for cell in there):
             clean = {
                 cell["seed"]: cell["top_1"]
                 for cell in cells

@@ -52,9 +52,12 @@ def random_weights(seed=0):
 
 
 def hybrid(**changes):
-    """A unigram stands for the network; the n-gram has its words in another order."""
+    """A unigram stands for the network; the n-gram has its words in another order.
+
+    Words are offered at their first use, so that short texts have some.
+    """
     parts = {"network": ngram(1), "ngram": ngram(3, SORTED), "weights": random_weights(),
-             "cache": WordCache(30, 0.1)}  # fmt: skip
+             "cache": WordCache(30, 0.1), "offered_from": 1}  # fmt: skip
     return HybridPredictor(**{**parts, **changes})
 
 

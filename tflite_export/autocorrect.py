@@ -87,6 +87,8 @@ class Autocorrect:
         """
         if not self._can_be_slip(typed):
             return None
+        if len(typed) == SHORTEST and typed in self._ids:  # a word, or somebody's slip: no telling
+            return None
         slips = self._slips_with(typed, own)
         if not slips or not self._may_be_slip(typed, slips):
             return None

@@ -23,8 +23,6 @@ from tff_keyboard.storage.errors import DataError, ExportError
 from tflite_export import manifest as manifests
 from tflite_export.runtime import KeyboardPredictor, Strip
 
-OFFERED_FROM = 2  # uses; whoever slips once should not be offered it
-
 
 class HybridKeyboard(HybridPredictor):
     """The hybrid of an export. Not thread-safe.
@@ -53,11 +51,7 @@ class HybridKeyboard(HybridPredictor):
         cache: WordCache | None = None,
     ):
         own_order = network.vocabulary == network.index.vocabulary
-        super().__init__(
-            *(network, ngram, weights, cache),
-            offered_from=OFFERED_FROM,
-            index=network.index if own_order else None,
-        )
+        super().__init__(network, ngram, weights, cache, index=network.index if own_order else None)
         self.manifest: dict[str, Any] = network.manifest
 
     @property

@@ -47,7 +47,7 @@ def simulate(predictor, person, max_length):
             target = EOS if word is None else VOCABULARY.id_of(word)
             kind = {EOS: "eos", OOV: "oov"}.get(target, "words")
             classes = [p[w] for w in VOCABULARY.words]
-            classes[OOV] += sum(p[w] for w in known)
+            classes[OOV] += sum(p[w] for w in p.keys() - set(VOCABULARY.words))
             sums["tokens"] += 1
             sums["nll"] -= math.log(classes[target])
             if kind != "words":
@@ -88,12 +88,14 @@ def simulate(predictor, person, max_length):
     return sums
 
 
-@pytest.mark.parametrize("max_length, extras", [(0, 4000), (4, 4000), (0, 2)])
-def test_sums_are_those_of_a_person_typing(max_length, extras, monkeypatch):
+@pytest.mark.parametrize(
+    "max_length, extras, offered_from", [(0, 4000, 1), (4, 4000, 1), (0, 2, 1), (0, 4000, 2)]
+)
+def test_sums_are_those_of_a_person_typing(max_length, extras, offered_from, monkeypatch):
     monkeypatch.setattr(streaming, "_MOST_EXTRAS", extras)
     monkeypatch.setattr(streaming, "_SCORES_AT_ONCE", 700)  # several runs and flushes
     text = typed_by(6, seed=8)
-    predictor = hybrid()
+    predictor = hybrid(offered_from=offered_from)
     found = predictor_evaluation.evaluate(predictor, text, max_length=max_length).sums
     assert set(found) == set(HOST_SUMS)
     assert predictor.cache == WordCache(30, 0.1)

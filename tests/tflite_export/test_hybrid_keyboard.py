@@ -72,7 +72,6 @@ def as_dict(predictor, context):
 
 def test_the_files_say_what_the_parts_say(keyboard):
     expected = from_parts()
-    expected.offered_from = keyboard.offered_from
     for learnt in (MESSAGES, []):
         for context in ([], ["see"], ["johann"], ["are", "you", "coming"], ["unheard", "to"]):
             found = as_dict(keyboard, context)
@@ -132,6 +131,7 @@ def test_evaluation_streams_and_leaves_nothing_behind(keyboard):
     sums = predictor_evaluation.evaluate(keyboard, text).sums
     assert sums["oov_hits_at_3"].tolist() == [1, 1]  # from the third time on
     at_once = from_parts()
+    at_once.offered_from = 1
     assert predictor_evaluation.evaluate(at_once, text).sums["oov_hits_at_3"].tolist() == [2, 2]
     once = TypedText("once", ("a",), ([["see", "johann"]],))
     assert predictor_evaluation.evaluate(keyboard, once).sums["oov_hits_at_3"].tolist() == [0]

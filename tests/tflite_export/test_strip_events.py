@@ -103,7 +103,7 @@ def test_a_command_is_no_message(keyboard, events, log_path):
         def forget(self, words):
             assert words == " see"
 
-        def learn(self, text):
+        def learn(self, text, kept=(), *, learn=True):
             assert text == "you"
 
     keys = iter([*"/forget see\n", *"you\n", ""])

@@ -8,10 +8,9 @@ out of the table with lambda_3 p_cache(w), and the row OOV of `log_probabilities
 models give it and all such words together: perplexities compare with those of any model of the same
 table.
 
-A word out of the table is offered here as soon as it was typed once. A keyboard waits for the
-second time (`tflite_export/hybrid_keyboard.py`), as a slip is made once, too; that costs 1.1 points
-of keystrokes saved and a quarter of the unknown words hit (docs/results.md). Some words are never
-learnt (`learnable.py`).
+A word out of the table is offered from its second use on, or once its owner insisted on it: a slip
+is made once, too. Against offering it at once that costs 1.1 points of keystrokes saved and a
+quarter of the unknown words hit (docs/results.md). Some words are never learnt (`learnable.py`).
 
 NumPy only, so that a phone runtime can use it with an exported network.
 """
@@ -31,7 +30,7 @@ from tff_keyboard.hybrid.word_cache import EDGE, KAPPA, UNIT, WordCache
 from tff_keyboard.metrics.predictor import Predictor, Suggestion, best_with_prefix, context_ids
 from tff_keyboard.metrics.prefix_index import PrefixIndex
 
-OFFERED_FROM = 1  # uses; at once
+OFFERED_FROM = 2  # uses; whoever slips once should not be offered it
 
 if TYPE_CHECKING:
     from tff_keyboard.evaluation.positions import Positions

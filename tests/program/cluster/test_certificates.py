@@ -1,6 +1,7 @@
 """An authority, certificates of it, and what is said before a head that does not fit is joined."""
 
 import contextlib
+import datetime
 import socket
 import ssl
 import threading
@@ -20,9 +21,9 @@ def authority(tmp_path_factory):
     return folder
 
 
-def machine(authority, folder, *names):
+def machine(authority, folder, *names, days=1):
     """Ray's settings on a machine of these names."""
-    certificates.make_certificate(authority, names, folder, 1)
+    certificates.make_certificate(authority, names, folder, days)
     return {
         "RAY_AUTH_MODE": "token",
         "RAY_USE_TLS": "1",
@@ -64,8 +65,9 @@ def test_keys_are_the_owners_and_certificates_name_their_machine(authority, tmp_
     assert names == ["10.0.0.1", "ada.local", "2001:db8::1", *certificates.LOOPBACK]
 
 
-def test_both_sides_accept_each_other(authority, tmp_path):
+def test_both_sides_accept_each_other(authority, tmp_path, monkeypatch):
     ada, bob = (machine(authority, tmp_path / name, "127.0.0.1") for name in ("ada", "bob"))
+    monkeypatch.setattr(security, "_own_address", str)
     with head(ada) as address:
         security.check_reach(address, bob)
     security.check_reach("local", {})
@@ -90,13 +92,39 @@ def test_a_certificate_that_does_not_fit_is_one_line_with_the_remedy(authority, 
             pytest.raises(ClusterError, match=rf"head's certificate.*name {host}"),
         ):
             security.check_reach(address, named)
-    own = tmp_path / "unnamed" / "tls.crt"
-    for found in certificates.names_of(own):
-        security._check_own(found, unnamed)
-    with pytest.raises(
-        ClusterError, match=r"names 10\.0\.0\.1, .*not 10\.0\.0\.9.*--name=10\.0\.0\.9"
-    ):
-        security._check_own("10.0.0.9", unnamed)
+
+
+def test_our_own_certificate_must_be_what_others_accept(authority, tmp_path, monkeypatch):
+    """A handshake of TLS 1.3 ends before the head says what it thinks of ours."""
+    heads = machine(authority, tmp_path / "head", "127.0.0.1")
+    unnamed = machine(authority, tmp_path / "unnamed", "10.0.0.1")
+    security._check_own("10.0.0.1", unnamed)
+    certificates.make_authority(tmp_path / "stranger", 2)
+    strange = machine(tmp_path / "stranger", tmp_path / "strange", "10.0.0.9")
+    strange["RAY_TLS_CA_CERT"] = unnamed["RAY_TLS_CA_CERT"]
+    monkeypatch.setattr(certificates, "_CLOCKS_DIFFER", datetime.timedelta(days=2))
+    expired = machine(authority, tmp_path / "expired", "10.0.0.9", days=-1)
+    monkeypatch.setattr(security, "_own_address", lambda found: "10.0.0.9")
+    with head(heads) as address:
+        for ours, why in (
+            (unnamed, "mismatch"),
+            (strange, "issuer|signature"),
+            (expired, "expired"),
+        ):
+            says = rf"RAY_TLS_SERVER_CERT does not fit: .*({why}).*--name=10\.0\.0\.9"
+            with pytest.raises(ClusterError, match=says):
+                security.check_reach(address, ours)
+
+
+def test_loopback_is_not_how_others_reach_a_machine():
+    assert security._own_address("10.0.0.3") == "10.0.0.3"
+    assert security._own_address("127.0.0.1")  # another address where there is a network
+
+
+@pytest.mark.parametrize("name", ["", "999.1.1.1", "*", "x*y", "-x", "a b", "x..y", "a" * 64])
+def test_names_that_are_none_are_refused(authority, tmp_path, name):
+    with pytest.raises(ClusterError, match=r"--name: .* neither an IP address nor a DNS name"):
+        certificates.make_certificate(authority, [name], tmp_path, 1)
 
 
 def test_nobody_there_and_no_tls_there_are_one_line(authority, tmp_path):
@@ -135,10 +163,8 @@ def test_damaged_files_are_one_line(authority, tmp_path):
 def test_an_authority_is_not_replaced_and_must_be_there(authority, tmp_path):
     with pytest.raises(ClusterError, match="has an authority already"):
         certificates.make_authority(authority, 2)
-    with pytest.raises(ClusterError, match=r"ca.crt: is missing.*cluster authority"):
+    with pytest.raises(ClusterError, match=r"ca\.crt: is missing.*cluster authority"):
         certificates.make_certificate(tmp_path / "none", ["10.0.0.1"], tmp_path, 1)
-    with pytest.raises(ClusterError, match="neither an IP address nor a DNS name"):
-        certificates.make_certificate(authority, ["a b"], tmp_path, 1)
     (tmp_path / "ca.crt").write_text("damaged")
     (tmp_path / "ca.key").write_text("damaged")
     with pytest.raises(ClusterError, match="no authority can be read"):

@@ -11,9 +11,11 @@ mode 0600. ECDSA on P-256 (RFC 5480), X.509 v3 with subject alternative names (R
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import ipaddress
 import pathlib
+import re
 from collections.abc import Sequence
 
 from cryptography import x509
@@ -121,17 +123,15 @@ def _read_authority(folder: pathlib.Path) -> tuple[x509.Certificate, ec.Elliptic
 
 
 def _alternative(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        pass
-    labels = name.split(".")
-    if not all(label and set(label) <= _LABEL and len(label) <= 63 for label in labels):
-        raise ClusterError(f"--names: {name!r} is neither an IP address nor a DNS name.")
+    with contextlib.suppress(ValueError):
+        return x509.IPAddress(ipaddress.ip_address(name.partition("%")[0]))
+    if not _DNS_NAME.fullmatch(name) or len(name) > 253 or name.rpartition(".")[2].isdecimal():
+        raise ClusterError(f"--name: {name!r} is neither an IP address nor a DNS name.")
     return x509.DNSName(name)
 
 
-_LABEL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-*")
+_LABEL = "[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+_DNS_NAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*")  # RFC 1123; a wildcard as in RFC 6125
 
 
 def _name(common_name: str) -> x509.Name:

@@ -6,6 +6,7 @@ address it is given. Its token keeps strangers out, and is readable on the wire 
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import pathlib
@@ -96,7 +97,7 @@ def check_reach(address: str, environ: Mapping[str, str] = os.environ) -> None:
     host = host.strip("[]")
     try:
         with socket.create_connection((host, int(port)), _REACH_SECONDS) as connection:
-            own = str(connection.getsockname()[0])
+            own = _own_address(str(connection.getsockname()[0]))
             if environ.get("RAY_USE_TLS") == "1":
                 _check_head(connection, host, environ)
     except ClusterError:
@@ -111,15 +112,7 @@ def check_reach(address: str, environ: Mapping[str, str] = os.environ) -> None:
 
 
 def _check_head(connection: socket.socket, host: str, environ: Mapping[str, str]) -> None:
-    certificate, key, authority = (environ[name] for name in _TLS_FILES)
-    try:
-        context = ssl.create_default_context(cafile=authority)
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        raise ClusterError(
-            f"The files of {', '.join(_TLS_FILES)} do not fit together or cannot be read "
-            f"({error}). `tff-keyboard cluster certificate` makes all three."
-        ) from None
+    _, context = _contexts(environ)
     try:
         context.wrap_socket(connection, server_hostname=host).close()
     except ssl.SSLCertVerificationError as error:
@@ -136,13 +129,59 @@ def _check_head(connection: socket.socket, host: str, environ: Mapping[str, str]
 
 
 def _check_own(own: str, environ: Mapping[str, str]) -> None:
-    named = certificates.names_of(pathlib.Path(environ["RAY_TLS_SERVER_CERT"]))
-    if own not in named:
+    """As `check_reach`: shows our certificate to ourselves, as server and as client."""
+    server, client = _contexts(environ)
+    try:
+        _handshake(server, client, own)
+    except ssl.SSLCertVerificationError as error:
+        named = certificates.names_of(pathlib.Path(environ["RAY_TLS_SERVER_CERT"]))
         raise ClusterError(
-            f"The certificate in RAY_TLS_SERVER_CERT names {', '.join(named) or 'nobody'}, not "
-            f"{own}, by which the cluster reaches this machine. Make it anew with `tff-keyboard "
-            f"cluster certificate --name={own}`."
-        )
+            f"The certificate in RAY_TLS_SERVER_CERT does not fit: {error.verify_message} It names "
+            f"{', '.join(named) or 'nobody'}; it must be of the authority in RAY_TLS_CA_CERT and "
+            f"name {own}, by which the cluster reaches this machine. Make it anew with "
+            f"`tff-keyboard cluster certificate --name={own}`."
+        ) from None
+
+
+def _contexts(environ: Mapping[str, str]) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Of a server and of a client that trust the authority alone and show our certificate."""
+    certificate, key, authority = (environ[name] for name in _TLS_FILES)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    server.verify_mode = ssl.CERT_REQUIRED
+    try:
+        for context in (server, client):
+            context.load_verify_locations(authority)
+            context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ClusterError(
+            f"The files of {', '.join(_TLS_FILES)} do not fit together or cannot be read "
+            f"({error}). `tff-keyboard cluster certificate` makes all three."
+        ) from None
+    return server, client
+
+
+def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> None:
+    """Between both, in memory; raises what one of them does not accept of the other."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        client.wrap_bio(to_client, to_server, server_hostname=name),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    for _ in range(10):  # flights; TLS has four
+        for side in sides:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+
+
+def _own_address(found: str) -> str:
+    """Where others reach this machine: Ray takes this address in place of a loopback one."""
+    if not ipaddress.ip_address(found).is_loopback:
+        return found
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # sends nothing: asks which address would
+        return str(probe.getsockname()[0])
+    return found
 
 
 def is_loopback(host: str) -> bool:
