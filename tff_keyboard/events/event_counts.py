@@ -8,7 +8,7 @@
     taken back                accepted suggestions that were deleted at once / accepted ones
     accepted at place 1, 2, 3 shares of accepted suggestions
 
-The first and the third are Hard et al.'s (2018, section 5, https://arxiv.org/abs/1811.03604), who
+The first and the third are Hard et al.'s (2018, section 6, https://arxiv.org/abs/1811.03604), who
 report a click-through rate over "proposed prediction candidates" and a recall over the times that
 candidates were shown. `metrics/impressions.py` counts the same from text that was typed.
 

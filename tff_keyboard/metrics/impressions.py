@@ -1,6 +1,6 @@
 """Prediction impression recall: how often a strip that was shown held the word typed next.
 
-Hard et al. 2018 (section 5, https://arxiv.org/abs/1811.03604) divide the predictions that match
+Hard et al. 2018 (section 6, https://arxiv.org/abs/1811.03604) divide the predictions that match
 what the user entered by the times prediction candidates were shown. An impression is a strip of
 next words before any character of the word is typed, so a message of n words has n + 1 of them:
 one before each word and one behind the last, which nothing matches because the person sends. The

@@ -9,7 +9,7 @@ Both, and suggestions that may include EOS, come from one sorted list of the bes
 `k + NUM_SPECIAL` ids. Ties go to the lower id (the more frequent word), as in `tf.math.top_k` and
 in the exported model.
 
-Sources: Hard et al. 2018, section 5, https://arxiv.org/abs/1811.03604; TFF's
+Sources: Hard et al. 2018, section 6, https://arxiv.org/abs/1811.03604; TFF's
 `simulation/baselines/stackoverflow/word_prediction_tasks.py`.
 """
 

@@ -65,7 +65,6 @@ def seconds(clients: int, rounds: int, targets: float, cores: int) -> float:
 
 # People drawn by how much they typed: better than any other on `ubuntu_irc` and blogs, with the
 # server twin's learning curve, and on 300,000 words, from nothing as from a general model
-# (docs/results.md, "One change after the other" and "From a general model"). On little text with
-# more dropout.
+# (docs/results.md, "Which choices matter"). On little text with more dropout.
 MUCH_TEXT = Recipe("configs/reference/ubuntu_irc.toml", 16, 8)
 LITTLE_TEXT = Recipe("configs/reference/messages.toml", 16, 8)

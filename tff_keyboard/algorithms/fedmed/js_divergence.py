@@ -16,7 +16,7 @@ readings are offered:
 - "softmax": p_i = e^(w_i) / sum e^w. Weights near 0 all get about 1/n, so JS is 1e-7 to 1e-3 and
   FedMed's weights are uniform to three digits: the rule is then a plain mean.
 
-Source: Wu, Liang & Wang 2020, eqs. 3-5, https://doi.org/10.3390/s20144048.
+Source: Wu, Liang & Wang 2020, eq. 2, https://doi.org/10.3390/s20144048.
 """
 
 from collections.abc import Callable, Sequence

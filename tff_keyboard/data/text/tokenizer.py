@@ -1,7 +1,7 @@
 """Text to tokens with tensorflow-text, many messages in a call.
 
-The rules and their patterns are those of `data.text_python`; this is the fast
-form of them for `prepare`.
+The rules and their patterns are those of `python_tokenizer.py`. `prepare` uses
+`fast_tokenizer.py`; this form is for graphs of TensorFlow.
 """
 
 from __future__ import annotations
