@@ -7,8 +7,8 @@
       c' = f * c + i * g,   h' = o * tanh(c')
     logits_t = h''_t T^T + a                                   T [V, 400]; a projection if tied
 
-The paper gives the layers, 300-d embeddings and 400 units. Tied: h'' is projected to 300 by a matrix
-first (the paper's output layer is fully connected; untied is the default).
+The paper gives the layers, 300-d embeddings and 400 units. Tied: h'' is projected to 300 by a
+matrix first (the paper's output layer is fully connected; untied is the default).
 
 Source: Wu et al. 2020, section 4.2, https://doi.org/10.3390/s20144048; cell: Hochreiter &
 Schmidhuber 1997 with forget gates. Initial values: Glorot uniform per gate; b_f = 1; tables uniform
