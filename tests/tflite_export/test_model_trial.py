@@ -88,7 +88,9 @@ def ends(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "said", [b"", b"{", b"\xff", b'""x', b"5", b"null", b"[" * 30_000], ids=repr
+    "said",
+    [b"", b"{", b"\xff", b'""x', b"5", b"null", b"[" * 30_000],
+    ids=["nothing", "cut", "no text", "more", "number", "null", "deep"],
 )
 def test_an_exit_without_an_answer(sound, monkeypatch, ends, said):
     """As `exit(0)` in the interpreter does, or what else the file makes it write."""
