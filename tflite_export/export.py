@@ -94,11 +94,13 @@ def export(
       CheckFailed: The written file broke a promise, or there is too little text to say; nothing
         was published.
       OSError: The disk is full, or `out` may not be written.
+      ProgramError: Beside `out` lies what no interrupted export leaves.
     """
     if out.suffix != ".tflite":
         raise UsageError(f"--out must end in .tflite, got '{out.name}'.")
     if out.is_dir():
         raise ExportError(f"{out} is a directory. Give the name of a file.")
+    file_sets.finish(out, manifest.ExportPaths(out).names)  # of an export that was killed
     if held_out is not None and not options.allow_little_text:
         parity.check_enough(held_out)
     model, vocabulary = load_run(run_dir)
@@ -202,7 +204,7 @@ def _publish(
         staged.model.parent,
         out,
         [out.name, *(staged.part(name).name for name in beside)],
-        gone=[out.with_suffix(suffix).name for suffix in manifest.SUFFIXES.values()],
+        parts=manifest.ExportPaths(out).names,
     )
     return num_bytes
 

@@ -10,7 +10,6 @@
 Or one file: all others packed into the model (`associated_files`).
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -70,6 +69,11 @@ class ExportPaths:
     def ngram(self) -> pathlib.Path:
         return self.part(PACKED_NGRAM)
 
+    @property
+    def names(self) -> list[str]:
+        """Of all files that an export may have."""
+        return [self.model.name, *(self.part(name).name for name in SUFFIXES)]
+
 
 def to_bytes(manifest: dict[str, Any]) -> bytes:
     """The file of a manifest."""
@@ -84,7 +88,7 @@ def load_checked(model: pathlib.Path) -> tuple[dict[str, Any], Vocabulary]:
     Raises:
       ExportError: A part is missing, damaged, or from another export.
     """
-    finish(model)
+    check_not_interrupted(model)
     paths = ExportPaths(model)
     model_data = _read(paths.model)
     if model_data[4:8] != _FILE_IDENTIFIER:
@@ -109,10 +113,17 @@ def load_checked(model: pathlib.Path) -> tuple[dict[str, Any], Vocabulary]:
     return manifest, vocabulary_file.decode(vocabulary_data, str(vocabulary_name))
 
 
-def finish(model: pathlib.Path) -> None:
-    """Puts the files of an export that was cut short into their places."""
-    with contextlib.suppress(OSError):  # where nothing may be written, nothing is unfinished
-        file_sets.finish(model)
+def check_not_interrupted(model: pathlib.Path) -> None:
+    """Changes nothing: what lies beside a model may have come from somebody else.
+
+    Raises:
+      ExportError: An export to this name goes on, or was killed in the middle of it.
+    """
+    if file_sets.is_interrupted(model):
+        raise ExportError(
+            f"{file_sets.ready_directory(model)}: an export was interrupted here, old files may be "
+            f"mixed with new ones. Run `export` to {model.name} again, or ask for a whole copy."
+        )
 
 
 def load_ngram(model: pathlib.Path, manifest: dict[str, Any]) -> bytes:

@@ -23,6 +23,8 @@ from tflite_export.hybrid_keyboard import open_keyboard
 CPU_SECONDS = 60  # a sound file takes 0.2
 SECONDS = 600  # on the clock, on a busy machine
 MEMORY_BYTES = 4 * 2**30  # more than this process has
+MOST_BYTES = 2**15  # of what the child says; a pipe takes 2**16 at once
+_MOST_CHARACTERS = 2_000  # of its one line; JSON takes up to 12 bytes for one
 
 _TEXTS = ("see you ", "wh")
 
@@ -44,25 +46,68 @@ def use_in_child(path: pathlib.Path, runtime: str | None = None) -> None:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(reading)
         _use_and_exit(path, runtime, writing)
     os.close(writing)
-    is_over, said = False, b""
+    deadline = time.monotonic() + SECONDS
+    said, code = b"", None
     try:
-        is_over = bool(select.select([reading], [], [], SECONDS)[0])
-        if is_over:
-            said = os.read(reading, 2**16)
+        said = _read_to_end(reading, deadline)
+        code = _wait(child, deadline) if len(said) <= MOST_BYTES else None
     finally:
         os.close(reading)
-        if not is_over:
+        if code is None:
             os.kill(child, signal.SIGKILL)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if not is_over or code == -signal.SIGXCPU:
+            os.waitpid(child, 0)
+    if code is None or code == -signal.SIGXCPU:
         raise CheckFailed(f"{path}: the interpreter does not come to an end. Do not use this file.")
     if code:
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         raise CheckFailed(f"{path}: crashes the interpreter ({how}). Do not use this file.")
-    if problem := json.loads(said):
+    if problem := _problem(path, said):
         raise ExportError(problem)
+
+
+def _read_to_end(reading: int, deadline: float) -> bytes:
+    """What the child says until it closes the pipe, says too much, or time is up."""
+    said = b""
+    while len(said) <= MOST_BYTES:
+        seconds = max(0.0, deadline - time.monotonic())
+        if not select.select([reading], [], [], seconds)[0]:
+            break
+        some = os.read(reading, 2**16)
+        if not some:
+            break
+        said += some
+    return said
+
+
+def _wait(child: int, deadline: float) -> int | None:
+    """The exit code of the child, minus the signal that ended it; None if time is up before."""
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(0.01)
+
+
+def _problem(path: pathlib.Path, said: bytes) -> str:
+    """What the child found wrong, "" if nothing.
+
+    Raises:
+      CheckFailed: It did not come to say: the file made the interpreter end the process, or write.
+    """
+    try:
+        problem = json.loads(said)
+    except (ValueError, RecursionError):
+        problem = None
+    if not isinstance(problem, str):
+        raise CheckFailed(
+            f"{path}: crashes the interpreter (it ends without an answer). Do not use this file."
+        )
+    return problem
 
 
 def _use_and_exit(path: pathlib.Path, runtime: str | None, writing: int) -> NoReturn:
@@ -81,7 +126,7 @@ def _use_and_exit(path: pathlib.Path, runtime: str | None, writing: int) -> NoRe
             _use(path, runtime)
             problem = ""
         except UserError as error:
-            problem = str(error)
+            problem = str(error)[:_MOST_CHARACTERS]
         except Exception as error:
             why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             problem = f"{path}: cannot be used as a keyboard ({why}). Export it again."

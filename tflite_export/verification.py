@@ -12,7 +12,7 @@ def verify(model: pathlib.Path, public_key: pathlib.Path | None) -> list[str]:
     """Checks the signature of a manifest, every part of the export against it, then the model.
 
     The model is opened last, once signature and hashes are known to be right, and in a child
-    process (`model_trial`).
+    process (`model_trial`). Nothing is changed.
 
     Args:
       model: The `.tflite` file.
@@ -27,7 +27,7 @@ def verify(model: pathlib.Path, public_key: pathlib.Path | None) -> list[str]:
         interpreter.
     """
     key = signing.read_public_key(public_key) if public_key is not None else None
-    manifest.finish(model)
+    manifest.check_not_interrupted(model)
     signature = _signature_line(model, key)
     content, vocabulary = manifest.load_checked(model)
     lines = ["model and vocabulary: those of the manifest"]

@@ -1,14 +1,17 @@
 """A set of files is the old one or the new one, whenever its writer is killed."""
 
+import os
 import pathlib
 import shutil
 
 import pytest
 
 from tff_keyboard.storage import directories, file_sets
+from tff_keyboard.storage.errors import ProgramError
 
 OLD = {"k.a": "old a", "k.b": "old b", "k.old": "old only"}
 NEW = {"k.a": "new a", "k.b": "new b", "k.new": "new only"}
+PARTS = ["k.a", "k.b", "k.old", "k.new"]
 OTHERS = {"readme": "not of the set"}
 
 
@@ -24,7 +27,7 @@ def publish(folder, files=NEW):
     with directories.scratch_directory(folder / "k.a") as staged:
         for name, text in {**files, "scratch": "left over"}.items():
             (staged / name).write_text(text)
-        file_sets.publish(staged, folder / "k.a", list(files), ["k.old", "k.new"])
+        file_sets.publish(staged, folder / "k.a", list(files), PARTS)
 
 
 def old_set(folder):
@@ -79,9 +82,11 @@ def test_a_kill_at_any_change_leaves_one_whole_set(tmp_path, monkeypatch, nth, o
         except Killed:
             killed = True
     assert killed or calls < nth
-    file_sets.finish(folder / "k.a")
-    found = content(folder)
-    assert found in (OLD | OTHERS, NEW | OTHERS)
+    sets = (OLD | OTHERS, NEW | OTHERS)
+    assert file_sets.is_interrupted(folder / "k.a") or content(folder) in sets
+    file_sets.finish(folder / "k.a", PARTS)
+    assert not file_sets.is_interrupted(folder / "k.a")
+    assert content(folder) in sets
     publish(folder)
     assert content(folder) == NEW | OTHERS
     assert not list(folder.glob(".*"))
@@ -99,12 +104,91 @@ def test_an_error_before_the_rename_leaves_the_old_set(tmp_path, monkeypatch):
     assert content(folder) == OLD | OTHERS
 
 
-def test_a_planted_list_removes_nothing_elsewhere(tmp_path):
+@pytest.fixture
+def planted(tmp_path):
+    """What came with files of others, who know what our directories are called."""
     folder = old_set(tmp_path / "f")
-    (tmp_path / "mine").write_text("1")
-    ready = folder / ".k.a.ready"
-    ready.mkdir()
-    (ready / ".gone").write_text('["../mine", "k.old"]')
-    file_sets.finish(folder / "k.a")
-    assert (tmp_path / "mine").exists()
-    assert not (folder / "k.old").exists()
+    (folder / ".k.a.ready").mkdir()
+    return folder
+
+
+def refused(folder):
+    before = {path: path.lstat() for path in folder.parent.rglob("*")}
+    for write in (lambda: file_sets.finish(folder / "k.a", PARTS), lambda: publish(folder)):
+        with pytest.raises(ProgramError, match="Nothing was changed") as caught:
+            write()
+        assert str(folder / ".k.a.ready") in str(caught.value)
+        assert "\n" not in str(caught.value)
+    after = {path: path.lstat() for path in folder.parent.rglob("*")}
+    assert after.keys() == before.keys()
+    assert content(folder) == OLD | OTHERS
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [b'["readme"]', b'["../mine", "k.old"]', b"[1]", b"[[]]", b"{", b'{"k.old": 1}', b'"k.old"',
+     b"", b"\xff", b"[" * 10_000, b"1" * 10_000, b'["k.old"' + b" " * 2**20 + b"]"],
+    ids=["foreign", "elsewhere", "number", "list", "cut", "object", "string", "empty", "no text",
+         "deep", "huge number", "large"],
+)  # fmt: skip
+def test_a_planted_list_removes_nothing(planted, gone):
+    (planted.parent / "mine").write_text("1")
+    (planted / ".k.a.ready" / "k.a").write_text("evil")
+    (planted / ".k.a.ready" / ".gone").write_bytes(gone)
+    refused(planted)
+
+
+@pytest.mark.parametrize("name", ["readme", ".bashrc"])
+def test_a_planted_file_replaces_none_that_is_no_part(planted, name):
+    (planted / ".k.a.ready" / "k.a").write_text("evil")
+    (planted / ".k.a.ready" / ".gone").write_text("[]")
+    (planted / ".k.a.ready" / name).write_text("evil")
+    refused(planted)
+
+
+@pytest.mark.parametrize("name", [".gone", "k.a"])
+@pytest.mark.parametrize("kind", ["pipe", "endless", "link", "directory"])
+def test_what_is_planted_as_a_part_is_a_plain_file(planted, name, kind):
+    place = planted / ".k.a.ready" / name
+    (planted.parent / "list").write_text('["k.old"]')
+    {
+        "pipe": lambda: os.mkfifo(place),
+        "endless": lambda: place.symlink_to("/dev/zero"),
+        "link": lambda: place.symlink_to(planted.parent / "list"),
+        "directory": place.mkdir,
+    }[kind]()
+    refused(planted)
+
+
+def test_a_planted_link_to_a_directory(planted):
+    (planted / ".k.a.ready").rmdir()
+    (planted.parent / "other").mkdir()
+    (planted.parent / "other" / "k.b").write_text("mine")
+    (planted / ".k.a.ready").symlink_to("../other")
+    refused(planted)
+
+
+def test_a_directory_of_somebody_else(planted, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: planted.stat().st_uid + 1)
+    refused(planted)
+
+
+@pytest.mark.parametrize("left", [["k.a", ".gone"], [".gone"], []])
+def test_goes_on_at_any_place(planted, left):
+    for name in left:
+        (planted / ".k.a.ready" / name).write_text('["k.old"]' if name == ".gone" else "new a")
+    file_sets.finish(planted / "k.a", PARTS)
+    expected = OLD | OTHERS | ({"k.a": "new a"} if "k.a" in left else {})
+    if left:
+        expected.pop("k.old")
+    assert content(planted) == expected
+    assert not file_sets.is_interrupted(planted / "k.a")
+
+
+def test_a_reader_looks_and_leaves_it(planted):
+    (planted / ".k.a.ready" / "k.a").write_text("new a")
+    assert file_sets.is_interrupted(planted / "k.a")
+    assert not file_sets.is_interrupted(planted / "k.b")
+    assert not file_sets.is_interrupted(planted / "none" / "k.a")
+    assert content(planted) == OLD | OTHERS
+    assert (planted / ".k.a.ready" / "k.a").exists()

@@ -16,7 +16,13 @@ from tests import export_fakes
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import save_model
-from tff_keyboard.storage.errors import CheckFailed, ExportError, RunDirectoryError, UsageError
+from tff_keyboard.storage.errors import (
+    CheckFailed,
+    ExportError,
+    ProgramError,
+    RunDirectoryError,
+    UsageError,
+)
 from tflite_export import associated_files, inspection, manifest, verification
 from tflite_export.errors import ParityFailed
 from tflite_export.export import NO_PRIVACY_CLAIM, ExportOptions, export
@@ -351,10 +357,25 @@ def test_a_kill_while_an_older_export_is_replaced_leaves_one_of_them(
         patch.setattr(pathlib.Path, "replace", replace)
         with contextlib.suppress(Killed):
             export(run, old.model, ExportOptions(top_k=5))
+    if nth <= len(FILES):
+        with pytest.raises(ExportError, match="an export was interrupted here"):
+            verification.verify(old.model, None)
+    with pytest.raises(ExportError, match="none"):
+        export(tmp_path / "none", old.model, ExportOptions())  # puts things right before it fails
     found = KeyboardPredictor(old.model).manifest["model"]["top_k"]
     assert found == 5  # the one rename was made
     assert names(tmp_path) == FILES
     verification.verify(old.model, None)
+
+
+def test_an_export_obeys_no_directory_that_was_planted(run, tmp_path):
+    (tmp_path / "thesis.txt").write_text("precious")
+    ready = tmp_path / ".k.tflite.ready"
+    ready.mkdir()
+    (ready / ".gone").write_text('["thesis.txt"]')
+    with pytest.raises(ProgramError, match=r"\.k\.tflite\.ready: not what"):
+        export(run, tmp_path / "k.tflite", ExportOptions())
+    assert names(tmp_path) == [".k.tflite.ready", "thesis.txt"]
 
 
 def test_an_export_without_a_part_removes_that_of_an_older_one(run, tmp_path):

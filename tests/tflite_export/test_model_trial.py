@@ -1,9 +1,11 @@
 """A model that crashes, loops or eats memory does so in a child, and is one line here."""
 
+import contextlib
 import json
 import os
 import pathlib
 import signal
+import stat
 
 import numpy as np
 import pytest
@@ -70,6 +72,77 @@ def test_any_crash(sound, monkeypatch, end):
 def test_an_exit_in_the_middle(sound, monkeypatch):
     monkeypatch.setattr(model_trial, "open_keyboard", lambda *_, **__: os._exit(7))
     refused(sound.model, CheckFailed, "exit code 7")
+
+
+@pytest.fixture
+def ends(monkeypatch):
+    """Of the pipe to the child: reading, writing."""
+    made = []
+
+    def pipe(make=os.pipe):
+        made[:] = make()
+        return tuple(made)
+
+    monkeypatch.setattr(os, "pipe", pipe)
+    return made
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"{", b"\xff", b'""x', b"5", b"null", b"[" * 30_000],
+    ids=["nothing", "cut", "no text", "more", "number", "null", "deep"],
+)
+def test_an_exit_without_an_answer(sound, monkeypatch, ends, said):
+    """As `exit(0)` in the interpreter does, or what else the file makes it write."""
+
+    def leaves(*_, **__):
+        os.write(ends[1], said)
+        os._exit(0)
+
+    monkeypatch.setattr(model_trial, "open_keyboard", leaves)
+    refused(sound.model, CheckFailed, "ends without an answer")
+
+
+def test_a_long_answer_is_cut(sound, monkeypatch):
+    """A pipe takes 64 KiB; who writes more waits for the reader."""
+
+    def long(*_, **__):
+        signal.alarm(20)  # if nobody reads
+        raise ExportError(f"{sound.model}: " + "\N{GRINNING FACE}" * 10**6)
+
+    monkeypatch.setattr(model_trial, "open_keyboard", long)
+    assert len(refused(sound.model, ExportError, "\N{GRINNING FACE}")) <= 2_000
+
+
+def test_what_never_stops_to_speak(sound, monkeypatch, ends):
+    def talks(*_, **__):
+        signal.alarm(20)
+        while True:
+            os.write(ends[1], b"x" * 2**16)
+
+    monkeypatch.setattr(model_trial, "open_keyboard", talks)
+    refused(sound.model, CheckFailed, "does not come to an end")
+
+
+def test_the_child_does_not_hold_the_end_that_is_read(sound, monkeypatch, ends):
+    def holds(*_, **__):
+        with contextlib.suppress(OSError):  # closed, or another file has its number
+            os._exit(3 if stat.S_ISFIFO(os.fstat(ends[0]).st_mode) else 4)
+        os._exit(4)
+
+    monkeypatch.setattr(model_trial, "open_keyboard", holds)
+    refused(sound.model, CheckFailed, "exit code 4")
+
+
+def test_a_pipe_closed_by_a_child_that_lives_on(sound, monkeypatch, ends):
+    def lives_on(*_, **__):
+        signal.alarm(20)  # if nobody looks at the time
+        os.close(ends[1])
+        signal.pause()
+
+    monkeypatch.setattr(model_trial, "open_keyboard", lives_on)
+    monkeypatch.setattr(model_trial, "SECONDS", 1)
+    refused(sound.model, CheckFailed, "does not come to an end")
 
 
 def loops(*_, **__):

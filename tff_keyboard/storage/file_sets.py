@@ -4,23 +4,27 @@
                -> each file is moved to its place; what the new set lacks is removed
 
 A kill before the one rename leaves the old set. A kill after it leaves a hidden directory
-`.NAME.ready`, from which the next one who comes along, reader or writer, goes on (`finish`):
-readers call it before they open anything.
+`.NAME.ready`, from which the next writer of this set goes on (`finish`). Readers change nothing:
+they refuse a set that `is_interrupted`. Such a directory may have come with files of others, so
+the writer, too, takes from it no more than the names that it would replace anyway.
 """
 
 import contextlib
 import json
+import os
 import pathlib
 import shutil
-from collections.abc import Collection
+import stat
+from collections.abc import Callable, Collection, Iterable
 
-from tff_keyboard.storage import directories, partial
+from tff_keyboard.storage import directories, errors, partial
 
 _GONE = ".gone"  # names to remove, a JSON list
+_MOST_BYTES_OF_GONE = 2**14
 
 
 def publish(
-    staged: pathlib.Path, target: pathlib.Path, files: Collection[str], gone: Collection[str]
+    staged: pathlib.Path, target: pathlib.Path, files: Collection[str], parts: Collection[str]
 ) -> None:
     """Puts finished files beside `target`, replacing those of an older set.
 
@@ -29,44 +33,108 @@ def publish(
         is dropped. It is gone afterwards.
       target: The file that gives the set its name.
       files: Names of the new set.
-      gone: Names of an older set that this one does not have.
+      parts: All names that a set of this name may have; what is not in `files` is removed.
 
     Raises:
       OSError: It cannot be written; the old set is whole.
+      ProgramError: As `finish`.
     """
-    finish(target)
+    finish(target, parts)
     for path in list(staged.iterdir()):
         if path.name not in files:
             path.unlink()
-    (staged / _GONE).write_text(json.dumps(sorted(set(gone) - set(files))), encoding="utf-8")
+    gone = sorted(set(parts) - set(files))
+    (staged / _GONE).write_text(json.dumps(gone), encoding="utf-8")
     for path in staged.iterdir():
         partial.sync(path)
     partial.sync(staged)
-    directories.put_in_place(staged, _ready(target))
-    finish(target)
+    directories.put_in_place(staged, ready_directory(target))
+    _go_on(target, sorted(files), gone)
 
 
-def finish(target: pathlib.Path) -> None:
-    """Goes on where a kill stopped `publish`; does nothing where there is nothing to do.
+def ready_directory(target: pathlib.Path) -> pathlib.Path:
+    """What lies beside `target` while its set is partly moved."""
+    return target.with_name(f".{target.name}.ready")
+
+
+def is_interrupted(target: pathlib.Path) -> bool:
+    """Whether a writer moves this set now, or was killed at it: old and new may be mixed."""
+    return os.path.lexists(ready_directory(target))
+
+
+def finish(target: pathlib.Path, parts: Collection[str]) -> None:
+    """For writers: goes on where a kill stopped `publish`; does nothing where nothing is to do.
+
+    Args:
+      target: The file that gives the set its name.
+      parts: All names that a set of this name may have. Nothing else is touched.
 
     Raises:
       OSError: No permission to go on.
+      ProgramError: What lies there is not what `publish` leaves; nothing was changed.
     """
-    ready = _ready(target)
-    try:
-        names = sorted(path.name for path in ready.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return
+    found = _left_by_a_kill(target, parts)
+    if found is not None:
+        _go_on(target, *found)
+
+
+def _go_on(target: pathlib.Path, names: Iterable[str], gone: Iterable[str]) -> None:
+    ready = ready_directory(target)
     for name in names:
-        if name != _GONE:
-            with contextlib.suppress(FileNotFoundError):  # another process moved it
-                (ready / name).replace(target.parent / name)
-    with contextlib.suppress(FileNotFoundError):
-        for name in json.loads((ready / _GONE).read_text(encoding="utf-8")):
-            (target.parent / pathlib.PurePath(name).name).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # another process moved it
+            (ready / name).replace(target.parent / name)
+    for name in gone:
+        (target.parent / name).unlink(missing_ok=True)
     partial.sync(target.parent)
-    shutil.rmtree(ready, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):  # another process removes it
+        shutil.rmtree(ready)
 
 
-def _ready(target: pathlib.Path) -> pathlib.Path:
-    return target.with_name(f".{target.name}.ready")
+def _left_by_a_kill(
+    target: pathlib.Path, parts: Collection[str]
+) -> tuple[list[str], list[str]] | None:
+    """Names to move and names to remove, all of them in `parts`; None if nothing is left."""
+    ready = ready_directory(target)
+    names: list[str] = []
+    try:
+        if not _is_ours(ready.lstat(), stat.S_ISDIR):
+            raise _foreign(ready, "it is no directory of yours")
+        with os.scandir(ready) as entries:
+            for entry in entries:
+                if entry.name not in (*parts, _GONE):
+                    raise _foreign(ready, f"{entry.name!r} is no part of {target.name}")
+                if not _is_ours(entry.stat(follow_symlinks=False), stat.S_ISREG):
+                    raise _foreign(ready, f"{entry.name!r} is no file of yours")
+                names.append(entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return None  # or a living writer moves it
+    return sorted(set(names) - {_GONE}), _read_gone(ready, parts)
+
+
+def _read_gone(ready: pathlib.Path, parts: Collection[str]) -> list[str]:
+    wrong = _foreign(ready, f"{_GONE!r} is no list of parts")
+    try:
+        with (ready / _GONE).open("rb") as file:  # a regular file
+            data = file.read(_MOST_BYTES_OF_GONE)
+    except FileNotFoundError:
+        return []  # a kill while the directory was removed
+    try:
+        gone = json.loads(data)
+    except (ValueError, RecursionError):
+        raise wrong from None
+    if not isinstance(gone, list) or not all(
+        isinstance(name, str) and name in parts for name in gone
+    ):
+        raise wrong
+    return gone
+
+
+def _is_ours(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
+    return is_kind(found.st_mode) and found.st_uid == os.geteuid()
+
+
+def _foreign(ready: pathlib.Path, why: str) -> errors.ProgramError:
+    return errors.ProgramError(
+        f"{ready}: not what an interrupted writer leaves ({why}). Nothing was changed. Look at it, "
+        "remove it, then run the same command again."
+    )
