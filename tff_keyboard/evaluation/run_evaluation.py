@@ -30,8 +30,8 @@ from tff_keyboard.evaluation.result import (
     TextFacts,
     read_json,
 )
-from tff_keyboard.evaluation.sums import Sums
 from tff_keyboard.evaluation.suggestion_time import suggestion_milliseconds
+from tff_keyboard.evaluation.sums import Sums
 from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.metrics.predictor import Predictor
