@@ -86,6 +86,7 @@ def _replay(options: Options) -> None:
     store = ClientStore(options.store)
     (named,) = open_predictors([options.replay], store)
     people = store.client_ids(options.clients)[: options.people]
+    people.sort(key=store.pseudonym)  # numbered as the ids are sorted, a log would name its person
     hour = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H")
     file = pathlib.Path(named.source)
     model = replay.model_digest(

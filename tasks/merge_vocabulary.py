@@ -14,6 +14,7 @@ from typing import Annotated
 from tasks.options import Range, TaskOptions, Words
 from tff_keyboard import quiet
 from tff_keyboard.data.store.store_card import read_card
+from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import UsageError
 
 
@@ -49,7 +50,7 @@ def run(options: Options) -> None:
 
     stores = [ClientStore(path) for path in options.stores]
     vocabulary = merge_vocabularies(stores, options.size, options.shares or None)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
+    files.make_directory(options.out.parent)
     vocabulary.save(options.out)
     print(f"{options.out}: {len(vocabulary):,} rows")
     for store in stores:

@@ -1,10 +1,11 @@
 """The results of `everybody`, one person per line, so that a long run can be stopped and resumed.
 
     line 1   JSON: what the results depend on
-    then     JSON, a person each, in the order measured
+    then     JSON, a person each, sorted by name once all are there
 
 A line without its line feed was cut by a kill and is measured again. People have the names
-that `ClientStore.pseudonym` gives them.
+that `ClientStore.pseudonym` gives them. In the order in which they were drawn, which follows from
+their ids, a list of ids would undo the names.
 """
 
 import dataclasses
@@ -40,12 +41,10 @@ class Records:
         self._path = path
         self._pseudonym = pseudonym
         self.results: dict[str, PersonResult] = {}
-        header = {"format": FORMAT, **facts}
+        self._header = {"format": FORMAT, **facts}
         content = _whole_lines(path)
-        if not content:
-            files.write_atomically(path, [_line(header)], mode=files.OWNER_ONLY)
-            return
-        self._check(header, content[0])
+        if content:
+            self._check(self._header, content[0])
         for number, line in enumerate(content[1:], start=2):
             try:
                 row = json.loads(line)
@@ -55,9 +54,7 @@ class Records:
                 raise DataError(
                     f"{path}, line {number}: not a result. Remove the file to begin anew."
                 ) from None
-        # What a kill left half is cut away, so that lines can be added again.
-        lines = [line + b"\n" for line in content]
-        files.write_atomically(path, lines, mode=files.OWNER_ONLY)
+        self.sort()  # what a kill left half is cut away, so that lines can be added again
 
     def __contains__(self, person: str) -> bool:
         return self._pseudonym(person) in self.results
@@ -72,6 +69,19 @@ class Records:
         line = _line({"person": name, **dataclasses.asdict(result)})
         files.append(self._path, line, mode=files.OWNER_ONLY)
         self.results[name] = result
+
+    def sort(self) -> None:
+        """Writes all results again, sorted by name.
+
+        Raises:
+          ProgramError: It cannot be written; the file is as it was.
+        """
+        rows = [
+            {"person": name, **dataclasses.asdict(result)}
+            for name, result in sorted(self.results.items())
+        ]
+        lines = [_line(content) for content in (self._header, *rows)]
+        files.write_atomically(self._path, lines, mode=files.OWNER_ONLY)
 
     def of(self, people: list[str]) -> list[PersonResult]:
         """Their results, in this order; all must be there."""

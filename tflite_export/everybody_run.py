@@ -84,13 +84,14 @@ def personalise_people(
         "settings": dataclasses.asdict(settings),
     }
     records = Records(out / names.PERSONALISED_PEOPLE, facts, store.pseudonym)
-    waiting = [person for person in people if person not in records]
+    waiting = sorted((p for p in people if p not in records), key=store.pseudonym)
     with Progress("personalise", total=len(people), unit="people") as line:
         done = len(people) - len(waiting)
         line.start_from(done)
         for number, person in enumerate(waiting, start=1):
             records.add(person, personaliser.person(store.words(population, person)))
             line.update(done + number)
+    records.sort()
     summary = Summary(records.of(people))
     content = json.dumps({**facts, **summary.to_json()}, indent=1)
     files.write_atomically(out / names.PERSONALISATION, [content.encode()], mode=files.OWNER_ONLY)

@@ -1,10 +1,13 @@
 """A finished run on the people it was asked for, and no others."""
 
+import numpy as np
 import pytest
 
 from tests.fakes import blow_up, save_untrained_run, tiny_config
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.evaluation import run_evaluation
+from tff_keyboard.evaluation import run_evaluation, typed_text
+from tff_keyboard.metrics.keras_predictor import KerasPredictor
+from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.storage.errors import DivergedError
 
 
@@ -18,12 +21,34 @@ def run(store, tmp_path_factory):
 def test_evaluates_the_people_it_was_asked_for(run, store, population):
     found = run_evaluation.evaluate_run(run, population, max_length=0)
     opened = ClientStore(store)
-    people = opened.client_ids(population)
+    people = sorted(opened.client_ids(population), key=opened.pseudonym)
     assert found.text.people == tuple(map(opened.pseudonym, people))
     typed = [opened.words(population, person) for person in people]
     assert found.text.words == sum(len(message) for own in typed for message in own)
     assert found.sums["examples"].tolist() == [len(own) for own in typed]
     assert found.text.name == population
+
+
+def test_every_row_is_that_of_its_name(run, store):
+    """Sums and slices of each person alone, by the name of the person."""
+    opened = ClientStore(store)
+    found = run_evaluation.evaluate_run(run, "held_out")
+    predictor = KerasPredictor(*load_model(run))
+    row = {name: place for place, name in enumerate(found.text.people)}
+    for person in opened.client_ids("held_out")[:3]:
+        alone = run_evaluation.evaluate_named(
+            predictor,
+            found.model,
+            typed_text.of_clients(opened, "held_out", [person]),
+            store=opened,
+        )
+        (name,) = alone.text.people
+        for key, values in alone.sums.items():
+            np.testing.assert_allclose(found.sums[key][row[name]], values[0], rtol=1e-4, atol=1e-4)
+        for family, slices in alone.slices.items():
+            for label, sums in slices.items():
+                tokens = found.slices[family][label]["tokens"]
+                assert tokens[row[name]] == sums["tokens"][0]
 
 
 def test_a_kept_evaluation_is_of_these_weights(run, store, tmp_path):

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from tff_keyboard.learning.cohorts import CohortSampler
-from tff_keyboard.privacy.participation import ParticipationRecord, record_path
+from tff_keyboard.privacy.participation import (
+    ParticipationRecord,
+    cohorts_before,
+    record_path,
+)
 from tff_keyboard.storage.errors import RunDirectoryError
 
 PEOPLE = [f"{n:016x}" for n in range(24)]
@@ -20,7 +24,7 @@ def run_rounds(path, name, first, last, *, seed=1, people=PEOPLE):
     record.restart_after(first - 1)
     sampler = CohortSampler(
         len(people), 3, seed, min_separation_rounds=SEPARATION,
-        earlier=record.last_cohorts(SEPARATION - 1),
+        earlier=cohorts_before(path, name, people, SEPARATION - 1),
     )  # fmt: skip
     for number in range(first, last + 1):
         cohorts[number] = sampler.cohort(number).selected
@@ -77,11 +81,22 @@ def test_people_are_known_in_a_store_prepared_anew(tmp_path):
     path = tmp_path / "record"
     cohorts = run_rounds(path, "one", 1, 4)
     shuffled = list(np.random.default_rng(0).permutation(PEOPLE[:-2]))
-    record = ParticipationRecord(path, "two", shuffled, lambda r: np.zeros(0, int))
-    last = [{shuffled[i] for i in cohort} for cohort in record.last_cohorts(2)]
+    before = cohorts_before(path, "two", shuffled, 2)
+    last = [{shuffled[i] for i in cohort} for cohort in before]
     expected = [{PEOPLE[i] for i in cohort} & set(shuffled) for cohort in cohorts[-2:]]
     assert last == expected
-    assert record.last_cohorts(0) == []
+    assert all(cohort.tolist() == sorted(cohort) for cohort in before)
+    assert cohorts_before(path, "two", shuffled, 0) == []
+
+
+def test_before_a_run_that_goes_on_is_what_was_before_it_began(tmp_path):
+    path = tmp_path / "record"
+    cohorts = run_rounds(path, "one", 1, 2)
+    run_rounds(path, "two", 1, 3)
+    for name, expected in (("one", []), ("two", cohorts)):
+        found = cohorts_before(path, name, PEOPLE, 9)
+        assert [set(cohort) for cohort in found] == list(map(set, expected))
+    assert len(cohorts_before(path, None, PEOPLE, 9)) == 5
 
 
 def test_too_few_people_are_left_after_a_larger_run(tmp_path):

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from tff_keyboard.config import loads
-from tff_keyboard.privacy import accounting
+from tff_keyboard.privacy import accounting, participation, people
 from tff_keyboard.privacy.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger import PrivacyLedger
 from tff_keyboard.privacy.noise_key import NoiseKeyError
 from tff_keyboard.privacy.run_privacy import open_run_privacy
 
+CLIENTS = [str(number) for number in range(100)]
 WEIGHTS = [np.arange(6, dtype=np.float32).reshape(2, 3)]
 FIXED = "0123456789abcdef" * 2
 PRIVATE = (
@@ -35,7 +36,7 @@ def opened(path, config, **changes):
         ledger_path=path / "privacy_ledger.jsonl",
         nonce_path=path / "noise_nonce",
         store_card=card,
-        client_ids=[str(number) for number in range(100)],
+        client_ids=CLIENTS,
         selected_per_round=10,
         **arguments,
     )
@@ -110,6 +111,66 @@ def test_every_key_of_the_config_changes_the_noise_of_a_fixed_nonce(tmp_path, ov
     one = opened(tmp_path / "a", config("gaussian", fixed))
     other = opened(tmp_path / "b", config("gaussian", fixed, override))
     assert one.key.key_id != other.key.key_id
+
+
+def recorded_run(path, name, rounds, *, first=0):
+    """Rounds of ten people, some time on the store; the people depend on `first`."""
+    digests = people.digests_of(CLIENTS)
+    record = participation.ParticipationRecord(
+        path, name, digests, lambda r: np.arange(first + 10 * r, first + 10 * r + 10)
+    )
+    for round_num in range(1, rounds + 1):
+        record.before_release(round_num, None, {})
+
+
+RECORD = (f"aggregation.privacy.fixed_nonce={FIXED}", "aggregation.privacy.participation=record")
+
+
+def test_runs_after_other_people_share_no_noise(tmp_path):
+    """Others wait, so others are summed: one noise made the difference of exact sums of them."""
+    keys, waiting = set(), set()
+    for number in range(3):
+        place = tmp_path / str(number)
+        recorded_run(tmp_path / f"record {number}", "before", 3 if number else 0, first=number)
+        privacy = opened(
+            place, config("gaussian", *RECORD), record_path=tmp_path / f"record {number}"
+        )
+        keys.add(privacy.key.key_id)
+        waiting.add(tuple(map(tuple, privacy.earlier)))
+    assert len(keys) == len(waiting) == 3
+    assert () in waiting
+    plain = opened(tmp_path / "plain", config("gaussian", RECORD[0]), record_path=tmp_path / "no")
+    assert not plain.earlier
+
+
+def test_a_run_that_goes_on_has_the_key_and_the_people_it_began_with(tmp_path):
+    path = tmp_path / "record"
+    recorded_run(path, "before", 2)
+    first = opened(tmp_path / "run", config("gaussian", *RECORD), record_path=path)
+    assert [cohort.tolist() for cohort in first.earlier] == [
+        list(range(10, 20)),
+        list(range(20, 30)),
+    ]
+    recorded_run(path, first.key.key_id, 4, first=30)
+    released(tmp_path / "run", first, 4)
+    again = opened(tmp_path / "run", config("gaussian", *RECORD), record_path=path)
+    assert again.key == first.key
+    assert again.header == first.header
+    np.testing.assert_array_equal(again.earlier, first.earlier)
+    path.unlink()
+    with pytest.raises(NoiseKeyError, match="record of participation"):
+        opened(tmp_path / "run", config("gaussian", *RECORD), record_path=path)
+
+
+def test_another_general_corpus_is_another_noise(tmp_path):
+    """Its text is rehearsed, so it is in the sums; the config has its path alone."""
+    rehearsal = ("fine_tuning.method.name=rehearsal", "fine_tuning.general_store=general")
+    fixed = config("gaussian", RECORD[0], *rehearsal)
+    keys = {
+        opened(tmp_path / name, fixed, general_sha256=sha256).key.key_id
+        for name, sha256 in (("a", "ab"), ("b", "ab"), ("c", "cd"))
+    }
+    assert len(keys) == 2
 
 
 def test_what_a_run_may_be_resumed_with_keeps_its_noise(tmp_path):

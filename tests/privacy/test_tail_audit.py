@@ -112,6 +112,26 @@ def test_no_difference_one_way_only_is_refuted():
     assert "denies any difference" in report(pair)
 
 
+def test_equal_texts_say_nothing_below_the_detection_limit():
+    """Epsilon 0.0000 was printed at delta 1e-5, of phrases that no text could show."""
+    zeros = np.zeros(10_000)
+    pair = both_directions({"without": zeros, "with": zeros}, RARE)
+    assert pair["outcome"] == "not established"
+    for facts in (pair, *pair["directions"].values()):
+        assert facts["outcome"] == "not established"
+        assert facts["epsilon"] is facts["epsilon_conservative"] is None
+    text = report(pair, RARE)
+    assert "NOT ESTABLISHED: delta 1e-05 is below the detection limit of 10,000 texts" in text
+    assert "every ratio is exactly 1; epsilon not established" in text
+    assert "0.0000" not in text
+
+
+def test_one_direction_alone_may_show_no_difference_below_the_limit():
+    pair = both_directions({"without": np.zeros(10_000), "with": ratios(3)["with"]}, RARE)
+    assert pair["directions"]["without"]["outcome"] in ("not established", "refuted")
+    assert pair["epsilon"] is None
+
+
 def test_equal_models_show_no_difference():
     zeros = np.zeros(SETTINGS.num_texts)
     pair = both_directions({"without": zeros, "with": zeros}, SETTINGS)

@@ -3,10 +3,13 @@
 import errno
 import fcntl
 import os
+import shutil
+import stat
+import subprocess
 
 import pytest
 
-from tff_keyboard.storage import files, partial
+from tff_keyboard.storage import directories, files, partial
 
 
 def opened(path):
@@ -65,6 +68,76 @@ def test_what_is_not_there_is_not_ours(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path)
     with partial.held_unless_locked(tmp_path / "link") as free:
         assert not free
+
+
+def test_what_another_user_made_is_left_alone_and_not_even_locked(tmp_path, monkeypatch):
+    """As in a folder that all may write to; here the name is ours and we are another."""
+    path = partial.new_name(tmp_path / "store")
+    path.mkdir()
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    with partial.held_unless_locked(path) as free:
+        assert free  # whoever does not ask for its own
+    locked = []
+    monkeypatch.setattr(fcntl, "flock", lambda *arguments: locked.append(arguments))
+    partial.remove_leftovers(tmp_path / "store")
+    partial.remove_unlocked(tmp_path, ".store")
+    assert path.is_dir()
+    assert not locked
+    monkeypatch.setattr(os, "geteuid", lambda: owner)
+    partial.remove_leftovers(tmp_path / "store")
+    assert not path.exists()
+
+
+def test_a_leftover_too_deep_to_remove_stays_and_stops_nobody(tmp_path):
+    """1,500 levels ended every `train` of the machine with a RecursionError."""
+    deep = tmp_path / "socket-evil"
+    subprocess.run(["mkdir", "-p", deep / "/".join(["d"] * 1_500)], check=True)
+    (tmp_path / "socket-left").mkdir()
+    try:
+        partial.remove_unlocked(tmp_path, "socket-")
+        assert not (tmp_path / "socket-left").exists()
+    finally:
+        subprocess.run(["rm", "-rf", deep], check=True)
+
+
+@pytest.mark.parametrize("error", [RecursionError, PermissionError])
+def test_what_cannot_be_removed_is_left_where_it_is(tmp_path, monkeypatch, error):
+    def fail(*unused, **more):
+        raise error("no")
+
+    (tmp_path / "socket-folder").mkdir()
+    (tmp_path / "socket-file").write_text("")
+    monkeypatch.setattr(shutil, "rmtree", fail)
+    monkeypatch.setattr(os, "unlink", fail)
+    partial.remove_unlocked(tmp_path, "socket-")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("umask, expected", [(0o0, 0o755), (0o022, 0o755), (0o077, 0o700)])
+@pytest.mark.parametrize("mode", [0o755, 0o700])
+def test_nobody_else_may_write_to_a_parent_that_was_missing(tmp_path, umask, expected, mode):
+    """Who may write to it may rename away what is in it."""
+    before = os.umask(umask)
+    try:
+        partial.make_missing(tmp_path / "a" / "b" / "c", mode)
+        partial.make_missing(tmp_path / "a" / "b" / "c", 0o700)  # it is there
+        with directories.new_directory(tmp_path / "x" / "y" / "store"):
+            pass
+        files.make_directory(tmp_path / "u" / "v", mode=mode)
+    finally:
+        os.umask(before)
+    for name in ("a", "a/b", "x", "x/y", "u"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == expected, name
+    for name in ("a/b/c", "u/v"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == expected & mode, name
+
+
+def test_a_file_in_the_way_of_a_parent_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(OSError, match=r"exists|Not a directory"):
+            partial.make_missing(place)
 
 
 @pytest.mark.parametrize("number, is_raised", [(errno.EINVAL, False), (errno.EIO, True)])

@@ -5,15 +5,26 @@ import pytest
 from tasks import events
 from tests.fakes import TINY
 from tff_keyboard import config as config_lib
+from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.store.prepare import prepare as prepare_store
+from tff_keyboard.events import replay
 from tff_keyboard.storage.errors import DataError, UsageError
 
 
-def test_replays_logs_and_reads_them(tmp_path, capsys):
+def test_replays_logs_and_reads_them(tmp_path, capsys, monkeypatch):
     store = tmp_path / "store"
     config = config_lib.load("configs/demo.toml", [*TINY, f"data.store={store}"])
     prepare_store(config.data, store)
+    opened, typed, play = ClientStore(store), [], replay.replay
+
+    def noted(predictor, messages, **facts):
+        typed.append(messages)
+        return play(predictor, messages, **facts)
+
+    monkeypatch.setattr(replay, "replay", noted)
     events.run(events.Options(replay="unigram", store=store, out=tmp_path / "logs", people=3))
+    people = sorted(opened.client_ids("held_out")[:3], key=opened.pseudonym)
+    assert typed == [opened.words("held_out", person) for person in people]
     logs = tuple(sorted((tmp_path / "logs").iterdir()))
     assert len(logs) == 3
     assert all(path.stat().st_mode & 0o077 == 0 for path in logs)

@@ -32,6 +32,9 @@ def test_measures_everybody_and_goes_on_after_a_stop(model, store, tmp_path, cap
     content = json.loads((tmp_path / "whole" / "personalisation.json").read_text())
     assert content["people"] == 4
     assert content["metrics"]["kss"]["gated"]["against"]["network"]["harmed"] >= 0
+    lines = (tmp_path / "whole" / "people.jsonl").read_text().splitlines()
+    names = [json.loads(line)["person"] for line in lines[1:]]
+    assert names == sorted(names)
 
     person = everybody.Personaliser.person
     calls = []

@@ -222,6 +222,21 @@ def test_records_go_on_after_a_kill(tmp_path):
     assert Records(path, FACTS, pseudonym).of(["bob", "ann"]) == [two, one]
 
 
+def test_the_order_of_the_records_is_that_of_the_names(tmp_path):
+    """Drawn by a seed among sorted ids, they would be undone by a list of ids."""
+    path = tmp_path / "people.jsonl"
+    records = Records(path, FACTS, pseudonym)
+    for number, name in enumerate(["dora", "ann", "bob"]):
+        records.add(name, person([number, 2, 3, 4]))
+    records.sort()
+    whole = path.read_bytes()
+    found = [json.loads(line).get("person") for line in whole.splitlines()]
+    assert found == [None, *sorted(map(pseudonym, ["ann", "bob", "dora"]))]
+    again = Records(path, FACTS, pseudonym)
+    assert path.read_bytes() == whole
+    assert again.results == records.results
+
+
 def test_records_of_other_settings_are_refused(tmp_path):
     path = tmp_path / "people.jsonl"
     Records(path, FACTS, pseudonym).add("ann", person([1, 2, 3, 4]))

@@ -378,6 +378,11 @@ def test_people_wait_across_private_runs_on_a_store(store, tmp_path):
     assert len(cohorts) == 4
     for t, cohort in enumerate(cohorts):
         assert not any(cohort & earlier for earlier in cohorts[max(t - 2, 0) : t])
+    more = tiny_config(tmp_path / "store", *private, "train.rounds=3")
+    train_federated(more, tmp_path / "other")  # with the key and the people it began with
+    longer = (tmp_path / "store.participation.jsonl").read_text()
+    assert longer.startswith(text)
+    assert not set(json.loads(longer.splitlines()[-1])["people"]) & (cohorts[2] | cohorts[3])
     rows = (tmp_path / "one" / "metrics.jsonl").read_text().splitlines()
     assert not {"tokens", "cohort", "client_work/train/nll"} & json.loads(rows[0]).keys()
     assert "tokens" in json.loads(rows[0])["withheld"].split()

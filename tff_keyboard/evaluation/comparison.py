@@ -30,7 +30,7 @@ from tff_keyboard.evaluation.result import (
 from tff_keyboard.evaluation.sums import Sums, metric_difference
 from tff_keyboard.metrics.jackknife import Interval
 
-FORMAT = "tff-keyboard comparison 3"
+FORMAT = "tff-keyboard comparison 4"
 
 FEWEST_SEEDS = 3  # that a claim about a rule rests on
 

@@ -2,9 +2,10 @@
 
 A file holds sums per person, from which every metric and interval is made again when it is read:
 `metrics` in it is for readers of the file. People have names that only their store can undo
-(`ClientStore.pseudonym`): two evaluations on equal stores have the same.
+(`ClientStore.pseudonym`) and are sorted by them, since the order of their ids would undo them: two
+evaluations on equal stores have the same names in the same order.
 
-    {"format": "tff-keyboard evaluation 3",
+    {"format": "tff-keyboard evaluation 4",
      "text":   name, people, words, words_left_out, max_length, pseudo_users, store, store_path
      "model":  name, kind, source, vocabulary_rows, vocabulary_fingerprint, details
      "metrics": name -> value, low, high
@@ -30,7 +31,7 @@ from tff_keyboard.evaluation.sums import Sums
 from tff_keyboard.metrics.jackknife import Interval, effective_number
 from tff_keyboard.storage.errors import DataError
 
-FORMAT = "tff-keyboard evaluation 3"
+FORMAT = "tff-keyboard evaluation 4"
 
 Slices = Mapping[str, Mapping[str, Sums]]
 
@@ -43,7 +44,7 @@ class TextFacts:
 
     Attributes:
       name: A population, or the name of a file.
-      people: Their pseudonyms, in the order of the sums.
+      people: Their pseudonyms, sorted, in the order of the sums.
       words: Words typed that were evaluated.
       words_left_out: Words beyond `max_length` targets of their message; None where a file does
         not say.

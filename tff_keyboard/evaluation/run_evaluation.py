@@ -31,6 +31,7 @@ from tff_keyboard.evaluation.result import (
     read_json,
 )
 from tff_keyboard.evaluation.suggestion_time import suggestion_milliseconds
+from tff_keyboard.evaluation.sums import Sums
 from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.metrics.predictor import Predictor
@@ -86,6 +87,7 @@ def evaluate_named(
             "Train again with a lower client.learning_rate or server.learning_rate."
         )
     words = int(np.sum(counts.sums["tokens"] - counts.sums["eos_tokens"]))
+    people, order = _names_of_people(text, store)
     return Evaluation(
         model=dataclasses.replace(
             model,
@@ -94,7 +96,7 @@ def evaluate_named(
         ),
         text=TextFacts(
             name=text.name,
-            people=_names_of_people(text, store),
+            people=people,
             words=words,
             words_left_out=text.num_words - words,
             max_length=max_length,
@@ -102,18 +104,34 @@ def evaluate_named(
             store=store.card_hash if store else None,
             store_path=str(store.directory) if store else None,
         ),
-        sums=counts.sums,
-        slices=counts.slices,
+        sums=_in_order(counts.sums, order),
+        slices={
+            family: {label: _in_order(sums, order) for label, sums in slices.items()}
+            for family, slices in counts.slices.items()
+        },
         seconds=time.perf_counter() - start,
     )
 
 
-def _names_of_people(text: TypedText, store: ClientStore | None) -> tuple[str, ...]:
+def _names_of_people(
+    text: TypedText, store: ClientStore | None
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """What to call the people, and the order of their rows: [people], places in the text.
+
+    Pseudonyms are sorted: in the order of a store, that of ids, a list of ids would undo them.
+    """
+    as_they_are = np.arange(len(text.people))
     if text.pseudo_users:
-        return text.people  # lines of a file are nobody
+        return text.people, as_they_are  # lines of a file are nobody
     if store is None:
-        return tuple(map(str, range(len(text.people))))
-    return tuple(map(store.pseudonym, text.people))
+        return tuple(map(str, as_they_are)), as_they_are
+    names = list(map(store.pseudonym, text.people))
+    order = np.argsort(names, kind="stable")
+    return tuple(names[place] for place in order), order
+
+
+def _in_order(sums: Sums, order: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: values[order] for name, values in sums.items()}
 
 
 def compare_models(

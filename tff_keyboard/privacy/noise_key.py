@@ -8,9 +8,11 @@
   it, so that a copy of the run directory does not hold the noise. Without it the nonce alone is
   what hides the noise.
 - facts: the whole resolved config but `[execution]` and what a run may be resumed with
-  (`config/kept_keys.py`), the mechanism's coefficients, hash of the client store, digest of the
-  initial weights. With them no two different sums share a stream even where a nonce is fixed or
-  copied: of two runs with one noise the exact sums could be computed without knowing the key.
+  (`config/kept_keys.py`), the mechanism's coefficients, hashes of the client store and of the
+  general one, the people who wait at the beginning (`participation.py`), digest of the initial
+  weights: whatever the sums depend on, under one version of the code. With them no two different
+  sums share a stream even where a nonce is fixed or copied: of two runs with one noise the exact
+  sums could be computed without knowing the key.
 
 A resumed run reads its nonce, derives the same key and so repeats the same noise. `key_id` names
 the key without giving it away; the ledger records it, and whoever compares runs refuses two

@@ -7,7 +7,8 @@ next run lets the people of the last rounds wait.
 
 JSON lines, mode 0600, as secret as the data: run (the id of its noise key), round, digests of the
 people selected. Rounds of all runs count on: a run's rounds must be the last of the file when it
-goes on, or people would take part too early unnoticed.
+goes on, or people would take part too early unnoticed. Who waits at the beginning decides the
+cohorts of a run, so it is one of the facts of its noise key.
 """
 
 import json
@@ -27,6 +28,33 @@ def record_path(store: pathlib.Path) -> pathlib.Path:
     """Of a store's record: beside it, so that preparing it anew keeps it."""
     store = store.resolve()
     return store.with_name(store.name + _SUFFIX)
+
+
+def cohorts_before(
+    path: pathlib.Path, run: str | None, digests: Sequence[str], rounds: int
+) -> list[np.ndarray]:
+    """Who was selected in the last `rounds` rounds of other runs before a run began.
+
+    Args:
+      path: See `record_path`.
+      run: The id of the run's noise key; None of a run that begins.
+      digests: Of the store's people, in the order of their positions.
+      rounds: At most so many, the last ones.
+
+    Returns:
+      Positions of people, sorted, [selected] int64 a round. Those who are not in the store any more
+      are left out.
+
+    Raises:
+      RunDirectoryError: The record is damaged.
+    """
+    lines = _read(path)
+    before = lines[: _begin(lines, run)]
+    position = {digest: number for number, digest in enumerate(digests)}
+    return [
+        np.array(sorted(position[d] for d in line["people"] if d in position), np.int64)
+        for line in (before[-rounds:] if rounds > 0 else [])
+    ]
 
 
 class ParticipationRecord:
@@ -55,8 +83,7 @@ class ParticipationRecord:
         self._digests = list(digests)
         self._selected = selected
         lines = _read(path)
-        own = [number for number, line in enumerate(lines) if line["run"] == run]
-        first = own[0] if own else len(lines)
+        first = _begin(lines, run)
         later = [line["run"] for line in lines[first:] if line["run"] != run]
         if later:
             raise RunDirectoryError(
@@ -66,18 +93,6 @@ class ParticipationRecord:
             )
         self._before = lines[:first]
         self._own = lines[first:]
-
-    def last_cohorts(self, rounds: int) -> list[np.ndarray]:
-        """Positions of the people selected in the last `rounds` rounds before this run.
-
-        People who are not in the store any more are left out.
-        """
-        position = {digest: number for number, digest in enumerate(self._digests)}
-        recent = self._before[-rounds:] if rounds > 0 else []
-        return [
-            np.array([position[d] for d in line["people"] if d in position], np.int64)
-            for line in recent
-        ]
 
     def restart_after(self, round_num: int) -> None:
         """Forgets the run's later rounds, which will be run again with the same people."""
@@ -96,6 +111,11 @@ class ParticipationRecord:
         files.append(self._path, _line(line), mode=files.OWNER_ONLY)
         self._own.append(line)
         return {}
+
+
+def _begin(lines: Sequence[Mapping[str, Any]], run: str | None) -> int:
+    """How many lines are before the first one of a run."""
+    return next((n for n, line in enumerate(lines) if line["run"] == run), len(lines))
 
 
 def _line(content: Mapping[str, Any]) -> bytes:

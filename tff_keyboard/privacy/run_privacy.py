@@ -22,7 +22,14 @@ from tff_keyboard.config.privacy_config import (
     Tree,
     TreeAdaptive,
 )
-from tff_keyboard.privacy import guarantee, ledger, ledger_hook, lineage, people
+from tff_keyboard.privacy import (
+    guarantee,
+    ledger,
+    ledger_hook,
+    lineage,
+    participation,
+    people,
+)
 from tff_keyboard.privacy.ledger_header import LedgerHeader
 from tff_keyboard.privacy.mechanism import Mechanism, optimal_mechanism
 from tff_keyboard.privacy.noise_key import NoiseKey, NoiseKeyError, open_noise_key, weights_digest
@@ -43,11 +50,14 @@ class RunPrivacy:
       mechanism: With the coefficients the run began with.
       key: Of the noise; None where the noise multiplier is 0.
       header: Of the ledger.
+      earlier: Positions of the people of other runs' last rounds, who wait at the beginning of this
+        one, the oldest round first; empty where no record of participation is kept.
     """
 
     mechanism: Mechanism
     key: NoiseKey | None
     header: LedgerHeader
+    earlier: Sequence[np.ndarray] = ()
 
     @property
     def cohort_key(self) -> bytes:
@@ -73,6 +83,8 @@ def open_run_privacy(
     client_ids: Sequence[str],
     initial_weights: Sequence[np.ndarray],
     selected_per_round: int,
+    record_path: pathlib.Path | None = None,
+    general_sha256: str = "",
 ) -> RunPrivacy:
     """Begins or goes on with the privacy of a run; draws and stores the nonce of a new one.
 
@@ -84,6 +96,8 @@ def open_run_privacy(
       client_ids: Of the people who may be drawn.
       initial_weights: The weights training starts from.
       selected_per_round: People drawn a round, with over-selection.
+      record_path: Of the record of participation beside the store; read where the config keeps one.
+      general_sha256: `store_sha256` of the card of `fine_tuning.general_store`, if there is one.
 
     Raises:
       NoiseKeyError: The nonce or the secret is missing, malformed or not that of the run.
@@ -98,10 +112,24 @@ def open_run_privacy(
     mechanism = guarantee.mechanism_of(recorded) if recorded else _new_mechanism(config)
     key = None
     privacy = _privacy_of(config)
+    earlier: list[np.ndarray] = []
+    if record_path is not None and privacy.records_participation:
+        begun_as = None if privacy.noise_multiplier else ""  # runs without a key share one id
+        earlier = participation.cohorts_before(
+            record_path,
+            recorded.key_id if recorded else begun_as,
+            people.digests_of(client_ids, privacy.noise_secret),
+            config.train.min_separation_rounds - 1,
+        )
     if privacy.noise_multiplier:
+        facts = _facts(config, mechanism, store_card["store_sha256"], initial_weights)
+        if earlier:
+            facts["earlier"] = [cohort.tolist() for cohort in earlier]
+        if general_sha256:
+            facts["general_sha256"] = general_sha256
         key = open_noise_key(
             nonce_path,
-            _facts(config, mechanism, store_card["store_sha256"], initial_weights),
+            facts,
             may_draw=rounds_released == 0,
             secret=privacy.noise_secret,
             fixed_nonce=privacy.fixed_nonce,
@@ -109,9 +137,9 @@ def open_run_privacy(
         if recorded and rounds_released and recorded.key_id != key.key_id:
             raise NoiseKeyError(
                 f"The noise key is not the one {ledger_path} was begun with: the same rounds would "
-                "be released under a second noise. Give the secret, the nonce, the store, the "
-                "initial model and the version of tff-keyboard it began with, or start a new run "
-                "directory."
+                "be released under a second noise. Give the secret, the nonce, the store and its "
+                "record of participation, the general store, the initial model and the version of "
+                "tff-keyboard it began with, or start a new run directory."
             )
     header = ledger_hook.ledger_header(
         config.aggregation,
@@ -126,7 +154,7 @@ def open_run_privacy(
     header = dataclasses.replace(
         header, **_what_came_before(config, recorded, store_card, client_ids)
     )
-    return RunPrivacy(mechanism=mechanism, key=key, header=header)
+    return RunPrivacy(mechanism=mechanism, key=key, header=header, earlier=earlier)
 
 
 def _what_came_before(

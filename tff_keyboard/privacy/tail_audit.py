@@ -8,7 +8,8 @@ training, not a guarantee; docs/tail_audit.md says what it leaves out.
 The other model's texts bound the same epsilon from below with no tail (`direct_bounds`). No figure
 is below that bound, and a tail that they contradict is REFUTED: a memorised phrase is in the texts
 of one model only, so the tail of the other's cannot show it. Nor can they show a phrase that is
-rarer than their detection limit: epsilon at a smaller delta is NOT ESTABLISHED, whatever the tail.
+rarer than their detection limit: epsilon at a smaller delta is NOT ESTABLISHED, whatever the tail,
+and where no text differs at all.
 
 Results are plain values, as they are written to JSON.
 """
@@ -134,7 +135,7 @@ def _checked(
         for name in ("epsilon", "epsilon_conservative")
     }
     outcome = REFUTED if is_refuted else facts["outcome"]
-    if outcome == ESTIMATE and settings.delta < settings.detection_limit:
+    if outcome in (ESTIMATE, NO_DIFFERENCE) and settings.delta < settings.detection_limit:
         outcome, raised = NOT_ESTABLISHED, dict.fromkeys(raised)
     return {
         **facts,

@@ -65,8 +65,10 @@ def _refutation(name: str, facts: Mapping[str, Any]) -> list[str]:
 
 
 def _figures(facts: Mapping[str, Any], limit: float) -> str:
-    if "tail" not in facts and facts["outcome"] in (NO_DIFFERENCE, REFUTED):
-        return f"no difference: every ratio is exactly 1; epsilon {_epsilon(facts['epsilon'])}"
+    if "tail" not in facts and facts["outcome"] != NO_ESTIMATE:
+        unknown = facts["outcome"] == NOT_ESTABLISHED
+        epsilon = "not established" if unknown else _epsilon(facts["epsilon"])
+        return f"no difference: every ratio is exactly 1; epsilon {epsilon}"
     if facts["outcome"] == NO_ESTIMATE:
         p_values = ", ".join(f"{tail['p_value']:.3f}" for tail in facts["tried"])
         return (
@@ -122,7 +124,11 @@ def _verdict(result: Mapping[str, Any]) -> str:
             f"--texts={direct_bounds.texts_needed(result['delta'])}, or ask for a larger --delta."
         )
     if found["outcome"] == NO_DIFFERENCE:
-        return "No difference: the models of every pair give every text the same probability."
+        return (
+            "No difference: the models of every pair give every text that was drawn the same "
+            f"probability. Nothing is said of phrases of probability below "
+            f"{result['detection_limit']:.1e}."
+        )
     return (
         f"Worst of {len(pairs)} pairs and both directions, estimated: epsilon "
         f"{_epsilon(found['epsilon'])} at delta {result['delta']:g}; cautious "

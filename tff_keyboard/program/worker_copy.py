@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 
 from tff_keyboard.program import errors, private_places
-from tff_keyboard.storage import files
+from tff_keyboard.storage import files, partial
 from tff_keyboard.storage.errors import ProgramError
 
 UNUSED_SECONDS = 30 * 86400.0
@@ -85,7 +85,7 @@ def _folders(run: pathlib.Path | None) -> Iterator[pathlib.Path]:
     with contextlib.suppress(FileNotFoundError):
         cache = cache_directory()
         with contextlib.suppress(OSError):
-            cache.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            partial.make_missing(cache.parent, 0o700)
         yield cache
     for place in private_places.temporary(run):
         yield place / f"{_FOLDER}-{os.geteuid()}"

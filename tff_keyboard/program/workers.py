@@ -31,7 +31,7 @@ from typing import BinaryIO, TypeVar
 
 from tff_keyboard.processes import children
 from tff_keyboard.program import endpoints, errors
-from tff_keyboard.storage import files
+from tff_keyboard.storage import files, partial
 
 START_TIMEOUT_SECONDS = 60.0
 
@@ -212,7 +212,7 @@ def _open_log(path: pathlib.Path | None) -> BinaryIO:
     if path is None:
         return open(os.devnull, "wb")  # noqa: PTH123 (a device, not a path of ours)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.make_missing(path.parent)
         return path.open("ab")
     except OSError as error:
         raise files.cannot_write(path, error) from error

@@ -76,7 +76,7 @@ def scratch_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[p
     """
     descriptor, work = -1, None
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        partial.make_missing(target.parent)
         restore(target)
         remove_leftovers(target)
         work, descriptor = _new_work(target, mode)
@@ -138,9 +138,9 @@ def remove_leftovers(target: pathlib.Path) -> None:
     """Removes what killed processes left for `target`."""
     partial.remove_leftovers(target)
     for path in _replaced(target):
-        with partial.held_unless_locked(path) as free:
+        with partial.held_unless_locked(path, own=True) as free:
             if free and target.exists():
-                shutil.rmtree(path, ignore_errors=True)
+                partial.remove(path)
 
 
 def _new_work(target: pathlib.Path, mode: int) -> tuple[pathlib.Path, int]:

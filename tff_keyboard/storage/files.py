@@ -86,8 +86,8 @@ def append(path: pathlib.Path, data: bytes, *, mode: int = ANYONE) -> None:
         os.close(descriptor)
 
 
-def make_directory(path: pathlib.Path, *, mode: int = 0o777) -> None:
-    """Creates `path` and its parents when missing.
+def make_directory(path: pathlib.Path, *, mode: int = partial.PARENT) -> None:
+    """Creates `path` and its parents when missing; nobody else may write to them.
 
     Args:
       path: Where.
@@ -97,7 +97,7 @@ def make_directory(path: pathlib.Path, *, mode: int = 0o777) -> None:
       ProgramError: No permission, or a file is in the way.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True, mode=mode)
+        partial.make_missing(path, mode)
     except OSError as error:
         raise cannot_write(path, error) from error
 

@@ -2,7 +2,9 @@
 
 The work for `target` has the name `.<target>.in-progress-<random>` and is locked (`flock`) by the
 process that makes it. The kernel gives the lock back when the process ends in any way, so a name
-without a lock was left by a kill and may be removed by the next one that comes along.
+without a lock was left by a kill and may be removed by the next one of the same user that comes
+along. What another user made under such a name, in a folder that all may write to, is left alone,
+and what cannot be removed stays and stops nobody.
 """
 
 import contextlib
@@ -12,9 +14,13 @@ import os
 import pathlib
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 
 _MARK = ".in-progress-"
+
+# Whoever may write to a directory may rename what is in it, private as that may be.
+PARENT = 0o755
 
 
 def prefix(target: pathlib.Path) -> str:
@@ -67,14 +73,22 @@ def remove_unlocked(directory: pathlib.Path, start: str) -> None:
 
 
 @contextlib.contextmanager
-def held_unless_locked(path: pathlib.Path) -> Iterator[bool]:
-    """Whether no living process has `path` locked; it is locked here meanwhile."""
+def held_unless_locked(path: pathlib.Path, *, own: bool = False) -> Iterator[bool]:
+    """Whether no living process has `path` locked; it is locked here meanwhile.
+
+    Args:
+      path: A file or directory.
+      own: Whether it must be this user's, too; another's is not even locked.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         yield False  # gone meanwhile, or none of ours
         return
     try:
+        if own and os.fstat(descriptor).st_uid != os.geteuid():
+            yield False
+            return
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             free = True
@@ -83,6 +97,24 @@ def held_unless_locked(path: pathlib.Path) -> Iterator[bool]:
         yield free
     finally:
         os.close(descriptor)
+
+
+def make_missing(directory: pathlib.Path, mode: int = PARENT) -> None:
+    """Makes a directory of this mode where there is none, and its parents, as `PARENT`.
+
+    Raises:
+      OSError: No permission, or a file is in the way.
+    """
+    try:
+        directory.mkdir(mode=mode)
+    except FileNotFoundError:
+        if directory.parent == directory:
+            raise
+        make_missing(directory.parent)
+        directory.mkdir(mode=mode, exist_ok=True)
+    except OSError:
+        if not directory.is_dir():
+            raise
 
 
 def sync(path: pathlib.Path) -> None:
@@ -104,12 +136,17 @@ def beginning_with(directory: pathlib.Path, start: str) -> list[pathlib.Path]:
     return []
 
 
-def _remove_unless_locked(path: pathlib.Path) -> None:
-    with held_unless_locked(path) as free:
-        if not free:
-            return
-        if path.is_dir():
+def remove(path: pathlib.Path) -> None:
+    """Removes a file, a link or a directory as far as it can be; what is left stays where it is."""
+    # `rmtree` goes down by recursion: a deep directory is more than it can do.
+    with contextlib.suppress(OSError, RecursionError):
+        if stat.S_ISDIR(path.lstat().st_mode):
             shutil.rmtree(path, ignore_errors=True)
         else:
-            with contextlib.suppress(OSError):
-                path.unlink()
+            path.unlink()
+
+
+def _remove_unless_locked(path: pathlib.Path) -> None:
+    with held_unless_locked(path, own=True) as free:
+        if free:
+            remove(path)

@@ -66,7 +66,7 @@ def train_federated(
         execution_engine.install(config, run, [store, general_store]) as context,
     ):
         model = build_process.build_initial_model(config, store.vocabulary)
-        privacy = _privacy(config, run, store, model)
+        privacy = _privacy(config, run, store, general_store, model)
         cohorts = client_inputs.CohortInputs(
             config,
             store,
@@ -77,7 +77,7 @@ def train_federated(
         if privacy:
             hooks = [LedgerHook(run.privacy_ledger, privacy.header)]
         if privacy and privacy.header.records_participation:
-            hooks.append(_participation(config, store, cohorts, privacy.header.key_id))
+            hooks.append(_participation(config, store, cohorts, privacy))
         process = build_process.build_process(
             *(config, model),
             wrap_client_work=wrap_client_work,
@@ -147,22 +147,28 @@ def with_schedules(process: RoundProcess, config: RunConfig) -> RoundProcess:
 
 
 def _participation(
-    config: RunConfig, store: ClientStore, cohorts: client_inputs.CohortInputs, run: str
+    config: RunConfig,
+    store: ClientStore,
+    cohorts: client_inputs.CohortInputs,
+    privacy: RunPrivacy,
 ) -> participation.ParticipationRecord:
     """The record beside the store; people of other runs' last rounds wait from here on."""
-    privacy = config.aggregation.privacy
-    assert isinstance(privacy, MechanismConfig)
-    digests = people.digests_of(cohorts.client_ids, privacy.noise_secret)
-    path = participation.record_path(store.directory)
-    record = participation.ParticipationRecord(path, run, digests, cohorts.selected)
-    cohorts.wait_after(record.last_cohorts(config.train.min_separation_rounds - 1))
-    return record
+    assert isinstance(config.aggregation.privacy, MechanismConfig)
+    digests = people.digests_of(cohorts.client_ids, config.aggregation.privacy.noise_secret)
+    cohorts.wait_after(privacy.earlier)
+    return participation.ParticipationRecord(
+        participation.record_path(store.directory),
+        privacy.header.key_id,
+        digests,
+        cohorts.selected,
+    )
 
 
 def _privacy(
     config: RunConfig,
     run: RunDirectory,
     store: ClientStore,
+    general_store: ClientStore | None,
     model: NextWordModel,
 ) -> RunPrivacy | None:
     if not config.aggregation.is_private:
@@ -176,4 +182,6 @@ def _privacy(
         client_ids=client_ids,
         initial_weights=list(weights_by_name(model).values()),
         selected_per_round=cohort_sampler(config.train, len(client_ids)).num_selected,
+        record_path=participation.record_path(store.directory),
+        general_sha256=general_store.card["store_sha256"] if general_store else "",
     )
