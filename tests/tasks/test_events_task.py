@@ -22,21 +22,21 @@ def test_replays_logs_and_reads_them(tmp_path, capsys, monkeypatch):
         return play(predictor, messages, **facts)
 
     monkeypatch.setattr(replay, "replay", noted)
-    events.run(events.Options(replay="unigram", store=store, out=tmp_path / "logs", people=3))
-    people = sorted(opened.client_ids("held_out")[:3], key=opened.pseudonym)
+    events.run(events.Options(replay="unigram", store=store, out=tmp_path / "logs", people=5))
+    people = sorted(opened.client_ids("held_out")[:5], key=opened.pseudonym)
     assert typed == [opened.words("held_out", person) for person in people]
     logs = tuple(sorted((tmp_path / "logs").iterdir()))
-    assert len(logs) == 3
+    assert len(logs) == 5
     assert all(path.stat().st_mode & 0o077 == 0 for path in logs)
     capsys.readouterr()
     events.run(events.Options(logs=logs))
     plain = capsys.readouterr().out
-    assert "3 people" in plain
+    assert "5 people" in plain
     assert "prediction impression recall" in plain
     events.run(events.Options(logs=logs, noise_multiplier=1.0, clip_norm=100.0))
     private = capsys.readouterr().out
     assert "epsilon = " in private
-    assert "3 people" not in private
+    assert "5 people" not in private
 
 
 def test_flags_that_do_not_fit(tmp_path):
