@@ -27,13 +27,13 @@ from tasks import predictors
 from tasks.options import Cluster, Population, Range, TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
-from tff_keyboard.command_line import output
 from tff_keyboard.evaluation import model_words
 from tff_keyboard.evaluation.release_gate import release_gate
 from tff_keyboard.privacy.ledger import refuse_shared_noise
 from tff_keyboard.privacy.lineage import ledger_of
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.text_table import next_command
 
 if TYPE_CHECKING:
     from tff_keyboard.data.store.client_store import ClientStore
@@ -117,7 +117,7 @@ def run(options: Options) -> "Comparison":
     )
     print(shown(comparison))
     print(f"\nPer-person sums, slices, metrics: {options.out / names.COMPARISON}; and in .csv")
-    print(output.next_command("report", options.out))
+    print(next_command("report", options.out))
     lines, failure = gate.judge(opened, comparison)
     for line in lines:
         print(line)

@@ -17,10 +17,10 @@ from typing import Annotated
 
 from tasks.options import TaskOptions, Words
 from tff_keyboard import config as config_lib
-from tff_keyboard.command_line import output
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.store import prepare, store_card
 from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.text_table import next_command
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,4 +75,4 @@ def run(options: Options) -> None:
     else:
         print(f"{data_config.store}: prepared in {time.monotonic() - start:.1f} s.")
     print(store_card.summary(prepared.card))
-    print(output.next_command("advise", data_config.store))
+    print(next_command("advise", data_config.store))

@@ -1,5 +1,6 @@
-"""Rows of words as aligned columns: every table that a task prints."""
+"""What tasks print: rows of words as aligned columns, and the command to run next."""
 
+import shlex
 from collections.abc import Sequence
 
 
@@ -23,3 +24,13 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def next_command(task: str, path: object) -> str:
+    """The line that says what to run next, to be pasted into a shell.
+
+    >>> next_command("advise", "my store"), next_command("report", "-x")
+    ("Next: tff-keyboard advise 'my store'", 'Next: tff-keyboard report ./-x')
+    """
+    word = str(path)
+    return f"Next: tff-keyboard {task} {shlex.quote(f'./{word}' if word.startswith('-') else word)}"

@@ -2,20 +2,9 @@
 
 import contextlib
 import os
-import shlex
 import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
-
-
-def next_command(task: str, path: object) -> str:
-    """The line that says what to run next, to be pasted into a shell.
-
-    >>> next_command("advise", "my store"), next_command("report", "-x")
-    ("Next: tff-keyboard advise 'my store'", 'Next: tff-keyboard report ./-x')
-    """
-    word = str(path)
-    return f"Next: tff-keyboard {task} {shlex.quote(f'./{word}' if word.startswith('-') else word)}"
 
 
 class PatientStream:

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator, Mapping
 
 from tff_keyboard import progress
-from tff_keyboard.command_line import output
 from tff_keyboard.program import training_loop
 from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.text_table import next_command
 
 
 class RoundLines:
@@ -96,4 +96,4 @@ def closing_lines(
     if loop.best_round == result.rounds and loop.best_value and not result.stop_reason:
         yield "Validation was best after the last round: more rounds may still help (train.rounds)."
     yield f"Model ({f'best, round {loop.best_round}' if is_best else 'last'}): {run.model}"
-    yield output.next_command("evaluate", run.path)
+    yield next_command("evaluate", run.path)
