@@ -52,8 +52,9 @@ def extract(data: bytes, path: pathlib.Path | str = "model") -> dict[str, bytes]
                 _check_entry(entry, found, len(data))
                 found[entry.filename] = archive.read(entry)
     except (zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
+        why = str(error)[:80]  # may quote as much of the file as it says a name is long
         raise ExportError(
-            f"{path}: the files packed behind the model are damaged ({error}). Export it again."
+            f"{path}: the files packed behind the model are damaged ({why}). Export it again."
         ) from None
     return found
 

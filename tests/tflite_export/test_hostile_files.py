@@ -217,6 +217,15 @@ def test_an_entry_that_says_it_is_larger_than_the_file(sound):
         associated_files.extract(bytes(data))
 
 
+def test_an_entry_whose_name_is_long_is_not_quoted_whole():
+    data = bytearray(associated_files.append(bytes(50_000), {"keyboard.json": b"x" * 50_000}))
+    start = data.index(b"PK\3\4")
+    data[start + 26 : start + 28] = (40_000).to_bytes(2, "little")  # length of its name
+    with pytest.raises(ExportError, match="damaged") as caught:
+        associated_files.extract(bytes(data))
+    assert len(str(caught.value)) < 200
+
+
 def test_what_is_no_file_is_not_read(files):
     files.manifest.unlink()
     os.mkfifo(files.manifest)
