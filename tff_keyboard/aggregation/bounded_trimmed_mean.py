@@ -6,12 +6,16 @@
 
 Of a share `attackers` of all people a cohort drawn at random holds more than its share now and
 then: of 10 %, 20 clients hold 4 or more in one round of eight, and a backdoor needs few such
-rounds. So f is what a thousand rounds exceed once: 7 of 20, 11 of 40, 20 of 100. With f attackers
-or fewer no coordinate of the result leaves the range of the honest x; with more, no attacker's x
-is longer than the median delta. Within these bounds attackers choose.
+rounds. So f is what a thousand rounds exceed once: 7 of 20, 11 of 40, 20 of 100. Where
+(M - 1) / 2 cuts f, more rounds exceed it: 10 % of them with 5 clients at 0.25, 24 % with 20 at 0.4.
+
+With f attackers or fewer no coordinate of the result leaves the range of the honest x; with more,
+no attacker's x is longer than the median delta. Within these bounds attackers choose: those who
+stay at the edge of the honest range gain more than under a plain mean of x (in a Gaussian toy
+model 5 of 20 move it by 0.419 honest sigmas a round, there by 0.250).
 
 Nobody is judged by direction, on purpose: late in a training honest deltas point every way and
-attackers choose who seems to go backwards (docs/attacks.md).
+attackers choose who seems to go backwards.
 
 Source: Yin et al. 2018, Definition 2, https://arxiv.org/abs/1803.01498; bound and f are ours.
 """

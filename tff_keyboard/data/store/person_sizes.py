@@ -19,8 +19,9 @@ def check_ins(
         c = the largest with c <= factor * mean(min(rounds_k, c));   min(rounds_k, c)
 
     A share s of the people then has at most s * factor of all check-ins, whatever they claim:
-    theirs are s * c, of a mean >= c / factor. A bound that looked at a mean or a quantile before
-    the cut would be theirs to raise.
+    theirs are s * c, of a mean >= c / factor. Of a round's reports they have more than that where
+    they drop out less than others do. A bound that looked at a mean or a quantile before the cut
+    would be theirs to raise.
 
     Args:
       messages: [groups] of each, >= 0.
