@@ -234,6 +234,8 @@ def check_in_weights(config: RunConfig, num_messages: np.ndarray) -> np.ndarray 
 def share_of_seats(config: TrainConfig, accounts: float) -> float:
     """The most that attackers can have of the cohorts on average, whatever text they claim.
 
+    Of those selected; of those that report, where attackers drop out as often as others do.
+
     Args:
       config: Of the run.
       accounts: Their share of the population, in [0, 1].
