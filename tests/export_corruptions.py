@@ -1,6 +1,6 @@
 """What can be wrong with a written file: each breaks the writer, the file is then checked as usual.
 
-Names as in the audit's table (docs/export.md).
+The gate must catch each (docs/export.md).
 """
 
 import contextlib

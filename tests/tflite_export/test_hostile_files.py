@@ -1,6 +1,6 @@
 """Files made to hurt: one clear line each, in bounded memory and time.
 
-After the audit's `mal.py` and `bomb.py` (docs/export.md).
+See "Signatures, and files of others" in docs/export.md.
 """
 
 import hashlib
