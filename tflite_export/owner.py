@@ -70,15 +70,22 @@ class Owner:
                 keyboard.learn(words, insisted)
         self._save()
 
-    def forget(self, text: str) -> None:
+    def forget(self, text: str) -> tuple[list[str], list[str]]:
         """Forgets every word of a text, as if it had never been typed.
+
+        Returns:
+          The words that were forgotten, and those that were not remembered.
 
         Raises:
           ProgramError: The file cannot be written; the words are gone from memory only.
         """
-        if self.can_learn:
-            self.cache.forget(self._keyboards[0].network.words_of(text))
-            self._save()
+        if not self.can_learn:
+            return [], []
+        words = dict.fromkeys(self._keyboards[0].network.words_of(text))
+        forgotten = [word for word in words if word in self.cache.uses]
+        self.cache.forget(words)
+        self._save()
+        return forgotten, [word for word in words if word not in forgotten]
 
     def forget_all(self) -> None:
         """As new.

@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+from tflite_export import terminal_keyboard
 from tflite_export.hybrid_keyboard import open_keyboard
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.own_words import DOUBTED_USES
@@ -37,6 +38,13 @@ def keyboard(opened):
 @pytest.fixture
 def owner(keyboard):
     return Owner([keyboard.predictor], keyboard.predictor.cache)
+
+
+def typed(keyboard, owner, text):
+    """What a terminal shows, and the messages that were sent."""
+    keys, screen = iter(text), []
+    session = terminal_keyboard.run(keyboard, lambda: next(keys, ""), screen.append, owner)
+    return "".join(screen), session.messages
 
 
 def shown(keyboard, text):
@@ -118,3 +126,14 @@ def test_no_place_is_empty_behind_three_letters(keyboard, text):
 def test_a_blocked_word_fills_no_place(keyboard):
     assert "fuckk" not in shown(keyboard, "ok fuck")
     assert "fuck" not in shown(keyboard, "ok fuck")
+
+
+def test_a_command_is_not_corrected_and_says_what_it_did(keyboard, owner):
+    for _ in range(2):
+        owner.learn("see yuo and hapy bob")
+    screen, _ = typed(keyboard, owner, "/forget yuo hapy zorb yuo\r")
+    assert "Forgotten: yuo, hapy. Not remembered: zorb." in screen
+    assert [word for word, _ in owner.own_words()] == ["bob"]
+    assert "No command is called so." in typed(keyboard, owner, "/forgte bob\r")[0]
+    _, messages = typed(keyboard, None, "/forget hapy\r")  # a text like any other
+    assert messages == ["/forget happy"]
