@@ -128,6 +128,22 @@ def test_a_blocked_word_fills_no_place(keyboard):
     assert "fuck" not in shown(keyboard, "ok fuck")
 
 
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("see yuo!", "see you!"),
+        ("see you tonigt?", "see you tonight?"),
+        ("dinner tonigt, then home", "dinner tonight, then home"),
+        ("(my freind) ok", "(my friend) ok"),
+        ("i woudl... ok", "I would... ok"),
+    ],
+)
+def test_a_slip_before_punctuation_is_corrected_and_not_learnt(keyboard, owner, text, sent):
+    _, messages = typed(keyboard, owner, f"{text}\r")
+    assert messages == [sent]
+    assert owner.own_words() == []
+
+
 def test_a_command_is_not_corrected_and_says_what_it_did(keyboard, owner):
     for _ in range(2):
         owner.learn("see yuo and hapy bob")
