@@ -554,9 +554,9 @@ class TestOwnWords:
         page.write("\n")
         page.press_on_screen("c", "a", "n", "t", "comma")
         assert page.text == "Can't,"
-        page.write(" i dont.\n")
+        page.write(" i wont.\n")
         sent = [message.text for message in page.find_all("#messages li")]
-        assert sent == ["See dont", "Can't, I don't."]
+        assert sent == ["See dont", "Can't, I won't."]
 
     def test_enter_corrects_and_backspace_brings_the_message_back(self, page, tmp_path):
         page.write("See dont\n")

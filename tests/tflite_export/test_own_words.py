@@ -144,6 +144,47 @@ def test_a_slip_before_punctuation_is_corrected_and_not_learnt(keyboard, owner, 
     assert owner.own_words() == []
 
 
+@pytest.mark.parametrize("name", ["Jim", "Sven", "Karla"])
+def test_a_capital_inside_a_sentence_is_a_names(keyboard, owner, name):
+    for _ in range(10):
+        owner.learn("call Marla now")
+    _, messages = typed(keyboard, owner, f"see {name}\rcall {name} now\r")
+    assert messages == [f"see {name}", f"call {name} now"]
+    assert corrected(keyboard, "see Tonigt") == "Tonight"
+    assert corrected(keyboard, "see Mondya") == "Monday"
+
+
+@pytest.mark.parametrize("start", ["@", "#", "\\", "_", "C:\\", "/", "see:", "http://a.b/c."])
+def test_what_is_glued_to_a_sign_is_not_corrected(keyboard, start):
+    assert corrected(keyboard, f"ok {start}hapy") is None
+    assert corrected(keyboard, f"ok {start} (hapy") == "happy"
+
+
+@pytest.mark.parametrize(
+    ("before", "slip", "meant"),
+    [("in", "teh", "the"), ("i", "thnk", "think"), ("i", "stil", "still")],
+)
+def test_a_slip_of_the_table_stays_corrected(keyboard, owner, before, slip, meant):
+    text = f"{before} {slip}"
+    assert corrected(keyboard, text) == meant
+    for _ in range(DOUBTED_USES - 1):
+        owner.learn(text)
+        assert corrected(keyboard, text) == meant
+    owner.learn(text)
+    assert corrected(keyboard, text) is None  # typed often, and never the other
+    for _ in range(DOUBTED_USES):
+        owner.learn(f"{before} {meant}")
+    assert corrected(keyboard, text) == meant
+
+
+def test_uses_are_compared_with_the_form_that_is_shown(keyboard, owner):
+    for _ in range(DOUBTED_USES):
+        owner.learn("i dontt")
+        owner.learn("i don't")
+    assert not keyboard.offers("dontt")
+    assert corrected(keyboard, "i dontt") == "don't"
+
+
 def test_a_command_is_not_corrected_and_says_what_it_did(keyboard, owner):
     for _ in range(2):
         owner.learn("see yuo and hapy bob")
