@@ -76,7 +76,12 @@ class Autocorrect:
         self._known_near = functools.lru_cache(maxsize=200)(self._near)
 
     def correct(
-        self, typed: str, next_word: np.ndarray, own: Mapping[str, int] = _NOTHING
+        self,
+        typed: str,
+        next_word: np.ndarray,
+        own: Mapping[str, int] = _NOTHING,
+        *,
+        as_typed: np.ndarray | None = None,
     ) -> Correction | None:
         """The likeliest other word, None where that is not likely enough to be offered.
 
@@ -84,6 +89,8 @@ class Autocorrect:
           typed: The word, normalised.
           next_word: [V + own] probabilities after the words before it.
           own: Ids of the owner's words that are not in the vocabulary.
+          as_typed: [V] probabilities by which a word of the vocabulary is judged as it is typed,
+            where others than `next_word` count.
         """
         if not self._can_be_slip(typed):
             return None
@@ -97,7 +104,8 @@ class Autocorrect:
             for word, slip in slips.items()
         }
         best = max(scores, key=scores.__getitem__)
-        total = sum(scores.values()) + self._as_typed(typed, next_word, own)
+        judged = next_word if as_typed is None or typed not in self._ids else as_typed
+        total = sum(scores.values()) + self._as_typed(typed, judged, own)
         probability = scores[best] / total if total > 0.0 else 0.0
         if probability < OFFERED_FROM:
             return None

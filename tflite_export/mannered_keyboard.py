@@ -3,13 +3,16 @@
 The model knows lower-case words of one message. Here a sentence begins with a capital and without
 the words of the one before, "i" is "I" and "dont" is "don't", a blocked word is never offered, a
 misspelling is not offered beside the word it stands for, and a slip is corrected by a space where
-that is clearly better. The owner's own words, which a `HybridKeyboard` has, obey the same rules;
+that is clearly better. A capital inside a sentence is taken for a name's, which only a word with a
+capital, or one that is nearly certain, corrects; what is glued to one of `GLUE` is no word of the
+sentence and stays. The owner's own words, which a `HybridKeyboard` has, obey the same rules;
 what looks like a slip is none of them before it is typed often (`own_words.py`), and what was typed
 against a correction is not corrected again. Behind three letters no place stays empty that a word
 one slip away can fill, or the word as it is typed.
 """
 
 import dataclasses
+import re
 import time
 from collections.abc import Iterable, Iterator
 
@@ -24,6 +27,8 @@ from tflite_export.typing_session import SLOT_RANKS, SLOTS, Slot, SlottedStrip
 from tflite_export.word_frequencies import word_frequencies
 
 _CANDIDATES = 4 * SLOTS  # words looked at where some of the best are not to be shown
+GLUE = "@#\\_/:"  # of addresses, tags, names of files and of people
+SURE_OF_A_NAME = 0.999  # probability from which on a word with a capital becomes one without
 _FILLED_FROM = 3  # letters; before that the best words are too far from what is meant
 
 
@@ -34,6 +39,7 @@ class _Typing:
     context: list[str]
     prefix: str  # normalised
     fragment: str  # as typed
+    glued: bool  # whether one of `GLUE` stands in front, without white space between
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +98,7 @@ class MannerlyKeyboard:
             if self._lowercase and language != "none"
             else None
         )
-        self._own = OwnWords(predictor, self._autocorrect)
+        self._own = OwnWords(predictor, self._autocorrect, self._form)
 
     def offers(self, word: str) -> bool:
         """Whether a word out of the table may stand on the strip."""
@@ -126,7 +132,8 @@ class MannerlyKeyboard:
     def _typing(self, sentence: str) -> _Typing:
         context, prefix = self.predictor.context_and_prefix(sentence)
         fragment = typing_session.typed_fragment(self.predictor, sentence, prefix)
-        return _Typing(context, prefix, fragment)
+        run = re.split(r"\s", sentence[: len(sentence) - len(fragment)])[-1]
+        return _Typing(context, prefix, fragment, any(mark in run for mark in GLUE))
 
     def _ranked(self, typing: _Typing) -> list[Suggestion]:
         """The best words that may be shown, in the form in which they are."""
@@ -181,7 +188,7 @@ class MannerlyKeyboard:
         # Capitals inside a word are meant; one in front may come from the shift key.
         if not self._lowercase or not typed or fragment not in (typed, typed.capitalize()):
             return None
-        if self._own.is_kept(typed):
+        if typing.glued or self._own.is_kept(typed):
             return None
         sure = self._truecase.sure_form(typed)
         if sure is not None:
@@ -189,12 +196,20 @@ class MannerlyKeyboard:
             return None if same else _Correction(sure, 1.0, 1.0, is_sure=True)
         if self._autocorrect is None:
             return None
+        next_word = self.predictor.next_word(typing.context)
         found = self._autocorrect.correct(
-            typed, self.predictor.next_word(typing.context), self._own.ids
+            typed, next_word, self._own.ids, as_typed=self._own.unlearnt(typing.context)
         )
+        if found is not None and self._own.outweighs(typed, found.word):
+            found = self._autocorrect.correct(typed, next_word, self._own.ids)
         if found is None or found.word in self._blocklist:
             return None
-        return _Correction(self._form(found.word), found.probability, found.score, found.is_sure)
+        form = self._form(found.word)
+        is_name = bool(typing.context) and fragment[0].isupper() and not form[0].isupper()
+        # Of two names one slip apart the owner may know both.
+        is_doubtful = found.probability < SURE_OF_A_NAME or found.word in self._own.ids
+        is_sure = found.is_sure and not (is_name and is_doubtful)
+        return _Correction(form, found.probability, found.score, is_sure)
 
     def _form(self, word: str) -> str:
         return self._truecase.form(word) if self._lowercase else word

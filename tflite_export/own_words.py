@@ -9,9 +9,14 @@ its correction off, so a word out of the table is the owner's
 
 It looks like a slip if, not knowing its sentence, Bayes' rule is as sure of one as it must be for a
 space to correct (`autocorrect.py`), or if it has two letters and could be one.
+
+Of a slip that the table itself holds ("teh") the same evidence is asked for, before its uses count
+against the correction.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from tflite_export.autocorrect import APPLIED_FROM, Autocorrect
 from tflite_export.hybrid_keyboard import HybridKeyboard, Keyboard
@@ -28,9 +33,16 @@ class OwnWords:
     Args:
       keyboard: A network alone has none.
       autocorrect: Tells slips; None doubts nothing.
+      form: How a word is shown, and so learnt: "don't" for "dont".
     """
 
-    def __init__(self, keyboard: Keyboard, autocorrect: Autocorrect | None):
+    def __init__(
+        self,
+        keyboard: Keyboard,
+        autocorrect: Autocorrect | None,
+        form: Callable[[str], str] = lambda word: word,
+    ):
+        self._form = form
         self._keyboard = keyboard if isinstance(keyboard, HybridKeyboard) else None
         self._autocorrect = autocorrect
         self._changes = -1
@@ -52,6 +64,19 @@ class OwnWords:
         """Whether its owner took a correction of this word back, be it in the table or not."""
         return self._keyboard is not None and word in self._keyboard.cache.kept
 
+    def unlearnt(self, context: Sequence[str]) -> np.ndarray | None:
+        """[V] what is likely behind a context without the owner's cache; None without one."""
+        return None if self._keyboard is None else self._keyboard.without_cache(context)
+
+    def outweighs(self, word: str, meant: str) -> bool:
+        """Whether a word was typed often enough to be no slip of another."""
+        return self._uses(word) >= DOUBTED_USES and self._uses(word) > self._uses(meant)
+
+    def _uses(self, word: str) -> int:
+        """Of a word, in whichever of its forms."""
+        uses = {} if self._keyboard is None else self._keyboard.cache.uses
+        return max(uses.get(word, 0), uses.get(self._form(word).lower(), 0))
+
     def _follow_cache(self) -> None:
         keyboard = self._keyboard
         if keyboard is None or keyboard.cache.changes == self._changes:
@@ -72,4 +97,4 @@ class OwnWords:
         meant, share = self._autocorrect.slip_without_context(word, candidates, shares)
         if not meant or (share < APPLIED_FROM and len(word) > _ALWAYS_DOUBTED):
             return False
-        return uses[word] < DOUBTED_USES or uses[word] <= max(uses.get(m, 0) for m in meant)
+        return uses[word] < DOUBTED_USES or uses[word] <= max(map(self._uses, meant))

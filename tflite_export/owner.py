@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.hybrid import cache_file
+from tff_keyboard.hybrid.learnable import may_be_learnt
 from tff_keyboard.hybrid.word_cache import WordCache
 from tff_keyboard.storage import held_file
 from tff_keyboard.storage.errors import ExportError
@@ -65,20 +66,32 @@ class Owner:
         keyboard = self._keyboards[0]
         insisted = [word for typed in kept for word in keyboard.network.words_of(typed)]
         for sentence in sentences.sentences_of(text):
-            words = keyboard.network.words_of(sentence)
+            words = [word for run in sentence.split() for word in self._words_of_run(run)]
             if words:
                 keyboard.learn(words, insisted)
         self._save()
 
-    def forget(self, text: str) -> None:
+    def _words_of_run(self, run: str) -> list[str | None]:
+        """The words between white space; what is glued to a digit is a gap."""
+        words = self._keyboards[0].network.words_of(run)
+        return [word if may_be_learnt(run) else None for word in words]
+
+    def forget(self, text: str) -> tuple[list[str], list[str]]:
         """Forgets every word of a text, as if it had never been typed.
+
+        Returns:
+          The words that were forgotten, and those that were not remembered.
 
         Raises:
           ProgramError: The file cannot be written; the words are gone from memory only.
         """
-        if self.can_learn:
-            self.cache.forget(self._keyboards[0].network.words_of(text))
-            self._save()
+        if not self.can_learn:
+            return [], []
+        words = dict.fromkeys(self._keyboards[0].network.words_of(text))
+        forgotten = [word for word in words if word in self.cache.uses]
+        self.cache.forget(words)
+        self._save()
+        return forgotten, [word for word in words if word not in forgotten]
 
     def forget_all(self) -> None:
         """As new.

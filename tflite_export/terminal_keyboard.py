@@ -2,10 +2,11 @@
 
 With an owner, messages are learnt once they are sent and no Backspace can take them back;
 `/forget WORDS` and `/forget-all` take back what was learnt, and `/private` learns nothing until it
-is sent again.
+is sent again. A line that begins with "/" is a command then, of which no word is corrected.
 """
 
 import contextlib
+import dataclasses
 import sys
 from collections.abc import Callable, Iterator
 
@@ -55,6 +56,8 @@ def run(
     line = _Line(session, owner, strips)
     while True:
         strip = keyboard.strip_for(session.text)
+        if line.is_command:  # else it would forget another word than it was told to
+            strip = dataclasses.replace(strip, correction=None)
         line.show(strip)
         write(_screen(session, strip))
         key = read_key()
@@ -110,6 +113,10 @@ class _Line:
         self._owner = owner if owner is not None and owner.can_learn else None
         self._strips = strips
 
+    @property
+    def is_command(self) -> bool:
+        return self._owner is not None and self._session.text.lstrip().startswith("/")
+
     def show(self, strip: typing_session.SlottedStrip) -> None:
         if self._strips is not None:
             self._strips.show(self._session.text, strip)
@@ -149,11 +156,11 @@ class _Line:
                 self._owner.forget_all()
             elif self._owner is not None and text.startswith(f"{FORGET} "):
                 self._drop()
-                self._owner.forget(text.removeprefix(FORGET))
+                return f"\n{_said(*self._owner.forget(text.removeprefix(FORGET)))}\n\n\n"
             elif self._owner is not None and text == PRIVATE:
                 self._drop()
                 self._session.learn = not self._session.learn
-            elif self._owner is not None and text.startswith("/"):
+            elif self.is_command:
                 self._drop()
                 known = f"{FORGET} WORDS, {FORGET_ALL} or {PRIVATE}"
                 return f"\nNo command is called so. Send {known}.\n\n\n"
@@ -175,6 +182,12 @@ class _Line:
     def _end(self, outcome: Outcome, slot: int | None = None) -> None:
         if self._strips is not None:
             self._strips.end(outcome, slot)
+
+
+def _said(forgotten: list[str], unknown: list[str]) -> str:
+    """What became of a wish to forget."""
+    named = [("Forgotten", forgotten), ("Not remembered", unknown)]
+    return " ".join(f"{what}: {', '.join(words)}." for what, words in named if words)
 
 
 def _screen(session: typing_session.TypingSession, strip: typing_session.SlottedStrip) -> str:

@@ -9,6 +9,8 @@ from tflite_export.hybrid_keyboard import Keyboard
 
 SLOTS = 3
 
+CLOSING = " .,!?;:)"  # characters that end a word, so that it is corrected
+
 # Place on the strip -> place in the ranking: the best word stands in the centre, as on phones.
 SLOT_RANKS = (1, 0, 2)
 
@@ -53,7 +55,8 @@ class SlottedStrip:
     Attributes:
       slots: The places, from left to right.
       latency_seconds: From the key to the suggestions.
-      correction: What a space makes of the typed word; its space is the one that was typed.
+      correction: What a space makes of the typed word; its space is the one that was typed, or
+        gives way to the other one of `CLOSING` that was.
     """
 
     slots: tuple[Slot | None, ...]
@@ -136,6 +139,7 @@ class _Undo:
     before: str
     rejected: str | None = None  # the word that was corrected
     sent: str | None = None  # the message that was sent with it
+    closed: str = ""  # what was typed behind the word
 
 
 @dataclasses.dataclass
@@ -166,15 +170,21 @@ class TypingSession:
     _unsettled: list[Sent] = dataclasses.field(default_factory=list)
 
     def press(self, character: str, correction: Slot | None = None) -> None:
-        """Types a character; a space also corrects the word in front of it."""
-        before, applies = self.text, character == " " and self._applies(correction)
+        """Types a character; one of `CLOSING` also corrects the word in front of it.
+
+        A full stop leaves one letter as it is: it may begin "i.e.".
+        """
+        before, applies = self.text, character in CLOSING and self._applies(correction)
+        if character == "." and correction is not None and correction.replaces == 1:
+            applies = False
         self.text += character
         self.keystrokes += 1
         self._undo = None
         if applies:
             assert correction is not None
-            corrected, word = correction.applied_to(before), _end(before, correction.replaces)
-            self._undo = _Undo(corrected, self.text, rejected=word)
+            corrected = correction.applied_to(before).removesuffix(" ") + character
+            word = _end(before, correction.replaces)
+            self._undo = _Undo(corrected, self.text, rejected=word, closed=character)
             self.text = corrected
 
     def backspace(self) -> None:
@@ -192,7 +202,7 @@ class TypingSession:
                 self._kept |= sent.kept
             if undo.rejected is not None:
                 self._kept.add(undo.rejected)
-            self._rejected.add(self.text.removesuffix(" "))
+            self._rejected.add(self.text.removesuffix(undo.closed))
         else:
             self.text = self.text[:-1]
         self._undo = None

@@ -143,6 +143,31 @@ def test_saved_and_loaded_is_the_same_and_private(tmp_path):
     assert path.read_bytes() == first
 
 
+@pytest.mark.parametrize("half_life", ["1e400", "NaN", "Infinity", "1e30", '"300"', "9" * 400])
+def test_a_half_life_that_none_can_be_is_one_line(tmp_path, half_life):
+    path = tmp_path / "words.cache"
+    path.write_text(
+        f'{cache_file.FORMAT}\n{{"half_life":{half_life},"floor":0.02,"words":{{}},"pairs":{{}},'
+        '"uses":{},"kept":[]}\n'
+    )
+    cache, problem = cache_file.load_or_fresh(path)
+    assert cache == WordCache()
+    assert "not a whole word cache" in problem
+
+
+def test_a_cache_of_another_version_says_so(tmp_path):
+    path = tmp_path / "words.cache"
+    path.write_text("tff-keyboard word cache 1\n{}\n")
+    with pytest.raises(DataError, match="another version wrote"):
+        cache_file.load_or_fresh(path)
+
+
+def test_what_may_not_be_learnt_is_dropped_from_a_file(tmp_path):
+    cache = learned([["my", "hunter2", "at", "7"], ["hunter2"]])
+    cache_file.save(cache, tmp_path / "words.cache")
+    assert cache_file.load(tmp_path / "words.cache") == learned([["my", None, "at", None], [None]])
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "words.cache"
     cache_file.save(learned([["a"]]), path)

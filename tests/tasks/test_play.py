@@ -522,6 +522,42 @@ class TestOwnWords:
         page.wait("document.querySelectorAll('#own-words button').length === 1", "not learnt")
         assert self.own(page) == ["anna"]
 
+    @pytest.mark.parametrize("answer", ["new Promise(() => {})", "Promise.reject(Error('busy'))"])
+    def test_the_switch_holds_before_the_server_answers_and_without(self, page, tmp_path, answer):
+        page.find("#private").click()
+        script = page.driver.execute_cdp_cmd(
+            "Page.addScriptToEvaluateOnNewDocument",
+            {
+                "source": "const real = window.fetch; window.fetch = (path, wish) =>"
+                f" path === 'api/words' ? {answer} : real(path, wish)"
+            },
+        )
+        try:
+            page.driver.refresh()
+            page.write("see johann\n")
+        finally:
+            page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+        assert page.find("#private").get_attribute("aria-pressed") == "true"
+        assert page.find("#private").is_displayed() == ("busy" in answer)
+        page.driver.refresh()
+        page.settle()
+        page.find("#private").click()
+        assert not (tmp_path / "words.cache").exists()
+
+    def test_punctuation_corrects_as_a_space_does(self, page):
+        page.write("See dont!")
+        assert page.text == "See don't!"
+        page.type("\b")
+        assert page.text == "See dont!"
+        page.write("\b ")
+        assert page.text == "See dont "  # not a second time
+        page.write("\n")
+        page.press_on_screen("c", "a", "n", "t", "comma")
+        assert page.text == "Can't,"
+        page.write(" i wont.\n")
+        sent = [message.text for message in page.find_all("#messages li")]
+        assert sent == ["See dont", "Can't, I won't."]
+
     def test_enter_corrects_and_backspace_brings_the_message_back(self, page, tmp_path):
         page.write("See dont\n")
         assert [sent.text for sent in page.find_all("#messages li")] == ["See don't"]

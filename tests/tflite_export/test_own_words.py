@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+from tflite_export import terminal_keyboard
 from tflite_export.hybrid_keyboard import open_keyboard
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.own_words import DOUBTED_USES
@@ -37,6 +38,13 @@ def keyboard(opened):
 @pytest.fixture
 def owner(keyboard):
     return Owner([keyboard.predictor], keyboard.predictor.cache)
+
+
+def typed(keyboard, owner, text):
+    """What a terminal shows, and the messages that were sent."""
+    keys, screen = iter(text), []
+    session = terminal_keyboard.run(keyboard, lambda: next(keys, ""), screen.append, owner)
+    return "".join(screen), session.messages
 
 
 def shown(keyboard, text):
@@ -118,3 +126,71 @@ def test_no_place_is_empty_behind_three_letters(keyboard, text):
 def test_a_blocked_word_fills_no_place(keyboard):
     assert "fuckk" not in shown(keyboard, "ok fuck")
     assert "fuck" not in shown(keyboard, "ok fuck")
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("see yuo!", "see you!"),
+        ("see you tonigt?", "see you tonight?"),
+        ("dinner tonigt, then home", "dinner tonight, then home"),
+        ("(my freind) ok", "(my friend) ok"),
+        ("i woudl... ok", "I would... ok"),
+    ],
+)
+def test_a_slip_before_punctuation_is_corrected_and_not_learnt(keyboard, owner, text, sent):
+    _, messages = typed(keyboard, owner, f"{text}\r")
+    assert messages == [sent]
+    assert owner.own_words() == []
+
+
+@pytest.mark.parametrize("name", ["Jim", "Sven", "Karla"])
+def test_a_capital_inside_a_sentence_is_a_names(keyboard, owner, name):
+    for _ in range(10):
+        owner.learn("call Marla now")
+    _, messages = typed(keyboard, owner, f"see {name}\rcall {name} now\r")
+    assert messages == [f"see {name}", f"call {name} now"]
+    assert corrected(keyboard, "see Tonigt") == "Tonight"
+    assert corrected(keyboard, "see Mondya") == "Monday"
+
+
+@pytest.mark.parametrize("start", ["@", "#", "\\", "_", "C:\\", "/", "see:", "http://a.b/c."])
+def test_what_is_glued_to_a_sign_is_not_corrected(keyboard, start):
+    assert corrected(keyboard, f"ok {start}hapy") is None
+    assert corrected(keyboard, f"ok {start} (hapy") == "happy"
+
+
+@pytest.mark.parametrize(
+    ("before", "slip", "meant"),
+    [("in", "teh", "the"), ("i", "thnk", "think"), ("i", "stil", "still")],
+)
+def test_a_slip_of_the_table_stays_corrected(keyboard, owner, before, slip, meant):
+    text = f"{before} {slip}"
+    assert corrected(keyboard, text) == meant
+    for _ in range(DOUBTED_USES - 1):
+        owner.learn(text)
+        assert corrected(keyboard, text) == meant
+    owner.learn(text)
+    assert corrected(keyboard, text) is None  # typed often, and never the other
+    for _ in range(DOUBTED_USES):
+        owner.learn(f"{before} {meant}")
+    assert corrected(keyboard, text) == meant
+
+
+def test_uses_are_compared_with_the_form_that_is_shown(keyboard, owner):
+    for _ in range(DOUBTED_USES):
+        owner.learn("i dontt")
+        owner.learn("i don't")
+    assert not keyboard.offers("dontt")
+    assert corrected(keyboard, "i dontt") == "don't"
+
+
+def test_a_command_is_not_corrected_and_says_what_it_did(keyboard, owner):
+    for _ in range(2):
+        owner.learn("see yuo and hapy bob")
+    screen, _ = typed(keyboard, owner, "/forget yuo hapy zorb yuo\r")
+    assert "Forgotten: yuo, hapy. Not remembered: zorb." in screen
+    assert [word for word, _ in owner.own_words()] == ["bob"]
+    assert "No command is called so." in typed(keyboard, owner, "/forgte bob\r")[0]
+    _, messages = typed(keyboard, None, "/forget hapy\r")  # a text like any other
+    assert messages == ["/forget happy"]

@@ -63,6 +63,25 @@ def test_codes_and_passwords_with_digits_are_never_learnt(owner, tmp_path, word)
     assert word not in (tmp_path / "words.cache").read_text()
 
 
+@pytest.mark.parametrize(
+    ("text", "gaps"),
+    [
+        ("my phone is 98 76 54", ["my", "phone", "is", None, None, None]),
+        ("code 8 5 2 0 ok", ["code", None, None, None, None, "ok"]),
+        ("pw hunter_2 hunter-2 hunter.2 x", ["pw", None, None, None, None, None, "x"]),
+        ("pw hunter² ok", ["pw", None, "ok"]),
+        ("pw ⅷhunter ①", ["pw", None]),
+        ("pin ٤٣٢١ 一二三四", ["pin", None, None]),
+        ("pw a_b ok,see", ["pw", "a", "b", "ok", "see"]),
+    ],
+)
+def test_no_digit_and_nothing_glued_to_one_is_learnt(owner, text, gaps):
+    owner.learn(text)
+    expected = WordCache()
+    expected.observe(gaps)
+    assert owner.cache == expected
+
+
 def test_nothing_is_learnt_where_that_is_asked_for(owner, tmp_path):
     owner.learn("see johann", kept=["johann"], learn=False)
     assert owner.cache == WordCache()
@@ -181,7 +200,8 @@ def test_the_largest_cache_that_can_be_is_read_again(tmp_path, size):
     number = iter(range(10**9))
 
     def word():
-        return f"{next(number):010}" + "\x01" * 30
+        letters = str.maketrans("0123456789", "abcdefghij")
+        return f"{next(number):010}".translate(letters) + "\x01" * 30
 
     while len(cache.words) < size * 0.9:
         cache.observe([word() for _ in range(4000)])

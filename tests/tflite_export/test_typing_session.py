@@ -162,6 +162,31 @@ def test_enter_corrects_as_a_space_does_and_backspace_brings_the_message_back():
     assert session.settled() == []
 
 
+@pytest.mark.parametrize("mark", ".,!?;:)")
+def test_punctuation_corrects_as_a_space_does(mark):
+    session = session_of("i dont")
+    session.press(mark, DONT)
+    assert (session.text, session.keystrokes) == (f"i don't{mark}", 7)
+    session.backspace()
+    assert session.text == f"i dont{mark}"
+    session.backspace()
+    session.press(" ", DONT)  # not a second time
+    assert session.text == "i dont "
+    session.send()
+    assert session.settled() == [Sent("i dont", frozenset({"dont"}), learn=True)]
+
+
+def test_other_marks_and_the_stop_of_an_abbreviation_correct_nothing():
+    for mark in "-'(@#_/":
+        session = session_of("dont")
+        session.press(mark, DONT)
+        assert session.text == f"dont{mark}"
+    for mark, text in ((".", "i."), (",", "I,")):
+        session = session_of("i")
+        session.press(mark, Slot("I", 1.0, 1, "I "))
+        assert session.text == text
+
+
 def test_a_message_is_settled_by_the_next_key_or_the_end():
     session = session_of("i dont")
     session.send(DONT)

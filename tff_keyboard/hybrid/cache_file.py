@@ -14,7 +14,8 @@ from tff_keyboard.hybrid.word_cache import WordCache
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import DataError
 
-FORMAT = "tff-keyboard word cache 2"
+_FORMATS = "tff-keyboard word cache "
+FORMAT = f"{_FORMATS}2"
 # 21,750 words and as many pairs of 40 characters each, all of them escaped: more than `WordCache`
 # of the default half life and floor can hold. A person's is some 30 kB.
 MOST_BYTES = 24_000_000
@@ -58,6 +59,11 @@ def load(path: str | os.PathLike[str]) -> WordCache:
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
     first, _, text = data.partition(b"\n")
+    if first != FORMAT.encode() and first.startswith(_FORMATS.encode()):
+        raise DataError(
+            f"{path}: a word cache that another version wrote, its first line is not {FORMAT!r}. "
+            "It stays as it is: give another name for the word cache."
+        )
     if data and first != FORMAT.encode():
         raise DataError(
             f"{path}: not a word cache, its first line is not {FORMAT!r}. It stays as it is: give "
@@ -71,7 +77,14 @@ def load(path: str | os.PathLike[str]) -> WordCache:
         content = json.loads(text.decode("utf-8", errors="surrogatepass"))
         cache = WordCache(content["half_life"], content["floor"])
         cache.restore(content["words"], content["pairs"], content["uses"], content["kept"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         reason = str(error) if type(error) is ValueError else "it is damaged"
         raise DamagedCacheError(f"{path}: not a whole word cache ({reason}).") from None
     return cache

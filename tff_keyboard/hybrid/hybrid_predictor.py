@@ -155,20 +155,18 @@ class HybridPredictor:
         self._to_ngram = rows_in(self.vocabulary, ngram.vocabulary)
         self._table: CacheTable | None = None
         self._table_changes = -1
-        self._last: tuple[list[str], int, np.ndarray] | None = None
+        self._last: tuple[list[str], int, np.ndarray, np.ndarray] | None = None
         self._contexts: tuple[list[str] | None, list[int]] = (None, [])  # of the n-gram
 
-    def learn(self, message: Sequence[str], kept: Iterable[str] = ()) -> None:
+    def learn(self, message: Sequence[str | None], kept: Iterable[str] = ()) -> None:
         """Learns a message that was sent, less what is not to be remembered.
 
         Args:
-          message: Normalised words.
+          message: Normalised words; None is a gap.
           kept: Those of them that were typed against a correction.
         """
-        id_of = self.vocabulary.id_of
-        self.cache.observe(
-            [word if id_of(word) != OOV or may_be_learnt(word) else None for word in message], kept
-        )
+        learnable = [word if word and may_be_learnt(word) else None for word in message]
+        self.cache.observe(learnable, kept)
 
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`; words of the cache that are in no table may be among them."""
@@ -203,10 +201,17 @@ class HybridPredictor:
         table_part += np.float32(weights[1]) * (
             ngram if self._to_ngram is None else ngram[self._to_ngram]
         )
+        models = table_part.copy()
         if weights[2] > 0:
             self.table.add_to(scores, previous, float(weights[2]))
-        self._last = (words, changes, scores)
+        self._last = (words, changes, scores, models)
         return scores
+
+    def without_cache(self, context: Sequence[str]) -> np.ndarray:
+        """What the two models add to `next_word`: [V] float32."""
+        self.next_word(context)
+        assert self._last is not None
+        return self._last[3]
 
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
         """See `Predictor.log_probabilities`; with the cache as it is now."""

@@ -1,19 +1,22 @@
 """What a keyboard must not learn from its owner: numbers of cards and accounts, codes, passwords.
 
-A word out of the table that has four digits or more, or both letters and digits, is not learnt, and
-so never offered to whoever looks over the owner's shoulder. The words of the table are everybody's
-("2nd", "b4"). A password of letters alone looks like any word: a field for passwords must say that
-nothing of it is learnt.
+Nothing with a digit of any script is learnt, be it in the table or not, in one group or several:
+"4111", "98 76 54", "hunter2", "2nd". Nor is what stands with a digit in one run without white space
+("hunter_2", "hunter.2"). So it is never offered to whoever looks over the owner's shoulder; numbers
+of the table stay what the models make of them.
+
+What remains: a password or passphrase of letters alone looks like words, and is learnt as words
+where it is typed into a normal field. A field for passwords must say that nothing of it is learnt.
 """
 
-MOST_DIGITS = 3
+import unicodedata
 
 
-def may_be_learnt(word: str) -> bool:
-    """Whether a word out of the table may be remembered.
+def may_be_learnt(text: str) -> bool:
+    """Whether a word, or what stands between white space, may be remembered.
 
-    >>> [may_be_learnt(word) for word in ("johann", "7:30", "4321", "hunter2", "covid-19")]
-    [True, True, False, False, False]
+    >>> [may_be_learnt(text) for text in ("johann", "covid-19", "7:30", "hunter_2", "x²")]
+    [True, False, False, False, False]
     """
-    digits = sum(map(str.isdigit, word))
-    return digits == 0 or (digits <= MOST_DIGITS and not any(map(str.isalpha, word)))
+    has_digit = any(unicodedata.category(character)[0] == "N" for character in text)
+    return not has_digit and not all(unicodedata.numeric(c, None) is not None for c in text)

@@ -23,9 +23,11 @@ than 1.45 half_life / floor words (and as many pairs) are kept.
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from tff_keyboard.data.vocabulary import is_mask
+from tff_keyboard.hybrid.learnable import may_be_learnt
 
 EDGE = ""  # before the first word of a message, and behind its last
 KAPPA = 1.0  # occurrences; what the unigram counts for against those of a pair
+LONGEST_HALF_LIFE = 1_000_000  # words
 LONGEST_WORD = 40  # characters; what is longer is no word anybody wants to be offered
 
 UNIT = 1 << 20
@@ -38,9 +40,10 @@ class WordCache:
     """Counts of one person's words and pairs.
 
     Args:
-      half_life: Words after which an occurrence counts half; >= 1. People come back to what they
-        speak of now: 100 was best on `ubuntu_irc`, where most write a hundred words or less, and
-        2,000 cost 2 % of perplexity. 300 with this `floor` keeps a word for 1,700.
+      half_life: Words after which an occurrence counts half; in [1, 1,000,000]. People come
+        back to what they speak of now: 100 was best on `ubuntu_irc`, where most write a hundred
+        words or less, and 2,000 cost 2 % of perplexity. 300 with this `floor` keeps a word for
+        1,700.
       floor: Occurrences below which a count is dropped; in (0, 1).
 
     Raises:
@@ -48,9 +51,10 @@ class WordCache:
     """
 
     def __init__(self, half_life: int = 300, floor: float = 0.02):
-        if half_life < 1 or not 0 < floor < 1:
+        if not 1 <= half_life <= LONGEST_HALF_LIFE or not 0 < floor < 1:
             raise ValueError(
-                f"`half_life` must be >= 1 word and `floor` in (0, 1), got {half_life} and {floor}."
+                f"`half_life` must be in [1, {LONGEST_HALF_LIFE:,}] words and `floor` in (0, 1), "
+                f"got {half_life} and {floor}."
             )
         self.half_life = half_life
         self.floor = floor
@@ -147,7 +151,7 @@ class WordCache:
     def restore(
         self, words: Counts, pairs: dict[str, Counts], uses: Counts, kept: Iterable[str]
     ) -> None:
-        """Takes over counts that were read from a file.
+        """Takes over counts that were read from a file, less what is not to be learnt.
 
         Raises:
           ValueError: They are none that `observe` could have left.
@@ -176,7 +180,7 @@ class WordCache:
             raise ValueError("a word or a count is out of range")
         self._words, self._pairs = dict(words), {first: dict(row) for first, row in pairs.items()}
         self._uses, self._kept = dict(uses), kept
-        self._changed()
+        self.forget(word for word in uses if not may_be_learnt(word))
 
     @property
     def _smallest(self) -> int:

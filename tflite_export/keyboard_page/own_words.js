@@ -23,7 +23,7 @@ export async function showOwnWords(wish = null) {
   } catch (error) {
     element("problem").textContent = `Own words: ${error.message}`;
     element("problem").hidden = false;
-    return false;
+    return null;
   }
 }
 

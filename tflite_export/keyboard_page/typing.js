@@ -26,9 +26,13 @@ export function typeCharacter(character) {
   const endsInOurSpace = spaceIsOurs && !selected && before.endsWith(" ");
   spaceIsOurs = false;
   lastOwnChange = null;
+  const correction = selected ? null : correctionBefore(character);
   if (endsInOurSpace && PUNCTUATION.includes(character)) {
     replaceAround(1, `${character} `);
     spaceIsOurs = true;
+  } else if (correction) {
+    const inserts = correction.inserts.trimEnd() + character;
+    change({ ...correction, inserts }, tail(before, correction.replaces) + character, true);
   } else if (character === " " && !selected) {
     typeSpace(before, endsInOurSpace);
   } else {
@@ -51,6 +55,12 @@ function dueCorrection() {
   const correction = freshStrip()?.correction;
   const isDue = correction && !rejected.has(tail(beforeCursor(), correction.replaces));
   return isDue ? correction : null;
+}
+
+/** That which punctuation makes; a full stop leaves one letter, which may begin "i.e." */
+function correctionBefore(character) {
+  const correction = PUNCTUATION.includes(character) ? dueCorrection() : null;
+  return character === "." && correction?.replaces === 1 ? null : correction;
 }
 
 function typeSpace(before, endsInOurSpace) {
@@ -198,7 +208,10 @@ export function changedByBrowser(keys) {
   return changed();
 }
 
-export const expectsPunctuation = (character) => spaceIsOurs && PUNCTUATION.includes(character);
+/** Whether punctuation does more than to stand there. */
+export const expectsPunctuation = (character) =>
+  PUNCTUATION.includes(character) &&
+  (spaceIsOurs || !hasSelection() && correctionBefore(character) !== null);
 
 function forget() {
   spaceIsOurs = false;
