@@ -9,11 +9,11 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from scipy.spatial import distance
 
-from tff_keyboard.algorithms.build_aggregator import build_aggregator, protect
+from tff_keyboard.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.algorithms.fedatt.aggregator import FedAttFactory
 from tff_keyboard.algorithms.fedmed import process as fedmed_process
 from tff_keyboard.algorithms.fedmed.aggregator import FedMedFactory
-from tff_keyboard.config.aggregation_config import AggregationConfig, NoClipping
+from tff_keyboard.config.aggregation_config import AggregationConfig
 from tff_keyboard.config.rule_config import FedAtt, FedMed
 from tff_keyboard.learning import attacks
 from tff_keyboard.learning.client_training import build_client_training
@@ -225,13 +225,11 @@ def test_a_round_is_algorithm_1_on_real_training(local_loss, wrap):
 def test_the_fedavg_branch_is_fedavg():
     """A huge threshold: after the first round mediation always chooses FedAvg."""
     clients = [dataset(batches(seed, seed)) for seed in (1, 2, 3)]
-    config = AggregationConfig(rule=FedMed(mediation_threshold=1e6), protection=NoClipping())
     process = fedmed_process.build_fedmed(
         BigramModel,
-        FedMedFactory(config.rule, max_clients=3),
+        FedMedFactory(FedMed(mediation_threshold=1e6), max_clients=3),
         client_optimizer=SGD(0.5),
         server_optimizer=SGD(1.0),
-        protect=functools.partial(protect, config=config, seed=0),
     )
     first = process.next(process.initialize(), clients)
     second = process.next(first.state, clients)
