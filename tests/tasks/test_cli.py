@@ -107,7 +107,7 @@ console.main()
 
 @pytest.mark.parametrize(
     "module",
-    ["difflib", "tasks.cli", "tff_keyboard.config", "tasks.prepare", "numpy", "sqlite3"],
+    ["tasks.cli", "tff_keyboard.config", "tasks.prepare", "numpy"],
 )
 def test_ctrl_c_during_imports_is_one_line(module, tmp_path):
     words = ["prepare", f"--out={tmp_path / 'store'}"]

@@ -102,6 +102,7 @@ def test_a_command_is_no_message(keyboard, events, log_path):
 
         def forget(self, words):
             assert words == " see"
+            return ["see"], []
 
         def learn(self, text, kept=(), *, learn=True):
             assert text == "you"
