@@ -60,6 +60,11 @@ def test_corrections_last(keyboard, messages, count, habitual, mends):
     at_the_end = mended()
     cache.forget_all()
     at_the_start = mended()
+    print(  # with -s: what docs/keyboard.md says
+        f"mends {mends}, habitual {habitual}: {at_the_start.sum()} of {len(typed.slips)} slips "
+        f"corrected at the start, {(at_the_end & at_the_start).sum()} of these at the end; "
+        f"{len(typed.changed)} of {typed.right:,} right words changed"
+    )
     assert at_the_start.sum() >= 0.25 * len(typed.slips)
     assert (at_the_end & at_the_start).sum() >= LEAST_KEPT * at_the_start.sum()
     assert len(typed.changed) <= MOST_CHANGED * typed.right
