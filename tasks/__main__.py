@@ -63,8 +63,6 @@ def main() -> None:
 
 
 def _main(arguments: list[str]) -> None:
-    import difflib
-
     from tasks import cli
 
     if not arguments or arguments[0] in ("--help", "-h", "help"):
@@ -72,6 +70,8 @@ def _main(arguments: list[str]) -> None:
         sys.exit(cli.OK if arguments else cli.USAGE)
     name = arguments[0]
     if name not in TASKS:
+        import difflib
+
         near = difflib.get_close_matches(name, TASKS, n=1)
         hint = f" Did you mean '{near[0]}'?" if near else f" Known: {', '.join(TASKS)}."
         cli.fail(f"Unknown task '{name}'.{hint}")

@@ -60,3 +60,23 @@ def plain(measurements):
 
     visit("", measurements)
     return flat
+
+
+class Summed(tff.aggregators.WeightedAggregationFactory):
+    """Shows what arrives: the sum of values as the result, that of weights as measurements."""
+
+    def create(self, value_type, weight_type):
+        @tff.federated_computation
+        def init_fn():
+            return tff.federated_value((), tff.SERVER)
+
+        @tff.federated_computation(
+            init_fn.type_signature.result,
+            tff.FederatedType(value_type, tff.CLIENTS),
+            tff.FederatedType(weight_type, tff.CLIENTS),
+        )
+        def next_fn(state, value, weight):
+            sums = tff.federated_sum(value), tff.federated_sum(weight)
+            return tff.templates.MeasuredProcessOutput(state, *sums)
+
+        return tff.templates.AggregationProcess(init_fn, next_fn)

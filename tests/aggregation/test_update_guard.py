@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.aggregation_fakes import (
     VALUE_TYPE,
     WEIGHT_TYPE,
+    Summed,
     assert_close,
     deltas,
     in_float64,
@@ -81,25 +82,7 @@ def test_refused_clients_are_not_in_the_softmax():
 def test_a_structured_weight_becomes_all_zero():
     weight_type = tff.to_type(collections.OrderedDict(n=np.float32, loss=np.float32))
 
-    class Echo(tff.aggregators.WeightedAggregationFactory):
-        def create(self, value_type, weight_type):
-            @tff.federated_computation
-            def init_fn():
-                return tff.federated_value((), tff.SERVER)
-
-            @tff.federated_computation(
-                init_fn.type_signature.result,
-                tff.FederatedType(value_type, tff.CLIENTS),
-                tff.FederatedType(weight_type, tff.CLIENTS),
-            )
-            def next_fn(state, value, weight):
-                return tff.templates.MeasuredProcessOutput(
-                    state, tff.federated_sum(value), tff.federated_sum(weight)
-                )
-
-            return tff.templates.AggregationProcess(init_fn, next_fn)
-
-    process = UpdateGuardFactory(Echo()).create(VALUE_TYPE, weight_type)
+    process = UpdateGuardFactory(Summed()).create(VALUE_TYPE, weight_type)
     weights = [
         collections.OrderedDict(n=np.float32(3), loss=np.float32(np.nan)),
         collections.OrderedDict(n=np.float32(5), loss=np.float32(2)),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
-from tests.aggregation_fakes import WEIGHT_TYPE, one_round
+from tests.aggregation_fakes import WEIGHT_TYPE, Summed, one_round
 from tff_keyboard import config as config_lib
 from tff_keyboard.aggregation.update_guard import UpdateGuardFactory
 from tff_keyboard.aggregation.weight_cap import FIRST_MEDIAN, LARGEST_MEDIAN, WeightCapFactory
@@ -131,27 +131,10 @@ def test_a_majority_of_liars_leaves_a_finite_cap(median, claim):
 
 
 def test_of_a_structure_only_the_examples_are_capped():
-    class Echo(tff.aggregators.WeightedAggregationFactory):
-        def create(self, value_type, weight_type):
-            @tff.federated_computation
-            def init_fn():
-                return tff.federated_value((), tff.SERVER)
-
-            @tff.federated_computation(
-                init_fn.type_signature.result,
-                tff.FederatedType(value_type, tff.CLIENTS),
-                tff.FederatedType(weight_type, tff.CLIENTS),
-            )
-            def next_fn(state, value, weight):
-                sums = tff.federated_sum(value), tff.federated_sum(weight)
-                return tff.templates.MeasuredProcessOutput(state, *sums)
-
-            return tff.templates.AggregationProcess(init_fn, next_fn)
-
     claim = collections.OrderedDict(
         num_examples=np.float32(LIE), loss=np.float32(7), divergence=np.full(2, 0.5, np.float32)
     )
-    process = WeightCapFactory(Echo()).create(NUMBER, fedmed_weight_type(2))
+    process = WeightCapFactory(Summed()).create(NUMBER, fedmed_weight_type(2))
     counted = one_round(process, [1.0], [claim]).measurements["inner"]
     assert counted["num_examples"] == 2 * FIRST_MEDIAN
     assert counted["loss"] == 7

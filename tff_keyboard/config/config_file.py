@@ -24,7 +24,7 @@ from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ConfigError
 
 BASE = "base"
-_ROOT = pathlib.Path(__file__).resolve().parents[2]  # a checkout's, which has `configs`
+CHECKOUT = pathlib.Path(__file__).resolve().parents[2]  # a checkout's, which has `configs`
 
 _OTHER_VERSION = "If nobody edited it, another version wrote it: use that one."
 
@@ -47,7 +47,7 @@ def load(path: str | pathlib.Path | None, overrides: Sequence[str] = ()) -> RunC
 
 def _found(path: pathlib.Path) -> pathlib.Path:
     """The path as given; of a shipped config also where no checkout is the current directory."""
-    shipped = _ROOT / path
+    shipped = CHECKOUT / path
     is_ours = path.parts[:1] == ("configs",) and shipped.is_file()
     return shipped if is_ours and not path.exists() else path
 

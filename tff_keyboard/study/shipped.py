@@ -7,9 +7,9 @@ package; the current directory's count first.
 import difflib
 import pathlib
 
+from tff_keyboard.config.config_file import CHECKOUT
 from tff_keyboard.storage.errors import UsageError
 
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
 _FOLDER = pathlib.Path("configs", "studies")
 
 
@@ -42,5 +42,5 @@ def find(study: pathlib.Path) -> pathlib.Path:
 
 
 def _by_name() -> dict[str, pathlib.Path]:
-    folders = (_ROOT / _FOLDER, _FOLDER)  # of two files with a name the later one counts
+    folders = (CHECKOUT / _FOLDER, _FOLDER)  # of two files with a name the later one counts
     return {path.stem: path for folder in folders for path in folder.glob("*.toml")}
