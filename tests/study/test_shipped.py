@@ -17,7 +17,7 @@ def folders(tmp_path, monkeypatch):
         study(tmp_path / "repository", name)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setattr(shipped, "_ROOT", tmp_path / "repository")
+    monkeypatch.setattr(shipped, "CHECKOUT", tmp_path / "repository")
     return tmp_path
 
 
@@ -62,7 +62,7 @@ def test_an_unknown_name_lists_what_there_is(folders):
 
 
 def test_a_place_without_studies_asks_for_a_path(folders, monkeypatch):
-    monkeypatch.setattr(shipped, "_ROOT", folders / "site-packages")
+    monkeypatch.setattr(shipped, "CHECKOUT", folders / "site-packages")
     with pytest.raises(UsageError, match=r"there is no configs/studies here\. Give the path"):
         found("both")
 
