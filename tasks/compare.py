@@ -132,7 +132,7 @@ def _first_config(models: Sequence[str]) -> config_lib.RunConfig | None:
         folder = model_words.path_of(model)
         path = folder / names.CONFIG if folder is not None else None
         if path is not None and path.is_file():
-            return config_lib.loads_of_run(path.read_text(encoding="utf-8"), origin=str(path))
+            return config_lib.load_of_run(path)
     return None
 
 

@@ -137,12 +137,17 @@ def test_a_wrong_override_is_named_in_place_of_the_file():
         config.loads("[train]\nx = 3", ["train.rounds=4"], origin="here")
 
 
-def test_the_config_of_a_run_may_be_of_another_version():
-    for read in (config.loads_of_run, config.resumable):
-        with pytest.raises(config.ConfigError, match=r"^config\.toml: .*another version wrote it"):
-            read("[future]\nx = 1\n")
+def test_the_config_of_a_run_may_be_of_another_version(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text("[future]\nx = 1\n")
+    for read in (config.load_of_run, lambda at: config.of_this_version(at.read_text(), str(at))):
+        with pytest.raises(config.ConfigError, match=rf"^{path}: .*another version wrote it: use"):
+            read(path)
+    path.write_text("[train]\nseed = 3\n")
+    assert config.load_of_run(path, ["train.rounds=7"]) == config.load(path, ["train.rounds=7"])
+    assert config.of_this_version(path.read_text(), "") == config.dump(config.load(path))
     with pytest.raises(config.ConfigError) as error:
-        config.loads_of_run("", ["train.rounds=0"])
+        config.load_of_run(path, ["train.rounds=0"])
     assert "version" not in str(error.value)
 
 
@@ -211,7 +216,7 @@ def test_another_optimizer_does_not_inherit_the_rate_of_the_bases(tmp_path):
         ),
         (
             {"top": 'base = "other.toml"', "other": "[aggregation]\ndp = 'gaussian'"},
-            "other.toml: `aggregation.dp`",
+            "Unknown key `aggregation.dp`",
         ),
     ],
 )

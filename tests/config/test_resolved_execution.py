@@ -25,22 +25,18 @@ def test_one_by_one_parts_are_of_forty_clients(clients, workers, parts):
     assert execution.sub_rounds == parts
 
 
-@pytest.mark.parametrize("recorded", ["", "[execution]\nworkers = 1\nsub_rounds = 2\n"])
-def test_a_run_that_knew_no_packs_goes_on_without(recorded):
+def test_a_run_goes_on_with_the_packs_it_began_with():
+    assert resolved("[execution]\nclients_per_pack = 0\n").clients_per_pack == 0
+    recorded = "[execution]\nclients_per_pack = 1\n"
     assert resolved(recorded).clients_per_pack == 1
     assert resolved(recorded, "execution.clients_per_pack=8").clients_per_pack == 8  # refused later
-
-
-def test_a_run_that_knew_packs_goes_on_with_them():
-    recorded = "[execution]\nclients_per_pack = 0\n"
-    assert resolved(recorded).clients_per_pack == 0
 
 
 @pytest.mark.parametrize("parts, block", [(64, 1), (65, 16)])
 def test_many_parts_are_added_up_in_blocks(parts, block):
     assert resolved(None, f"execution.sub_rounds={parts}").merge_block == block
-    one_by_one = f"[execution]\nsub_rounds = {parts}\n"  # began before there were blocks
-    assert resolved(one_by_one, f"execution.sub_rounds={parts}").merge_block == 1
+    begun = f"[execution]\nsub_rounds = {parts}\nmerge_block = 1\n"
+    assert resolved(begun, f"execution.sub_rounds={parts}").merge_block == 1
 
 
 def test_a_run_keeps_its_parts_wherever_it_goes_on():
@@ -54,11 +50,3 @@ def test_a_run_keeps_its_parts_wherever_it_goes_on():
 
 def test_what_is_given_stays():
     assert resolved(None, "execution.sub_rounds=7").sub_rounds == 7
-
-
-def test_older_runs_count_as_one_by_one_and_else_as_defaults():
-    assert config_lib.resumable("") == config_lib.dump(
-        config_lib.loads("", ["execution.clients_per_pack=1", "execution.merge_block=1"])
-    )
-    begun_with_packs = config_lib.dump(config_lib.RunConfig())
-    assert config_lib.resumable(begun_with_packs) == begun_with_packs

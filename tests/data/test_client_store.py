@@ -87,22 +87,6 @@ def test_lengths_are_those_of_the_messages(made, monkeypatch):
     assert kept_lengths(store) == expected
 
 
-def without_lengths(path):
-    """As stores were before lengths were kept."""
-    card = json.loads((path / "data_card.json").read_text())
-    del card["lengths_sha256"], card["file_bytes"]["message_lengths.npy"]
-    (path / "data_card.json").write_text(json.dumps(card))
-    (path / "message_lengths.npy").unlink()
-
-
-def test_an_older_store_has_lengths_too(store_path):
-    without_lengths(store_path)
-    store = ClientStore(store_path)
-    assert kept_lengths(store) == typed_lengths(store)
-    store.examples = None
-    assert store.message_lengths("train", 0) is store.message_lengths("train", 0)  # read once
-
-
 def test_lengths_of_another_store_are_refused(store_path):
     lengths = np.load(store_path / "message_lengths.npy")
     np.save(store_path / "message_lengths.npy", lengths[::-1].copy())

@@ -126,12 +126,7 @@ def test_what_is_noted(given, says):
     assert says in warning
 
 
-def test_an_older_store_should_be_prepared_again():
-    old = card()
-    del old["vocabulary"]["min_word_users"]
-    assert "Prepare it again" in advice.advise(old, cores=2).warnings[0]
-    old["vocabulary"]["from"] = "file"
-    assert advice.advise(old, cores=2).warnings == ()
+def test_cores_are_counted():
     assert advice.advise(card(), cores=2).warnings == ()
     with pytest.raises(ValueError, match="cores"):
         advice.advise(card(), cores=0)

@@ -247,7 +247,7 @@ def test_a_key_that_did_not_exist_then_counts_as_its_default(tmp_path):
     RunDirectory.create(
         tmp_path / "run",
         config_text=newer,
-        resumable=lambda text, origin: text + "new = 7\n",
+        of_this_version=lambda text, origin: text + "new = 7\n",
         **files,
     ).close()
     assert RunDirectory.open(tmp_path / "run").config_text() == newer
@@ -257,6 +257,6 @@ def test_a_key_that_did_not_exist_then_counts_as_its_default(tmp_path):
         RunDirectory.create(
             tmp_path / "other",
             config_text=changed,
-            resumable=lambda text, origin: text + "new = 7\n",
+            of_this_version=lambda text, origin: text + "new = 7\n",
             **files,
         )

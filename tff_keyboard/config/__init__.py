@@ -6,8 +6,7 @@ from tff_keyboard.config.config_file import (
     load,
     load_of_run,
     loads,
-    loads_of_run,
-    resumable,
+    of_this_version,
     to_dict,
 )
 from tff_keyboard.config.run_config import RunConfig
@@ -21,7 +20,6 @@ __all__ = [
     "load",
     "load_of_run",
     "loads",
-    "loads_of_run",
-    "resumable",
+    "of_this_version",
     "to_dict",
 ]

@@ -18,9 +18,8 @@ from typing import Any
 
 import tomli_w
 
-from tff_keyboard.config import tables, upgrade
+from tff_keyboard.config import tables
 from tff_keyboard.config.run_config import RunConfig
-from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ConfigError
 
 BASE = "base"
@@ -66,36 +65,27 @@ Did you mean `train.rounds`?
     values = _parse(text, origin)
     if BASE in values:
         raise ConfigError(f"{origin}: `{BASE}` is relative to a file, and this is none.")
-    _refuse_old(values, origin)
     return _run_config(values, overrides, origin)
 
 
 def load_of_run(path: str | pathlib.Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """As `load`, of the `config.toml` in a run directory, of this version or of an earlier one."""
-    path = pathlib.Path(path)
-    return loads_of_run(_read(path, ()), overrides, origin=str(path))
+    """As `load`, of the `config.toml` that a run wrote, in full and without a base."""
+    text, origin = _read(pathlib.Path(path), ()), str(path)
+    of_this_version(text, origin)
+    return loads(text, overrides, origin=origin)
 
 
-def loads_of_run(
-    text: str, overrides: Sequence[str] = (), *, origin: str = names.CONFIG
-) -> RunConfig:
-    """As `load_of_run`, from its text."""
-    values = _upgraded(text, origin)
-    try:
-        return _run_config(values, overrides, origin)
-    except ConfigError as error:
-        if _builds(values, ()):
-            raise
-        raise ConfigError(f"{error} {_OTHER_VERSION}") from None
+def of_this_version(text: str, origin: str) -> str:
+    """The config that a run wrote, with the default of each key that it does not have.
 
-
-def resumable(text: str, origin: str = names.CONFIG) -> str:
-    """A run's config text as `dump` would write it now: what a resumed run is compared with.
+    Args:
+      text: As TOML.
+      origin: Where it lies, for messages.
 
     Raises:
-      ConfigError: It is no config of a run, or it uses an option that was dropped since.
+      ConfigError: It is no config of this version.
     """
-    values = _upgraded(text, origin, to_resume=True)
+    values = _parse(text, origin)
     try:
         return dump(from_dict(values))
     except ConfigError as error:
@@ -123,7 +113,6 @@ def _with_bases(path: pathlib.Path, above: tuple[pathlib.Path, ...]) -> dict[str
         chain = " -> ".join(str(one) for one in (*above, path))
         raise ConfigError(f"{above[-1]}: `{BASE}` goes in a circle: {chain}. Remove one of them.")
     values = _parse(_read(path, above), str(path))
-    _refuse_old(values, str(path))
     base = values.pop(BASE, None)
     if base is None:
         return values
@@ -155,19 +144,9 @@ def _parse(text: str, origin: str) -> dict[str, Any]:
         raise ConfigError(f"{origin}: not valid TOML: {error}.") from None
 
 
-def _upgraded(text: str, origin: str, *, to_resume: bool = False) -> dict[str, Any]:
-    values = _parse(text, origin)
-    try:
-        return upgrade.of_run(values, to_resume=to_resume)
-    except ConfigError as error:
-        raise ConfigError(f"{origin}: {error}") from None
-
-
 def _run_config(values: dict[str, Any], overrides: Sequence[str], origin: str) -> RunConfig:
-    above = _table_of(overrides)
-    _refuse_old(above, "--set")
     try:
-        return from_dict(tables.merge(RunConfig, values, above))
+        return from_dict(tables.merge(RunConfig, values, _table_of(overrides)))
     except ConfigError as error:
         raise ConfigError(f"{_culprit(values, overrides, origin)}: {error}") from None
 
@@ -186,16 +165,6 @@ def _builds(values: Mapping[str, Any], overrides: Sequence[str]) -> bool:
     except ConfigError:
         return False
     return True
-
-
-def _refuse_old(values: Mapping[str, Any], origin: str) -> None:
-    if not upgrade.is_old(values):
-        return
-    try:
-        advice = upgrade.advice(values)
-    except ConfigError as error:
-        raise ConfigError(f"{origin}: {error}") from None
-    raise ConfigError(f"{origin}: {advice}")
 
 
 def _table_of(overrides: Sequence[str]) -> dict[str, Any]:

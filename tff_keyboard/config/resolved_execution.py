@@ -7,15 +7,12 @@ from typing import Any
 
 from tff_keyboard.config.run_config import RunConfig
 
-ONE_BY_ONE = 1  # `execution.clients_per_pack`: what all runs did before there were packs
-EACH_BY_ITSELF = 1  # `execution.merge_block`: what all runs did before there were blocks
+ONE_BY_ONE = 1  # `execution.clients_per_pack`: no packs
+EACH_BY_ITSELF = 1  # `execution.merge_block`: no blocks
 CLIENTS_PER_SUB_ROUND = 40  # one by one; a worker keeps their deltas, 27 MB each
 PARTS_ON_A_CLUSTER = 16
 PARTS_WITHOUT_BLOCKS = 64  # more partial sums than this are added up where they are computed,
 PARTS_PER_BLOCK = 16  # so that the driver gets a sixteenth of them
-
-# Before there was a key, runs did this.
-_BEFORE = {"clients_per_pack": ONE_BY_ONE, "merge_block": EACH_BY_ITSELF}
 
 
 def as_begun(config: RunConfig, recorded: str | None) -> RunConfig:
@@ -30,7 +27,7 @@ def as_begun(config: RunConfig, recorded: str | None) -> RunConfig:
     """
     if recorded is None:
         return config
-    begun = _BEFORE | tomllib.loads(recorded).get("execution", {})
+    begun = tomllib.loads(recorded).get("execution", {})
     keys = ("clients_per_pack", "sub_rounds", "merge_block")
     open_keys = [key for key in keys if not getattr(config.execution, key)]
     found = {key: begun[key] for key in open_keys if key in begun}

@@ -245,7 +245,7 @@ class _OpenedRun:
 
 def _open(path: str | os.PathLike[str], max_length: int) -> _OpenedRun:
     run = RunDirectory.open(path)
-    config = config_lib.loads_of_run(run.config_text(), origin=str(run.config_path))
+    config = config_lib.load_of_run(run.config_path)
     predictor = KerasPredictor(*load_model(run.path))
     return _OpenedRun(run, config, predictor, max_length)
 

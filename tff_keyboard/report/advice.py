@@ -169,11 +169,6 @@ def _warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
             f"With {train['clients']} train people intervals will be wide (`tff-keyboard power`), "
             "and differential privacy would cost most of the recall."
         )
-    if "min_word_users" not in card["vocabulary"] and card["vocabulary"]["from"] != "file":
-        found.append(
-            "The store is of an older kind: words of one person are in its vocabulary. Prepare it "
-            "again."
-        )
     if train["oov_rate"] > 0.15:
         found.append(
             f"{train['oov_rate']:.0%} of the train words are out of the vocabulary, which nothing "

@@ -103,7 +103,7 @@ class RunDirectory:
         vocabulary_text: str | None = None,
         truecase_text: str | None = None,
         may_change: Sequence[str] = (),
-        resumable: Callable[[str, str], str] = lambda text, origin: text,
+        of_this_version: Callable[[str, str], str] = lambda text, origin: text,
     ) -> RunDirectory:
         """Creates a run or opens it to go on, and locks it until `close`.
 
@@ -115,8 +115,8 @@ class RunDirectory:
           truecase_text: Forms of its words, for an export.
           may_change: Dotted config keys that do not change what a round computes, such as
             `train.rounds`; a new value of theirs replaces the old.
-          resumable: From the config text on disk to what it would be now: a key that did not exist
-            when the run began has its default, and one that was renamed its new name.
+          of_this_version: From the config text on disk, and its path, to what it would be now: a
+            key that did not exist when the run began has its default.
 
         Raises:
           RunDirectoryError: Another training holds the run; the config or the data differ from
@@ -131,7 +131,9 @@ class RunDirectory:
         try:
             run._remove_leftovers()
             if run.exists():
-                run._check_same(config_text, data_card_text, vocabulary_text, may_change, resumable)
+                text = of_this_version(run.config_text(), str(run.config_path))
+                before = flatten(tomllib.loads(text))
+                run._check_same(before, config_text, data_card_text, vocabulary_text, may_change)
                 run._warn_about_environment()
             else:
                 run._write_text(run.data_card_path, data_card_text)
@@ -293,14 +295,12 @@ class RunDirectory:
 
     def _check_same(
         self,
+        before: Mapping[str, Any],
         config_text: str,
         data_card_text: str,
         vocabulary_text: str | None,
         may_change: Sequence[str],
-        resumable: Callable[[str, str], str],
     ) -> None:
-        text = resumable(self.config_text(), str(self.config_path))
-        before = flatten(tomllib.loads(text))
         now = flatten(tomllib.loads(config_text))
         _check_equal("config", self.config_path, before, now, may_change)
         now = flatten(json.loads(data_card_text))

@@ -79,7 +79,7 @@ def open_run(
         vocabulary_text=(store.directory / names.VOCABULARY).read_text(encoding="utf-8"),
         truecase_text="".join(f"{form}\n" for form in store.truecase),
         may_change=MAY_CHANGE,
-        resumable=config_lib.resumable,
+        of_this_version=config_lib.of_this_version,
     )
     if not run.people.exists():
         stores = [one for one in (store, general_store) if one is not None]

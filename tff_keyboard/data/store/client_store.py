@@ -85,8 +85,7 @@ class ClientStore:
       card: The data card.
       card_hash: SHA-256 of the card in hex.
       vocabulary: The table its ids belong to.
-      truecase: Forms with capitals in which words are shown; older stores, and those of cased
-        text, have none.
+      truecase: Forms with capitals in which words are shown; stores of cased text have none.
     """
 
     def __init__(self, directory: str | os.PathLike[str]):
@@ -113,7 +112,6 @@ class ClientStore:
         self.truecase = truecase_table.read_forms(forms.read_bytes()) if has_forms else []
         self._threads = threading.local()
         self._lengths = message_lengths.open_lengths(self.directory, self.card)
-        self._lengths_read: dict[tuple[str, int], np.ndarray] = {}
         try:
             recorded = self._metadata()
             self._clients = _by_population(recorded)
@@ -173,8 +171,6 @@ class ClientStore:
     def message_lengths(self, population: str, index: int) -> np.ndarray:
         """Words of each message, [messages] int32, in the order typed.
 
-        Of a store that was prepared before lengths were kept, the messages are read once.
-
         Args:
           population: Of the store.
           index: Position of the client in `client_ids`.
@@ -183,15 +179,8 @@ class ClientStore:
           ValueError: There is no such population.
         """
         clients = self._population(population)
-        if self._lengths is not None:
-            start = clients.starts[index]
-            return self._lengths[start : start + clients.counts[index]]
-        found = self._lengths_read.get((population, index))
-        if found is None:
-            messages = self.examples(population, clients.ids[index])
-            found = np.fromiter(map(len, messages), np.int32, len(messages))
-            self._lengths_read[population, index] = found
-        return found
+        start = clients.starts[index]
+        return self._lengths[start : start + clients.counts[index]]
 
     def all_examples(self, population: str) -> list[np.ndarray]:
         """Word ids of each message of a whole population, client after client.
@@ -260,7 +249,7 @@ class ClientStore:
         is_same = (
             digest.hexdigest() == self.card["store_sha256"]
             and next(expected, None) is None
-            and (self._lengths is None or len(self._lengths) == total)
+            and len(self._lengths) == total
         )
         return is_same and connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
@@ -292,7 +281,7 @@ class ClientStore:
 
 
 def _warn_where_others_may_read(directory: pathlib.Path) -> None:
-    """Says how to mend a store that was copied, or made by an older version."""
+    """Says how to mend a store that was copied."""
     folder, file = directory.stat().st_mode, (directory / names.CLIENTS).stat().st_mode
     if folder & stat.S_IXOTH and file & stat.S_IROTH:
         warnings.warn(

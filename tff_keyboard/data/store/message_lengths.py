@@ -17,17 +17,12 @@ import numpy as np
 from tff_keyboard.storage import errors, names
 
 
-def open_lengths(directory: pathlib.Path, card: Mapping[str, Any]) -> np.ndarray | None:
+def open_lengths(directory: pathlib.Path, card: Mapping[str, Any]) -> np.ndarray:
     """Words of each message, [messages] int32 in the order of the rows; not read into memory.
-
-    Returns:
-      The array; None for a store that was prepared before there was one.
 
     Raises:
       DataError: It is not the array that the card records.
     """
-    if names.MESSAGE_LENGTHS not in card["file_bytes"]:
-        return None
     path = directory / names.MESSAGE_LENGTHS
     try:
         lengths = _mapped(path)
