@@ -128,7 +128,7 @@ class Rule:
         from tff_keyboard.algorithms.build_aggregator import build_aggregator
         from tff_keyboard.algorithms.build_process import build_weight_limit
         from tff_keyboard.algorithms.fedmed.client_weight import fedmed_weight_type
-        from tff_keyboard.privacy.mechanism import Mechanism
+        from tff_keyboard.privacy.mechanism import Gaussian
         from tff_keyboard.privacy.noise_streams import keyed_draw
 
         config = run_config(name)
@@ -141,7 +141,7 @@ class Rule:
             limit=build_weight_limit(config, setting.vocabulary),
         ).create(tff.types.tensorflow_to_type([(w.dtype, w.shape) for w in like]), weight_type)
         if config.aggregation.is_private:
-            gaussian = Mechanism(name="gaussian")
+            gaussian = Gaussian()
             process = NoisedProcess(process, lambda n: gaussian.noise(keyed_draw(bytes(32)), n))
         self._process = process
 

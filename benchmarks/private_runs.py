@@ -20,7 +20,7 @@ from tff_keyboard.config import RunConfig
 from tff_keyboard.privacy.guarantee import guarantee_of, total_guarantee
 from tff_keyboard.privacy.ledger import read_ledger
 from tff_keyboard.privacy.ledger_header import LedgerHeader
-from tff_keyboard.privacy.mechanism import BANDED, BLT, GAUSSIAN, NAMES, optimal_mechanism
+from tff_keyboard.privacy.mechanism import NAMES, optimal_mechanism
 from tff_keyboard.privacy.statement import privacy_statement
 from tff_keyboard.storage import files, names
 
@@ -105,7 +105,6 @@ def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def launch(name: str) -> tuple[float, float, float]:
     """CPU seconds to choose a mechanism for the launch and to account for it, and epsilon."""
     begin = time.process_time()
-    correlated = name not in GAUSSIAN
     chosen = optimal_mechanism(
         name,
         rounds=LAUNCH_ROUNDS,
@@ -114,10 +113,11 @@ def launch(name: str) -> tuple[float, float, float]:
         restart_rounds=LAUNCH_SEPARATION if name == "tree_adaptive" else 0,
         bands=32,
     )
+    correlated = not chosen.is_independent
     planned = time.process_time()
     found = guarantee_of(
         LedgerHeader(
-            mechanism=name,
+            mechanism=chosen,
             aggregator="mean",
             noise_multiplier=7.0,
             clip_norm=0.5,
@@ -130,10 +130,6 @@ def launch(name: str) -> tuple[float, float, float]:
             secret_cohorts=True,
             min_separation_rounds=LAUNCH_SEPARATION if correlated else 1,
             max_participations=LAUNCH_PARTICIPATIONS if correlated else 0,
-            tree_restart_rounds=chosen.restart_rounds,
-            decays=chosen.decays,
-            scales=chosen.scales,
-            bands=chosen.bands,
         ),
         LAUNCH_ROUNDS,
     )
@@ -145,7 +141,7 @@ def launches() -> str:
     rows = []
     for name in NAMES:
         choosing, accounting, epsilon = launch(name)
-        chosen = f"{choosing:.2f}" if name in (BLT, BANDED) else "-"
+        chosen = f"{choosing:.2f}" if name in ("blt", "banded") else "-"
         rows.append((name, chosen, f"{accounting:.2f}", f"{epsilon:.2f}"))
     return markdown_table(
         ("mechanism", "coefficients, CPU s", "accounting, CPU s", "epsilon"), rows

@@ -1,11 +1,13 @@
 """tff-keyboard: federated next-word models, from people's text to a model on the phone.
 
-Usage: tff-keyboard TASK [flags]      tff-keyboard TASK --help
+Usage: tff-keyboard TASK [flags]      tff-keyboard TASK --help      tff-keyboard --version
 """
 
 import importlib
 import sys
 from types import ModuleType
+
+import tff_keyboard
 
 # Task -> one line, here so that the list prints without importing a task.
 TASKS = {
@@ -69,6 +71,9 @@ def _main(arguments: list[str]) -> None:
         print(usage())
         sys.exit(cli.OK if arguments else cli.USAGE)
     name = arguments[0]
+    if name == "--version":
+        print(f"tff-keyboard {tff_keyboard.__version__}")
+        sys.exit(cli.OK)
     if name not in TASKS:
         import difflib
 

@@ -16,7 +16,6 @@ Where the run kept a privacy ledger, the formal epsilon is printed beside it.
 
 import dataclasses
 import itertools
-import json
 import pathlib
 from collections.abc import Sequence
 from typing import Annotated
@@ -118,6 +117,5 @@ def audit(
         result = model_pairs.audit_pairs(full, others, settings, lambda: line.update(next(passes)))
     print(tail_report.table(result))
     if out is not None:
-        content = json.dumps(result, indent=1, allow_nan=False) + "\n"
-        files.write_atomically(out, [content.encode()])
+        files.write_atomically(out, [result.to_json().encode()])
         print(f"\nAll figures: {out}")

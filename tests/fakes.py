@@ -80,9 +80,10 @@ def blow_up(run: pathlib.Path) -> None:
 def ledger_header(**changes):
     """The header of a privacy ledger of FedAvg with Gaussian noise, ten of a thousand people."""
     from tff_keyboard.privacy.ledger_header import LedgerHeader
+    from tff_keyboard.privacy.mechanism import Gaussian
 
     facts = {
-        "mechanism": "gaussian",
+        "mechanism": Gaussian(),
         "aggregator": "mean",
         "noise_multiplier": 1.0,
         "clip_norm": 0.5,
@@ -95,7 +96,6 @@ def ledger_header(**changes):
         "secret_cohorts": True,
         "min_separation_rounds": 1,
         "max_participations": 0,
-        "tree_restart_rounds": 0,
     }
     return LedgerHeader(**(facts | changes))
 

@@ -20,7 +20,7 @@ from tff_keyboard.aggregation.noised_sum import EMPTY_ROUND, NoiseSlot
 from tff_keyboard.aggregation.norm_upper_bound import SLACK
 from tff_keyboard.aggregation.private_mean import PrivateMeanFactory
 from tff_keyboard.privacy.discrete_normal import BITS
-from tff_keyboard.privacy.mechanism import Mechanism
+from tff_keyboard.privacy.mechanism import Gaussian, named
 from tff_keyboard.privacy.noise_streams import (
     IndependentNoise,
     keyed_discrete_draw,
@@ -207,7 +207,7 @@ def test_correlated_noise_is_the_dense_inverse_of_independent_noise(mechanism):
     outputs = run(process(mechanism, 2.0), rounds)
     mean = numpy_clipped_sum(clients(), 2.5)
     noises = [np.asarray(o.result[0], np.float64) * CLIENTS - mean for o in outputs]
-    matrix = Mechanism(name=mechanism, **NUMBERS[mechanism]).matrix()
+    matrix = named(mechanism, **NUMBERS[mechanism]).matrix()
     dense = linalg.toeplitz(matrix.column(rounds), np.zeros(rounds))
     draws = IndependentNoise(keyed_draw(KEY), SIZE + 2)
     expected = 5.0 * np.array([draws.next()[:SIZE] for _ in range(rounds)])
@@ -346,7 +346,7 @@ def discrete_process(noise, draw):
     built = PrivateMeanFactory(
         clip_norm=0.75, noise_multiplier=noise, clients_per_round=CLIENTS, grid_bits=BITS
     ).create(VALUE_TYPE)
-    mechanism = Mechanism(name="gaussian", is_discrete=True)
+    mechanism = Gaussian(is_discrete=True)
     return NoisedProcess(built, lambda size: mechanism.noise(draw, size))
 
 

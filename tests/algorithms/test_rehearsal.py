@@ -39,7 +39,8 @@ def rehearsals(stores):
 
 
 def cohort_inputs(config, users, general=None):
-    return CohortInputs(config, users, build_rehearsal(config.fine_tuning, general))
+    rehearsal = build_rehearsal(config.fine_tuning, general)
+    return CohortInputs(config, users, rehearsal, num_parameters=11)
 
 
 def all_messages(store, population="train"):
@@ -117,7 +118,8 @@ def test_clients_train_on_own_and_general_messages(stores):
         own_part = 2 * sum(len(row) - 1 for client in own_data for row in _rows(client))
         assert both["bytes_rehearsal"] > trained - own_part
         assert own["bytes_up"] == both["bytes_up"]
-        assert own["bytes_down"] % BYTES_PER_PARAMETER == 0
+        assert own["bytes_up"] == own["clients"] * 11 * BYTES_PER_PARAMETER
+        assert own["bytes_down"] == own["clients_selected"] * 11 * BYTES_PER_PARAMETER
 
 
 def test_without_rehearsal_nothing_has_changed(stores):

@@ -1,7 +1,6 @@
 """Reading a store: checks at opening, rejected names, threads."""
 
 import concurrent.futures
-import json
 import shutil
 import sqlite3
 

@@ -12,6 +12,7 @@ from tests.examples import examples
 from tests.fakes import ledger_header
 from tff_keyboard.privacy import ledger as ledger_module
 from tff_keyboard.privacy.ledger import PrivacyLedger, read_ledger, refuse_shared_noise
+from tff_keyboard.privacy.mechanism import BltMechanism
 from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
 
 HEADER = ledger_header()
@@ -175,7 +176,9 @@ def test_two_ledgers_with_one_noise_key_are_refused(tmp_path):
 
 def test_coefficients_come_back_to_the_bit(tmp_path):
     header = dataclasses.replace(
-        HEADER, mechanism="blt", decays=(0.1 + 0.2, 1 / 3), scales=(0.1, 2 / 7), key_id="ab"
+        HEADER,
+        mechanism=BltMechanism(decays=(0.1 + 0.2, 1 / 3), scales=(0.1, 2 / 7)),
+        key_id="ab",
     )
     PrivacyLedger(tmp_path / "l.jsonl", header)
     assert read_ledger(tmp_path / "l.jsonl")[0] == header

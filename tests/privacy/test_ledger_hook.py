@@ -7,15 +7,22 @@ from tff_keyboard.config.privacy_config import Gaussian, GaussianAdaptive, Tree
 from tff_keyboard.privacy.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger import read_ledger
 from tff_keyboard.privacy.ledger_hook import LedgerHook, ledger_header
+from tff_keyboard.privacy.mechanism import named
 
 NOISE = {"noise_multiplier": 1.0}
 METRICS = {"aggregator/inner/inner/dp_query_metrics/clip_norm": 0.25, "loss": 3.0}
 
 
-def header(dp="gaussian", rounds=20, **sampler):
+def header(dp="gaussian", **schedule):
     privacy = {"gaussian": Gaussian, "gaussian_adaptive": GaussianAdaptive}[dp](**NOISE)
     config = AggregationConfig(privacy=privacy, client_weighting="uniform")
-    return ledger_header(config, rounds=rounds, population=500, clients_per_round=10, **sampler)
+    return header_of(config, named(dp), **schedule)
+
+
+def header_of(config, mechanism, **schedule):
+    usual = {"rounds": 20, "population": 500, "clients_per_round": 10, "selected_per_round": 10}
+    usual |= {"min_separation_rounds": 1, "key": None}
+    return ledger_header(config, mechanism=mechanism, **(usual | schedule))
 
 
 def test_each_round_is_recorded_with_its_clip_norm_and_cost(tmp_path):
@@ -58,14 +65,11 @@ def test_uniform_sampling_is_claimed_only_where_the_sampler_does_it():
 def test_a_limit_on_participation_must_be_enforced_by_something():
     privacy = Tree(max_participations=3, **NOISE)
     config = AggregationConfig(privacy=privacy, client_weighting="uniform")
-    arguments = {"rounds": 20, "population": 500, "clients_per_round": 10}
     with pytest.raises(ValueError, match=r"Raise `train\.min_separation_rounds` to 7"):
-        ledger_header(config, min_separation_rounds=5, **arguments)
-    assert ledger_header(config, min_separation_rounds=7, **arguments).max_participations == 3
-    enforced = ledger_header(config, sampler_max_participations=3, **arguments)
-    assert enforced.max_participations == 3
+        header_of(config, named("tree"), min_separation_rounds=5)
+    assert header_of(config, named("tree"), min_separation_rounds=7).max_participations == 3
 
 
 def test_no_privacy_no_ledger():
     with pytest.raises(ValueError, match="makes no privacy claim"):
-        ledger_header(AggregationConfig(), rounds=1, population=9, clients_per_round=1)
+        header_of(AggregationConfig(), named("gaussian"))

@@ -1,7 +1,6 @@
 """What an initial model has seen, and what the statement makes of it."""
 
 import dataclasses
-import json
 
 import pytest
 
@@ -10,10 +9,11 @@ from tff_keyboard.privacy import composed_statement, people
 from tff_keyboard.privacy.guarantee import composed, history, total_guarantee
 from tff_keyboard.privacy.ledger import PrivacyLedger, read_ledger
 from tff_keyboard.privacy.lineage import ancestors, ledger_of
+from tff_keyboard.privacy.mechanism import Tree
 from tff_keyboard.privacy.statement import privacy_statement
 
 OURS = ["ann", "bob", "eve"]
-TREE = ledger_header(mechanism="tree", uniform_sampling=False, min_separation_rounds=4)
+TREE = ledger_header(mechanism=Tree(), uniform_sampling=False, min_separation_rounds=4)
 
 
 def make_run(path, client_ids, *, header=None, rounds=3, initial_model=""):
@@ -29,7 +29,7 @@ def make_run(path, client_ids, *, header=None, rounds=3, initial_model=""):
 
 
 def found(initial_model):
-    return ancestors(str(initial_model), store_sha256="ab", ours=[people.salted(OURS)])
+    return ancestors(str(initial_model), ours=[people.salted(OURS)])
 
 
 def text_of(tmp_path, **changes):
@@ -89,12 +89,9 @@ def test_what_lies_two_runs_back_counts(tmp_path):
     assert total_guarantee(header, 3) is None
 
 
-def test_an_older_run_is_known_by_its_store(tmp_path):
+def test_without_its_digests_a_run_is_of_unknown_people(tmp_path):
     run = make_run(tmp_path / "old", OURS)
     (run / "people_digests").unlink()
-    (run / "data_card.json").write_text(json.dumps({"store_sha256": "ab"}))
-    assert found(run)[0].people == "same"
-    (run / "data_card.json").write_text(json.dumps({"store_sha256": "cd"}))
     assert found(run)[0].people == "unknown"
 
 

@@ -19,7 +19,6 @@ def test_a_resumed_run_has_its_key_again(tmp_path):
     again = open_noise_key(path, dict(reversed(FACTS.items())), may_draw=False)
     assert first == again
     assert first.source == noise_key.NONCE
-    assert not first.is_secret
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [child.name for child in tmp_path.iterdir()] == ["noise_nonce"]
 
@@ -64,7 +63,7 @@ def test_the_secret_is_needed_beside_the_nonce(tmp_path, monkeypatch):
     from_file = open_noise_key(path, FACTS, may_draw=True, secret=f"file:{file}")
     from_environment = open_noise_key(path, FACTS, may_draw=False, secret="env:NOISE")
     assert from_file == from_environment
-    assert from_file.is_secret
+    assert from_file.source == noise_key.SECRET
     assert from_file.key != open_noise_key(path, FACTS, may_draw=False).key
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tff_keyboard.privacy import planning
-from tff_keyboard.privacy.mechanism import Mechanism
+from tff_keyboard.privacy.mechanism import BandedMechanism, BltMechanism, Gaussian, Tree
 from tff_keyboard.privacy.noise_streams import keyed_draw
 from tff_keyboard.privacy.planning import Schedule, plan
 
@@ -44,13 +44,13 @@ def test_correlated_noise_leaves_the_least_error():
 @pytest.mark.parametrize(
     "mechanism",
     [
-        Mechanism(name="gaussian"),
-        Mechanism(name="tree"),
-        Mechanism(name="tree", restart_rounds=3),
-        Mechanism(name="blt", decays=(0.9,), scales=(0.3,)),
-        Mechanism(name="banded", bands=(1.0, 0.5)),
+        Gaussian(),
+        Tree(),
+        Tree(restart_rounds=3),
+        BltMechanism(decays=(0.9,), scales=(0.3,)),
+        BandedMechanism(bands=(1.0, 0.5)),
     ],
-    ids=lambda m: f"{m.name}{m.restart_rounds}",
+    ids=str,
 )
 def test_variances_are_those_of_the_stream(mechanism):
     noise = mechanism.noise(keyed_draw(bytes(32)), 40_000)

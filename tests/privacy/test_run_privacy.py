@@ -210,12 +210,12 @@ def test_a_fixed_nonce_makes_runs_reproducible(tmp_path):
     assert not (tmp_path / "a" / "noise_nonce").exists()
 
 
-def test_secure_noise_means_a_secret_outside_the_run(tmp_path, monkeypatch):
+def test_the_key_has_a_secret_outside_the_run(tmp_path, monkeypatch):
     monkeypatch.setenv("NOISE_SECRET", "sixteen bytes at least")
-    assert not opened(tmp_path / "a", config()).header.secure_noise
+    assert opened(tmp_path / "a", config()).header.noise_source == "nonce"
     secret = config("blt", "aggregation.privacy.noise_secret=env:NOISE_SECRET")
     privacy = opened(tmp_path / "b", secret)
-    assert privacy.header.secure_noise
+    assert privacy.header.noise_source == "secret"
     released(tmp_path / "b", privacy, 1)
     monkeypatch.setenv("NOISE_SECRET", "another secret of a run")
     with pytest.raises(NoiseKeyError, match=r"noise key is not the one .* was begun with"):

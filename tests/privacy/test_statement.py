@@ -8,14 +8,14 @@ from tests.fakes import ledger_header
 from tff_keyboard.privacy import accounting, noise_key
 from tff_keyboard.privacy.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger import PrivacyLedger
-from tff_keyboard.privacy.mechanism import optimal_mechanism
+from tff_keyboard.privacy.mechanism import GaussianAdaptive, Tree, optimal_mechanism
 from tff_keyboard.privacy.statement import privacy_statement
 from tff_keyboard.storage.errors import RunDirectoryError
 
 HEADER = ledger_header(population=10_000, clients_per_round=100, selected_per_round=100)
 GBOARD = dataclasses.replace(
     HEADER,
-    mechanism="tree",
+    mechanism=Tree(),
     noise_multiplier=7.0,
     delta=1e-10,
     clients_per_round=6500,
@@ -110,10 +110,8 @@ def test_a_blt_run_prints_the_figures_of_its_schedule(tmp_path, monkeypatch):
     best = optimal_mechanism("blt", rounds=2000, min_separation=313, max_participations=6)
     header = dataclasses.replace(
         GBOARD,
-        mechanism="blt",
+        mechanism=best,
         noise_multiplier=3.29,
-        decays=best.decays,
-        scales=best.scales,
     )
     text = statement(tmp_path, header, 2000)
     values = dict(line.split("  ", 1) for line in text.split("\n\n")[0].splitlines())
@@ -140,7 +138,7 @@ def test_no_noise_is_said_plainly(tmp_path):
 
 
 def test_private_fedatt_and_adaptive_clips_are_named(tmp_path):
-    header = dataclasses.replace(HEADER, mechanism="gaussian_adaptive", aggregator="private_fedatt")
+    header = dataclasses.replace(HEADER, mechanism=GaussianAdaptive(), aggregator="private_fedatt")
     text = statement(tmp_path, header, 2)
     assert "docs/private_fedatt.md" in text
     assert "0.5 at first, 0.25 at last" in text

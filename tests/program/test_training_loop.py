@@ -249,18 +249,6 @@ def test_rejected_rounds_are_counted_and_bounded(tmp_path):
     assert len(rows(tmp_path / "b")) == 5
 
 
-def test_a_hook_can_stop_the_training(tmp_path):
-    class Budget(Recorder):
-        def before_release(self, round_num, state, metrics):
-            if round_num == 5:
-                raise errors.StopTraining("the budget is spent")
-
-    for _ in range(2):
-        result = train(tmp_path, hooks=[Budget()])
-        assert (result.rounds, result.stop_reason) == (4, "the budget is spent")
-        assert [row["round"] for row in rows(tmp_path)] == [1, 2, 3, 4]
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_round_that_is_computed(tmp_path, uninterrupted, number):
     class Signalled(fakes.NumpyProcess):

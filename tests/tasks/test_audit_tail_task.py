@@ -111,11 +111,11 @@ def test_the_fewest_texts_are_those_of_the_smallest_tail():
 @pytest.mark.slow
 def test_a_model_and_itself_show_no_difference(pair):
     result = audit_pairs(pair[0], [pair[0]], SETTINGS)
-    assert result["worst"]["outcome"] == "no difference"
-    assert result["worst"]["epsilon"] == result["worst"]["epsilon_conservative"] == 0.0
-    for facts in result["pairs"][0]["directions"].values():
-        assert facts["largest_log_ratio"] == 0.0
-        assert facts["delta_at_epsilon"] == 0.0
+    assert result.worst.outcome == "no difference"
+    assert result.worst.epsilon == result.worst.epsilon_conservative == 0.0
+    for facts in result.pairs[0].directions.values():
+        assert facts.largest_log_ratio == 0.0
+        assert facts.delta_at_epsilon == 0.0
     output = table(result)
     assert "NOT A GUARANTEE" in output
     assert "every ratio is exactly 1" in output
@@ -174,11 +174,11 @@ def test_ratios_are_those_of_the_two_models(tmp_path, monkeypatch):
 def test_a_wider_gap_costs_more(pair, tmp_path):
     further = save(tmp_path / "further", noise=0.1)
     result = audit_pairs(pair[0], [pair[1], further], SETTINGS)
-    near, far = result["pairs"]
-    assert near["epsilon"] < far["epsilon"] == result["worst"]["epsilon"]
+    near, far = result.pairs
+    assert near.epsilon < far.epsilon == result.worst.epsilon
     # What else is audited does not change a pair.
     alone = audit_pairs(pair[0], [further], SETTINGS)
-    assert alone["pairs"][0] == far
+    assert alone.pairs[0] == far
 
 
 def test_different_vocabularies_are_refused(pair, tmp_path):
@@ -197,10 +197,10 @@ def test_the_formal_guarantee_is_printed_beside(pair, tmp_path):
     for round_num in (1, 2):
         ledger.record(round_num, clip_norm=0.5)
     result = audit_pairs(run, [pair[1]], SETTINGS)
-    assert result["formal"]["rounds"] == 2
-    assert result["formal"]["epsilon"] > 0
+    assert result.formal.rounds == 2
+    assert result.formal.epsilon > 0
     output = table(result)
-    assert f"epsilon {result['formal']['epsilon']:.2f} at delta 1e-06 (" in output
+    assert f"epsilon {result.formal.epsilon:.2f} at delta 1e-06 (" in output
 
 
 # What a sample says
@@ -210,13 +210,13 @@ def test_the_formal_guarantee_is_printed_beside(pair, tmp_path):
 def test_a_sample_without_a_pareto_tail_is_no_estimate(pair, monkeypatch):
     bounded = np.random.default_rng(1).beta(2.0, 0.2, 20_000)
     facts = tail_audit.direction(bounded, SETTINGS)
-    assert facts["outcome"] == "no estimate"
-    assert facts["epsilon"] is None
-    assert "tail" not in facts
+    assert facts.outcome == "no estimate"
+    assert facts.epsilon is None
+    assert facts.tail is None
     monkeypatch.setattr(tail_audit, "direction", lambda ratios, settings: facts)
     result = audit_pairs(pair[0], [pair[1]], SETTINGS)
-    assert result["worst"]["epsilon"] is None
-    assert result["worst"]["no_estimate_for"] == ["without"]
+    assert result.worst.epsilon is None
+    assert result.worst.no_estimate_for == ["without"]
     output = table(result)
     assert "NO ESTIMATE overall" in output
     assert "no sign of privacy" in output
@@ -225,31 +225,22 @@ def test_a_sample_without_a_pareto_tail_is_no_estimate(pair, monkeypatch):
 def test_a_tail_without_a_mean_is_no_estimate():
     heavy = np.random.default_rng(2).exponential(2.0, 5000)  # alpha = 0.5
     facts = tail_audit.direction(heavy, SETTINGS)
-    assert facts["outcome"] == "no estimate"
-    assert facts["tail"]["alpha"] < 1
-    json.dumps(facts, allow_nan=False)
+    assert facts.outcome == "no estimate"
+    assert facts.tail.alpha < 1
+    json.dumps(dataclasses.asdict(facts), allow_nan=False)
 
 
 def test_one_direction_without_estimate_leaves_the_pair_without():
-    found = {
-        "outcome": "estimate",
-        "epsilon": 0.5,
-        "epsilon_conservative": 0.7,
-        "epsilon_direct": 0.2,
-    }
-    none = {
-        "outcome": "no estimate",
-        "epsilon": None,
-        "epsilon_conservative": None,
-        "epsilon_direct": 0.1,
-    }
-    pairs = [{"name": "a", **found}, {"name": "b", **none}]
-    assert tail_audit.worst(pairs) == {
-        **none,
-        "epsilon_direct": 0.2,
-        "no_estimate_for": ["b"],
-    }
-    assert tail_audit.worst(pairs[:1])["epsilon_conservative"] == 0.7
+    found = {"outcome": "estimate", "epsilon": 0.5, "epsilon_conservative": 0.7}
+    none = {"outcome": "no estimate", "epsilon": None, "epsilon_conservative": None}
+    pairs = [
+        tail_audit.Pair(name="a", directions={}, epsilon_direct=0.2, **found),
+        tail_audit.Pair(name="b", directions={}, epsilon_direct=0.1, **none),
+    ]
+    assert tail_audit.worst(pairs) == tail_audit.Worst(
+        **none, epsilon_direct=0.2, no_estimate_for=["b"]
+    )
+    assert tail_audit.worst(pairs[:1]).epsilon_conservative == 0.7
 
 
 def test_run_directories_say_what_else_differs(tmp_path):

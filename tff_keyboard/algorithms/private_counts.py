@@ -19,7 +19,7 @@ import tensorflow_federated as tff
 from tff_keyboard.aggregation.host_noise import NoisedProcess
 from tff_keyboard.aggregation.private_mean import PrivateMeanFactory
 from tff_keyboard.privacy import accounting
-from tff_keyboard.privacy.mechanism import Mechanism
+from tff_keyboard.privacy.mechanism import Gaussian
 from tff_keyboard.privacy.noise_streams import keyed_draw
 
 
@@ -67,8 +67,7 @@ def private_sums(
         clip_norm=clip_norm, noise_multiplier=noise_multiplier, clients_per_round=len(vectors)
     )
     process = factory.create(tff.TensorType(np.float32, [size]))
-    gaussian = Mechanism(name="gaussian")
-    noised = NoisedProcess(process, lambda length: gaussian.noise(keyed_draw(key), length))
+    noised = NoisedProcess(process, lambda length: Gaussian().noise(keyed_draw(key), length))
     clients = [np.where(np.isfinite(v).all(), v, 0.0).astype(np.float32) for v in vectors]
     output = noised.next(noised.initialize(), clients)
     guarantee = accounting.unsampled_gaussian(

@@ -20,6 +20,7 @@ import tomli_w
 
 from tff_keyboard.config import tables
 from tff_keyboard.config.run_config import RunConfig
+from tff_keyboard.config.tables import Toml
 from tff_keyboard.storage.errors import ConfigError
 
 BASE = "base"
@@ -97,7 +98,7 @@ def from_dict(values: Mapping[str, Any]) -> RunConfig:
     return tables.build(RunConfig, values)
 
 
-def to_dict(config: RunConfig) -> dict[str, Any]:
+def to_dict(config: RunConfig) -> Toml:
     """Nested plain values; fields that are None are left out (TOML has no null)."""
     return tables.plain(config)
 
@@ -107,7 +108,7 @@ def dump(config: RunConfig) -> str:
     return tomli_w.dumps(to_dict(config))
 
 
-def _with_bases(path: pathlib.Path, above: tuple[pathlib.Path, ...]) -> dict[str, Any]:
+def _with_bases(path: pathlib.Path, above: tuple[pathlib.Path, ...]) -> Toml:
     """Values of a file merged over those of its bases."""
     if path.resolve() in [one.resolve() for one in above]:
         chain = " -> ".join(str(one) for one in (*above, path))
@@ -137,14 +138,14 @@ def _read(path: pathlib.Path, above: Sequence[pathlib.Path]) -> str:
         raise ConfigError(f"Cannot read config {path}: not UTF-8. Save it as UTF-8.") from None
 
 
-def _parse(text: str, origin: str) -> dict[str, Any]:
+def _parse(text: str, origin: str) -> Toml:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{origin}: not valid TOML: {error}.") from None
 
 
-def _run_config(values: dict[str, Any], overrides: Sequence[str], origin: str) -> RunConfig:
+def _run_config(values: Toml, overrides: Sequence[str], origin: str) -> RunConfig:
     try:
         return from_dict(tables.merge(RunConfig, values, _table_of(overrides)))
     except ConfigError as error:
@@ -167,14 +168,14 @@ def _builds(values: Mapping[str, Any], overrides: Sequence[str]) -> bool:
     return True
 
 
-def _table_of(overrides: Sequence[str]) -> dict[str, Any]:
-    above: dict[str, Any] = {}
+def _table_of(overrides: Sequence[str]) -> Toml:
+    above: Toml = {}
     for override in overrides:
         _add_override(above, override)
     return above
 
 
-def _add_override(above: dict[str, Any], override: str) -> None:
+def _add_override(above: Toml, override: str) -> None:
     name, equals, raw = override.partition("=")
     keys = name.strip().split(".")
     try:

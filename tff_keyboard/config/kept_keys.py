@@ -1,9 +1,8 @@
 """Which keys of a config decide what a round computes: those a run keeps for good."""
 
-from typing import Any
-
 from tff_keyboard.config.config_file import to_dict
 from tff_keyboard.config.run_config import RunConfig
+from tff_keyboard.config.tables import Toml
 
 # Keys that do not change what a round computes, so a run may be resumed with other values.
 MAY_CHANGE = (
@@ -24,7 +23,7 @@ MAY_CHANGE = (
 )
 
 
-def what_rounds_compute(config: RunConfig) -> dict[str, Any]:
+def what_rounds_compute(config: RunConfig) -> Toml:
     """The resolved config without `MAY_CHANGE` and `[execution]`, as nested plain values.
 
     Two runs that agree in it, in their data and in their initial weights have the same sums in

@@ -20,10 +20,12 @@ import functools
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from tff_keyboard.config.checks import require_one_of
 from tff_keyboard.storage.errors import ConfigError
+
+Toml: TypeAlias = dict[str, Any]  # a table as TOML has it: nothing is known of it yet
 
 
 class Table:
@@ -96,7 +98,7 @@ def class_of(hint: Any, values: Mapping[str, Any], prefix: str = "", default: An
 
 def merge(
     hint: Any, below: Mapping[str, Any], above: Mapping[str, Any], default: Any = None
-) -> dict[str, Any]:
+) -> Toml:
     """`below` with what `above` says instead.
 
     A table that chooses another variant replaces the one below as a whole: the keys of FedAtt mean

@@ -15,7 +15,6 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.learning.client_delivery import Deliver, Handover
 from tff_keyboard.learning.cohorts import Cohort, check_in_weights, cohort_sampler
-from tff_keyboard.models import build_model
 
 BYTES_PER_PARAMETER = 4  # float32, as it is sent when nothing compresses it
 
@@ -42,6 +41,7 @@ class CohortInputs:
       rehearsal: Where messages beside the clients' own come from; None: they train on their own
         alone.
       cohort_key: Salts the cohorts; without it they, too, depend on seed and round alone.
+      num_parameters: Of the model that clients are sent; 0 where nobody asks how much that is.
 
     Raises:
       ValueError: The population is too small for the cohort and its minimum separation.
@@ -53,6 +53,7 @@ class CohortInputs:
         store: ClientStore,
         rehearsal: MessageSource | None = None,
         cohort_key: bytes = b"",
+        num_parameters: int = 0,
     ):
         self._rehearsal = rehearsal
         self._num_examples = store.num_examples("train")
@@ -62,14 +63,7 @@ class CohortInputs:
         self._weights = check_in_weights(config, self._num_examples)
         self._cohort_key = cohort_key
         self.wait_after(())
-        model = build_model(
-            config.model.name,
-            vocabulary_size=len(store.vocabulary),
-            seed=config.train.seed,
-            **config.model.options(),
-        )
-        parameters = sum(int(v.shape.num_elements()) for v in model.trainable_variables)
-        self._model_bytes = parameters * BYTES_PER_PARAMETER
+        self._model_bytes = num_parameters * BYTES_PER_PARAMETER
 
     @property
     def client_ids(self) -> list[str]:

@@ -19,7 +19,7 @@ class LedgerAndPeople:
     Attributes:
       header: Of its ledger.
       rounds: That it released.
-      people: Whose text it was trained on; None: an older run, which did not note it.
+      people: Whose text it was trained on; None: the file that says so is gone.
     """
 
     header: LedgerHeader

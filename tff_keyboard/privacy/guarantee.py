@@ -17,7 +17,7 @@ from dp_accounting import rdp
 
 from tff_keyboard.privacy import accounting
 from tff_keyboard.privacy.ledger_header import Ancestor, LedgerHeader
-from tff_keyboard.privacy.mechanism import TREES, Mechanism
+from tff_keyboard.privacy.mechanism import Gaussian, Tree, TreeAdaptive
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,18 +26,6 @@ class Release:
 
     header: LedgerHeader
     rounds: int
-
-
-def mechanism_of(header: LedgerHeader) -> Mechanism:
-    """The mechanism a ledger records, with the coefficients the run began with."""
-    return Mechanism(
-        name=header.mechanism,
-        restart_rounds=header.tree_restart_rounds,
-        decays=header.decays,
-        scales=header.scales,
-        bands=header.bands,
-        is_discrete=header.is_discrete,
-    )
 
 
 def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
@@ -53,7 +41,7 @@ def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
         method = f"PROJECTION to {header.noise_cohort_size} clients a round, {found.method}"
         return dataclasses.replace(found, method=method)
     noise = header.noise_multiplier
-    mechanism = mechanism_of(header)
+    mechanism = header.mechanism
     matrix = mechanism.matrix()
     if matrix is not None:
         return accounting.matrix_gaussian(
@@ -64,24 +52,25 @@ def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
             min_separation=header.min_separation_rounds,
             max_participations=header.max_participations,
         )
-    if mechanism.name in TREES:
+    if isinstance(mechanism, Tree | TreeAdaptive):
         return accounting.tree_gaussian(
             noise_multiplier=noise,
             rounds=rounds,
             delta=header.delta,
             min_separation=header.min_separation_rounds,
             max_participations=header.max_participations,
-            restart_rounds=header.tree_restart_rounds,
+            restart_rounds=mechanism.restart_rounds,
         )
     if not header.amplifies:
         most = -(-rounds // header.min_separation_rounds)
         if header.max_participations:
             most = min(most, header.max_participations)
+        is_discrete = isinstance(mechanism, Gaussian) and mechanism.is_discrete
         return accounting.unsampled_gaussian(
             noise_multiplier=noise,
             participations=most,
             delta=header.delta,
-            method="RDP conversion" if header.is_discrete else "exact Gaussian",
+            method="RDP conversion" if is_discrete else "exact Gaussian",
         )
     if header.sampling == "poisson":
         return accounting.poisson_gaussian(
@@ -107,7 +96,7 @@ def unclaimed(ancestors: Sequence[Ancestor]) -> list[Ancestor]:
 def history(header: LedgerHeader, rounds: int) -> list[Release]:
     """The run and the private runs before it that share people, each once."""
     before = [
-        Release(LedgerHeader(**one.header), one.rounds)
+        Release(one.header, one.rounds)
         for one in header.ancestors
         if one.shares_people and one.header is not None
     ]
@@ -176,7 +165,7 @@ def _is_fixed_size(header: LedgerHeader) -> bool:
 
 
 def _is_sampled(header: LedgerHeader) -> bool:
-    return mechanism_of(header).is_independent and header.amplifies
+    return header.mechanism.is_independent and header.amplifies
 
 
 class _Parts:

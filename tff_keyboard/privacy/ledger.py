@@ -16,13 +16,16 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
+from tff_keyboard.config import tables
 from tff_keyboard.privacy.ledger_header import LedgerHeader
 from tff_keyboard.storage import files
-from tff_keyboard.storage.errors import RunDirectoryError
+from tff_keyboard.storage.errors import ConfigError, RunDirectoryError
 
-FORMAT = 4
+FORMAT = 5
+
+Round: TypeAlias = dict[str, float]  # of a line: "round", and what `record` was told of it
 
 
 class PrivacyLedger:
@@ -36,11 +39,11 @@ class PrivacyLedger:
       RunDirectoryError: The file is damaged, or was written for another header.
 
     >>> import tempfile
-    >>> header = LedgerHeader(mechanism="gaussian", aggregator="mean", noise_multiplier=1.0,
+    >>> from tff_keyboard.privacy.mechanism import Gaussian
+    >>> header = LedgerHeader(mechanism=Gaussian(), aggregator="mean", noise_multiplier=1.0,
     ...     clip_norm=0.5, delta=1e-6, population=100, clients_per_round=10,
     ...     selected_per_round=10, sampling="fixed_size", uniform_sampling=True,
-    ...     secret_cohorts=True, min_separation_rounds=1, max_participations=0,
-    ...     tree_restart_rounds=0)
+    ...     secret_cohorts=True, min_separation_rounds=1, max_participations=0)
     >>> ledger = PrivacyLedger(pathlib.Path(tempfile.mkdtemp()) / "ledger.jsonl", header)
     >>> ledger.record(1, clip_norm=0.5, clients=10)
     >>> ledger.rounds
@@ -58,7 +61,7 @@ class PrivacyLedger:
             if files.read_bytes(self._path) != b"".join(lines):
                 self._rewrite()  # the last line was torn by a crash: it was never released
         else:
-            self._lines = [_line("", {"format": FORMAT} | dataclasses.asdict(header))]
+            self._lines = [_line("", {"format": FORMAT} | tables.plain(header))]
             self._rewrite()
 
     @property
@@ -66,12 +69,12 @@ class PrivacyLedger:
         """Rounds recorded; the last one has this number, the first is 1."""
         return len(self._lines) - 1
 
-    def record(self, round_num: int, **facts: Any) -> None:
+    def record(self, round_num: int, **facts: float) -> None:
         """Appends a round and returns once it is on disk.
 
         Args:
           round_num: `rounds + 1`.
-          **facts: JSON values worth keeping, such as `clip_norm` and `clients`.
+          **facts: Numbers worth keeping, such as `clip_norm` and `clients`.
 
         Raises:
           ValueError: `round_num` is not the next round.
@@ -108,7 +111,7 @@ class PrivacyLedger:
         files.write_atomically(self._path, self._lines)
 
 
-def read_ledger(path: pathlib.Path) -> tuple[LedgerHeader, list[dict[str, Any]]]:
+def read_ledger(path: pathlib.Path) -> tuple[LedgerHeader, list[Round]]:
     """The header and the rounds of a finished or running ledger.
 
     Raises:
@@ -194,12 +197,14 @@ def _read(path: pathlib.Path, *, tolerate_torn_end: bool) -> tuple[list[bytes], 
     body = _body(lines[0])
     if body.pop("format", None) != FORMAT:
         raise RunDirectoryError(
-            f"{path.name} was written by another version: format {FORMAT} here."
+            f"{path}: another version wrote it, not of format {FORMAT}: use that one."
         )
     try:
-        return lines, LedgerHeader(**body)
-    except TypeError:
-        raise RunDirectoryError(f"{path.name} line 1 lacks or repeats fields.") from None
+        return lines, tables.build(LedgerHeader, body)
+    except ConfigError as error:
+        raise RunDirectoryError(
+            f"{path}: line 1: {error} If nobody edited it, another version wrote it: use that one."
+        ) from None
 
 
 def _difference(path: pathlib.Path, on_disk: LedgerHeader, wanted: LedgerHeader) -> str:

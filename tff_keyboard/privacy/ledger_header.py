@@ -1,8 +1,8 @@
 """The first line of a privacy ledger: what does not change during a run and the statement needs."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+
+from tff_keyboard.privacy.mechanism import Mechanism
 
 NO_PEOPLE = "none"  # `Ancestor.people`: nobody is in both
 
@@ -15,13 +15,13 @@ class Ancestor:
       model: The path as the config names it.
       people: How its people overlap with ours: "same", "some", "none" or "unknown".
       rounds: That it released, as its ledger says; 0 without one.
-      header: Of its ledger, as JSON has it; None: it claims no privacy, or nobody knows.
+      header: Of its ledger, without its ancestors; None: it claims no privacy, or nobody knows.
     """
 
     model: str
     people: str
     rounds: int = 0
-    header: Mapping[str, Any] | None = None
+    header: "LedgerHeader | None" = None
 
     @property
     def shares_people(self) -> bool:
@@ -34,7 +34,7 @@ class LedgerHeader:
     """What does not change during a run and the statement needs.
 
     Attributes:
-      mechanism: One of `privacy.mechanism.NAMES`.
+      mechanism: With the coefficients that the run began with.
       aggregator: `aggregation.rule.name`.
       noise_multiplier: Noise standard deviation / sensitivity of one client.
       clip_norm: L2 bound on one client's delta (the first one where it adapts).
@@ -49,19 +49,12 @@ class LedgerHeader:
         seed alone.
       min_separation_rounds: A person who joins round i joins none before i + this.
       max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      tree_restart_rounds: Rounds of a tree; 0 means one tree.
-      secure_noise: Whether noise came from a cryptographic generator whose key is not all in the
-        run directory.
       noise_source: Where the key came from: `noise_key.SECRET`, `NONCE` or `FIXED_NONCE`; "" where
         there is no noise.
       key_id: `NoiseKey.key_id`; "" where there is no noise.
-      decays: Of the mechanism "blt".
-      scales: Of the mechanism "blt".
-      bands: Of the mechanism "banded".
       noise_cohort_size: 0, or the clients a round of the larger federation whose noise was
         simulated: every epsilon of this ledger is then a projection.
       records_participation: Whether the separation holds across runs on the store.
-      is_discrete: Whether sum and noise were integers: the discrete Gaussian.
       store_sha256: Of the client store.
       initial_model: `model.initial_model`; "" is random weights.
       ancestors: The runs behind the initial model (`lineage.py`).
@@ -71,7 +64,7 @@ class LedgerHeader:
       truecase_forms: Words of the vocabulary that have a form with capitals, which an export ships.
     """
 
-    mechanism: str
+    mechanism: Mechanism
     aggregator: str
     noise_multiplier: float
     clip_norm: float
@@ -84,16 +77,10 @@ class LedgerHeader:
     secret_cohorts: bool
     min_separation_rounds: int
     max_participations: int
-    tree_restart_rounds: int
-    secure_noise: bool = False
     noise_source: str = ""
     key_id: str = ""
-    decays: tuple[float, ...] = ()
-    scales: tuple[float, ...] = ()
-    bands: tuple[float, ...] = ()
     noise_cohort_size: int = 0
     records_participation: bool = False
-    is_discrete: bool = False
     store_sha256: str = ""
     initial_model: str = ""
     ancestors: tuple[Ancestor, ...] = ()
@@ -128,10 +115,3 @@ class LedgerHeader:
         size = self.noise_cohort_size or self.clients_per_round
         noise = self.noise_multiplier * self.clients_per_round / size
         return dataclasses.replace(self, noise_multiplier=noise, noise_cohort_size=0)
-
-    def __post_init__(self) -> None:
-        for name in ("decays", "scales", "bands"):  # JSON knows lists
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        read: tuple[Any, ...] = self.ancestors  # JSON knows no classes
-        ancestors = (x if isinstance(x, Ancestor) else Ancestor(**x) for x in read)
-        object.__setattr__(self, "ancestors", tuple(ancestors))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tff_keyboard.config.aggregation_config import AggregationConfig
-from tff_keyboard.config.privacy_config import Gaussian, MechanismConfig, Tree, TreeAdaptive
+from tff_keyboard.config.privacy_config import MechanismConfig
 from tff_keyboard.privacy.guarantee import total_guarantee
 from tff_keyboard.privacy.ledger import PrivacyLedger
 from tff_keyboard.privacy.ledger_header import LedgerHeader
@@ -22,11 +22,10 @@ def ledger_header(
     rounds: int,
     population: int,
     clients_per_round: int,
-    selected_per_round: int | None = None,
-    min_separation_rounds: int = 1,
-    sampler_max_participations: int = 0,
-    mechanism: Mechanism | None = None,
-    key: NoiseKey | None = None,
+    selected_per_round: int,
+    min_separation_rounds: int,
+    mechanism: Mechanism,
+    key: NoiseKey | None,
 ) -> LedgerHeader:
     """What the statement needs to know of a run, from its config and its sampler.
 
@@ -35,10 +34,9 @@ def ledger_header(
       rounds: Rounds of the run.
       population: People who may be drawn.
       clients_per_round: The report goal.
-      selected_per_round: People drawn a round, with over-selection; None: the report goal.
+      selected_per_round: People drawn a round, with over-selection.
       min_separation_rounds: As the sampler enforces it; 1 is any round.
-      sampler_max_participations: As the sampler enforces it; 0 is no limit.
-      mechanism: With its coefficients; None: of the config, which must need none.
+      mechanism: With its coefficients.
       key: Of the noise; None where there is no noise.
 
     Raises:
@@ -51,42 +49,28 @@ def ledger_header(
         )
     allowed = math.ceil(rounds / min_separation_rounds)
     claimed = privacy.max_participations
-    enforced = sampler_max_participations and sampler_max_participations <= claimed
-    if claimed and claimed < allowed and not enforced:
+    if claimed and claimed < allowed:
         raise ValueError(
             f"`aggregation.privacy.max_participations` = {claimed} is not enforced: in {rounds} "
             f"rounds a minimum separation of {min_separation_rounds} allows {allowed}. Raise "
             f"`train.min_separation_rounds` to {math.ceil(rounds / claimed)}, or set it to 0."
         )
-    if mechanism is None:
-        restart_rounds = privacy.restart_rounds if isinstance(privacy, Tree | TreeAdaptive) else 0
-        mechanism = Mechanism(
-            name=privacy.mechanism,
-            restart_rounds=restart_rounds,
-            is_discrete=isinstance(privacy, Gaussian) and privacy.is_discrete,
-        )
     return LedgerHeader(
-        mechanism=mechanism.name,
+        mechanism=mechanism,
         aggregator=config.rule.name,
         noise_multiplier=privacy.noise_multiplier,
         clip_norm=privacy.clip_norm,
         delta=privacy.delta,
         population=population,
         clients_per_round=clients_per_round,
-        selected_per_round=selected_per_round or clients_per_round,
+        selected_per_round=selected_per_round,
         sampling=getattr(privacy, "sampling", "fixed_size"),
-        uniform_sampling=min_separation_rounds == 1 and not sampler_max_participations,
+        uniform_sampling=min_separation_rounds == 1,
         secret_cohorts=key is not None and bool(key.cohort_key),
         min_separation_rounds=min_separation_rounds,
         max_participations=claimed,
-        tree_restart_rounds=mechanism.restart_rounds,
-        secure_noise=key is not None and key.is_secret,
         noise_source=key.source if key is not None else "",
         key_id=key.key_id if key is not None else "",
-        decays=mechanism.decays,
-        scales=mechanism.scales,
-        bands=mechanism.bands,
-        is_discrete=mechanism.is_discrete,
         records_participation=privacy.records_participation,
         noise_cohort_size=privacy.noise_cohort_size,
     )
@@ -124,7 +108,7 @@ class LedgerHook:
             last = name.rpartition("/")[2]
             if "dp_query_metrics/" in name and last in _RECORDED:
                 facts[last] = float(value)
-        if self._header.mechanism.endswith("_adaptive") and "clip_norm" not in facts:
+        if self._header.mechanism.is_adaptive and "clip_norm" not in facts:
             raise ValueError("The round's metrics have no clip norm, which the ledger must record.")
         self._ledger.record(round_num, **facts)
         if not self._epsilon_every or round_num % self._epsilon_every:

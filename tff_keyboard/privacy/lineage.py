@@ -7,11 +7,9 @@ lies behind the initial model, whether it shares people and what it claims; the 
 """
 
 import dataclasses
-import json
 import pathlib
 import tomllib
 from collections.abc import Sequence
-from typing import Any
 
 from tff_keyboard.privacy import people as people_lib
 from tff_keyboard.privacy.ledger import read_ledger
@@ -20,15 +18,12 @@ from tff_keyboard.storage import names
 from tff_keyboard.storage.run_directory import RunDirectory
 
 
-def ancestors(
-    initial_model: str, *, store_sha256: str, ours: Sequence[people_lib.People]
-) -> tuple[Ancestor, ...]:
+def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple[Ancestor, ...]:
     """The runs behind a model, the youngest first.
 
     Args:
       initial_model: `model.initial_model`: a run directory or the saved model in it; "" for none.
-      store_sha256: Of the client store of the new run.
-      ours: Its people, under each salt that an older run may have used.
+      ours: Its people, under each salt that a run before it may have used.
 
     Raises:
       RunDirectoryError: A ledger behind the model is damaged.
@@ -41,14 +36,15 @@ def ancestors(
             found.append(Ancestor(model=initial_model, people=people_lib.UNKNOWN))
             break
         seen.add(run.path.resolve())
-        facts: dict[str, Any] = {}
+        released, rounds = None, []
         if run.privacy_ledger.exists():
-            header, rounds = read_ledger(run.privacy_ledger)
-            plain = json.loads(json.dumps(dataclasses.asdict(header)))
-            plain.pop("ancestors")  # this list has them, compared with our own people
-            facts = {"header": plain, "rounds": len(rounds)}
-        shared = _overlap(run, store_sha256, ours)
-        found.append(Ancestor(model=initial_model, people=shared, **facts))
+            released, rounds = read_ledger(run.privacy_ledger)
+            # This list has its ancestors, compared with our own people.
+            released = dataclasses.replace(released, ancestors=())
+        shared = _overlap(run, ours)
+        found.append(
+            Ancestor(model=initial_model, people=shared, rounds=len(rounds), header=released)
+        )
         initial_model = initial_model_of(run)
     return tuple(found)
 
@@ -72,10 +68,9 @@ def ledger_of(model: pathlib.Path) -> pathlib.Path:
     return run.privacy_ledger if run is not None else RunDirectory(model).privacy_ledger
 
 
-def _overlap(run: RunDirectory, store_sha256: str, ours: Sequence[people_lib.People]) -> str:
+def _overlap(run: RunDirectory, ours: Sequence[people_lib.People]) -> str:
     theirs = people_lib.read(run.people)
-    if theirs is None:  # an older run
-        same = run.data_card().get("store_sha256") == store_sha256
-        return people_lib.SAME if same else people_lib.UNKNOWN
+    if theirs is None:
+        return people_lib.UNKNOWN
     known = [own.overlap(theirs) for own in ours]
     return next((word for word in known if word != people_lib.UNKNOWN), people_lib.UNKNOWN)

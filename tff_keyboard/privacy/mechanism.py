@@ -6,7 +6,9 @@ version of SciPy, keeps the mechanism it began with (and stays private: S grows 
 """
 
 import dataclasses
+from typing import Any, ClassVar, Literal, TypeAlias
 
+from tff_keyboard.config import tables
 from tff_keyboard.privacy import toeplitz
 from tff_keyboard.privacy.banded import Banded, optimal_banded
 from tff_keyboard.privacy.blt import Blt, optimal_blt
@@ -16,75 +18,45 @@ from tff_keyboard.privacy.noise_streams import (
     Draw,
     IndependentNoise,
     NoiseOfRounds,
-    NoiseStream,
     TreeNoise,
 )
 
-GAUSSIAN = ("gaussian", "gaussian_adaptive")
-TREES = ("tree", "tree_adaptive")
-BLT = "blt"
-BANDED = "banded"
-NAMES = (*GAUSSIAN, *TREES, BLT, BANDED)
+_NUMBERS: dict[str, Any] = {
+    "restart_rounds": 0,
+    "decays": (),
+    "scales": (),
+    "bands": (),
+    "is_discrete": False,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Mechanism:
-    """One mechanism, ready to make noise and to be accounted for.
+class _Mechanism:
+    """What all mechanisms have, ready to make noise and to be accounted for.
 
     Attributes:
-      name: One of `NAMES`.
-      restart_rounds: Trees: rounds of a tree; 0 means one tree.
-      decays: BLT: lambda_i.
-      scales: BLT: s_i.
-      bands: Banded: the diagonals c of C, 1 first.
-      is_discrete: "gaussian": noise is a discrete Gaussian.
-
-    Raises:
-      ValueError: The numbers do not fit the name.
+      name: Chooses the class.
+      is_independent: Whether every round has noise of its own, so that sampling may amplify
+        privacy.
+      is_adaptive: Whether the clip norm follows a quantile.
+      clip_every: Rounds between changes of an adaptive clip norm.
     """
 
     name: str
-    restart_rounds: int = 0
-    decays: tuple[float, ...] = ()
-    scales: tuple[float, ...] = ()
-    bands: tuple[float, ...] = ()
-    is_discrete: bool = False
-
-    def __post_init__(self) -> None:
-        if self.name not in NAMES:
-            raise ValueError(f"`name` must be one of {', '.join(NAMES)}, got {self.name!r}.")
-        for field, owners in (
-            ("restart_rounds", TREES),
-            ("decays", (BLT,)),
-            ("scales", (BLT,)),
-            ("bands", (BANDED,)),
-            ("is_discrete", GAUSSIAN[:1]),
-        ):
-            if getattr(self, field) and self.name not in owners:
-                raise ValueError(f"`{field}` does not belong to the mechanism {self.name!r}.")
-        self.matrix()  # refuses coefficients out of range
-
-    @property
-    def is_adaptive(self) -> bool:
-        """Whether the clip norm follows a quantile."""
-        return self.name.endswith("_adaptive")
-
-    @property
-    def is_independent(self) -> bool:
-        """Whether every round has noise of its own, so that sampling may amplify privacy."""
-        return self.name in GAUSSIAN
+    is_independent: ClassVar[bool] = False
+    is_adaptive: ClassVar[bool] = False
 
     @property
     def clip_every(self) -> int:
-        """Rounds between changes of an adaptive clip norm."""
-        return self.restart_rounds or 1
+        return 1
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the noise key is made of: the numbers of all mechanisms, other ones' empty."""
+        return _NUMBERS | dataclasses.asdict(self)
 
     def matrix(self) -> toeplitz.ToeplitzNoise | None:
         """C of correlated noise; None for the others."""
-        if self.name == BLT:
-            return Blt(decays=self.decays, scales=self.scales)
-        if self.name == BANDED:
-            return Banded(coefficients=self.bands)
         return None
 
     def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
@@ -94,19 +66,135 @@ class Mechanism:
           draw: The generator, keyed for this run.
           size: Numbers a round.
         """
-        if self.is_independent:
-            return NoiseOfRounds(
-                lambda first: IndependentNoise(draw, size, first), starts_anywhere=True
-            )
-        return NoiseOfRounds(lambda first: self._stream(draw, size))
+        raise NotImplementedError
 
-    def _stream(self, draw: Draw, size: int) -> NoiseStream:
-        matrix = self.matrix()
-        if isinstance(matrix, Blt):
-            return BltNoise(draw, size, matrix)
-        if isinstance(matrix, Banded):
-            return BandedNoise(draw, size, matrix)
-        return TreeNoise(draw, size, self.restart_rounds)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Gaussian(_Mechanism):
+    is_independent: ClassVar[bool] = True
+
+    def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
+        return NoiseOfRounds(
+            lambda first: IndependentNoise(draw, size, first), starts_anywhere=True
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Gaussian(_Gaussian):
+    """Fresh noise every round, fixed bound.
+
+    Attributes:
+      is_discrete: Whether sum and noise are integers: the discrete Gaussian.
+    """
+
+    name: Literal["gaussian"] = "gaussian"
+    is_discrete: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GaussianAdaptive(_Gaussian):
+    """Fresh noise every round, adaptive bound."""
+
+    name: Literal["gaussian_adaptive"] = "gaussian_adaptive"
+    is_adaptive: ClassVar[bool] = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Tree(_Mechanism):
+    """Noise of a binary tree over rounds.
+
+    Attributes:
+      restart_rounds: Rounds of a tree; 0 means one tree.
+    """
+
+    restart_rounds: int = 0
+
+    @property
+    def clip_every(self) -> int:
+        return self.restart_rounds or 1
+
+    def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
+        return NoiseOfRounds(lambda first: TreeNoise(draw, size, self.restart_rounds))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tree(_Tree):
+    """DP-FTRL: noise of a binary tree, fixed bound."""
+
+    name: Literal["tree"] = "tree"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TreeAdaptive(_Tree):
+    """DP-FTRL: noise of a binary tree, the bound adapts when it starts again."""
+
+    name: Literal["tree_adaptive"] = "tree_adaptive"
+    is_adaptive: ClassVar[bool] = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BltMechanism(_Mechanism):
+    """Buffered linear Toeplitz noise.
+
+    Attributes:
+      decays: Of `Blt`.
+      scales: Of `Blt`.
+
+    Raises:
+      ValueError: They are out of range.
+    """
+
+    name: Literal["blt"] = "blt"
+    decays: tuple[float, ...]
+    scales: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        self.matrix()
+
+    def matrix(self) -> Blt:
+        return Blt(decays=self.decays, scales=self.scales)
+
+    def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
+        return NoiseOfRounds(lambda first: BltNoise(draw, size, self.matrix()))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BandedMechanism(_Mechanism):
+    """Banded matrix factorisation.
+
+    Attributes:
+      bands: The diagonals c of C, 1 first.
+
+    Raises:
+      ValueError: They are out of range.
+    """
+
+    name: Literal["banded"] = "banded"
+    bands: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        self.matrix()
+
+    def matrix(self) -> Banded:
+        return Banded(coefficients=self.bands)
+
+    def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
+        return NoiseOfRounds(lambda first: BandedNoise(draw, size, self.matrix()))
+
+
+Mechanism: TypeAlias = (
+    Gaussian | GaussianAdaptive | Tree | TreeAdaptive | BltMechanism | BandedMechanism
+)
+NAMES = tuple(tables.variants(Mechanism))
+
+
+def named(name: str, **numbers: Any) -> Mechanism:
+    """The mechanism of a name, with its own numbers.
+
+    Raises:
+      ValueError: There is no such mechanism, or a number is not its own or out of range.
+    """
+    return tables.build(Mechanism, {"name": name, **numbers})  # type: ignore[no-any-return]
 
 
 def optimal_mechanism(
@@ -142,10 +230,10 @@ def optimal_mechanism(
         "min_separation": min_separation,
         "max_participations": max_participations,
     }
-    if name == BLT:
+    if name == "blt":
         best = optimal_blt(**schedule, buffers=buffers, momentum=momentum, error=error)
-        return Mechanism(name=name, decays=best.decays, scales=best.scales)
-    if name == BANDED:
+        return BltMechanism(decays=best.decays, scales=best.scales)
+    if name == "banded":
         banded = optimal_banded(**schedule, bands=bands, momentum=momentum, error=error)
-        return Mechanism(name=name, bands=banded.coefficients)
-    return Mechanism(name=name, restart_rounds=restart_rounds)
+        return BandedMechanism(bands=banded.coefficients)
+    return named(name, **({"restart_rounds": restart_rounds} if restart_rounds else {}))

@@ -3,7 +3,6 @@
 import dataclasses
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from tff_keyboard.privacy import neighbouring_runs, tail_audit
 from tff_keyboard.privacy.ledger import refuse_shared_noise
 from tff_keyboard.privacy.lineage import ledger_of
 from tff_keyboard.privacy.tail_audit import Settings
-from tff_keyboard.privacy.tail_report import CLAIM
+from tff_keyboard.privacy.tail_report import TailAudit
 
 
 def audit_pairs(
@@ -24,7 +23,7 @@ def audit_pairs(
     others: Sequence[pathlib.Path],
     settings: Settings,
     passed: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:
+) -> TailAudit:
     """Audits pairs of trained models.
 
     Args:
@@ -32,12 +31,6 @@ def audit_pairs(
       others: The same, each trained without one person.
       settings: What is drawn and reported.
       passed: Called after each of the `num_passes` passes over texts.
-
-    Returns:
-      `claim`, the settings, `detection_limit`, `formal` (the ledger's guarantee, or None), `pairs`
-      (each with `directions`, `epsilon` and `epsilon_conservative`, the worse of both) and `worst`.
-      An epsilon is None where there is no estimate; `outcome` says why. A conservative one is also
-      None where its tail has no mean, that is where it is infinite.
 
     Raises:
       ConfigError: The models do not have the same vocabulary.
@@ -73,23 +66,16 @@ def audit_pairs(
             "with": score(other, full_texts) - full_own,
         }
         pairs.append(
-            {
-                "name": path.name or str(path),
-                "model": str(path),
-                "rounds_joined": neighbouring_runs.rounds_joined(full, path),
-                "other_differences": neighbouring_runs.other_differences(full, path),
-                **tail_audit.both_directions(ratios, settings),
-            }
+            dataclasses.replace(
+                tail_audit.both_directions(ratios, settings),
+                name=path.name or str(path),
+                model=str(path),
+                rounds_joined=neighbouring_runs.rounds_joined(full, path),
+                other_differences=neighbouring_runs.other_differences(full, path),
+            )
         )
-    return {
-        "claim": CLAIM,
-        **dataclasses.asdict(settings),
-        "detection_limit": settings.detection_limit,
-        "full": str(full),
-        "formal": neighbouring_runs.formal_guarantee(full),
-        "pairs": pairs,
-        "worst": tail_audit.worst(pairs),
-    }
+    formal = neighbouring_runs.formal_guarantee(full)
+    return TailAudit(settings=settings, full=str(full), formal=formal, pairs=pairs)
 
 
 def num_passes(num_others: int) -> int:

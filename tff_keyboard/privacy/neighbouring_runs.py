@@ -1,14 +1,13 @@
 """Checks that two runs differ by one person only, and says what their ledger proves."""
 
+import dataclasses
 import math
 import pathlib
-from collections.abc import Mapping
-from typing import Any
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.privacy import ledger
 from tff_keyboard.privacy.guarantee import guarantee_of
-from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.storage.run_directory import RunDirectory, flatten
 
 # What may differ between two runs that differ by one person.
 _MAY_DIFFER = ("train.left_out_client", "execution.")
@@ -35,7 +34,7 @@ def other_differences(full: pathlib.Path, other: pathlib.Path) -> list[str]:
     paths = [RunDirectory(path).config_path for path in (full, other)]
     if not all(path.is_file() for path in paths):
         return []
-    one, two = (_flat(config_lib.to_dict(config_lib.load_of_run(path))) for path in paths)
+    one, two = (flatten(config_lib.to_dict(config_lib.load_of_run(path))) for path in paths)
     return sorted(
         key
         for key in one.keys() | two.keys()
@@ -43,26 +42,29 @@ def other_differences(full: pathlib.Path, other: pathlib.Path) -> list[str]:
     )
 
 
-def formal_guarantee(path: pathlib.Path) -> dict[str, Any] | None:
+@dataclasses.dataclass(frozen=True)
+class Formal:
+    """What a run's privacy ledger proves.
+
+    Attributes:
+      epsilon: None: infinite.
+      delta: As the header has it.
+      adjacency: One of those of `accounting`.
+      rounds: How many were released.
+    """
+
+    epsilon: float | None
+    delta: float
+    adjacency: str
+    rounds: int
+
+
+def formal_guarantee(path: pathlib.Path) -> Formal | None:
     """What the run's privacy ledger proves; None where it kept none."""
     ledger_path = RunDirectory(path).privacy_ledger
     if not ledger_path.exists():
         return None
     header, rounds = ledger.read_ledger(ledger_path)
     guarantee = guarantee_of(header.unprojected, len(rounds))
-    return {
-        "epsilon": guarantee.epsilon if math.isfinite(guarantee.epsilon) else None,
-        "delta": guarantee.delta,
-        "adjacency": guarantee.adjacency,
-        "rounds": len(rounds),
-    }
-
-
-def _flat(sections: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in sections.items():
-        if isinstance(value, Mapping):
-            flat.update({f"{name}.{key}": inner for key, inner in _flat(value).items()})
-        else:
-            flat[name] = value
-    return flat
+    epsilon = guarantee.epsilon if math.isfinite(guarantee.epsilon) else None
+    return Formal(epsilon, guarantee.delta, guarantee.adjacency, len(rounds))

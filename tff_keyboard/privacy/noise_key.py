@@ -80,11 +80,6 @@ class NoiseKey:
         """32 bytes that salt the cohorts; b"" of a fixed nonce, which is no secret."""
         return b"" if self.source == FIXED_NONCE else _derive(self.key, _COHORT_SALT, b"")
 
-    @property
-    def is_secret(self) -> bool:
-        """Whether part of the key lies outside the run directory."""
-        return self.source == SECRET
-
 
 def derive_key(nonce: bytes, facts: Mapping[str, Any], *, secret: bytes = b"") -> bytes:
     """The 32 bytes of the module's formula.

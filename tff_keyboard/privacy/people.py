@@ -77,7 +77,7 @@ def write(path: pathlib.Path, people: People) -> None:
 
 
 def read(path: pathlib.Path) -> People | None:
-    """What `write` wrote; None: there is no such file (older versions wrote none).
+    """What `write` wrote; None: there is no such file.
 
     Raises:
       RunDirectoryError: It is damaged.

@@ -128,7 +128,7 @@ def plan(
 def iterate_variances(noise: mechanism.Mechanism, rounds: int) -> np.ndarray:
     """Variance of the noise in the sum of the first t rounds, t = 1.., in draws; [rounds] float64.
 
-    >>> iterate_variances(mechanism.Mechanism(name="gaussian"), 3)
+    >>> iterate_variances(mechanism.Gaussian(), 3)
     array([1., 2., 3.])
     """
     matrix = noise.matrix()
@@ -136,6 +136,7 @@ def iterate_variances(noise: mechanism.Mechanism, rounds: int) -> np.ndarray:
         return toeplitz.iterate_variances(matrix.inverse(rounds), toeplitz.prefix_sums(rounds))
     if noise.is_independent:
         return np.arange(1.0, rounds + 1)
+    assert isinstance(noise, mechanism.Tree | mechanism.TreeAdaptive)
     tree_rounds = noise.restart_rounds or rounds
     one_tree = np.array([_honaker(t) for t in range(1, tree_rounds + 1)])
     trees = -(-rounds // tree_rounds)
@@ -185,7 +186,7 @@ def plans_table(plans: Sequence[Plan]) -> str:
 
 def _header(noise: mechanism.Mechanism, schedule: Schedule, multiplier: float) -> LedgerHeader:
     return LedgerHeader(
-        mechanism=noise.name,
+        mechanism=noise,
         aggregator="mean",
         noise_multiplier=multiplier,
         clip_norm=1.0,
@@ -198,10 +199,6 @@ def _header(noise: mechanism.Mechanism, schedule: Schedule, multiplier: float) -
         secret_cohorts=True,
         min_separation_rounds=schedule.min_separation,
         max_participations=schedule.max_participations,
-        tree_restart_rounds=noise.restart_rounds,
-        decays=noise.decays,
-        scales=noise.scales,
-        bands=noise.bands,
     )
 
 

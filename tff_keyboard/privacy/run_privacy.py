@@ -11,19 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from tff_keyboard.config import RunConfig
+from tff_keyboard.config import RunConfig, privacy_config
 from tff_keyboard.config.kept_keys import what_rounds_compute
 from tff_keyboard.config.learning_config import FedAvgM
-from tff_keyboard.config.privacy_config import (
-    Banded,
-    Blt,
-    Gaussian,
-    MechanismConfig,
-    Tree,
-    TreeAdaptive,
-)
+from tff_keyboard.config.privacy_config import Banded, Blt, MechanismConfig, Tree, TreeAdaptive
 from tff_keyboard.privacy import (
-    guarantee,
     ledger,
     ledger_hook,
     lineage,
@@ -31,7 +23,7 @@ from tff_keyboard.privacy import (
     people,
 )
 from tff_keyboard.privacy.ledger_header import LedgerHeader
-from tff_keyboard.privacy.mechanism import Mechanism, optimal_mechanism
+from tff_keyboard.privacy.mechanism import Gaussian, Mechanism, optimal_mechanism
 from tff_keyboard.privacy.noise_key import NoiseKey, NoiseKeyError, open_noise_key, weights_digest
 from tff_keyboard.privacy.noise_streams import NoiseOfRounds, keyed_discrete_draw, keyed_draw
 
@@ -69,9 +61,11 @@ class RunPrivacy:
         """From the size of a round's noise to any round's noise; None without noise."""
         if self.key is None:
             return None
-        build = keyed_discrete_draw if self.mechanism.is_discrete else keyed_draw
+        mechanism = self.mechanism
+        is_discrete = isinstance(mechanism, Gaussian) and mechanism.is_discrete
+        build = keyed_discrete_draw if is_discrete else keyed_draw
         draw = build(self.key.key)
-        return lambda size: self.mechanism.noise(draw, size)
+        return lambda size: mechanism.noise(draw, size)
 
 
 def open_run_privacy(
@@ -109,7 +103,7 @@ def open_run_privacy(
     if ledger_path.exists():
         recorded, rounds = ledger.read_ledger(ledger_path)
         rounds_released = len(rounds)
-    mechanism = guarantee.mechanism_of(recorded) if recorded else _new_mechanism(config)
+    mechanism = recorded.mechanism if recorded else _new_mechanism(config)
     key = None
     privacy = _privacy_of(config)
     earlier: list[np.ndarray] = []
@@ -175,9 +169,7 @@ def _what_came_before(
     return {
         "store_sha256": store_card["store_sha256"],
         "initial_model": config.model.initial_model,
-        "ancestors": lineage.ancestors(
-            config.model.initial_model, store_sha256=store_card["store_sha256"], ours=ours
-        ),
+        "ancestors": lineage.ancestors(config.model.initial_model, ours=ours),
         "vocabulary_sha256": store_card.get("vocabulary", {}).get("fingerprint", ""),
         "vocabulary_rho": chosen.get("rho", 0.0),
         "vocabulary_delta": chosen.get("delta_of_words", 0.0),
@@ -193,8 +185,8 @@ def _privacy_of(config: RunConfig) -> MechanismConfig:
 
 def _new_mechanism(config: RunConfig) -> Mechanism:
     privacy = _privacy_of(config)
-    if isinstance(privacy, Gaussian):
-        return Mechanism(name=privacy.mechanism, is_discrete=privacy.is_discrete)
+    if isinstance(privacy, privacy_config.Gaussian):
+        return Gaussian(is_discrete=privacy.is_discrete)
     return optimal_mechanism(
         privacy.mechanism,
         rounds=config.train.rounds,
@@ -216,7 +208,7 @@ def _facts(
     """Whatever the sums of two runs with one nonce could differ in: see `noise_key`."""
     return {
         "config": what_rounds_compute(config),
-        "mechanism": dataclasses.asdict(mechanism),
+        "mechanism": mechanism.facts,
         "store_sha256": store_sha256,
         "initial_weights": weights_digest(initial_weights),
     }

@@ -7,16 +7,17 @@ accounting, parameters, and what is not covered.
 
 import math
 import pathlib
+from collections.abc import Sequence
 
 from tff_keyboard.privacy import accounting, noise_key, people
 from tff_keyboard.privacy.guarantee import (
     guarantee_of,
-    mechanism_of,
     total_guarantee,
     unclaimed,
 )
-from tff_keyboard.privacy.ledger import read_ledger
+from tff_keyboard.privacy.ledger import Round, read_ledger
 from tff_keyboard.privacy.ledger_header import Ancestor, LedgerHeader
+from tff_keyboard.privacy.mechanism import Gaussian
 
 # Ponomareva et al. 2023, section 5.2: up to 1 strong, up to 10 reasonable, above it weak or none.
 REASONABLE_EPSILON = 10
@@ -133,23 +134,24 @@ def _epsilons(
 
 
 def _mechanism(header: LedgerHeader) -> str:
-    text = _MECHANISMS[header.mechanism]
-    if header.is_discrete:
+    mechanism = header.mechanism
+    text = _MECHANISMS[mechanism.name]
+    if isinstance(mechanism, Gaussian) and mechanism.is_discrete:
         text = f"discrete {text}; sums of integers"
     if header.aggregator == "private_fedatt":
         return f"{text}, on the private FedAtt record (docs/private_fedatt.md)"
     return text
 
 
-def _clip_norms(header: LedgerHeader, rounds: list[dict]) -> str:
+def _clip_norms(header: LedgerHeader, rounds: Sequence[Round]) -> str:
     norms = [entry["clip_norm"] for entry in rounds if "clip_norm" in entry]
-    if header.mechanism.endswith("_adaptive") and norms:
+    if header.mechanism.is_adaptive and norms:
         return f"{norms[0]:.4g} at first, {norms[-1]:.4g} at last (relative noise is the same)"
     return f"{header.clip_norm:g}"
 
 
 def _sampling(header: LedgerHeader) -> str:
-    if not mechanism_of(header).is_independent:
+    if not header.mechanism.is_independent:
         most = header.max_participations
         limit = f", at most {most} rounds" if most else ""
         return (
@@ -197,7 +199,7 @@ def _caveats(header: LedgerHeader, guarantee: accounting.Guarantee) -> list[str]
             "tell with near certainty whether that person took part. Use more noise, more people a "
             "round or fewer rounds; tff-keyboard privacy --target-epsilon plans a run."
         )
-    if mechanism_of(header).is_independent and header.amplifies:
+    if header.mechanism.is_independent and header.amplifies:
         caveats += _sampling_caveats(header)
     caveats += _noise_caveats(header)
     caveats += _coverage(header)

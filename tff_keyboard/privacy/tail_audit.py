@@ -10,14 +10,11 @@ is below that bound, and a tail that they contradict is REFUTED: a memorised phr
 of one model only, so the tail of the other's cannot show it. Nor can they show a phrase that is
 rarer than their detection limit: epsilon at a smaller delta is NOT ESTABLISHED, whatever the tail,
 and where no text differs at all.
-
-Results are plain values, as they are written to JSON.
 """
 
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -51,7 +48,88 @@ class Settings:
         return direct_bounds.detection_limit(self.num_texts)
 
 
-def direction(log_ratios: np.ndarray, settings: Settings) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Found:
+    """What texts say of epsilon.
+
+    Attributes:
+      outcome: One of the words above.
+      epsilon: At `Settings.delta`; None where there is no estimate, and `outcome` says why.
+      epsilon_conservative: With the lower end of alpha's interval; None also where it is infinite.
+      epsilon_direct: A 95 % lower bound that needs no tail.
+    """
+
+    outcome: str
+    epsilon: float | None = None
+    epsilon_conservative: float | None = None
+    epsilon_direct: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tried:
+    """One tail that was tried; see `tail_statistics.TailFit`."""
+
+    num_tail: int
+    statistic: float
+    p_value: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Direction(Found):
+    """What the texts of one model of a pair say; of the other's texts the last three fields.
+
+    Attributes:
+      largest_log_ratio: The largest ln c.
+      tried: All tails, the chosen one last.
+      tail: The chosen one; None where none passes, or every ratio is 1.
+      delta_at_epsilon: At `Settings.epsilon`.
+      delta_at_epsilon_conservative: As `epsilon_conservative`.
+      delta_at_epsilon_direct: Without a tail.
+      refutation: Where they contradict the tail; None: nowhere.
+      smallest_log_ratio_direct: The smallest ln c.
+    """
+
+    largest_log_ratio: float
+    tried: tuple[Tried, ...]
+    tail: tail_statistics.TailFit | None = None
+    delta_at_epsilon: float | None = None
+    delta_at_epsilon_conservative: float | None = None
+    delta_at_epsilon_direct: float = 0.0
+    refutation: direct_bounds.Refutation | None = None
+    smallest_log_ratio_direct: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pair(Found):
+    """The worse of both directions of one pair of models.
+
+    Attributes:
+      directions: "without" and "with", whose texts they are.
+      name: The last part of the path of the model without the person.
+      model: That path.
+      rounds_joined: By the person; None: not known.
+      other_differences: Config keys in which the runs differ beside the person.
+    """
+
+    directions: Mapping[str, Direction]
+    name: str = ""
+    model: str = ""
+    rounds_joined: int | None = None
+    other_differences: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Worst(Found):
+    """The worst pair.
+
+    Attributes:
+      no_estimate_for: Names of the pairs without one.
+    """
+
+    no_estimate_for: Sequence[str] = ()
+
+
+def direction(log_ratios: np.ndarray, settings: Settings) -> Direction:
     """What one sample of log-ratios says: the tail that was chosen, epsilon and delta.
 
     Args:
@@ -59,109 +137,112 @@ def direction(log_ratios: np.ndarray, settings: Settings) -> dict[str, Any]:
       settings: Where epsilon and delta are reported, and the seed.
     """
     search = tail_statistics.fit_tail(log_ratios, seed=settings.seed)
-    facts: dict[str, Any] = {
-        "outcome": NO_ESTIMATE,
-        "largest_log_ratio": float(log_ratios.max()),
-        "tried": [
-            {name: getattr(tail, name) for name in ("num_tail", "statistic", "p_value")}
-            for tail in search.tried
-        ],
-        "epsilon": None,
-        "epsilon_conservative": None,
-        "delta_at_epsilon": None,
-        "delta_at_epsilon_conservative": None,
-    }
+    tried = tuple(
+        Tried(num_tail=tail.num_tail, statistic=tail.statistic, p_value=tail.p_value)
+        for tail in search.tried
+    )
+    facts = Direction(outcome=NO_ESTIMATE, largest_log_ratio=float(log_ratios.max()), tried=tried)
     if search.no_difference:
-        nothing = {name: 0.0 for name, value in facts.items() if value is None}
-        return {**facts, **nothing, "outcome": NO_DIFFERENCE}
+        return dataclasses.replace(
+            facts,
+            outcome=NO_DIFFERENCE,
+            epsilon=0.0,
+            epsilon_conservative=0.0,
+            delta_at_epsilon=0.0,
+            delta_at_epsilon_conservative=0.0,
+        )
     if search.fit is None:
         return facts
     careful = search.fit.conservative()
-    found = {
-        "epsilon": tail_statistics.estimated_epsilon(log_ratios, search.fit, settings.delta),
-        "epsilon_conservative": tail_statistics.estimated_epsilon(
-            log_ratios, careful, settings.delta
+    epsilon = _finite(tail_statistics.estimated_epsilon(log_ratios, search.fit, settings.delta))
+    return dataclasses.replace(
+        facts,
+        outcome=NO_ESTIMATE if epsilon is None else ESTIMATE,
+        tail=search.fit,
+        epsilon=epsilon,
+        epsilon_conservative=_finite(
+            tail_statistics.estimated_epsilon(log_ratios, careful, settings.delta)
         ),
-        "delta_at_epsilon": tail_statistics.estimated_delta(
-            log_ratios, search.fit, settings.epsilon
+        delta_at_epsilon=_finite(
+            tail_statistics.estimated_delta(log_ratios, search.fit, settings.epsilon)
         ),
-        "delta_at_epsilon_conservative": tail_statistics.estimated_delta(
-            log_ratios, careful, settings.epsilon
+        delta_at_epsilon_conservative=_finite(
+            tail_statistics.estimated_delta(log_ratios, careful, settings.epsilon)
         ),
-    }
-    finite = {name: value if math.isfinite(value) else None for name, value in found.items()}
-    usable = finite["epsilon"] is not None
-    return {
-        **facts,
-        **finite,
-        "tail": dataclasses.asdict(search.fit),
-        "outcome": ESTIMATE if usable else NO_ESTIMATE,
-    }
+    )
 
 
-def both_directions(ratios: Mapping[str, np.ndarray], settings: Settings) -> dict[str, Any]:
+def both_directions(ratios: Mapping[str, np.ndarray], settings: Settings) -> Pair:
     """What the texts of one pair of models say.
+
+    Where the outcome is "not established" epsilon is None: what the tail says is below what the
+    texts can show.
 
     Args:
       ratios: "without" and "with", whose texts they are: ln c, [texts] float64, under the model the
         texts do not come from over the one they do.
       settings: As `direction`.
-
-    Returns:
-      `directions`, each as `direction` returns it and checked by the other model's texts:
-      `delta_at_epsilon_direct`; `epsilon_direct`, a 95 % lower bound; `refutation`, null where
-      nothing contradicts the tail; `smallest_log_ratio_direct`. And the worse of both: `outcome`,
-      `epsilon`, `epsilon_conservative`, `epsilon_direct`. Where the outcome is "not established"
-      epsilon is null: what the tail says is below what the texts can show.
     """
     directions = {name: direction(values, settings) for name, values in ratios.items()}
     for name, opposite in (("without", "with"), ("with", "without")):
         directions[name] = _checked(directions[name], ratios[name], ratios[opposite], settings)
-    return {"directions": directions, **_worse(directions.values())}
+    return Pair(**vars(_worse(directions.values())), directions=directions)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _checked(
-    facts: dict[str, Any], sample: np.ndarray, opposite: np.ndarray, settings: Settings
-) -> dict[str, Any]:
+    facts: Direction, sample: np.ndarray, opposite: np.ndarray, settings: Settings
+) -> Direction:
     """One direction after what the other model's texts say of it."""
     at_least = direct_bounds.direct_epsilon_lower_bound(opposite, settings.delta)
     refutation = None
-    if "tail" in facts:
-        fit = tail_statistics.TailFit(**facts["tail"])
-        refutation = direct_bounds.refutation(sample, fit, opposite)
-    is_refuted = refutation is not None or (facts["outcome"] == NO_DIFFERENCE and at_least > 0)
+    if facts.tail is not None:
+        refutation = direct_bounds.refutation(sample, facts.tail, opposite)
+    is_refuted = refutation is not None or (facts.outcome == NO_DIFFERENCE and at_least > 0)
+    outcome = REFUTED if is_refuted else facts.outcome
+    is_seen = settings.delta >= settings.detection_limit
+    if outcome in (ESTIMATE, NO_DIFFERENCE) and not is_seen:
+        outcome = NOT_ESTABLISHED
     raised = {
-        name: facts[name] if facts[name] is None else max(facts[name], at_least)
-        for name in ("epsilon", "epsilon_conservative")
+        name: None if value is None or outcome == NOT_ESTABLISHED else max(value, at_least)
+        for name, value in (
+            ("epsilon", facts.epsilon),
+            ("epsilon_conservative", facts.epsilon_conservative),
+        )
     }
-    outcome = REFUTED if is_refuted else facts["outcome"]
-    if outcome in (ESTIMATE, NO_DIFFERENCE) and settings.delta < settings.detection_limit:
-        outcome, raised = NOT_ESTABLISHED, dict.fromkeys(raised)
-    return {
-        **facts,
+    return dataclasses.replace(
+        facts,
         **raised,
-        "outcome": outcome,
-        "delta_at_epsilon_direct": tail_statistics.direct_delta(opposite, settings.epsilon),
-        "epsilon_direct": at_least,
-        "refutation": dataclasses.asdict(refutation) if refutation else None,
-        "smallest_log_ratio_direct": float(opposite.min()),
-    }
+        outcome=outcome,
+        delta_at_epsilon_direct=tail_statistics.direct_delta(opposite, settings.epsilon),
+        epsilon_direct=at_least,
+        refutation=refutation,
+        smallest_log_ratio_direct=float(opposite.min()),
+    )
 
 
-def _worse(results: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The largest epsilon of several results; null as soon as one of them has none."""
+def _worse(results: Iterable[Found]) -> Found:
+    """The largest epsilon of several results; None as soon as one of them has none."""
     results = list(results)
-    outcomes = [result["outcome"] for result in results]
+    outcomes = [result.outcome for result in results]
     ranking = (REFUTED, NO_ESTIMATE, NOT_ESTABLISHED, ESTIMATE, NO_DIFFERENCE)
-    worse: dict[str, Any] = {"outcome": next(o for o in ranking if o in outcomes)}
-    for name in ("epsilon", "epsilon_conservative"):
-        values = [result[name] for result in results]
-        worse[name] = None if None in values else max(values)
-    worse["epsilon_direct"] = max(result["epsilon_direct"] for result in results)
-    return worse
+    return Found(
+        outcome=next(outcome for outcome in ranking if outcome in outcomes),
+        epsilon=_largest([result.epsilon for result in results]),
+        epsilon_conservative=_largest([result.epsilon_conservative for result in results]),
+        epsilon_direct=max(result.epsilon_direct for result in results),
+    )
 
 
-def worst(pairs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The worst pair: `outcome`, `epsilon`, `epsilon_conservative`, and pairs without estimate."""
-    without = [pair["name"] for pair in pairs if pair["outcome"] == NO_ESTIMATE]
-    return {**_worse(pairs), "no_estimate_for": without}
+def _largest(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return max(known) if len(known) == len(values) else None
+
+
+def worst(pairs: Sequence[Pair]) -> Worst:
+    """The worst pair, and those without an estimate."""
+    without = [pair.name for pair in pairs if pair.outcome == NO_ESTIMATE]
+    return Worst(**vars(_worse(pairs)), no_estimate_for=without)

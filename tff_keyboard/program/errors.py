@@ -8,7 +8,6 @@ __all__ = [
     "NoPrivateEndpointError",
     "ProgramError",
     "RunDirectoryError",
-    "StopTraining",
     "TrainingInterrupted",
     "WorkerError",
 ]
@@ -32,10 +31,3 @@ class TrainingInterrupted(SignalReceived):
     def __init__(self, signal_number: int, completed_rounds: int, checkpoint_round: int):
         saved = f"rounds 1 to {checkpoint_round} are saved" if checkpoint_round else "none is done"
         super().__init__(signal_number, f"after round {completed_rounds}: {saved}")
-
-
-class StopTraining(Exception):
-    """Raised by a hook to end the training before the current round is released.
-
-    The round is discarded: no metrics, no checkpoint, no weights of it are kept.
-    """

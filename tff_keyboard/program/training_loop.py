@@ -7,7 +7,7 @@ killed and started again.
 
 How a round is written, in this order:
 
- 1. hooks, `before_release`: they may record what the round reveals, or stop the training;
+ 1. hooks, `before_release`: they may record what the round reveals;
  2. evaluation, if it is due;
  3. its row, to all release managers, forced to disk;
  4. every `checkpoint_every` rounds, at a new best round and at the end: the checkpoint.
@@ -61,8 +61,7 @@ class Restartable(Protocol):
 class Hook(Restartable, Protocol):
     """Sees each round before anything of it is released; the privacy ledger is one.
 
-    `before_release` returns metrics to add to the row, and may raise
-    `errors.StopTraining`, which discards the round and ends the training.
+    `before_release` returns metrics to add to the row.
     """
 
     def before_release(
@@ -122,11 +121,23 @@ class _ProgramState(NamedTuple):
     loop: best_round.LoopState
 
 
-class _ComputedRound(NamedTuple):
-    """A round of which nothing was written yet."""
+@dataclasses.dataclass
+class _Training:
+    """How far a training is.
 
-    state: Any
-    row: Row
+    Attributes:
+      state: State of the process after `round_num`.
+      loop: Best value and round, rejected rounds.
+      round_num: Rounds done.
+      saved_round: The round of the newest checkpoint.
+      resumed_round: The round this process began after; 0 for a new run.
+    """
+
+    state: Any = None
+    loop: best_round.LoopState = dataclasses.field(default_factory=best_round.LoopState)
+    round_num: int = 0
+    saved_round: int = 0
+    resumed_round: int = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -197,70 +208,37 @@ class TrainingLoop:
           TrainingInterrupted: A signal came; has the exit code.
           ProgramError: Disk, checkpoint, worker or metric trouble, or too many rejected rounds.
         """
-        round_num = saved_round = 0
+        training = _Training()
         with interruption.Interruption() as signals:
             try:
-                with signals.at_once(), _worker_errors("The first computation"):
-                    template = _ProgramState(self.process.initialize(), best_round.LoopState())
-                (state, loop), round_num = await self._restore(template)
-                resumed_round = saved_round = round_num
-                stop_reason = self._stop_reason(loop)
-                with read_ahead.ReadAhead(self.cohort_source, self.total_rounds) as inputs:
-                    while round_num < self.total_rounds and not stop_reason:
-                        self._check_rejected(loop, round_num)
-                        clock = RoundClock()
-                        try:
-                            with signals.at_once(), _worker_errors(f"Round {round_num + 1}"):
-                                output = self._compute(round_num + 1, state, inputs, clock)
-                        except errors.StopTraining as stop:
-                            stop_reason = str(stop)
-                            break
-                        # Until the next round a signal waits.
-                        state, row, round_num = output.state, output.row, round_num + 1
-                        loop = self._after_round(loop, row, round_num)
-                        stop_reason = self._stop_reason(loop)
-                        for manager in self.release_managers:
-                            await manager.release(row, round_num)
-                        is_best = loop.best_round == round_num
-                        is_last = round_num == self.total_rounds or bool(stop_reason)
-                        if is_best or is_last or round_num % self.checkpoint_every == 0:
-                            await self._save(state, loop, round_num)
-                            saved_round = round_num
-                        clock.lap("saving_seconds")
-                        seconds = clock.seconds()
-                        if self.timings_manager is not None:
-                            await self.timings_manager.release(seconds, round_num)
-                        if self.progress is not None:
-                            self.progress(
-                                Progress(
-                                    *(round_num, self.total_rounds, resumed_round),
-                                    *(row, seconds, is_best),
-                                )
-                            )
-                self._check_rejected(loop, round_num)
-                if saved_round < round_num:  # a hook stopped the training
-                    await self._save(state, loop, round_num)
-                    saved_round = round_num
-                with signals.at_once(), _worker_errors("The last computation"):
-                    return await self._result(
-                        state, loop, round_num, resumed_round, stop_reason, template
-                    )
+                return await self._run(training, signals)
             except interruption.Interrupted as interrupted:
                 interrupted.drop_calls()
-                if saved_round < round_num:  # more signals wait
-                    await self._save(state, loop, round_num)
-                    saved_round = round_num
+                if training.saved_round < training.round_num:  # more signals wait
+                    await self._save(training)
                 raise errors.TrainingInterrupted(
-                    interrupted.signal_number, round_num, saved_round
+                    interrupted.signal_number, training.round_num, training.saved_round
                 ) from None
 
-    async def _restore(self, template: _ProgramState) -> tuple[_ProgramState, int]:
-        """The newest state and its round; takes back what was written of later rounds."""
-        program_state, round_num = await self.checkpoint_manager.load_latest(
+    async def _run(self, training: _Training, signals: interruption.Interruption) -> TrainingResult:
+        """As `run`; `training` tells how far it came where a signal ends it."""
+        with signals.at_once(), _worker_errors("The first computation"):
+            template = _ProgramState(self.process.initialize(), best_round.LoopState())
+        await self._restore(training, template)
+        self._check_rejected(training)
+        with read_ahead.ReadAhead(self.cohort_source, self.total_rounds) as inputs:
+            while not self._is_over(training):
+                await self._train_a_round(training, inputs, signals)
+                self._check_rejected(training)
+        with signals.at_once(), _worker_errors("The last computation"):
+            return await self._result(training, template)
+
+    async def _restore(self, training: _Training, template: _ProgramState) -> None:
+        """Takes the newest state and its round; takes back what was written of later rounds."""
+        found, round_num = await self.checkpoint_manager.load_latest(
             template, up_to=self._rounds_on_disk()
         )
-        if program_state is None:
-            program_state = template
+        program_state = template if found is None else found
         loop = best_round.LoopState.from_arrays(program_state.loop)
         if round_num > self.total_rounds:
             raise errors.ProgramError(
@@ -271,7 +249,41 @@ class TrainingLoop:
         for part in (*self.hooks, *self.release_managers, self.timings_manager):
             if isinstance(part, Restartable):  # TFF's own release managers are not
                 part.restart_after(round_num)
-        return _ProgramState(program_state.process, loop), round_num
+        training.state, training.loop = program_state.process, loop
+        training.round_num = training.saved_round = training.resumed_round = round_num
+
+    async def _train_a_round(
+        self,
+        training: _Training,
+        inputs: read_ahead.ReadAhead,
+        signals: interruption.Interruption,
+    ) -> None:
+        """Computes a round and writes it; a signal ends the one, and waits for the other."""
+        round_num, clock = training.round_num + 1, RoundClock()
+        with signals.at_once(), _worker_errors(f"Round {round_num}"):
+            state, row = self._compute(round_num, training.state, inputs, clock)
+        training.state, training.round_num = state, round_num
+        training.loop = self._after_round(training.loop, row, round_num)
+        for manager in self.release_managers:
+            await manager.release(row, round_num)
+        is_best = training.loop.best_round == round_num
+        if is_best or self._is_over(training) or round_num % self.checkpoint_every == 0:
+            await self._save(training)
+        clock.lap("saving_seconds")
+        seconds = clock.seconds()
+        if self.timings_manager is not None:
+            await self.timings_manager.release(seconds, round_num)
+        if self.progress is not None:
+            self.progress(
+                Progress(
+                    round_num=round_num,
+                    total_rounds=self.total_rounds,
+                    resumed_round=training.resumed_round,
+                    row=row,
+                    seconds=seconds,
+                    is_best=is_best,
+                )
+            )
 
     def _rounds_on_disk(self) -> int | None:
         """The rounds whose rows all release managers have; None where none of them says."""
@@ -284,8 +296,8 @@ class TrainingLoop:
 
     def _compute(
         self, round_num: int, state: Any, inputs: read_ahead.ReadAhead, clock: RoundClock
-    ) -> _ComputedRound:
-        """All of a round before anything is written."""
+    ) -> tuple[Any, Row]:
+        """The state after a round and its row, before anything is written."""
         round_input, data_seconds = inputs.take(round_num)
         clock.lap("data_wait_seconds")
         clock.set("data_seconds", data_seconds)
@@ -305,7 +317,7 @@ class TrainingLoop:
             evaluation = self.evaluate(round_num, weights)
             _add(row, release.flatten_metrics(evaluation, best_round.EVALUATION_PREFIX))
             clock.lap("evaluation_seconds")
-        return _ComputedRound(output.state, row)
+        return output.state, row
 
     def _is_evaluated(self, round_num: int) -> bool:
         if self.evaluate_every == 0:
@@ -330,39 +342,38 @@ class TrainingLoop:
             f"in {best.patience} comparisons"
         )
 
-    def _check_rejected(self, loop: best_round.LoopState, round_num: int) -> None:
-        if loop.rejected_in_a_row >= self.max_rejected_in_a_row:
+    def _is_over(self, training: _Training) -> bool:
+        return training.round_num >= self.total_rounds or bool(self._stop_reason(training.loop))
+
+    def _check_rejected(self, training: _Training) -> None:
+        in_a_row = training.loop.rejected_in_a_row
+        if in_a_row >= self.max_rejected_in_a_row:
             raise errors.ProgramError(
-                f"The updates of {loop.rejected_in_a_row} rounds in a row, up to {round_num}, were "
+                f"The updates of {in_a_row} rounds in a row, up to {training.round_num}, were "
                 "rejected: NaN or infinite at all clients, or no client with data. Lower the "
                 "learning rates or clip, then begin a new run."
             )
 
-    async def _save(self, state: Any, loop: best_round.LoopState, round_num: int) -> None:
-        self.checkpoint_manager.pin(loop.best_round)
-        await self.checkpoint_manager.save(_ProgramState(state, loop), round_num)
+    async def _save(self, training: _Training) -> None:
+        self.checkpoint_manager.pin(training.loop.best_round)
+        program_state = _ProgramState(training.state, training.loop)
+        await self.checkpoint_manager.save(program_state, training.round_num)
+        training.saved_round = training.round_num
 
-    async def _result(
-        self,
-        state: Any,
-        loop: best_round.LoopState,
-        round_num: int,
-        resumed_round: int,
-        stop_reason: str,
-        template: _ProgramState,
-    ) -> TrainingResult:
-        weights = best_weights = self.process.get_model_weights(state)
-        if loop.best_round not in (0, round_num):
-            best = await self.checkpoint_manager.load(loop.best_round, template)
-            best_weights = self.process.get_model_weights(best.process)
+    async def _result(self, training: _Training, template: _ProgramState) -> TrainingResult:
+        weights = best_weights = self.process.get_model_weights(training.state)
+        best = training.loop.best_round
+        if best not in (0, training.round_num):
+            best_state = await self.checkpoint_manager.load(best, template)
+            best_weights = self.process.get_model_weights(best_state.process)
         return TrainingResult(
-            state=state,
+            state=training.state,
             model_weights=weights,
             best_model_weights=best_weights,
-            loop_state=loop,
-            rounds=round_num,
-            resumed_round=resumed_round,
-            stop_reason=stop_reason,
+            loop_state=training.loop,
+            rounds=training.round_num,
+            resumed_round=training.resumed_round,
+            stop_reason=self._stop_reason(training.loop),
         )
 
 

@@ -10,15 +10,17 @@ import subprocess
 import sys
 from typing import Any
 
+import tff_keyboard
+
 _PACKAGES = (
-    *("tff-keyboard", "tensorflow", "tensorflow-federated", "tensorflow-privacy"),
-    *("tensorflow-text", "dp-accounting", "numpy", "grpcio", "protobuf", "jax", "jaxlib"),
+    *("tensorflow", "tensorflow-federated", "tensorflow-privacy", "tensorflow-text"),
+    *("dp-accounting", "numpy", "grpcio", "protobuf", "jax", "jaxlib"),
 )
 
 
 def describe() -> dict[str, Any]:
     """Package versions, interpreter, platform, commit of the code (None outside git), command."""
-    packages = {}
+    packages = {"tff-keyboard": tff_keyboard.__version__}
     for name in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             packages[name] = importlib.metadata.version(name)

@@ -72,6 +72,7 @@ def train_federated(
             store,
             rehearsal.build_rehearsal(config.fine_tuning, general_store),
             cohort_key=privacy.cohort_key if privacy else b"",
+            num_parameters=model.count_params(),
         )
         hooks: list[training_loop.Hook] = []
         if privacy:
