@@ -69,8 +69,7 @@ class ExecutionConfig(Table):
         were computed; it changes results as `sub_rounds` does. 0 means 1, and 16 beyond 64 parts.
       clients_per_pack: Clients that train one after the other in one TensorFlow call, at most; as
         `sub_rounds`, it changes results through the order of sums alone. 0 means 16 packs a
-        sub-round, or as many as clients; 1 means that clients come one by one, without packs. A
-        run that began before there were packs goes on one by one.
+        sub-round, or as many as clients; 1 means that clients come one by one, without packs.
     """
 
     PATH: ClassVar[str] = "execution"

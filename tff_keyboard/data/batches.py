@@ -8,7 +8,7 @@ targets goes on in further sequences,
 so that each target is trained once: no end stands where nobody ended a message, no begin
 where nobody began one, and a further sequence starts from the empty state behind its first
 word, as a keyboard does with the last words of a long text. (`long_messages="keep"` takes
-the first sequence alone, as older runs did, which must resume to the bit.) A batch is
+the first sequence alone.) A batch is
 `[sequences, time + 1]`, padded on the right with PAD to its longest sequence; a model sees
 `x = batch[:, :-1]` and predicts `y = batch[:, 1:]`.
 

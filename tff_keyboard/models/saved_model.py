@@ -126,7 +126,7 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
 
 def _warn_if_training_went_on(model: pathlib.Path, description: dict[str, Any]) -> None:
     rounds = description.get("rounds")
-    if not isinstance(rounds, int):  # of an older version, or of no training
+    if not isinstance(rounds, int):  # of no training
         return
     rows = metrics_rows.read_sound_rows(model.parent / names.METRICS)
     if rows and rounds < (now := metrics_rows.round_of(rows[-1])):

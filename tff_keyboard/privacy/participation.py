@@ -14,7 +14,7 @@ cohorts of a run, so it is one of the facts of its noise key.
 import json
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def cohorts_before(
     before = lines[: _begin(lines, run)]
     position = {digest: number for number, digest in enumerate(digests)}
     return [
-        np.array(sorted(position[d] for d in line["people"] if d in position), np.int64)
+        np.array(sorted(position[d] for d in line.people if d in position), np.int64)
         for line in (before[-rounds:] if rounds > 0 else [])
     ]
 
@@ -84,7 +84,7 @@ class ParticipationRecord:
         self._selected = selected
         lines = _read(path)
         first = _begin(lines, run)
-        later = [line["run"] for line in lines[first:] if line["run"] != run]
+        later = [line.run for line in lines[first:] if line.run != run]
         if later:
             raise RunDirectoryError(
                 f"Another run has used this store since this one began ({path.name} names it "
@@ -107,22 +107,30 @@ class ParticipationRecord:
         """Writes the round's people to disk; an error here keeps the round unreleased."""
         del state, metrics
         people = sorted(self._digests[i] for i in self._selected(round_num))
-        line = {"run": self._run, "round": round_num, "people": people}
+        line = _Line(self._run, round_num, people)
         files.append(self._path, _line(line), mode=files.OWNER_ONLY)
         self._own.append(line)
         return {}
 
 
-def _begin(lines: Sequence[Mapping[str, Any]], run: str | None) -> int:
+def _begin(lines: Sequence["_Line"], run: str | None) -> int:
     """How many lines are before the first one of a run."""
-    return next((n for n, line in enumerate(lines) if line["run"] == run), len(lines))
+    return next((n for n, line in enumerate(lines) if line.run == run), len(lines))
 
 
-def _line(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content).encode() + b"\n"
+class _Line(NamedTuple):
+    """Of the record; its fields in the order of the file."""
+
+    run: str
+    round: int
+    people: list[str]
 
 
-def _read(path: pathlib.Path) -> list[dict[str, Any]]:
+def _line(line: _Line) -> bytes:
+    return json.dumps(line._asdict()).encode() + b"\n"
+
+
+def _read(path: pathlib.Path) -> list[_Line]:
     if not path.exists():
         return []
     found = []
@@ -132,9 +140,9 @@ def _read(path: pathlib.Path) -> list[dict[str, Any]]:
         files.write_atomically(path, lines, mode=files.OWNER_ONLY)
     for number, text in enumerate(lines, start=1):
         try:
-            line = json.loads(text)
-            sound = isinstance(line["people"], list) and isinstance(line["run"], str)
-        except (ValueError, TypeError, KeyError):
+            line = _Line(**json.loads(text))
+            sound = isinstance(line.people, list) and isinstance(line.run, str)
+        except (ValueError, TypeError):
             sound = False
         if not sound:
             raise RunDirectoryError(

@@ -145,36 +145,36 @@ def open_run_privacy(
         mechanism=mechanism,
         key=key,
     )
-    header = dataclasses.replace(
-        header, **_what_came_before(config, recorded, store_card, client_ids)
-    )
+    header = _with_what_came_before(header, config, recorded, store_card, client_ids)
     return RunPrivacy(mechanism=mechanism, key=key, header=header, earlier=earlier)
 
 
-def _what_came_before(
+def _with_what_came_before(
+    header: LedgerHeader,
     config: RunConfig,
     recorded: LedgerHeader | None,
     store_card: Mapping[str, Any],
     client_ids: Sequence[str],
-) -> dict[str, Any]:
-    """The fields of the header about the initial model and the vocabulary.
+) -> LedgerHeader:
+    """`header` with its fields about the initial model and the vocabulary.
 
     A run that goes on keeps what it recorded: the runs behind its initial model may have gone on,
     too, or may be gone.
     """
     if recorded is not None:
-        return {name: getattr(recorded, name) for name in _BEFORE}
+        return dataclasses.replace(header, **{name: getattr(recorded, name) for name in _BEFORE})
     ours = [people.salted(client_ids, secret) for secret in {_privacy_of(config).noise_secret, ""}]
     chosen = store_card.get("vocabulary", {}).get("privacy") or {}
-    return {
-        "store_sha256": store_card["store_sha256"],
-        "initial_model": config.model.initial_model,
-        "ancestors": lineage.ancestors(config.model.initial_model, ours=ours),
-        "vocabulary_sha256": store_card.get("vocabulary", {}).get("fingerprint", ""),
-        "vocabulary_rho": chosen.get("rho", 0.0),
-        "vocabulary_delta": chosen.get("delta_of_words", 0.0),
-        "truecase_forms": store_card.get("truecase", {}).get("forms", 0),
-    }
+    return dataclasses.replace(
+        header,
+        store_sha256=store_card["store_sha256"],
+        initial_model=config.model.initial_model,
+        ancestors=lineage.ancestors(config.model.initial_model, ours=ours),
+        vocabulary_sha256=store_card.get("vocabulary", {}).get("fingerprint", ""),
+        vocabulary_rho=chosen.get("rho", 0.0),
+        vocabulary_delta=chosen.get("delta_of_words", 0.0),
+        truecase_forms=store_card.get("truecase", {}).get("forms", 0),
+    )
 
 
 def _privacy_of(config: RunConfig) -> MechanismConfig:
