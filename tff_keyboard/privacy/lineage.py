@@ -36,15 +36,13 @@ def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple
             found.append(Ancestor(model=initial_model, people=people_lib.UNKNOWN))
             break
         seen.add(run.path.resolve())
-        released, rounds = None, []
+        one = Ancestor(model=initial_model, people=_overlap(run, ours))
         if run.privacy_ledger.exists():
-            released, rounds = read_ledger(run.privacy_ledger)
+            header, rounds = read_ledger(run.privacy_ledger)
             # This list has its ancestors, compared with our own people.
-            released = dataclasses.replace(released, ancestors=())
-        shared = _overlap(run, ours)
-        found.append(
-            Ancestor(model=initial_model, people=shared, rounds=len(rounds), header=released)
-        )
+            header = dataclasses.replace(header, ancestors=())
+            one = dataclasses.replace(one, rounds=len(rounds), header=header)
+        found.append(one)
         initial_model = initial_model_of(run)
     return tuple(found)
 

@@ -194,7 +194,7 @@ def named(name: str, **numbers: Any) -> Mechanism:
     Raises:
       ValueError: There is no such mechanism, or a number is not its own or out of range.
     """
-    return tables.build(Mechanism, {"name": name, **numbers})  # type: ignore[no-any-return]
+    return tables.build(Mechanism, {"name": name, **numbers})
 
 
 def optimal_mechanism(

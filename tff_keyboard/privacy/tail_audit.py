@@ -206,17 +206,15 @@ def _checked(
     is_seen = settings.delta >= settings.detection_limit
     if outcome in (ESTIMATE, NO_DIFFERENCE) and not is_seen:
         outcome = NOT_ESTABLISHED
-    raised = {
-        name: None if value is None or outcome == NOT_ESTABLISHED else max(value, at_least)
-        for name, value in (
-            ("epsilon", facts.epsilon),
-            ("epsilon_conservative", facts.epsilon_conservative),
-        )
-    }
+
+    def raised(value: float | None) -> float | None:
+        return None if value is None or outcome == NOT_ESTABLISHED else max(value, at_least)
+
     return dataclasses.replace(
         facts,
-        **raised,
         outcome=outcome,
+        epsilon=raised(facts.epsilon),
+        epsilon_conservative=raised(facts.epsilon_conservative),
         delta_at_epsilon_direct=tail_statistics.direct_delta(opposite, settings.epsilon),
         epsilon_direct=at_least,
         refutation=refutation,

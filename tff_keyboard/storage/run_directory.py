@@ -347,7 +347,11 @@ def _children(path: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _check_equal(
-    what: str, path: pathlib.Path, before: dict, now: dict, may_change: Sequence[str]
+    what: str,
+    path: pathlib.Path,
+    before: Mapping[str, Any],
+    now: Mapping[str, Any],
+    may_change: Sequence[str],
 ) -> None:
     for key in sorted({*before, *now}):
         if key in may_change or (key in before and key in now and before[key] == now[key]):
