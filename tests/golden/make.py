@@ -37,7 +37,7 @@ SETTINGS = (
     "evaluation.every=2",
     "execution.threads_per_worker=1",
 )
-LEFT_OUT = ("checkpoints", "logs", "tensorboard", "*.csv")
+LEFT_OUT = ("checkpoints", "lock", "logs", "tensorboard", "*.csv")
 
 
 def main() -> None:
