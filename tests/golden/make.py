@@ -7,6 +7,7 @@ writes `tests/golden/VERSION/`: `store`, `finished` (four rounds and an evaluati
 the commit that is released. Files that nothing reads again are left out.
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -57,6 +58,8 @@ def main() -> None:
         shutil.copytree("finished", GOLDEN / "finished", ignore=shutil.ignore_patterns(*LEFT_OUT))
         kept = shutil.ignore_patterns("model", *LEFT_OUT[1:])
         shutil.copytree("stopped", GOLDEN / "stopped", ignore=kept)
+        (evaluation,) = (GOLDEN / "finished").glob("evaluation_*.json")
+        evaluation.write_text(json.dumps(json.loads(evaluation.read_text())) + "\n")  # one line
         os.chdir(ROOT)
 
 
