@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from werkzeug import exceptions, routing, wrappers
 
+from tff_keyboard.data.vocabulary import NUM_SPECIAL
 from tff_keyboard.storage.errors import ProgramError, UserError
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.owner import Owner
@@ -224,28 +225,14 @@ def make_server(
         ) from None
 
 
-def names_of(paths: Sequence[pathlib.Path]) -> list[str]:
-    """A short name for each file: its own, with as many folders as tell them apart.
-
-    >>> names_of([pathlib.Path("a/keyboard.tflite"), pathlib.Path("b/keyboard.tflite")])
-    ['a/keyboard', 'b/keyboard']
-    """
-    parts = [path.with_suffix("").parts for path in paths]
-    for length in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-length:]) for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    return [f"{name} ({number})" for number, name in enumerate(names, start=1)]
-
-
 def _facts(name: str, keyboard: MannerlyKeyboard) -> dict[str, Any]:
-    predictor = keyboard.predictor
+    predictor, ngram = keyboard.predictor, keyboard.predictor.manifest.ngram
     return {
         "name": name,
-        "quantization": predictor.manifest["model"]["quantization"],
-        "bytes": predictor.manifest["model"]["bytes"],
-        "ngram_bytes": predictor.manifest.get("ngram", {}).get("bytes", 0),
-        "words": len(predictor.vocabulary) - len(predictor.manifest["special_ids"]),
+        "quantization": predictor.manifest.model.quantization,
+        "bytes": predictor.manifest.model.bytes,
+        "ngram_bytes": ngram.bytes if ngram else 0,
+        "words": len(predictor.vocabulary) - NUM_SPECIAL,
     }
 
 
