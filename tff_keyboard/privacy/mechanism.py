@@ -65,11 +65,6 @@ class Mechanism:
         self.matrix()  # refuses coefficients out of range
 
     @property
-    def is_adaptive(self) -> bool:
-        """Whether the clip norm follows a quantile."""
-        return self.name.endswith("_adaptive")
-
-    @property
     def is_independent(self) -> bool:
         """Whether every round has noise of its own, so that sampling may amplify privacy."""
         return self.name in GAUSSIAN

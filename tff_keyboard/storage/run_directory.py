@@ -211,10 +211,6 @@ class RunDirectory:
         """Where the result of an evaluation is kept; see `names.evaluation`."""
         return self.path / names.evaluation(population, digest)
 
-    def evaluation_paths(self) -> list[pathlib.Path]:
-        """Of all evaluations there are, in the order of their names."""
-        return sorted(self.path.glob(names.evaluation("*")))
-
     def close(self) -> None:
         """Gives the lock back. The kernel does it too when the process ends in any way."""
         if self._lock_file is not None:

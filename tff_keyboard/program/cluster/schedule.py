@@ -48,11 +48,6 @@ class Schedule:
         """Whether every item has a result."""
         return not self._missing
 
-    @property
-    def num_done(self) -> int:
-        """Items that have a result."""
-        return len(self._took)
-
     def next_item(self, now: float) -> int | None:
         """What a node that is free should compute; None: nothing at this moment.
 
