@@ -48,6 +48,14 @@ WORDS_SHOWN = 60  # of the owner's own
 _CONTENT_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
 
+@dataclasses.dataclass(frozen=True)
+class _Wish:
+    """What is to be forgotten: words, or everything."""
+
+    all: bool
+    words: str
+
+
 class KeyboardApplication:
     """The WSGI application.
 
@@ -111,7 +119,7 @@ class KeyboardApplication:
         path = PAGE / endpoint
         return wrappers.Response(path.read_bytes(), content_type=_CONTENT_TYPES[path.suffix])
 
-    def _strips(self, texts: dict[str, str], kept: list[str]) -> list[dict[str, Any]]:
+    def _strips(self, texts: dict[str, str], kept: list[str]) -> list[dict[str, object]]:
         strips = []
         with self._lock, _told():
             if texts["sent"] and self._owner is not None:
@@ -130,14 +138,14 @@ class KeyboardApplication:
                 shown["cursor"] = dataclasses.asdict(events.cursor(texts["text"]))
         return strips
 
-    def _log(self, body: dict[str, Any]) -> int:
+    def _log(self, body: Mapping[str, object]) -> int:
         """Logs the strips of a message that was sent or dropped; how many there were."""
         if not self._events:
             raise exceptions.Conflict("This keyboard logs nothing.")
-        message = body.get("message")
-        model: Any = body.get("model")
-        is_place = isinstance(model, int) and 0 <= model < len(self._events)
-        if not is_place or not isinstance(message, str):
+        message, model = body.get("message"), body.get("model")
+        if not (
+            isinstance(message, str) and isinstance(model, int) and 0 <= model < len(self._events)
+        ):
             raise exceptions.BadRequest(
                 'The body must be {"message": "...", "model": 0, "strips": [...]}.'
             )
@@ -148,17 +156,17 @@ class KeyboardApplication:
             except ValueError as error:
                 raise exceptions.BadRequest(f"Nothing was logged: {error}.") from None
 
-    def _words(self, wish: dict[str, Any] | None) -> dict[str, Any]:
+    def _words(self, wish: _Wish | None) -> dict[str, object]:
         """What the owner's cache holds, once a wish to forget is granted."""
         if self._owner is None:
             if wish is not None:
                 raise exceptions.Conflict("This keyboard learns nothing.")
             return {"learns": False, "remembered": 0, "own": []}
         with self._lock, _told():
-            if wish is not None and wish.get("all") is True:
+            if wish is not None and wish.all:
                 self._owner.forget_all()
             elif wish is not None:
-                self._owner.forget(wish["words"])
+                self._owner.forget(wish.words)
             own = self._owner.own_words()[:WORDS_SHOWN]
             return {
                 "learns": True,
@@ -225,7 +233,7 @@ def make_server(
         ) from None
 
 
-def _facts(name: str, keyboard: MannerlyKeyboard) -> dict[str, Any]:
+def _facts(name: str, keyboard: MannerlyKeyboard) -> dict[str, object]:
     predictor, ngram = keyboard.predictor, keyboard.predictor.manifest.ngram
     return {
         "name": name,
@@ -236,7 +244,7 @@ def _facts(name: str, keyboard: MannerlyKeyboard) -> dict[str, Any]:
     }
 
 
-def _body_of(request: wrappers.Request) -> dict[str, Any]:
+def _body_of(request: wrappers.Request) -> dict[str, object]:
     if request.mimetype != "application/json":
         raise exceptions.UnsupportedMediaType("Send JSON.")
     try:
@@ -263,13 +271,13 @@ def _texts_of(request: wrappers.Request) -> tuple[dict[str, str], list[str]]:
     return texts, kept
 
 
-def _wish_of(request: wrappers.Request) -> dict[str, Any]:
-    """What is to be forgotten."""
+def _wish_of(request: wrappers.Request) -> _Wish:
     body = _body_of(request)
-    if body.get("all") is not True and not isinstance(body.get("words"), str):
+    is_all, words = body.get("all") is True, body.get("words", "")
+    if not is_all and not ("words" in body and isinstance(words, str)):
         raise exceptions.BadRequest('The body must be {"words": "..."} or {"all": true}.')
-    _check_length(str(body.get("words", "")))
-    return body
+    _check_length(str(words))
+    return _Wish(is_all, str(words))
 
 
 def _check_length(*texts: str) -> None:

@@ -399,7 +399,7 @@ def _read_fields(cls: type, value: Any, name: str) -> Any:
 
 
 @functools.cache
-def _hints(cls: type) -> dict[str, Any]:
+def _hints(cls: type) -> dict[str, object]:
     return typing.get_type_hints(cls)
 
 

@@ -13,7 +13,7 @@ Ids are those of the file.
 """
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -129,7 +129,7 @@ class Reader:
             self._state_error = float(np.maximum(self._state_error, error))
             self._wrong_states += not error <= STATE_TOLERANCE  # NaN is wrong
 
-    def step(self, word_id: int, c: np.ndarray, h: np.ndarray) -> dict[str, Any]:
+    def step(self, word_id: int, c: np.ndarray, h: np.ndarray) -> dict[str, np.ndarray]:
         """The signature `step`."""
         return self._step(token=np.array([word_id], np.int32), c=c, h=h)
 
