@@ -1,4 +1,4 @@
-"""What the manifest of an export says, as types, and its JSON.
+"""What the manifest of an export says, as types.
 
 A field without a default is always in the file, if only as null; one with a default is left out
 where it has nothing to say. Reading checks every kind and range: what somebody sends may hold
@@ -6,14 +6,11 @@ anything.
 """
 
 import dataclasses
-import functools
 import json
 import pathlib
-import types
-import typing
-from typing import Any
 
 from tff_keyboard.data.vocabulary import BOS, EOS, OOV, PAD, NormalisationRules
+from tff_keyboard.storage import typed_json
 from tff_keyboard.storage.errors import ExportError
 
 FORMAT = "tff-keyboard export 1"
@@ -37,12 +34,7 @@ class SpecialIds:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StateSizes:
-    """Columns of the model's two states.
-
-    Attributes:
-      c: Units of the cell.
-      h: Its projected output, as wide as the embedding.
-    """
+    """Columns of the model's two states: the cell's, and those of its projected output."""
 
     c: int
     h: int
@@ -85,16 +77,7 @@ class ModelFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyFacts:
-    """The vocabulary file.
-
-    Attributes:
-      size: Rows, special ids among them.
-      rules: How text became its words.
-      order: `VOCABULARY_ORDER`.
-      run_fingerprint: Fingerprint of the run's vocabulary, which has another order.
-      bytes: Size of the file.
-      sha256: Hex digits.
-    """
+    """The vocabulary file: its rows, and the fingerprint of the run's, which has another order."""
 
     size: int
     rules: NormalisationRules
@@ -106,13 +89,7 @@ class VocabularyFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """The run that was exported.
-
-    Attributes:
-      name: Of its directory.
-      sha256: Hash of each file that it recorded, by name.
-      metrics: Its metrics on held-out people, by name: value and ends of the interval.
-    """
+    """The run that was exported: hashes of what it recorded, metrics on held-out people by name."""
 
     name: str
     sha256: dict[str, str]
@@ -186,16 +163,7 @@ class Parity:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NGramFacts:
-    """The n-gram file of a hybrid.
-
-    Attributes:
-      order: Words of its longest n-grams.
-      ngrams: How many of each length, from 1 on.
-      trained_on: Whose text it was counted from.
-      least_people: People who typed each of its n-grams, at least.
-      bytes: Size of the file.
-      sha256: Hex digits.
-    """
+    """The n-gram file of a hybrid: `ngrams` of each length, typed by `least_people` or more."""
 
     order: int
     ngrams: list[int]
@@ -207,13 +175,7 @@ class NGramFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MixtureFacts:
-    """How a hybrid mixes (`hybrid/mixture.py`).
-
-    Attributes:
-      components: Names of the columns of `weights`.
-      weights: `MixtureWeights.to_json`.
-      fitted_on: Whose text the weights were fitted on.
-    """
+    """How a hybrid mixes: `weights` are those of `hybrid/mixture.py`, columns in this order."""
 
     components: list[str]
     weights: list[list[float]]
@@ -245,14 +207,7 @@ class HybridFigures:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PromptFigures:
-    """What became of golden prompts.
-
-    Attributes:
-      file: Name of their file.
-      sha256: Hash of it.
-      prompts: How many.
-      failed_lines: Lines of those that failed.
-    """
+    """What became of golden prompts: how many there are, and the lines of those that failed."""
 
     file: str
     sha256: str
@@ -320,7 +275,7 @@ class Manifest:
 
 def to_bytes(manifest: Manifest) -> bytes:
     """The file of a manifest."""
-    return (json.dumps(_plain(manifest), indent=2, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(typed_json.plain(manifest), indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def parse(data: bytes, path: pathlib.Path) -> Manifest:
@@ -340,67 +295,12 @@ def parse(data: bytes, path: pathlib.Path) -> Manifest:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ExportError(f"{path}: not a manifest of format {FORMAT!r}. Export the model again.")
     try:
-        return _read(Manifest, found, "manifest")
+        return typed_json.read(Manifest, found, "manifest")
     except ValueError as error:
         raise ExportError(
             f"{path}: a field of the manifest is missing or wrong ({str(error)[:200]}). Export the "
             "model again, or use the version that wrote it."
         ) from None
-
-
-def _plain(value: Any) -> Any:
-    if not dataclasses.is_dataclass(value):
-        items = value.items() if isinstance(value, dict) else None
-        return value if items is None else {key: _plain(item) for key, item in items}
-    found = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
-    return {
-        field.name: _plain(item)
-        for field, item in found
-        if item is not None or field.default is not None
-    }
-
-
-_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
-
-
-def _read(hint: Any, value: Any, name: str) -> Any:
-    """The value of JSON as a type that the fields above have.
-
-    Raises:
-      ValueError: It is of another kind; says nothing of what it is, which may be anything.
-    """
-    if dataclasses.is_dataclass(hint):
-        return _read_fields(typing.cast(type, hint), value, name)
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is types.UnionType:  # `... | None`
-        return None if value is None else _read(arguments[0], value, name)
-    if origin is dict:
-        _require(isinstance(value, dict), name, "must be an object")
-        return {key: _read(arguments[1], item, name) for key, item in value.items()}
-    if origin is not None:
-        _require(isinstance(value, list), name, "must be a list")
-        count = len(arguments) if origin is tuple else len(value)
-        _require(len(value) == count, name, f"must have {count} items")
-        return origin(_read(arguments[0], item, name) for item in value)
-    kinds = (int, float) if hint is float else hint
-    right = isinstance(value, kinds) and (hint is bool or not isinstance(value, bool))
-    _require(right, name, f"must be {_KINDS[hint]}")
-    return value
-
-
-def _read_fields(cls: type, value: Any, name: str) -> Any:
-    _require(isinstance(value, dict), name, "must be an object")
-    hints = _hints(cls)
-    _require(value.keys() <= hints.keys(), name, "has a key that is not known")
-    for field in dataclasses.fields(cls):
-        optional = field.default is not dataclasses.MISSING
-        _require(optional or field.name in value, f"{name}.{field.name}", "is missing")
-    return cls(**{key: _read(hints[key], item, f"{name}.{key}") for key, item in value.items()})
-
-
-@functools.cache
-def _hints(cls: type) -> dict[str, object]:
-    return typing.get_type_hints(cls)
 
 
 def _require_range(name: str, value: int, least: int, most: int) -> None:

@@ -86,15 +86,17 @@ class Signature:
         with self._told():
             self._runner = interpreter.get_signature_runner(name)
 
-    def get_input_details(self) -> dict[str, dict[str, Any]]:
-        """Facts of each input, such as its shape."""
+    def input_shapes(self) -> dict[str, list[int]]:
+        """Shape of each input."""
         with self._told():
-            return self._runner.get_input_details()
+            details = self._runner.get_input_details()
+        return {name: found["shape"].tolist() for name, found in details.items()}
 
-    def get_output_details(self) -> dict[str, dict[str, Any]]:
-        """Facts of each output."""
+    def output_shapes(self) -> dict[str, list[int]]:
+        """Shape of each output."""
         with self._told():
-            return self._runner.get_output_details()
+            details = self._runner.get_output_details()
+        return {name: found["shape"].tolist() for name, found in details.items()}
 
     def __call__(self, **inputs: np.ndarray | np.generic) -> dict[str, np.ndarray]:
         """Outputs by name."""

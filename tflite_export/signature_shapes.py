@@ -35,17 +35,17 @@ def check_shapes(
     outputs = shown | {f"new_{name}": shape for name, shape in states.items()}
     token: Shapes = {"token": [1]}
     checks: list[tuple[str, Any, Shapes]] = [
-        (signatures.STEP, step.get_input_details(), token | states),
-        (signatures.LOGITS, logits.get_input_details(), {"h": states["h"]}),
-        (signatures.LOGITS, logits.get_output_details(), {"logits": [1, rows]}),
-        (signatures.STEP, step.get_output_details(), outputs),
+        (signatures.STEP, step.input_shapes(), token | states),
+        (signatures.LOGITS, logits.input_shapes(), {"h": states["h"]}),
+        (signatures.LOGITS, logits.output_shapes(), {"logits": [1, rows]}),
+        (signatures.STEP, step.output_shapes(), outputs),
         # A loop's outputs have their shapes when it has run.
-        (signatures.PREDICT, predict.get_input_details(), {"tokens": None}),
-        (signatures.PREDICT, predict.get_output_details(), dict.fromkeys(outputs)),
+        (signatures.PREDICT, predict.input_shapes(), {"tokens": None}),
+        (signatures.PREDICT, predict.output_shapes(), dict.fromkeys(outputs)),
     ]
     for name, found, wanted in checks:
         for tensor, shape in wanted.items():
-            real = found[tensor]["shape"].tolist() if tensor in found else None
+            real = found.get(tensor)
             if real is None or (shape is not None and real != shape):
                 raise ExportError(
                     f"{path}: `{tensor}` of the signature `{name}` has the shape {real}, but its "

@@ -225,8 +225,8 @@ class Drifting(KeyboardPredictor):
             out = sound(token=token, c=c, h=h)
             return out | {"new_h": out["new_h"] + (self.steps > 100)}
 
-        step.get_input_details = sound.get_input_details
-        step.get_output_details = sound.get_output_details
+        step.input_shapes = sound.input_shapes
+        step.output_shapes = sound.output_shapes
         return step
 
 
