@@ -120,7 +120,7 @@ class KeyboardApplication:
         return wrappers.Response(path.read_bytes(), content_type=_CONTENT_TYPES[path.suffix])
 
     def _strips(self, texts: dict[str, str], kept: list[str]) -> list[dict[str, object]]:
-        strips = []
+        strips: list[dict[str, object]] = []
         with self._lock, _told():
             if texts["sent"] and self._owner is not None:
                 self._owner.learn(texts["sent"], kept)
@@ -244,7 +244,7 @@ def _facts(name: str, keyboard: MannerlyKeyboard) -> dict[str, object]:
     }
 
 
-def _body_of(request: wrappers.Request) -> dict[str, object]:
+def _body_of(request: wrappers.Request) -> Mapping[str, Any]:
     if request.mimetype != "application/json":
         raise exceptions.UnsupportedMediaType("Send JSON.")
     try:

@@ -87,7 +87,7 @@ def test_tffs_own_learning_process_takes_them():
         client_data(texts), VOCABULARY, feature="tokens", batch_size=2, max_length=4
     )
     process = tff.learning.algorithms.build_weighted_fed_avg(
-        model_fn, client_optimizer_fn=lambda: tf.keras.optimizers.SGD(0.1)
+        model_fn, tff.learning.optimizers.build_sgdm(0.1)
     )
     cohort = [found.create_tf_dataset_for_client(client) for client in found.client_ids]
     metrics = process.next(process.initialize(), cohort).metrics

@@ -195,19 +195,24 @@ def _write_store(
     finally:
         groups.close()
     scratch.unlink()
+    about_words: dict[str, object] = {
+        "rows": len(vocabulary),
+        "fingerprint": vocabulary.fingerprint,
+        "from": "file" if given else "train users",
+        "distinct_train_words": len(counts.counts) + counts.forgotten,
+        "words_forgotten_in_counting": counts.forgotten,
+        "rules": dataclasses.asdict(vocabulary.rules),
+    }
+    if choice:
+        about_words |= {**choice.facts}
+    if private:
+        about_words["privacy"] = private.facts
     card: Card = {
         "format": CARD_FORMAT,
+        "inputs": identity["inputs"],
+        "options": identity["options"],
         "populations": {name: part.as_json() for name, part in statistics.items()},
-        "vocabulary": {
-            "rows": len(vocabulary),
-            "fingerprint": vocabulary.fingerprint,
-            "from": "file" if given else "train users",
-            "distinct_train_words": len(counts.counts) + counts.forgotten,
-            "words_forgotten_in_counting": counts.forgotten,
-            **(choice.facts if choice else {}),
-            **({"privacy": private.facts} if private else {}),
-            "rules": dataclasses.asdict(vocabulary.rules),
-        },
+        "vocabulary": about_words,
         "skipped_lines": dict(sorted(skipped.items())),
         "dropped": dict(sorted(plan.dropped.items())),
         "store_sha256": digests["store_sha256"],
@@ -217,7 +222,6 @@ def _write_store(
             for name in store_target.DATA_FILES
             if (work / name).exists()
         },
-        **identity,
     }
     if case:
         card["truecase"] = {"forms": len(table), "held_out": case.as_json()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, cast
 
 from tff_keyboard.storage import directories, errors, names
 
@@ -157,7 +157,7 @@ def read_card(directory: pathlib.Path) -> Card:
         file = directory / name
         if not file.is_file() or file.stat().st_size != size:
             raise errors.DataError(f"{file}: is missing or was changed since `prepare`. {way_out}")
-    return card
+    return cast(Card, card)
 
 
 def card_hash(directory: pathlib.Path) -> str:
