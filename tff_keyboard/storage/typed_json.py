@@ -23,6 +23,8 @@ def plain(value: Any) -> Any:
     """A dataclass as values that `json.dumps` takes, fields in their order."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
     if not dataclasses.is_dataclass(value):
         return value
     found = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
