@@ -88,7 +88,7 @@ def set_at(*path, value):
         (("special_ids",), {"pad": False, "bos": True, "eos": 2, "oov": 3}),
         (("special_ids",), []),
         (("ngram",), {"sha256": 5}),
-        (("ngram",), None),
+        (("ngram",), 7),
         (("format",), 1),
         *((("truecase",), forms) for forms in ("Singapore", [1], [""], ["a" * 101], {"a": "A"})),
         (("truecase",), ["a"] * 50_001),
