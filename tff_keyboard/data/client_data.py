@@ -1,4 +1,4 @@
-"""Raw text of TFF client data to the batches that our models train on, in `tf.data`.
+"""Raw text of TFF client data to the batches that our models train on.
 
 For datasets as TFF has them (`tff.simulation.datasets.stackoverflow`, `shakespeare`, or any
 `ClientData` with a feature of text) and for TFF's own learning processes:
@@ -7,23 +7,23 @@ For datasets as TFF has them (`tff.simulation.datasets.stackoverflow`, `shakespe
     batches = client_data_batches(train, vocabulary, feature="tokens", batch_size=16, max_length=20)
     process.next(state, [batches.create_tf_dataset_for_client(c) for c in cohort])
 
-The words are those that `prepare` makes of the same text, and the sequences those of
-`batches.client_batches`, in the order of the text. A training of ours reads a client store, which
-repeats to the bit and has been counted.
+The words are those that `prepare` makes of the same text. TFF's workers have no operators for
+text: what a person typed is cut in this process, when the person's dataset is made.
 """
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
+import numpy as np
 import tensorflow as tf
 
+from tff_keyboard.data import batches
 from tff_keyboard.data.text.tokenizer import Tokenizer
-from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, OOV, PAD, Vocabulary
+from tff_keyboard.data.vocabulary import Vocabulary
 
-_TEXTS_AT_ONCE = 64
+_TEXTS_AT_ONCE = 1024
 
 Preprocess = Callable[[tf.data.Dataset], tf.data.Dataset]
 Data = TypeVar("Data", covariant=True)
@@ -42,54 +42,47 @@ def client_data_batches(
     feature: str,
     batch_size: int,
     max_length: int,
+    max_examples: int = 0,
+    seed: int = 0,
 ) -> Data:
     """The same people, each with batches in place of texts.
 
     Args:
       client_data: Its examples are mappings.
       vocabulary: Encodes the words, which its rules cut.
-      feature: Name of the scalar string that holds a message.
-      batch_size: Sequences in a batch, >= 1; the last one of a person may have fewer.
-      max_length: Targets of a sequence, at most; >= 1.
+      feature: Name of the scalar string that holds a message; one without a word is left out.
+      batch_size: As `batches.client_batches` has it.
+      max_length: Likewise.
+      max_examples: Likewise.
+      seed: Of the order of a person's sequences.
 
     Returns:
       Client data whose elements are `batches.ELEMENT_SPEC`.
 
     Raises:
-      ValueError: An argument is out of range.
+      ValueError: A size is out of range.
     """
-    for name, value in (("batch_size", batch_size), ("max_length", max_length)):
-        if value < 1:
-            raise ValueError(f"`{name}` must be >= 1, got {value}.")
     tokenizer = Tokenizer(vocabulary.rules)
-    words = vocabulary.words[NUM_SPECIAL:]
 
-    def text_of(example: collections.OrderedDict) -> tf.Tensor:
+    def text_of(example: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return example[feature]
 
-    def sequences(texts: tf.Tensor, table: tf.lookup.StaticHashTable) -> tf.data.Dataset:
-        """Messages with a word, each between BOS and EOS."""
-        tokens = tokenizer.tokens(texts)
-        ids = tokens.with_values(table.lookup(tokens.values))
-        ids = tf.ragged.boolean_mask(ids, ids.row_lengths() > 0)
-        ends = tf.ones([ids.nrows(), 1], tf.int32)
-        return tf.data.Dataset.from_tensor_slices(tf.concat([BOS * ends, ids, EOS * ends], axis=1))
+    def batched(dataset: tf.data.Dataset) -> tf.data.Dataset:
+        tokens = dataset.map(text_of).batch(_TEXTS_AT_ONCE).map(tokenizer.tokens)
+        messages = [words for some in tokens for words in some.to_list() if words]
+        examples = [
+            np.array(vocabulary.encode(word.decode() for word in words), np.int32)
+            for words in messages
+        ]
+        return batches.batches_dataset(
+            batches.client_batches(
+                examples,
+                batch_size=batch_size,
+                max_length=max_length,
+                max_examples=max_examples,
+                epochs=1,
+                seed=[seed],
+            )
+        )
 
-    def windows(sequence: tf.RaggedTensor) -> tf.data.Dataset:
-        """A message in parts of `max_length` targets."""
-        starts = tf.data.Dataset.range(0, tf.size(sequence, tf.int64) - 1, max_length)
-        return starts.map(lambda start: sequence[start : start + max_length + 1])
-
-    def split(batch: tf.Tensor) -> collections.OrderedDict:
-        return collections.OrderedDict(x=batch[:, :-1], y=batch[:, 1:])
-
-    def batches(dataset: tf.data.Dataset) -> tf.data.Dataset:
-        rows = tf.range(NUM_SPECIAL, NUM_SPECIAL + len(words))
-        filled = tf.lookup.KeyValueTensorInitializer(tf.constant(words), rows)
-        table = tf.lookup.StaticHashTable(filled, OOV)
-        texts = dataset.map(text_of).batch(_TEXTS_AT_ONCE)
-        parts = texts.flat_map(lambda some: sequences(some, table)).flat_map(windows)
-        padding = tf.constant(PAD, tf.int32)
-        return parts.padded_batch(batch_size, [None], padding).map(split)
-
-    return client_data.preprocess(batches)
+    return client_data.preprocess(batched)
