@@ -52,9 +52,9 @@ def measure(model: pathlib.Path, runtime: str, calls: int, xnnpack: bool) -> dic
     before = resident_bytes()
     predictor = KeyboardPredictor(model, runtime=runtime, xnnpack=xnnpack)
     step, predict = predictor.signature(signatures.STEP), predictor.signature(signatures.PREDICT)
-    sizes = predictor.manifest["model"]["state_sizes"]
+    sizes = predictor.manifest.model.state_sizes
     ids = random.integers(4, len(predictor.vocabulary), [calls, CONTEXT_TOKENS], np.int32)
-    state = [np.zeros([1, sizes[name]], np.float32) for name in ("c", "h")]
+    state = [np.zeros([1, size], np.float32) for size in (sizes.c, sizes.h)]
 
     step_times = []
     for token in ids[:, :1]:

@@ -87,12 +87,10 @@ class Options(TaskOptions):
 def run(options: Options) -> None:
     """Exports and prints what was written."""
     read_description(options.run_dir)  # before TensorFlow is imported
-    ngram_wanted = None
-    if options.ngram is not None:
-        try:
-            ngram_wanted = ngram_spec.of_file(options.ngram)
-        except ValueError as error:
-            raise UsageError(f"--ngram={error}") from None
+    try:
+        ngram_wanted = ngram_spec.of_file(options.ngram) if options.ngram is not None else None
+    except ValueError as error:
+        raise UsageError(f"--ngram={error}") from None
     store = pathlib.Path()  # where none is needed
     calibrates = options.quantize == "int4-rows" and not options.calibration_text
     if (options.parity and not options.text) or options.ngram is not None or calibrates:
@@ -104,13 +102,15 @@ def run(options: Options) -> None:
     from tflite_export import export
     from tflite_export.errors import ParityFailed
     from tflite_export.export_options import ExportOptions
+    from tflite_export.trained_run import TrainedRun
 
-    model, vocabulary = export.load_run(options.run_dir)
+    trained = TrainedRun.load(options.run_dir)
 
     def read(text: pathlib.Path | None, population: str, max_words: int) -> texts.Texts:
         if text is not None:
-            return texts.from_file(text, vocabulary.rules, max_words=max_words)
-        return texts.from_store(store, population, vocabulary, max_words=max_words, seed=SEED)
+            return texts.from_file(text, trained.vocabulary.rules, max_words=max_words)
+        words = trained.vocabulary
+        return texts.from_store(store, population, words, max_words=max_words, seed=SEED)
 
     held_out = calibration = None
     if options.parity:
@@ -121,7 +121,7 @@ def run(options: Options) -> None:
     if ngram_wanted is not None:
         from tflite_export import ngram_part
 
-        ngram = ngram_part.build(options.run_dir, model, vocabulary, store, ngram_wanted)
+        ngram = ngram_part.build(trained, store, ngram_wanted)
     export_options = ExportOptions(
         quantization=options.quantize,
         top_k=options.top_k,
@@ -133,7 +133,7 @@ def run(options: Options) -> None:
     )
     try:
         result = export.export(
-            options.run_dir,
+            trained,
             options.out,
             export_options,
             held_out=held_out,

@@ -56,6 +56,7 @@ def run(options: Options) -> None:
       ProgramError: The port cannot be used.
       CheckFailed: A model crashes the interpreter.
     """
+    from tff_keyboard.evaluation import model_words
     from tff_keyboard.events import live_log
     from tflite_export import blocklist, keyboard_server, manifest, model_trial, terminal_keyboard
     from tflite_export.hybrid_keyboard import open_keyboard
@@ -64,18 +65,17 @@ def run(options: Options) -> None:
     from tflite_export.strip_events import KeyboardEvents, TypedStrips
 
     blocked = blocklist.entries_of(options.blocklist) if options.blocklist is not None else []
-    for path in options.models:
+    models = list(dict.fromkeys(options.models))
+    for path in models:
         manifest.load_checked(path)  # before TensorFlow is imported
-    for path in options.models:
+    for path in models:
         model_trial.use_in_child(path, options.runtime)
     with contextlib.ExitStack() as held:
         cache, problem = held.enter_context(held_cache(options.cache))
         if problem is not None:
             print(f"warning: {problem}", file=sys.stderr)
-        names = keyboard_server.names_of(options.models)
-        opened = [
-            open_keyboard(path, runtime=options.runtime, cache=cache) for path in options.models
-        ]
+        names = model_words.names_of(list(map(str, models)))
+        opened = [open_keyboard(path, runtime=options.runtime, cache=cache) for path in models]
         owner = Owner(opened, cache, options.cache)
         if options.cache is not None and not owner.can_learn:
             raise UsageError(

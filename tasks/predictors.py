@@ -85,10 +85,11 @@ def _open_tflite(
             predictor = KeyboardPredictor(path, vocabulary)
             break
     details = {"bytes": path.stat().st_size}
-    if alone or "ngram" not in predictor.manifest:
+    ngram = predictor.manifest.ngram
+    if alone or ngram is None:
         return NamedPredictor(name, "tflite", predictor, details, str(path))
     hybrid = with_ngram(predictor)
-    details["ngram_bytes"] = predictor.manifest["ngram"]["bytes"]
+    details["ngram_bytes"] = ngram.bytes
     return NamedPredictor(name, "hybrid", hybrid, details, str(path))
 
 

@@ -1,13 +1,20 @@
 """A small CIFG with structure, saved as a run leaves it, and the CIFG's equations in NumPy."""
 
 import pathlib
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.saved_model import save_model
+from tflite_export import export as exporting
 from tflite_export.cifg_weights import CifgWeights
+from tflite_export.export_result import ExportResult
+from tflite_export.quantization import quantize_rows
+from tflite_export.trainable import joined_weights
+from tflite_export.trained_run import TrainedRun
 
 UNITS, DIM = 24, 8
 
@@ -56,6 +63,30 @@ def save_run(directory: pathlib.Path, seed: int = 1) -> pathlib.Path:
     """A run directory with nothing but its model."""
     save_model(directory / "model", model(seed), vocabulary())
     return directory
+
+
+def map_matrices(weights: CifgWeights, change: Callable[[np.ndarray], np.ndarray]) -> CifgWeights:
+    """The same weights with `change` applied to every matrix; biases stay."""
+    return CifgWeights(
+        embedding=change(weights.embedding),
+        kernels=tuple(map(change, weights.kernels)),
+        recurrent_kernels=tuple(map(change, weights.recurrent_kernels)),
+        biases=weights.biases,
+        projection=change(weights.projection),
+    )
+
+
+def stored_weights(weights: CifgWeights) -> dict[str, np.ndarray]:
+    """The initial values as a trainable file holds them: large matrices rounded by rows."""
+    return {
+        name: quantize_rows(value).dequantized() if value.ndim == 2 and value.size >= 256 else value
+        for name, value in joined_weights(weights).items()
+    }
+
+
+def export(run_dir: pathlib.Path, *arguments: Any, **options: Any) -> ExportResult:
+    """`tflite_export.export`, of a run that is opened here."""
+    return exporting.export(TrainedRun.load(run_dir), *arguments, **options)
 
 
 def texts(people: int = 6, messages: int = 40) -> dict[str, list[list[str]]]:

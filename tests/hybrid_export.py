@@ -5,11 +5,13 @@ import dataclasses
 import numpy as np
 
 from tests import export_fakes
+from tests.export_fakes import export
 from tff_keyboard.baselines import ngram_file
 from tff_keyboard.baselines.kneser_ney import KneserNey
-from tff_keyboard.hybrid.mixture import BUCKETS, CACHE, FAMILIARITIES
+from tff_keyboard.hybrid.mixture import BUCKETS, CACHE, COMPONENTS, FAMILIARITIES
 from tflite_export import manifest
-from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import ExportOptions
+from tflite_export.manifest_content import MixtureFacts, NGramFacts
 from tflite_export.ngram_part import NGramPart
 
 
@@ -29,8 +31,16 @@ def part(seed=0):
     text = [messages[i] for i in rng.integers(len(messages), size=80)]
     model = KneserNey.train(text, vocabulary_size=len(vocabulary), order=4)
     data = ngram_file.encode(model, vocabulary)
-    facts = {"ngrams": model.num_ngrams, "bytes": len(data), "sha256": manifest.sha256(data)}
-    return NGramPart(data, facts, {"weights": weights()})
+    facts = NGramFacts(
+        order=4,
+        ngrams=model.num_ngrams,
+        trained_on="tests",
+        least_people=1,
+        bytes=len(data),
+        sha256=manifest.sha256(data),
+    )
+    mixed = MixtureFacts(components=list(COMPONENTS), weights=weights(), fitted_on="tests")
+    return NGramPart(data, facts, mixed)
 
 
 def export_hybrid(folder, *, seed=1, held_out=None, **options):

@@ -8,7 +8,6 @@ bytes, a third less logit error (docs/export.md).
 """
 
 import dataclasses
-from collections.abc import Callable
 
 import numpy as np
 
@@ -80,16 +79,6 @@ class CifgWeights:
             recurrent_kernels=_per_gate(named["recurrent_kernel"]),
             biases=_per_gate(named["bias"]),
             projection=named["projection"],
-        )
-
-    def map_matrices(self, change: Callable[[np.ndarray], np.ndarray]) -> "CifgWeights":
-        """The same weights with `change` applied to every matrix; biases stay."""
-        return CifgWeights(
-            embedding=change(self.embedding),
-            kernels=tuple(map(change, self.kernels)),
-            recurrent_kernels=tuple(map(change, self.recurrent_kernels)),
-            biases=self.biases,
-            projection=change(self.projection),
         )
 
 

@@ -11,8 +11,7 @@ their ids, a list of ids would undo the names.
 import dataclasses
 import json
 import pathlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import DataError
@@ -37,7 +36,9 @@ class Records:
       ProgramError: It cannot be written.
     """
 
-    def __init__(self, path: pathlib.Path, facts: dict[str, Any], pseudonym: Callable[[str], str]):
+    def __init__(
+        self, path: pathlib.Path, facts: Mapping[str, object], pseudonym: Callable[[str], str]
+    ):
         self._path = path
         self._pseudonym = pseudonym
         self.results: dict[str, PersonResult] = {}
@@ -87,7 +88,7 @@ class Records:
         """Their results, in this order; all must be there."""
         return [self.results[self._pseudonym(person)] for person in people]
 
-    def _check(self, header: dict[str, Any], line: bytes) -> None:
+    def _check(self, header: Mapping[str, object], line: bytes) -> None:
         try:
             found = json.loads(line)
         except ValueError:
@@ -111,5 +112,5 @@ def _whole_lines(path: pathlib.Path) -> list[bytes]:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
 
 
-def _line(content: dict[str, Any]) -> bytes:
+def _line(content: Mapping[str, object]) -> bytes:
     return json.dumps(content, sort_keys=True, allow_nan=False).encode() + b"\n"

@@ -8,7 +8,6 @@ it: with nothing learnt at all some people would still look harmed by chance, an
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,7 @@ class Change:
     worst_tenth: float
     harmed: float
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Numbers only."""
         return {
             "total": self.total.to_json(),
@@ -145,7 +144,7 @@ class Summary:
                 rows.append(cells)
         return aligned(rows)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Everything of the tables."""
         return {
             "people": self.people,

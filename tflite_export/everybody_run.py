@@ -76,9 +76,10 @@ def personalise_people(
     personaliser = Personaliser(keyboard, settings)
     people = drawn_people(store, population, most=most, seed=seed)
     files.make_directory(out)
+    mixture = keyboard.manifest.mixture
     facts = {
-        "model": keyboard.manifest["model"]["sha256"],
-        "mixture": keyboard.manifest.get("mixture"),
+        "model": keyboard.manifest.model.sha256,
+        "mixture": dataclasses.asdict(mixture) if mixture else None,
         "store": store.card_hash,
         "clients": population,
         "settings": dataclasses.asdict(settings),

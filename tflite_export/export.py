@@ -6,7 +6,6 @@ Nothing appears under the final names unless every check passed.
 """
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -15,15 +14,11 @@ import numpy as np
 import tensorflow as tf
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tff_keyboard import config as config_lib
-from tff_keyboard.data.store import truecase_table
-from tff_keyboard.data.vocabulary import BOS, Vocabulary
-from tff_keyboard.evaluation.golden_prompts import Prompts, check_prompts
+from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, Vocabulary
+from tff_keyboard.evaluation.golden_prompts import PromptReport, Prompts, check_prompts
 from tff_keyboard.models import NextWordModel
-from tff_keyboard.models.saved_model import load_model
-from tff_keyboard.privacy import statement
-from tff_keyboard.storage import directories, file_sets, names
-from tff_keyboard.storage.errors import DataError, ExportError, SavedModelError, UsageError
+from tff_keyboard.storage import directories, file_sets
+from tff_keyboard.storage.errors import ExportError, UsageError
 from tflite_export import (
     associated_files,
     converter,
@@ -45,26 +40,24 @@ from tflite_export.export_result import ExportResult
 from tflite_export.gate import gate, parity
 from tflite_export.gate.parity import Texts
 from tflite_export.hybrid_keyboard import open_keyboard, with_ngram
+from tflite_export.manifest_content import (
+    VOCABULARY_ORDER,
+    CardFacts,
+    Manifest,
+    ModelFacts,
+    PromptFigures,
+    Sizes,
+    StateSizes,
+    VocabularyFacts,
+    to_bytes,
+)
 from tflite_export.ngram_part import HybridReport, NGramPart
 from tflite_export.runtime import KeyboardPredictor
-
-NO_PRIVACY_CLAIM = "none: trained without differential privacy"
-
-
-def load_run(run_dir: pathlib.Path) -> tuple[NextWordModel, Vocabulary]:
-    """The model of a run directory.
-
-    Raises:
-      ExportError: There is none, or it is damaged.
-    """
-    try:
-        return load_model(run_dir)
-    except (SavedModelError, DataError) as error:
-        raise ExportError(str(error)) from None
+from tflite_export.trained_run import TrainedRun
 
 
 def export(
-    run_dir: pathlib.Path,
+    run: TrainedRun,
     out: pathlib.Path,
     options: ExportOptions,
     *,
@@ -78,7 +71,7 @@ def export(
     """Exports the model of a run.
 
     Args:
-      run_dir: A run directory, or a saved model.
+      run: What to export.
       out: The model file, `.tflite`; vocabulary and manifest get its name with other endings.
       options: How.
       held_out: Text for the parity gate; without it there is no gate, and the manifest says so.
@@ -89,7 +82,7 @@ def export(
       sign_key: Signs the manifest, and with it all files.
 
     Raises:
-      ExportError: The run cannot be read or exported, or `out` is a directory.
+      ExportError: The run cannot be exported, or `out` is a directory.
       UsageError: `out` is no name for a model file.
       CheckFailed: The written file broke a promise, or there is too little text to say; nothing
         was published.
@@ -103,11 +96,11 @@ def export(
     file_sets.finish(out, manifest.ExportPaths(out).names)  # of an export that was killed
     if held_out is not None and not options.allow_little_text:
         parity.check_enough(held_out)
-    model, vocabulary = load_run(run_dir)
+    model, vocabulary = run.model, run.vocabulary
     weights = CifgWeights.from_model(model)
-    if options.top_k > len(vocabulary) - len(manifest.SPECIAL_IDS):
+    if options.top_k > len(vocabulary) - NUM_SPECIAL:
         raise ExportError(
-            f"`top_k` must be at most the {len(vocabulary) - 4} words of the vocabulary, "
+            f"`top_k` must be at most the {len(vocabulary) - NUM_SPECIAL} words of the vocabulary, "
             f"got {options.top_k}."
         )
     rows = vocabulary_file.sorted_rows(vocabulary)
@@ -120,42 +113,24 @@ def export(
         staged.model.write_bytes(data)
         written = staged.model.read_bytes()
         report = _verified(written, weights, options)
-        content = _manifest(run_dir, options, weights, vocabulary, written, vocabulary_data)
+        facts = _manifest(run, options, weights, written, vocabulary_data, ngram, licence)
+        parts = {manifest.PACKED_VOCABULARY: vocabulary_data}
         if ngram is not None:
-            content |= {"ngram": ngram.ngram, "mixture": ngram.mixture}
-            staged.ngram.write_bytes(ngram.data)
-        content["bytes"] = _total_bytes(content)
-        content["licence"] = licence
-        staged.vocabulary.write_bytes(vocabulary_data)
-        staged.manifest.write_bytes(manifest.to_bytes(content))
+            parts[manifest.PACKED_NGRAM] = ngram.data
+        for name, part in (parts | {manifest.PACKED_MANIFEST: to_bytes(facts)}).items():
+            staged.part(name).write_bytes(part)
 
         predictor = KeyboardPredictor(staged.model)
         gate.check_contents(written, predictor, model, vocabulary)
-        comparison, forgiven = None, None
-        if held_out is not None:
-            comparison = parity.compare(model, vocabulary, predictor, held_out)
-            forgiven = _forgiven(comparison, options)
-            content["parity"] = dataclasses.asdict(comparison) | {"forgiven": forgiven}
-            staged.manifest.write_bytes(manifest.to_bytes(content))
+        comparison = _parity(run, predictor, held_out, options) if held_out is not None else None
         hybrid = _hybrid_report(staged.model, held_out, options) if ngram is not None else None
-        if hybrid is not None:
-            content["hybrid"] = dataclasses.asdict(hybrid)
-            staged.manifest.write_bytes(manifest.to_bytes(content))
-        shown = None
-        if prompts is not None:
-            shown = check_prompts(open_keyboard(staged.model), prompts)
-            shown.check(out.name)
-            content["prompts"] = shown.to_json()
-            staged.manifest.write_bytes(manifest.to_bytes(content))
-        card = model_card.model_card(content, run_dir).encode()
-        content["card"] = {"bytes": len(card), "sha256": manifest.sha256(card)}
-        parts = {
-            manifest.PACKED_VOCABULARY: vocabulary_data,
-            manifest.PACKED_MANIFEST: manifest.to_bytes(content),
-            associated_files.CARD: card,
-        }
-        if ngram is not None:
-            parts[manifest.PACKED_NGRAM] = ngram.data
+        shown = _prompts(staged.model, prompts, out.name) if prompts is not None else None
+        figures = _figures(shown) if shown else None
+        facts = dataclasses.replace(facts, parity=comparison, hybrid=hybrid, prompts=figures)
+        card = model_card.model_card(facts, run.directory).encode()
+        about_card = CardFacts(bytes=len(card), sha256=manifest.sha256(card))
+        facts = dataclasses.replace(facts, card=about_card)
+        parts |= {manifest.PACKED_MANIFEST: to_bytes(facts), associated_files.CARD: card}
         if sign_key is not None:
             parts[associated_files.SIGNATURE] = signing.sign(
                 parts[manifest.PACKED_MANIFEST], sign_key
@@ -167,7 +142,6 @@ def export(
         parity=comparison,
         vocabulary_bytes=len(vocabulary_data),
         model_bytes=model_bytes,
-        forgiven=forgiven,
         hybrid=hybrid,
         prompts=shown,
     )
@@ -222,13 +196,20 @@ def _hybrid_report(
     return found
 
 
-def _total_bytes(content: dict[str, Any]) -> dict[str, int]:
-    """What a phone stores, the manifest left out."""
-    alone = content["model"]["bytes"] + content["vocabulary"]["bytes"]
-    return {
-        "network_and_vocabulary": alone,
-        "with_ngram": alone + content.get("ngram", {}).get("bytes", 0),
-    }
+def _prompts(model: pathlib.Path, prompts: Prompts, name: str) -> PromptReport:
+    """Opens the files as written, and raises if they fail."""
+    shown = check_prompts(open_keyboard(model), prompts)
+    shown.check(name)
+    return shown
+
+
+def _figures(shown: PromptReport) -> PromptFigures:
+    return PromptFigures(
+        file=shown.prompts.path.name,
+        sha256=shown.prompts.sha256,
+        prompts=len(shown.prompts.prompts),
+        failed_lines=[prompt.line for prompt, _ in shown.failures],
+    )
 
 
 def _model_bytes(
@@ -281,83 +262,59 @@ def _verified(
     )
 
 
-def _forgiven(comparison: parity.ParityReport, options: ExportOptions) -> str | None:
+def _parity(
+    run: TrainedRun, predictor: KeyboardPredictor, held_out: Texts, options: ExportOptions
+) -> parity.ParityReport:
+    """Raises what the report does not forgive."""
+    found = parity.compare(run.model, run.vocabulary, predictor, held_out)
     try:
-        comparison.check(parity.TOLERANCES[options.quantization])
+        found.check(parity.TOLERANCES[options.quantization])
     except ParityFailed as error:
         if not options.allow_loss:
             raise
-        return str(error)
-    return None
+        return dataclasses.replace(found, forgiven=str(error))
+    return found
 
 
 def _manifest(
-    run_dir: pathlib.Path,
+    run: TrainedRun,
     options: ExportOptions,
     weights: CifgWeights,
-    vocabulary: Vocabulary,
     model_data: bytes,
     vocabulary_data: bytes,
-) -> dict[str, Any]:
-    return {
-        "format": manifest.FORMAT,
-        "special_ids": manifest.SPECIAL_IDS,
-        "model": {
-            "name": "cifg",
-            "quantization": options.quantization,
-            "trainable": options.trainable,
-            "top_k": options.top_k,
-            "training_length": _training_length(run_dir),
-            "state_sizes": {"c": weights.units, "h": weights.dim},
-            "bytes": len(model_data),
-            "sha256": manifest.sha256(model_data),
-        },
-        "vocabulary": {
-            "size": len(vocabulary),
-            "rules": dataclasses.asdict(vocabulary.rules),
-            "order": "special ids, then words by code points",
-            "run_fingerprint": vocabulary.fingerprint,
-            "bytes": len(vocabulary_data),
-            "sha256": manifest.sha256(vocabulary_data),
-        },
-        "truecase": _truecase(run_dir),
-        "run": _run_facts(run_dir),
-        "privacy": _privacy(run_dir),
-        "parity": None,
-    }
-
-
-def _training_length(run_dir: pathlib.Path) -> int | None:
-    """Targets of the sequences the run was trained on; None for a model without a config."""
-    path = run_dir / names.CONFIG
-    return config_lib.load_of_run(path).data.max_length if path.is_file() else None
-
-
-def _truecase(run_dir: pathlib.Path) -> list[str]:
-    """Forms with capitals that the run's store had for its words."""
-    path = run_dir / names.TRUECASE
-    return truecase_table.read_forms(path.read_bytes()) if path.is_file() else []
-
-
-def _run_facts(run_dir: pathlib.Path) -> dict[str, Any]:
-    """Hashes of what the run recorded, and its results on held-out people where it has them."""
-    facts: dict[str, Any] = {"name": run_dir.resolve().name, "sha256": {}}
-    weights = f"{names.MODEL}/{names.WEIGHTS}"
-    for name in (names.CONFIG, names.DATA_CARD, weights, names.WEIGHTS):
-        path = run_dir / name
-        if path.is_file():
-            facts["sha256"][name] = manifest.sha256(path.read_bytes())
-    evaluation = run_dir / names.evaluation("held_out")
-    if evaluation.is_file():
-        try:
-            facts["metrics"] = json.loads(evaluation.read_text(encoding="utf-8"))["metrics"]
-        except (ValueError, KeyError, TypeError):
-            raise ExportError(
-                f"{evaluation}: not the result of an evaluation. Evaluate the run again."
-            ) from None
-    return facts
-
-
-def _privacy(run_dir: pathlib.Path) -> str:
-    ledger = run_dir / names.LEDGER
-    return statement.privacy_statement(ledger) if ledger.is_file() else NO_PRIVACY_CLAIM
+    ngram: NGramPart | None,
+    licence: str | None,
+) -> Manifest:
+    """What can be said before anything was judged."""
+    alone = len(model_data) + len(vocabulary_data)
+    return Manifest(
+        model=ModelFacts(
+            name="cifg",
+            quantization=options.quantization,
+            trainable=options.trainable,
+            top_k=options.top_k,
+            training_length=run.training_length(),
+            state_sizes=StateSizes(c=weights.units, h=weights.dim),
+            bytes=len(model_data),
+            sha256=manifest.sha256(model_data),
+        ),
+        vocabulary=VocabularyFacts(
+            size=len(run.vocabulary),
+            rules=run.vocabulary.rules,
+            order=VOCABULARY_ORDER,
+            run_fingerprint=run.vocabulary.fingerprint,
+            bytes=len(vocabulary_data),
+            sha256=manifest.sha256(vocabulary_data),
+        ),
+        truecase=run.truecase(),
+        run=run.facts(),
+        privacy=run.privacy(),
+        parity=None,
+        ngram=ngram.ngram if ngram else None,
+        mixture=ngram.mixture if ngram else None,
+        bytes=Sizes(
+            network_and_vocabulary=alone,
+            with_ngram=alone + (len(ngram.data) if ngram else 0),
+        ),
+        licence=licence,
+    )

@@ -19,7 +19,6 @@ class ExportResult:
       parity: None if no text was given.
       vocabulary_bytes: Of the vocabulary file.
       model_bytes: Of the model file, with what is packed into it.
-      forgiven: The failure of the parity gate that `allow_loss` forgave.
       hybrid: What n-gram and own words are worth; None without an n-gram or without text.
       prompts: What it shows for golden prompts; None if none were given.
     """
@@ -29,7 +28,6 @@ class ExportResult:
     parity: parity.ParityReport | None
     vocabulary_bytes: int
     model_bytes: int
-    forgiven: str | None
     hybrid: HybridReport | None = None
     prompts: PromptReport | None = None
 
@@ -57,6 +55,6 @@ class ExportResult:
             found.append(inspection.explain(self.report))
         found.append(self.parity.table() if self.parity else "parity: not checked (--no-parity)")
         found += [report.table() for report in (self.prompts, self.hybrid) if report is not None]
-        if self.forgiven:
-            found.append(f"allowed by --allow-loss: {self.forgiven}")
+        if self.parity and self.parity.forgiven:
+            found.append(f"allowed by --allow-loss: {self.parity.forgiven}")
         return found

@@ -10,7 +10,6 @@ import ctypes
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tff_keyboard.baselines import ngram_file
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
@@ -52,7 +51,7 @@ class HybridKeyboard(HybridPredictor):
     ):
         own_order = network.vocabulary == network.index.vocabulary
         super().__init__(network, ngram, weights, cache, index=network.index if own_order else None)
-        self.manifest: dict[str, Any] = network.manifest
+        self.manifest = network.manifest
 
     @property
     def own_ids(self) -> Mapping[str, int]:
@@ -99,25 +98,23 @@ def open_keyboard(
       ExportError: A file is missing, damaged or does not belong to the others.
     """
     network = KeyboardPredictor(path, vocabulary, runtime=runtime)
-    return with_ngram(network, cache) if "ngram" in network.manifest else network
+    return with_ngram(network, cache) if network.manifest.ngram else network
 
 
 def with_ngram(network: KeyboardPredictor, cache: WordCache | None = None) -> HybridKeyboard:
-    """A network with the n-gram of its export.
+    """A network with the n-gram that its manifest names.
 
     Raises:
       ExportError: The n-gram or the weights are damaged, or of another export.
     """
-    path = network.path
-    data = manifests.load_ngram(path, network.manifest)
+    path, ngram_facts, mixture = network.path, network.manifest.ngram, network.manifest.mixture
+    assert ngram_facts is not None
+    assert mixture is not None
+    data = manifests.load_ngram(path, ngram_facts)
     try:
-        weights = MixtureWeights.from_json(network.manifest["mixture"]["weights"])
+        weights = MixtureWeights.from_json(mixture.weights)
         model, vocabulary = ngram_file.decode(data, str(manifests.ExportPaths(path).ngram))
         rows = rows_in(vocabulary, network.vocabulary)
-    except (KeyError, TypeError):
-        raise ExportError(
-            f"{path}: its manifest has no weights of the mixture. Export it again."
-        ) from None
     except (DataError, ValueError) as error:
         raise ExportError(f"{path}: no hybrid ({error}). Export it again.") from None
     # The n-gram is stored by frequency, which is smaller, and used in the order of the network.

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from werkzeug import exceptions, routing, wrappers
 
+from tff_keyboard.data.vocabulary import NUM_SPECIAL
 from tff_keyboard.storage.errors import ProgramError, UserError
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.owner import Owner
@@ -45,6 +46,14 @@ LONGEST_REQUEST = 4_000_000  # bytes; with --events, the strips of such a messag
 WORDS_SHOWN = 60  # of the owner's own
 
 _CONTENT_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wish:
+    """What is to be forgotten: words, or everything."""
+
+    all: bool
+    words: str
 
 
 class KeyboardApplication:
@@ -110,8 +119,8 @@ class KeyboardApplication:
         path = PAGE / endpoint
         return wrappers.Response(path.read_bytes(), content_type=_CONTENT_TYPES[path.suffix])
 
-    def _strips(self, texts: dict[str, str], kept: list[str]) -> list[dict[str, Any]]:
-        strips = []
+    def _strips(self, texts: dict[str, str], kept: list[str]) -> list[dict[str, object]]:
+        strips: list[dict[str, object]] = []
         with self._lock, _told():
             if texts["sent"] and self._owner is not None:
                 self._owner.learn(texts["sent"], kept)
@@ -129,14 +138,14 @@ class KeyboardApplication:
                 shown["cursor"] = dataclasses.asdict(events.cursor(texts["text"]))
         return strips
 
-    def _log(self, body: dict[str, Any]) -> int:
+    def _log(self, body: Mapping[str, object]) -> int:
         """Logs the strips of a message that was sent or dropped; how many there were."""
         if not self._events:
             raise exceptions.Conflict("This keyboard logs nothing.")
-        message = body.get("message")
-        model: Any = body.get("model")
-        is_place = isinstance(model, int) and 0 <= model < len(self._events)
-        if not is_place or not isinstance(message, str):
+        message, model = body.get("message"), body.get("model")
+        if not (
+            isinstance(message, str) and isinstance(model, int) and 0 <= model < len(self._events)
+        ):
             raise exceptions.BadRequest(
                 'The body must be {"message": "...", "model": 0, "strips": [...]}.'
             )
@@ -147,17 +156,17 @@ class KeyboardApplication:
             except ValueError as error:
                 raise exceptions.BadRequest(f"Nothing was logged: {error}.") from None
 
-    def _words(self, wish: dict[str, Any] | None) -> dict[str, Any]:
+    def _words(self, wish: _Wish | None) -> dict[str, object]:
         """What the owner's cache holds, once a wish to forget is granted."""
         if self._owner is None:
             if wish is not None:
                 raise exceptions.Conflict("This keyboard learns nothing.")
             return {"learns": False, "remembered": 0, "own": []}
         with self._lock, _told():
-            if wish is not None and wish.get("all") is True:
+            if wish is not None and wish.all:
                 self._owner.forget_all()
             elif wish is not None:
-                self._owner.forget(wish["words"])
+                self._owner.forget(wish.words)
             own = self._owner.own_words()[:WORDS_SHOWN]
             return {
                 "learns": True,
@@ -224,32 +233,18 @@ def make_server(
         ) from None
 
 
-def names_of(paths: Sequence[pathlib.Path]) -> list[str]:
-    """A short name for each file: its own, with as many folders as tell them apart.
-
-    >>> names_of([pathlib.Path("a/keyboard.tflite"), pathlib.Path("b/keyboard.tflite")])
-    ['a/keyboard', 'b/keyboard']
-    """
-    parts = [path.with_suffix("").parts for path in paths]
-    for length in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-length:]) for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    return [f"{name} ({number})" for number, name in enumerate(names, start=1)]
-
-
-def _facts(name: str, keyboard: MannerlyKeyboard) -> dict[str, Any]:
-    predictor = keyboard.predictor
+def _facts(name: str, keyboard: MannerlyKeyboard) -> dict[str, object]:
+    predictor, ngram = keyboard.predictor, keyboard.predictor.manifest.ngram
     return {
         "name": name,
-        "quantization": predictor.manifest["model"]["quantization"],
-        "bytes": predictor.manifest["model"]["bytes"],
-        "ngram_bytes": predictor.manifest.get("ngram", {}).get("bytes", 0),
-        "words": len(predictor.vocabulary) - len(predictor.manifest["special_ids"]),
+        "quantization": predictor.manifest.model.quantization,
+        "bytes": predictor.manifest.model.bytes,
+        "ngram_bytes": ngram.bytes if ngram else 0,
+        "words": len(predictor.vocabulary) - NUM_SPECIAL,
     }
 
 
-def _body_of(request: wrappers.Request) -> dict[str, Any]:
+def _body_of(request: wrappers.Request) -> Mapping[str, Any]:
     if request.mimetype != "application/json":
         raise exceptions.UnsupportedMediaType("Send JSON.")
     try:
@@ -276,13 +271,13 @@ def _texts_of(request: wrappers.Request) -> tuple[dict[str, str], list[str]]:
     return texts, kept
 
 
-def _wish_of(request: wrappers.Request) -> dict[str, Any]:
-    """What is to be forgotten."""
+def _wish_of(request: wrappers.Request) -> _Wish:
     body = _body_of(request)
-    if body.get("all") is not True and not isinstance(body.get("words"), str):
+    is_all, words = body.get("all") is True, body.get("words", "")
+    if not is_all and not ("words" in body and isinstance(words, str)):
         raise exceptions.BadRequest('The body must be {"words": "..."} or {"all": true}.')
-    _check_length(str(body.get("words", "")))
-    return body
+    _check_length(str(words))
+    return _Wish(is_all, str(words))
 
 
 def _check_length(*texts: str) -> None:

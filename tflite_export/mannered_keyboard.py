@@ -79,16 +79,13 @@ class MannerlyKeyboard:
     Attributes:
       predictor: As given.
       withheld: Blocked words that the strips so far would have shown otherwise.
-
-    Raises:
-      ExportError: The `truecase` entry of the manifest is broken.
     """
 
     def __init__(self, predictor: Keyboard, language: str = "en", blocked: Iterable[str] = ()):
         self.predictor = predictor
         self.withheld = 0
         self._blocklist = Blocklist([*packaged_entries(language), *blocked])
-        self._truecase = truecase.Truecase(language, truecase.forms_of(predictor.manifest))
+        self._truecase = truecase.Truecase(language, predictor.manifest.truecase)
         # A model of cased text has its own capitals.
         self._lowercase = predictor.vocabulary.rules.lowercase
         frequencies = word_frequencies(predictor.network)

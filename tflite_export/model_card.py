@@ -9,7 +9,6 @@ read the manifest.
 import json
 import pathlib
 from collections.abc import Mapping
-from typing import Any
 
 from tff_keyboard.evaluation.metric_table import HEADLINES
 from tff_keyboard.evaluation.result import Evaluation
@@ -17,9 +16,12 @@ from tff_keyboard.report import slice_text
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ExportError
 from tff_keyboard.text_table import aligned
+from tflite_export.manifest_content import Manifest, Parity
 
 NO_LICENCE = "not stated (`export --licence`)"
 _NOT_KNOWN = "not known"
+
+Metrics = Mapping[str, Mapping[str, float | None]]
 
 _INTENDED_USE = """\
 Suggestions of the next word, and of the word being typed, on the strip of a keyboard, for people
@@ -40,40 +42,37 @@ _LIMITS = """\
 """
 
 
-def model_card(content: Mapping[str, Any], run_dir: pathlib.Path) -> str:
+def model_card(manifest: Manifest, run_dir: pathlib.Path) -> str:
     """The card.
 
     Args:
-      content: The manifest.
-      run_dir: Of the run that was exported.
+      manifest: Complete but for the card.
+      run_dir: The run that was exported.
 
     Raises:
       ExportError: The run's data card is damaged.
     """
-    model, vocabulary = content["model"], content["vocabulary"]
+    model, rows = manifest.model, manifest.vocabulary.size
+    state = f"{model.state_sizes.c} + {model.state_sizes.h}"
     facts = [
-        ("architecture", f"{model['name']}, {vocabulary['size']:,} rows, state {_sizes(model)}"),
-        ("weights", f"{model['quantization']}, {model['bytes']:,} bytes"),
-        ("SHA-256 of the model", f"`{model['sha256']}`"),
-        ("trained further on the device", "possible" if model["trainable"] else "no"),
-        ("run", f"`{content['run']['name']}`"),
-        ("licence", content["licence"] or NO_LICENCE),
+        ("architecture", f"{model.name}, {rows:,} rows, state {state}"),
+        ("weights", f"{model.quantization}, {model.bytes:,} bytes"),
+        ("SHA-256 of the model", f"`{model.sha256}`"),
+        ("trained further on the device", "possible" if model.trainable else "no"),
+        ("run", f"`{manifest.run.name}`"),
+        ("licence", manifest.licence or NO_LICENCE),
     ]
     sections = {
         "Model": _list(facts),
         "Intended use": _INTENDED_USE,
         "Data": _data(run_dir),
-        "Privacy": f"```\n{content['privacy']}\n```",
-        "What it is worth": _worth(content, run_dir),
-        "What the export changed": _parity(content),
+        "Privacy": f"```\n{manifest.privacy}\n```",
+        "What it is worth": _worth(manifest.run.metrics or {}, run_dir),
+        "What the export changed": _parity(manifest.parity),
         "Limits": _LIMITS,
     }
     body = "\n\n".join(f"## {title}\n\n{text.strip()}" for title, text in sections.items())
-    return f"# Model card: {content['run']['name']}\n\n{body}\n"
-
-
-def _sizes(model: Mapping[str, Any]) -> str:
-    return " + ".join(str(size) for size in model["state_sizes"].values())
+    return f"# Model card: {manifest.run.name}\n\n{body}\n"
 
 
 def _list(facts: list[tuple[str, str]]) -> str:
@@ -107,49 +106,49 @@ def _data(run_dir: pathlib.Path) -> str:
     return f"{_list(facts)}\n\n```\n{aligned(rows)}\n```"
 
 
-def _worth(content: Mapping[str, Any], run_dir: pathlib.Path) -> str:
+def _worth(metrics: Metrics, run_dir: pathlib.Path) -> str:
     path = run_dir / names.evaluation("held_out")
     if not path.is_file():
         return "Not measured: run `tff-keyboard evaluate` on held-out people and export again."
+    figures = _figures(metrics)
     try:
         evaluation = Evaluation.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, KeyError, TypeError):
-        return _metrics(content["run"].get("metrics", {}))
+        return figures
     text = evaluation.text
-    metrics = _metrics(content["run"].get("metrics", {}))
     return (
         f"On {len(text.people)} people of `{text.name}`, {text.words:,} words, before the weights "
         "were rounded; percent, 95 % jackknife intervals over people.\n\n"
-        f"```\n{metrics}\n\n{slice_text.slice_tables(evaluation)}\n```"
+        f"```\n{figures}\n\n{slice_text.slice_tables(evaluation)}\n```"
     )
 
 
-def _metrics(metrics: Mapping[str, Any]) -> str:
+def _figures(metrics: Metrics) -> str:
     lines = []
     for metric in HEADLINES:
         found = metrics.get(metric.name)
-        if isinstance(found, dict) and isinstance(found.get("value"), float):
+        value = found.get("value") if isinstance(found, dict) else None
+        if found is not None and isinstance(value, float):
             ends = [metric.format(e) for e in (found["low"], found["high"]) if e is not None]
             interval = f" [{', '.join(ends)}]" if ends else ""
-            lines.append(f"{metric.label}: {metric.format(found['value'])}{interval}")
+            lines.append(f"{metric.label}: {metric.format(value)}{interval}")
     return "\n".join(lines) or _NOT_KNOWN
 
 
-def _parity(content: Mapping[str, Any]) -> str:
-    parity = content["parity"]
+def _parity(parity: Parity | None) -> str:
     if parity is None:
         return (
             "Not measured on text (`--no-parity`). The table was read back from the bytes, and "
             "what is shown was held against what is computed."
         )
     lines = [
-        f"- {parity['words']:,} words of {parity['people']} people",
-        f"- same best word as the float model: {parity['same_best']:.1%} of the positions",
+        f"- {parity.words:,} words of {parity.people} people",
+        f"- same best word as the float model: {parity.same_best:.1%} of the positions",
     ]
-    for name, found in parity["differences"].items():
-        lines.append(f"- {name}: {100 * (found['file'] - found['keras']):+.3f} points")
-    if parity["forgiven"]:
-        lines.append(f"- **failed and allowed by `--allow-loss`**: {parity['forgiven']}")
-    if parity["little_text"]:
+    for name, found in parity.differences.items():
+        lines.append(f"- {name}: {100 * found.value:+.3f} points")
+    if parity.forgiven:
+        lines.append(f"- **failed and allowed by `--allow-loss`**: {parity.forgiven}")
+    if parity.little_text:
         lines.append("- **little text**: the gate did not have what it takes to decide")
     return "\n".join(lines)

@@ -8,23 +8,22 @@ extends to it: such a run is exported without.
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tff_keyboard.baselines import ngram_spec
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation import metric_table, predictor_evaluation
 from tff_keyboard.evaluation.sums import metric_difference, metric_value
 from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.hybrid import mixture, trained_here
 from tff_keyboard.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
-from tff_keyboard.models import NextWordModel
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import CheckFailed, ExportError
 from tff_keyboard.text_table import aligned
 from tflite_export import manifest
 from tflite_export.hybrid_keyboard import HybridKeyboard
+from tflite_export.manifest_content import HybridFigures, MixtureFacts, NGramFacts
+from tflite_export.trained_run import TrainedRun
 
 Texts = Mapping[str, Sequence[Sequence[str]]]  # person -> messages -> normalised words
 
@@ -40,13 +39,13 @@ class NGramPart:
 
     Attributes:
       data: The file.
-      ngram: Entry of the manifest: order, n-grams of each length, bytes, hash.
-      mixture: Entry of the manifest: the weights and what they were fitted on.
+      ngram: What the manifest says of it.
+      mixture: The weights, for the manifest.
     """
 
     data: bytes
-    ngram: dict[str, Any]
-    mixture: dict[str, Any]
+    ngram: NGramFacts
+    mixture: MixtureFacts
 
     def summary(self, network_bytes: int) -> str:
         """Its size, and that of an export without and with it.
@@ -55,83 +54,65 @@ class NGramPart:
           network_bytes: Of model and vocabulary.
         """
         return (
-            f"{len(self.data):,} bytes, {sum(self.ngram['ngrams']):,} n-grams; {network_bytes:,} "
+            f"{len(self.data):,} bytes, {sum(self.ngram.ngrams):,} n-grams; {network_bytes:,} "
             f"bytes without it, {network_bytes + len(self.data):,} with it"
         )
 
 
-def build(
-    run_dir: pathlib.Path,
-    model: NextWordModel,
-    vocabulary: Vocabulary,
-    store_directory: pathlib.Path,
-    spec: ngram_spec.NGramSpec,
-) -> NGramPart:
+def build(run: TrainedRun, store_directory: pathlib.Path, spec: ngram_spec.NGramSpec) -> NGramPart:
     """Counts the n-gram on the train people and fits the weights on the validation people.
 
     The weights are fitted with the float model: what rounding changes is far below what they
     follow.
 
     Args:
-      run_dir: Of the network.
-      model: The network.
-      vocabulary: Its vocabulary.
+      run: The network's.
       store_directory: A client store of the same vocabulary.
-      spec: Of a file, as `ngram_spec.of_file` gives it.
+      spec: What `ngram_spec.of_file` says of a file.
 
     Raises:
       ExportError: The run claims differential privacy, or the store has another
         vocabulary or no people to fit on.
     """
-    if (run_dir / names.LEDGER).is_file():
+    if (run.directory / names.LEDGER).is_file():
         raise ExportError(
-            f"{run_dir} has a privacy ledger, and an n-gram counted from the same people's text "
-            "would say what its noise hides. Export without --ngram."
+            f"{run.directory} has a privacy ledger, and an n-gram counted from the same people's "
+            "text would say what its noise hides. Export without --ngram."
         )
     store = ClientStore(store_directory)
-    if store.vocabulary.fingerprint != vocabulary.fingerprint:
+    if store.vocabulary.fingerprint != run.vocabulary.fingerprint:
         raise ExportError(
             f"{store.directory}: its vocabulary is not the one of the run. Give the store the run "
             "was trained on with --store."
         )
     try:
         text = trained_here.read_train_text(store)
-        ngram, data = trained_here.train_for_hybrid(spec, text, vocabulary)
-        hybrid = HybridPredictor(KerasPredictor(model, vocabulary), ngram, mixture.EQUAL)
+        ngram, data = trained_here.train_for_hybrid(spec, text, run.vocabulary)
+        hybrid = HybridPredictor(KerasPredictor(run.model, run.vocabulary), ngram, mixture.EQUAL)
         fitted_on = trained_here.fit_on_validation(hybrid, store, "mixture")
     except ValueError as error:
         raise ExportError(f"--ngram: {error}") from None
     return NGramPart(
         data,
-        {
-            "order": ngram.model.order,
-            "ngrams": ngram.model.num_ngrams,
-            "trained_on": f"{len(store.client_ids('train')):,} people of 'train'",
-            "least_people": trained_here.LEAST_PEOPLE,
-            "bytes": len(data),
-            "sha256": manifest.sha256(data),
-        },
-        {
-            "components": list(mixture.COMPONENTS),
-            "weights": hybrid.weights.to_json(),
-            "fitted_on": fitted_on,
-        },
+        NGramFacts(
+            order=ngram.model.order,
+            ngrams=ngram.model.num_ngrams,
+            trained_on=f"{len(store.client_ids('train')):,} people of 'train'",
+            least_people=trained_here.LEAST_PEOPLE,
+            bytes=len(data),
+            sha256=manifest.sha256(data),
+        ),
+        MixtureFacts(
+            components=list(mixture.COMPONENTS),
+            weights=hybrid.weights.to_json(),
+            fitted_on=fitted_on,
+        ),
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class HybridReport:
-    """The export with and without its n-gram and cache, on people it never saw.
-
-    Attributes:
-      people: How many.
-      words: They typed.
-      metrics: Name -> `(network alone, hybrid, half width of the difference's interval)`.
-    """
-
-    people: int
-    words: int
-    metrics: dict[str, tuple[float, float, float]]
+class HybridReport(HybridFigures):
+    """The figures as text and as a verdict."""
 
     def table(self) -> str:
         """The report as text."""

@@ -86,15 +86,17 @@ class Signature:
         with self._told():
             self._runner = interpreter.get_signature_runner(name)
 
-    def get_input_details(self) -> dict[str, dict[str, Any]]:
-        """Facts of each input, such as its shape."""
+    def input_shapes(self) -> dict[str, list[int]]:
+        """Shape of each input."""
         with self._told():
-            return self._runner.get_input_details()
+            details = self._runner.get_input_details()
+        return {name: found["shape"].tolist() for name, found in details.items()}
 
-    def get_output_details(self) -> dict[str, dict[str, Any]]:
-        """Facts of each output."""
+    def output_shapes(self) -> dict[str, list[int]]:
+        """Shape of each output."""
         with self._told():
-            return self._runner.get_output_details()
+            details = self._runner.get_output_details()
+        return {name: found["shape"].tolist() for name, found in details.items()}
 
     def __call__(self, **inputs: np.ndarray | np.generic) -> dict[str, np.ndarray]:
         """Outputs by name."""
@@ -129,7 +131,7 @@ class KeyboardPredictor:
     Attributes:
       path: The model file.
       vocabulary: As given, or the file's own.
-      manifest: The content of the manifest.
+      manifest: What the export says of itself.
       index: Of the file's own vocabulary.
 
     Raises:
@@ -163,7 +165,7 @@ class KeyboardPredictor:
             self._step,
             self._predict,
             self._logits,
-            self.manifest["model"],
+            self.manifest.model,
             len(self._words),
         )
         self.reset()
@@ -290,7 +292,7 @@ class KeyboardPredictor:
         Args:
           ids: [BOS, ...], of which no more are read than training sequences had.
         """
-        ids = last_ids(ids, self.manifest["model"].get("training_length"))
+        ids = last_ids(ids, self.manifest.model.training_length)
         known = _shared_start(self._ids, ids)
         while known and self._positions[known - 1] is None:
             known -= 1
@@ -336,8 +338,8 @@ class KeyboardPredictor:
         return logits - (largest + np.log(np.exp(logits - largest).sum()))
 
     def _zero_state(self) -> tuple[np.ndarray, np.ndarray]:
-        sizes = self.manifest["model"]["state_sizes"]
-        return np.zeros([1, sizes["c"]], np.float32), np.zeros([1, sizes["h"]], np.float32)
+        sizes = self.manifest.model.state_sizes
+        return np.zeros([1, sizes.c], np.float32), np.zeros([1, sizes.h], np.float32)
 
 
 def _end_of(text: str) -> str:

@@ -9,14 +9,13 @@ from typing import Any
 
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import signatures
+from tflite_export.manifest_content import ModelFacts
 
 Shapes = dict[str, list[int] | None]  # None: any
 
-_STATE = ("c", "h")
-
 
 def check_shapes(
-    path: pathlib.Path, step: Any, predict: Any, logits: Any, model: dict[str, Any], rows: int
+    path: pathlib.Path, step: Any, predict: Any, logits: Any, model: ModelFacts, rows: int
 ) -> None:
     """Compares shapes, which the file knows without running.
 
@@ -25,28 +24,28 @@ def check_shapes(
       step: The signature's runner.
       predict: The signature's runner.
       logits: The signature's runner.
-      model: Entry of the manifest.
+      model: What the manifest says of it.
       rows: Words and special ids of the vocabulary.
 
     Raises:
       ExportError: Says which signature does not fit.
     """
-    states: Shapes = {name: [1, model["state_sizes"][name]] for name in _STATE}
-    shown: Shapes = {name: [1, model["top_k"]] for name in ("ids", "probabilities")}
+    states: Shapes = {"c": [1, model.state_sizes.c], "h": [1, model.state_sizes.h]}
+    shown: Shapes = {name: [1, model.top_k] for name in ("ids", "probabilities")}
     outputs = shown | {f"new_{name}": shape for name, shape in states.items()}
     token: Shapes = {"token": [1]}
     checks: list[tuple[str, Any, Shapes]] = [
-        (signatures.STEP, step.get_input_details(), token | states),
-        (signatures.LOGITS, logits.get_input_details(), {"h": states["h"]}),
-        (signatures.LOGITS, logits.get_output_details(), {"logits": [1, rows]}),
-        (signatures.STEP, step.get_output_details(), outputs),
+        (signatures.STEP, step.input_shapes(), token | states),
+        (signatures.LOGITS, logits.input_shapes(), {"h": states["h"]}),
+        (signatures.LOGITS, logits.output_shapes(), {"logits": [1, rows]}),
+        (signatures.STEP, step.output_shapes(), outputs),
         # A loop's outputs have their shapes when it has run.
-        (signatures.PREDICT, predict.get_input_details(), {"tokens": None}),
-        (signatures.PREDICT, predict.get_output_details(), dict.fromkeys(outputs)),
+        (signatures.PREDICT, predict.input_shapes(), {"tokens": None}),
+        (signatures.PREDICT, predict.output_shapes(), dict.fromkeys(outputs)),
     ]
     for name, found, wanted in checks:
         for tensor, shape in wanted.items():
-            real = found[tensor]["shape"].tolist() if tensor in found else None
+            real = found.get(tensor)
             if real is None or (shape is not None and real != shape):
                 raise ExportError(
                     f"{path}: `{tensor}` of the signature `{name}` has the shape {real}, but its "

@@ -52,14 +52,6 @@ def build(weights: CifgWeights, *, top_k: int) -> bytes:
     return model_to_bytes(_with_int8_initial_values(stripped(model)))
 
 
-def stored_weights(weights: CifgWeights) -> dict[str, np.ndarray]:
-    """The initial values as the file holds them: large matrices rounded to int8 by rows."""
-    return {
-        name: quantize_rows(value).dequantized() if _is_large_matrix(value) else value
-        for name, value in joined_weights(weights).items()
-    }
-
-
 def joined_weights(weights: CifgWeights) -> dict[str, np.ndarray]:
     """The five arrays of `tff_keyboard.models.cifg`, gates side by side."""
     return {
@@ -284,8 +276,4 @@ def _assigned_matrix(
     if tensor.type != Type.FLOAT32 or data is None:
         return None
     value = np.frombuffer(bytes(data), np.float32).reshape(tensor.shape)
-    return value if _is_large_matrix(value) else None
-
-
-def _is_large_matrix(value: np.ndarray) -> bool:
-    return value.ndim == 2 and value.size >= _SMALL
+    return value if value.ndim == 2 and value.size >= _SMALL else None

@@ -5,14 +5,6 @@ that an export may carry in its manifest (`truecase`, a list such as `["Singapor
 Most frequent form as a baseline of truecasing: Lita et al. 2003, "tRuEcasIng".
 """
 
-from collections.abc import Mapping
-from typing import Any
-
-from tff_keyboard.storage.errors import ExportError
-
-_MOST_FORMS = 50_000
-_LONGEST_FORM = 100
-
 # May, March and August are left out: they are words, too.
 _ENGLISH_FORMS = (
     *("I", "I'm", "I'll", "I've", "I'd", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday"),
@@ -60,22 +52,3 @@ class Truecase:
         """The form that a word typed in lower case may be given without asking."""
         form = self._sure.get(word)
         return form if form != word else None
-
-
-def forms_of(manifest: Mapping[str, Any]) -> list[str]:
-    """The forms that an export carries, none if it has no table.
-
-    Raises:
-      ExportError: The entry is no list of words.
-    """
-    forms = manifest.get("truecase", [])
-    if (
-        not isinstance(forms, list)
-        or len(forms) > _MOST_FORMS
-        or not all(isinstance(form, str) and 0 < len(form) <= _LONGEST_FORM for form in forms)
-    ):
-        raise ExportError(
-            f"`truecase` of the manifest must be a list of at most {_MOST_FORMS} words. Export the "
-            "model again."
-        )
-    return forms

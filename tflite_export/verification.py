@@ -31,16 +31,16 @@ def verify(model: pathlib.Path, public_key: pathlib.Path | None) -> list[str]:
     signature = _signature_line(model, key)
     content, vocabulary = manifest.load_checked(model)
     lines = ["model and vocabulary: those of the manifest"]
-    if "ngram" in content:
-        manifest.load_ngram(model, content)
+    if content.ngram is not None:
+        manifest.load_ngram(model, content.ngram)
         lines.append("n-gram: that of the manifest")
-    if "card" in content:
+    if content.card is not None:
         card = manifest.load_part(model, associated_files.CARD)
-        if card is None or manifest.sha256(card) != content["card"]["sha256"]:
+        if card is None or manifest.sha256(card) != content.card.sha256:
             raise ExportError(f"{model}: its model card is missing or not that of the manifest.")
         lines.append("model card: that of the manifest")
     model_trial.use_in_child(model)
-    facts = f"{content['model']['quantization']}, {len(vocabulary):,} rows"
+    facts = f"{content.model.quantization}, {len(vocabulary):,} rows"
     return [*lines, f"{model}: opens and suggests ({facts})", signature]
 
 

@@ -5,6 +5,7 @@ import functools
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tensorflow_federated as tff
 
 from tests.aggregation_fakes import assert_close, plain
@@ -14,7 +15,6 @@ from tff_keyboard.aggregation.row_correction import (
     row_weight_type,
 )
 from tff_keyboard.aggregation.update_guard import UpdateGuardFactory
-from tff_keyboard.aggregation.weight_limits import at_most
 
 WORDS = 5
 NAMES = ("embedding", "kernel", "output_bias")
@@ -28,7 +28,8 @@ def build(largest_factor=4.0, guarded=False):
     mean = tff.aggregators.MeanFactory(no_nan_division=True)
     factory = RowCorrectionFactory(mean, largest_factor=largest_factor, variable_names=NAMES)
     if guarded:
-        factory = UpdateGuardFactory(factory, limit_row_weight(at_most(10.0)))
+        limit = limit_row_weight(lambda weight: tf.minimum(weight, 10.0))
+        factory = UpdateGuardFactory(factory, limit)
     return factory.create(VALUE_TYPE, WEIGHT_TYPE)
 
 

@@ -249,14 +249,13 @@ def test_saved_and_loaded_gives_the_same_strip(tmp_path):
 def test_suggests_what_the_scores_say():
     predictor = trained()
     scores = predictor.log_probabilities(np.array([[BOS, 4, 5, 6]]))[-1]
-    words = [predictor.vocabulary.word_of(i) for i in (4, 5, 6)]
+    words = [predictor.vocabulary.words[i] for i in (4, 5, 6)]
     best = sorted(range(4, 20), key=lambda i: (-scores[i], i))[:3]
     strip = predictor.suggest(words, k=3)
-    assert [word for word, _ in strip] == [predictor.vocabulary.word_of(i) for i in best]
+    assert [word for word, _ in strip] == [predictor.vocabulary.words[i] for i in best]
     np.testing.assert_allclose([p for _, p in strip], np.exp(scores[best]), rtol=1e-6)
     assert [word for word, _ in predictor.suggest(words, "w01", k=20)] == [
-        predictor.vocabulary.word_of(i)
-        for i in sorted(range(14, 20), key=lambda i: (-scores[i], i))
+        predictor.vocabulary.words[i] for i in sorted(range(14, 20), key=lambda i: (-scores[i], i))
     ]
 
 

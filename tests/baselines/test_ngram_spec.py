@@ -57,7 +57,7 @@ def test_the_strip_is_that_of_the_scores():
     vocabulary = vocabulary_of(200)
     small, _ = ngram_spec.train(NGramSpec(num_bytes=9000), messages_of(0, 2000, 200), vocabulary)
     for ids in ([], [4], [4, 5, 9, 4, 6, 8]):
-        words = [vocabulary.word_of(i) for i in ids]
+        words = [vocabulary.words[i] for i in ids]
         scores = small.log_probabilities(np.array([[BOS, *ids]]))[-1]
         for prefix in ("", "w0001", "w00013", "x"):
             fitting = [i for i in range(4, 200) if vocabulary.words[i].startswith(prefix)]

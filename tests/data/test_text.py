@@ -7,12 +7,12 @@ import time
 
 import hypothesis
 import pytest
+import tensorflow as tf
 from hypothesis import strategies as st
 
 from tests.examples import examples
 from tff_keyboard.data.text import python_tokenizer as text_python
-from tff_keyboard.data.text import tokenizer as text
-from tff_keyboard.data.text import word_characters
+from tff_keyboard.data.text import tokenizer, word_characters
 from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules
 
@@ -48,7 +48,14 @@ def both(rules, texts):
     """Tokens by TensorFlow and by plain Python; those of `prepare` are the latter."""
     fast, plain = FastTokenizer(rules), text_python.PythonTokenizer(rules).tokenize(texts)
     assert [fast.joined(given) for given in texts] == list(map(" ".join, plain))
-    return text.Tokenizer(rules).tokenize(texts), plain
+    return tokens(rules, texts), plain
+
+
+def tokens(rules, texts):
+    """By TensorFlow."""
+    given = tf.constant([text.encode("utf-8", "replace") for text in texts], tf.string)
+    rows = tokenizer.Tokenizer(rules).tokens(given).to_list()
+    return [[token.decode() for token in row] for row in rows]
 
 
 @pytest.mark.parametrize("rules", ALL_RULES, ids=RULES_IDS)
@@ -57,7 +64,7 @@ def both(rules, texts):
 def test_twins_agree_and_tokens_are_stable(rules, texts):
     with_tensorflow, with_python = both(rules, texts)
     assert with_tensorflow == with_python
-    again = text.Tokenizer(rules).tokenize([" ".join(tokens) for tokens in with_python])
+    again = tokens(rules, [" ".join(words) for words in with_python])
     assert again == with_python
 
 
@@ -119,9 +126,9 @@ def test_whitespace_mode_only_splits():
 def test_lower_case_does_not_depend_on_the_locale(locale):
     script = (
         "from tff_keyboard.data import vocabulary\n"
-        "from tff_keyboard.data.text import tokenizer as text\n"
-        "r = text.Tokenizer(vocabulary.NormalisationRules()).tokenize(['I ISTANBUL İ Ì Į̃'])\n"
-        "print(ascii(r))"
+        "from tff_keyboard.data.text.tokenizer import Tokenizer\n"
+        "r = Tokenizer(vocabulary.NormalisationRules()).tokens(['I ISTANBUL İ Ì Į̃']).to_list()\n"
+        "print(ascii([[token.decode() for token in row] for row in r]))"
     )
     environment = {**os.environ, "LC_ALL": locale, "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(

@@ -37,7 +37,6 @@ def test_most_frequent_words_ties_by_word(counts, size):
     assert made.words[4:] == tuple(ordered[: size - 4])
     for row, word in enumerate(made.words[4:], start=4):
         assert made.id_of(word) == row
-        assert made.word_of(row) == word
     for word in ordered[size - 4 :]:
         assert made.id_of(word) == vocabulary.OOV
 
@@ -119,14 +118,10 @@ def test_rejects_wrong_rows(words, says):
         Vocabulary(words, RULES)
 
 
-def test_rejects_sizes_and_ids_out_of_range():
+def test_rejects_sizes_out_of_range():
     with pytest.raises(ValueError, match="`size` must be > 4"):
         Vocabulary.from_counts({"hi": 1}, 4, RULES)
     with pytest.raises(ValueError, match="No word"):
         Vocabulary.from_counts({"<url>": 1}, 10, RULES)
-    made = Vocabulary.from_counts({"hi": 1}, 10, RULES)
-    for word_id in (-1, 5):
-        with pytest.raises(ValueError, match=r"`word_id` must be in \[0, 5\)"):
-            made.word_of(word_id)
     with pytest.raises(ValueError, match="`mode` must be one of"):
         NormalisationRules(mode="letters")

@@ -214,7 +214,7 @@ def test_keras_predictor_is_a_predictor_and_keeps_state_only_for_the_same_contex
         scores = predictor.log_probabilities(ids)[-1]
         best = sorted(range(NUM_SPECIAL, len(VOCABULARY)), key=lambda i: (-scores[i], i))[:3]
         strip = predictor.suggest(context)
-        assert [word for word, _ in strip] == [VOCABULARY.word_of(i) for i in best]
+        assert [word for word, _ in strip] == [VOCABULARY.words[i] for i in best]
         np.testing.assert_allclose([p for _, p in strip], np.exp(scores[best]), rtol=1e-4)
 
 

@@ -11,10 +11,11 @@ import pytest
 from tasks import cli
 from tasks import play as play_task
 from tests import export_fakes, hybrid_export, keyboard_browser
+from tests.export_fakes import export
 from tests.keyboard_browser import ROOT, play
 from tff_keyboard.events import event_log
 from tff_keyboard.hybrid import cache_file
-from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import ExportOptions
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.runtime import KeyboardPredictor
 

@@ -228,7 +228,7 @@ def test_strips_of_a_given_file(place, tmp_path):
 
 def test_prefixes_and_next_words(place):
     predictor = NGramPredictor.load(place / "n&<gram>")
-    word = predictor.vocabulary.word_of(4)
+    word = predictor.vocabulary.words[4]
     unfinished, finished, empty = example_strips.example_strips(
         {"m": predictor}, [f"hi {word[:1]}", f"hi {word} ", ""]
     )

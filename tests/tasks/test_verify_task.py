@@ -9,8 +9,9 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from tasks import cli
 from tasks import verify as verify_task
 from tests import export_fakes
+from tests.export_fakes import export
 from tflite_export import manifest, model_trial
-from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import ExportOptions
 
 KEY, OTHER = (ed25519.Ed25519PrivateKey.generate() for _ in range(2))
 

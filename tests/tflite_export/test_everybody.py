@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests import export_fakes, hybrid_export
+from tests.export_fakes import export
 from tff_keyboard.evaluation import predictor_evaluation
 from tff_keyboard.evaluation.metric_table import HOST_SUMS
 from tff_keyboard.evaluation.typed_text import TypedText
@@ -24,7 +25,7 @@ from tflite_export.everybody import (
 )
 from tflite_export.everybody_records import Records
 from tflite_export.everybody_report import CACHE_GATED, GATED, Summary
-from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import ExportOptions
 from tflite_export.hybrid_keyboard import open_keyboard
 from tflite_export.runtime import KeyboardPredictor
 

@@ -13,6 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from tests import export_fakes
+from tests.export_fakes import export
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import save_model
@@ -25,8 +26,9 @@ from tff_keyboard.storage.errors import (
 )
 from tflite_export import associated_files, inspection, manifest, verification
 from tflite_export.errors import ParityFailed
-from tflite_export.export import NO_PRIVACY_CLAIM, ExportOptions, export
+from tflite_export.export_options import ExportOptions
 from tflite_export.runtime import KeyboardPredictor
+from tflite_export.trained_run import NO_PRIVACY_CLAIM, TrainedRun
 
 ROOT = pathlib.Path(__file__).parents[2]
 TEXTS = export_fakes.texts()
@@ -112,7 +114,7 @@ def test_packing_replaces_the_files_of_an_earlier_export(run, tmp_path):
     export(run, tmp_path / "k.tflite", ExportOptions(pack=True))
     assert names(tmp_path) == ["k.tflite"]
     content = KeyboardPredictor(tmp_path / "k.tflite").manifest
-    assert content["model"]["quantization"] == "int8-rows"
+    assert content.model.quantization == "int8-rows"
 
 
 @pytest.mark.parametrize("place", [-5, -200, 3000])
@@ -153,9 +155,9 @@ def test_a_failed_gate_leaves_what_was_there(run, tmp_path, monkeypatch):
     assert names(tmp_path) == FILES
 
     result = export(run, tmp_path / "k.tflite", ExportOptions(allow_loss=True), held_out=TEXTS)
-    assert "does not suggest" in result.forgiven
+    assert "does not suggest" in result.parity.forgiven
     content = json.loads((tmp_path / "k.json").read_text())
-    assert content["parity"]["forgiven"] == result.forgiven
+    assert content["parity"]["forgiven"] == result.parity.forgiven
 
 
 def test_too_large_a_file_is_not_published(run, tmp_path):
@@ -315,7 +317,8 @@ def test_int4_is_fitted_to_the_calibration_text(run, tmp_path):
     from tflite_export.cifg_weights import CifgWeights
     from tflite_export.quantization import quantize_rows_int4
 
-    model, vocabulary = exporting.load_run(run)
+    trained = TrainedRun.load(run)
+    model, vocabulary = trained.model, trained.vocabulary
     truth = export_fakes.NumpyCifg(CifgWeights.from_model(model))
     covariance = exporting.hidden_covariance(model, vocabulary, TEXTS)
     hidden = np.concatenate(
@@ -360,9 +363,9 @@ def test_a_kill_while_an_older_export_is_replaced_leaves_one_of_them(
     if nth <= len(FILES):
         with pytest.raises(ExportError, match="an export was interrupted here"):
             verification.verify(old.model, None)
-    with pytest.raises(ExportError, match="none"):
-        export(tmp_path / "none", old.model, ExportOptions())  # puts things right before it fails
-    found = KeyboardPredictor(old.model).manifest["model"]["top_k"]
+    with pytest.raises(ExportError, match="top_k"):
+        export(run, old.model, ExportOptions(top_k=10**6))  # puts things right before it fails
+    found = KeyboardPredictor(old.model).manifest.model.top_k
     assert found == 5  # the one rename was made
     assert names(tmp_path) == FILES
     verification.verify(old.model, None)

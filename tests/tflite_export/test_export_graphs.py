@@ -48,14 +48,14 @@ def stored(kind):
     if kind in ("none", "float16"):
         return WEIGHTS
     if kind == "int8":
-        return WEIGHTS.map_matrices(by_tensor)
+        return export_fakes.map_matrices(WEIGHTS, by_tensor)
     if kind == "int8-rows":
         rows = by_row(WEIGHTS.embedding)
-        return dataclasses.replace(WEIGHTS.map_matrices(by_tensor), embedding=rows)
+        return dataclasses.replace(export_fakes.map_matrices(WEIGHTS, by_tensor), embedding=rows)
     if kind == "int4-rows":
         rows = quantization.quantize_rows_int4(WEIGHTS.embedding, np.eye(DIM)).dequantized()
-        return dataclasses.replace(WEIGHTS.map_matrices(by_tensor), embedding=rows)
-    joined = trainable.stored_weights(WEIGHTS)
+        return dataclasses.replace(export_fakes.map_matrices(WEIGHTS, by_tensor), embedding=rows)
+    joined = export_fakes.stored_weights(WEIGHTS)
     return CifgWeights(
         embedding=joined["embedding"],
         kernels=tuple(np.split(joined["kernel"], 3, axis=1)),

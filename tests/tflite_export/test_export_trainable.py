@@ -75,7 +75,7 @@ def test_gradients_are_the_slope_of_the_loss(name):
 def keras_steps(messages, learning_rate):
     """Keras SGD on the cross-entropy of the library's model, from the weights as stored."""
     model = export_fakes.model()
-    stored = trainable.stored_weights(WEIGHTS)
+    stored = export_fakes.stored_weights(WEIGHTS)
     for variable, name in zip(model.trainable_variables, trainable.WEIGHT_NAMES, strict=True):
         assert name in variable.name
         variable.assign(stored[name])
@@ -106,7 +106,7 @@ def test_many_steps_in_the_interpreter_equal_keras_sgd(file):
     np.testing.assert_allclose(losses, expected_losses, rtol=1e-4)
     got = file("weights")()
     for name in trainable.WEIGHT_NAMES:
-        assert np.abs(got[name] - trainable.stored_weights(WEIGHTS)[name]).max() > 1e-3
+        assert np.abs(got[name] - export_fakes.stored_weights(WEIGHTS)[name]).max() > 1e-3
         np.testing.assert_allclose(got[name], expected[name], atol=1e-4)
 
 
@@ -127,7 +127,7 @@ def test_padding_does_not_train(data):
 def test_nothing_to_learn_changes_nothing(file, message):
     out = file("train")(tokens=as_tokens(message), learning_rate=np.array(0.5, np.float32))
     assert float(out["loss"]) == 0.0
-    stored = trainable.stored_weights(WEIGHTS)
+    stored = export_fakes.stored_weights(WEIGHTS)
     for name, value in file("weights")().items():
         np.testing.assert_array_equal(value, stored[name])
 

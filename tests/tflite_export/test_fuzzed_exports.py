@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from tests import export_fakes, hybrid_export
 from tests.damage import damaged, damaged_json, is_one_line
 from tests.examples import examples
+from tests.export_fakes import export
 from tflite_export import associated_files, inspection, manifest, model_trial, signing
-from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import ExportOptions
 from tflite_export.hybrid_keyboard import with_ngram
 
 MODEL = pathlib.Path(__file__).parents[2] / "models" / "persuasion" / "keyboard.tflite"
@@ -50,7 +51,7 @@ def read_all(place):
     network = types.SimpleNamespace(
         path=place.model, manifest=content, vocabulary=vocabulary, index=index
     )
-    if "ngram" in content:
+    if content.ngram is not None:
         with_ngram(network)
 
 

@@ -19,10 +19,11 @@ import pytest
 
 from tasks import play, verify
 from tests import export_fakes
+from tests.export_fakes import export
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import associated_files, manifest, model_trial, verification, vocabulary_file
-from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import ExportOptions
 from tflite_export.runtime import KeyboardPredictor
 
 WORDS = vocabulary_file.sorted_vocabulary(export_fakes.vocabulary()).words[4:]
@@ -87,10 +88,16 @@ def set_at(*path, value):
         (("special_ids",), {"pad": False, "bos": True, "eos": 2, "oov": 3}),
         (("special_ids",), []),
         (("ngram",), {"sha256": 5}),
-        (("ngram",), None),
+        (("ngram",), 7),
         (("format",), 1),
+        *((("truecase",), forms) for forms in ("Singapore", [1], [""], ["a" * 101], {"a": "A"})),
+        (("truecase",), ["a"] * 50_001),
+        (("mixture",), {}),
+        (("parity",), {"people": 5}),
+        (("vocabulary", "rules"), {"mode": "x" * 9999}),
+        (("another",), 1),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:30],
 )
 def test_a_wrong_field_of_the_manifest(files, path, value):
     seal(files, set_at(*path, value=value))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests import export_fakes, hybrid_export
 from tests.examples import examples
+from tests.export_fakes import export
 from tests.keyboard_browser import ROOT
 from tff_keyboard.baselines import ngram_file
 from tff_keyboard.baselines.ngram_predictor import NGramPredictor
@@ -24,7 +25,7 @@ from tff_keyboard.hybrid.word_cache import EDGE, WordCache
 from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.storage.errors import CheckFailed, ExportError
 from tflite_export import ngram_part
-from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import ExportOptions
 from tflite_export.hybrid_keyboard import HybridKeyboard, open_keyboard
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.runtime import KeyboardPredictor
@@ -223,6 +224,9 @@ def test_refuses_a_strip_of_nothing(keyboard, k):
         keyboard.suggest(["see"], "", k)
 
 
+MIXTURE = {"components": [], "fitted_on": ""}
+
+
 class TestBrokenFiles:
     @pytest.fixture
     def path(self, path, tmp_path):
@@ -244,10 +248,11 @@ class TestBrokenFiles:
     @pytest.mark.parametrize(
         ("key", "value", "message"),
         [
-            ("mixture", None, "no weights of the mixture"),
-            ("mixture", {}, "no weights of the mixture"),
-            ("mixture", {"weights": [[1, 0, 0]]}, "a table of weights is"),
-            ("mixture", {"weights": "x"}, "not a table"),
+            ("mixture", None, "must come with `ngram`"),
+            ("mixture", {}, "mixture.components` is missing"),
+            ("mixture", MIXTURE | {"weights": [[1, 0, 0]]}, "a table of weights is"),
+            ("mixture", MIXTURE | {"weights": [[1], [1, 0]]}, "not a table"),
+            ("mixture", MIXTURE | {"weights": "x"}, "weights` must be a list"),
             ("ngram", {}, "missing or wrong"),
             ("ngram", 7, "missing or wrong"),
         ],

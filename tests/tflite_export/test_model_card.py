@@ -5,11 +5,12 @@ import json
 import pytest
 
 from tests import export_fakes
+from tests.export_fakes import export
 from tests.fakes import ledger_header, save_untrained_run, tiny_config
 from tff_keyboard.privacy.ledger import PrivacyLedger
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import model_card
-from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import ExportOptions
 
 SECTIONS = ["Model", "Intended use", "Data", "Privacy", "What it is worth",
             "What the export changed", "Limits"]  # fmt: skip

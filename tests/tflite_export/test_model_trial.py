@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from tests import export_fakes
+from tests.export_fakes import export
 from tff_keyboard.storage.errors import CheckFailed, ExportError
 from tflite_export import manifest, model_trial
-from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import ExportOptions
 from tflite_export.runtime import KeyboardPredictor
 
 

@@ -4,9 +4,10 @@ import pytest
 
 from tasks import personalise
 from tests import export_fakes
+from tests.export_fakes import export
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import personalisation
-from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import ExportOptions
 from tflite_export.runtime import KeyboardPredictor
 
 # A person with habits the model has never seen.

@@ -1,5 +1,6 @@
 """`KeyboardPredictor` on a real file: text, streaming, prefixes, and what must not crash it."""
 
+import dataclasses
 import json
 import pathlib
 import subprocess
@@ -13,12 +14,13 @@ from hypothesis import strategies as st
 
 from tests import export_fakes
 from tests.examples import examples
+from tests.export_fakes import export
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, OOV, PAD, SPECIAL_WORDS, Vocabulary
 from tff_keyboard.metrics.predictor import Predictor
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import runtime
-from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import ExportOptions
 from tflite_export.runtime import KeyboardPredictor
 
 VOCABULARY = export_fakes.vocabulary()
@@ -144,7 +146,8 @@ def test_a_long_text_reads_the_same_wherever_typing_began(predictor, fresh):
 
 def test_no_more_is_read_than_training_sequences_had(path):
     keyboard = KeyboardPredictor(path)
-    keyboard.manifest["model"]["training_length"] = 8
+    model = dataclasses.replace(keyboard.manifest.model, training_length=8)
+    keyboard.manifest = dataclasses.replace(keyboard.manifest, model=model)
     context = [word for sentence in export_fakes.SENTENCES for word in sentence.split()]
     assert len(context) > 24
     for count in (7, 8, 20, len(context)):
@@ -312,10 +315,10 @@ def test_a_file_of_another_kind_never_reaches_the_interpreter(path, tmp_path):
     from tflite_export import manifest
 
     model = copied(path, tmp_path)
-    content, _ = manifest.load_checked(model)
+    content = json.loads(model.with_suffix(".json").read_text())
     model.write_bytes(b"GGUF" * 100)
     content["model"] |= {"sha256": manifest.sha256(b"GGUF" * 100), "bytes": 400}
-    model.with_suffix(".json").write_bytes(manifest.to_bytes(content))
+    model.with_suffix(".json").write_text(json.dumps(content))
     with pytest.raises(ExportError, match="not a TFLite model"):
         KeyboardPredictor(model)
 

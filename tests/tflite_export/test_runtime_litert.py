@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from tests import export_fakes
-from tflite_export.export import ExportOptions, export
-from tflite_export.export_options import QUANTIZATIONS
+from tests.export_fakes import export
+from tflite_export.export_options import QUANTIZATIONS, ExportOptions
 
 ROOT = pathlib.Path(__file__).parents[2]
 PYTHON = os.environ.get("LITERT_PYTHON")

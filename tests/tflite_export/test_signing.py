@@ -7,9 +7,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from tests import export_fakes
+from tests.export_fakes import export
 from tff_keyboard.storage.errors import CheckFailed, ExportError
 from tflite_export import manifest, signing
-from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import ExportOptions
 from tflite_export.verification import verify
 
 KEY, OTHER = (ed25519.Ed25519PrivateKey.generate() for _ in range(2))
@@ -138,7 +139,7 @@ def test_an_export_that_was_changed_and_hashed_anew_is_not_signed(signed, keys, 
         return
     content = json.loads(paths.manifest.read_text())
     content["privacy"] = "epsilon = 0.1"
-    paths.manifest.write_bytes(manifest.to_bytes(content))
+    paths.manifest.write_text(json.dumps(content))
     verify(paths.model, None)  # whole, by its hashes
     with pytest.raises(CheckFailed, match="changed after it was signed"):
         verify(paths.model, keys / "ours.pub.pem")

@@ -6,10 +6,11 @@ import pytest
 from werkzeug import test as werkzeug_test
 
 from tests import export_fakes
+from tests.export_fakes import export
 from tff_keyboard.events import event_log, live_log
 from tff_keyboard.storage.errors import ProgramError
 from tflite_export import keyboard_server, terminal_keyboard
-from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import ExportOptions
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.runtime import KeyboardPredictor
 from tflite_export.strip_events import Cursor, KeyboardEvents, TypedStrips

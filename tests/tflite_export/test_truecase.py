@@ -1,7 +1,6 @@
 import pytest
 
-from tff_keyboard.storage.errors import ExportError
-from tflite_export.truecase import Truecase, forms_of
+from tflite_export.truecase import Truecase
 
 
 def test_built_in_forms_come_before_those_of_the_export():
@@ -24,14 +23,3 @@ def test_english(typed, form):
 @pytest.mark.parametrize("word", ["well", "were", "its", "ill", "id", "may", "march", "shell"])
 def test_words_that_are_words_stay(word):
     assert Truecase("en").form(word) == word
-
-
-@pytest.mark.parametrize("entry", ["Singapore", [1], [""], ["a" * 101], {"a": "A"}, ["a"] * 50_001])
-def test_a_broken_table_is_refused(entry):
-    with pytest.raises(ExportError, match="`truecase` of the manifest"):
-        forms_of({"truecase": entry})
-
-
-def test_no_table_is_no_forms():
-    assert forms_of({}) == []
-    assert forms_of({"truecase": ["Singapore"]}) == ["Singapore"]

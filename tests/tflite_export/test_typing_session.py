@@ -10,9 +10,10 @@ from werkzeug import test as werkzeug_test
 
 from tests import export_fakes
 from tests.examples import examples
+from tests.export_fakes import export
 from tff_keyboard.storage.errors import ProgramError
 from tflite_export import keyboard_server, terminal_keyboard, typing_session
-from tflite_export.export import ExportOptions, export
+from tflite_export.export_options import ExportOptions
 from tflite_export.mannered_keyboard import MannerlyKeyboard
 from tflite_export.runtime import KeyboardPredictor
 from tflite_export.typing_session import Sent, Slot, TypingSession
@@ -285,7 +286,7 @@ def test_server_names_its_models(client, predictor):
     assert facts == {
         "name": "one",
         "quantization": "int8-rows",
-        "bytes": predictor.manifest["model"]["bytes"],
+        "bytes": predictor.manifest.model.bytes,
         "ngram_bytes": 0,
         "words": len(export_fakes.WORDS),
     }
@@ -378,9 +379,5 @@ def test_a_port_in_use_is_one_clear_line(keyboard, capsys):
     assert capsys.readouterr().err == ""  # the error is the only line
 
 
-def test_files_of_one_name_are_told_apart(tmp_path):
-    one, two = tmp_path / "a" / "k.tflite", tmp_path / "b" / "k.tflite"
-    assert keyboard_server.names_of([one]) == ["k"]
-    assert keyboard_server.names_of([one, two]) == ["a/k", "b/k"]
-    assert keyboard_server.names_of([one, one]) != [*keyboard_server.names_of([one])] * 2
+def test_the_first_slot_is_in_the_middle():
     assert typing_session.SLOT_RANKS.index(0) == 1

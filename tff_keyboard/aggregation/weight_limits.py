@@ -15,17 +15,6 @@ import tensorflow as tf
 WeightLimit: TypeAlias = Callable[[Any], Any]
 
 
-def at_most(bound: float) -> WeightLimit:
-    """min(w, bound).
-
-    Raises:
-      ValueError: `bound` is not > 0.
-    """
-    if not bound > 0:
-        raise ValueError(f"`bound` of a weight must be > 0, got {bound!r}.")
-    return lambda weight: tf.minimum(weight, tf.cast(bound, weight.dtype))
-
-
 def zero_or_one(weight: tf.Tensor) -> tf.Tensor:
     """1 for whoever counts, however much it claims."""
     return tf.cast(weight > 0, weight.dtype)

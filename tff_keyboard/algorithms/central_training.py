@@ -23,6 +23,7 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.softmax_loss import softmax_loss
+from tff_keyboard.storage.metrics_rows import Row
 
 _EPOCH_ORDER = 1  # keeps the seed of the order of messages apart from those of batches
 
@@ -182,11 +183,11 @@ class PooledInputs:
         per_message = self.tokens_per_epoch / len(self._lengths)
         return max(1, math.ceil(tokens / (per_message * self.messages_per_round)))
 
-    def round_plan(self, round_num: int) -> tuple[int, dict[str, Any]]:
+    def round_plan(self, round_num: int) -> tuple[int, Row]:
         """`(round_num, facts)` of a round >= 1, for whoever makes its batches elsewhere."""
         return round_num, self._facts(round_num, self._chosen(round_num))
 
-    def round_input(self, round_num: int) -> tuple[list[np.ndarray], dict[str, Any]]:
+    def round_input(self, round_num: int) -> tuple[list[np.ndarray], Row]:
         """`(batches, facts)` of a round >= 1.
 
         Facts: messages and targets trained on, passes over the text so far.
@@ -214,7 +215,7 @@ class PooledInputs:
             chosen.extend(order[offset : offset + self.messages_per_round - len(chosen)].tolist())
         return chosen
 
-    def _facts(self, round_num: int, chosen: list[int]) -> dict[str, Any]:
+    def _facts(self, round_num: int, chosen: list[int]) -> Row:
         return {
             "examples": len(chosen),
             "tokens": int(self._targets(self._lengths[chosen]).sum()),

@@ -128,16 +128,6 @@ class Vocabulary:
         """The id of a normalised word; `OOV` for one that is not in the table."""
         return self._ids.get(word, OOV)
 
-    def word_of(self, word_id: int) -> str:
-        """The word of a row.
-
-        Raises:
-          ValueError: `word_id` is not in [0, V).
-        """
-        if not 0 <= word_id < len(self.words):
-            raise ValueError(f"`word_id` must be in [0, {len(self.words)}), got {word_id}.")
-        return self.words[word_id]
-
     def encode(self, words: Iterable[str]) -> list[int]:
         """Ids of normalised words, without BOS and EOS."""
         ids = self._ids

@@ -49,7 +49,7 @@ class Difference:
     verdict: str
     better_off: Interval
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain values."""
         share = self.better_off.to_json()["value"]
         return {**self.interval.to_json(), "verdict": self.verdict, "people_better_off": share}
@@ -166,7 +166,7 @@ class Comparison:
             and (same_words or not metric.is_perplexity)
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain values; `from_json` makes an equal comparison of them."""
         return {
             "format": FORMAT,

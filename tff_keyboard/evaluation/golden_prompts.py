@@ -13,7 +13,6 @@ import dataclasses
 import hashlib
 import pathlib
 from collections.abc import Sequence
-from typing import Any
 
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.text.typed_so_far import context_and_prefix
@@ -100,15 +99,6 @@ class PromptReport:
                 f"of {self.prompts.path} (line {lines}{more}). Train another model, or change the "
                 "prompts."
             )
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for a manifest."""
-        return {
-            "file": self.prompts.path.name,
-            "sha256": self.prompts.sha256,
-            "prompts": len(self.prompts.prompts),
-            "failed_lines": [prompt.line for prompt, _ in self.failures],
-        }
 
 
 def read_prompts(path: pathlib.Path) -> Prompts:

@@ -63,7 +63,7 @@ class TextFacts:
     store: str | None = None
     store_path: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain values."""
         return {**dataclasses.asdict(self), "people": list(self.people)}
 
@@ -126,14 +126,14 @@ class Evaluation:
         """Kish's effective number of people, by words typed."""
         return effective_number(self.sums["tokens"] - self.sums["eos_tokens"])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain values; `from_json` makes an equal evaluation of them."""
         content = {"format": FORMAT, "text": self.text.to_json(), **self.body_to_json()}
         if self.general is not None:
             content["general"] = self.general.to_json()
         return content
 
-    def body_to_json(self) -> dict[str, Any]:
+    def body_to_json(self) -> dict[str, object]:
         """All but format, text and general corpus, which a comparison writes once."""
         return {
             "model": dataclasses.asdict(self.model),

@@ -78,7 +78,7 @@ class Strip:
         _require(isinstance(self.hour, str) and bool(_HOUR.fullmatch(self.hour)), "hour",
                  "such as 2026-11-21T19")  # fmt: skip
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """As it stands in the log."""
         return {"v": VERSION, **dataclasses.asdict(self)}
 

@@ -8,7 +8,7 @@ here and in an export. A baseline stays here and lists everything.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -175,6 +175,6 @@ def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) ->
     return f"{len(text.people)} people of 'validation'"
 
 
-def ngram_details(predictor: NGramPredictor) -> dict[str, Any]:
+def ngram_details(predictor: NGramPredictor) -> dict[str, object]:
     """What a table says about an n-gram: its order, and how many n-grams of each length."""
     return {"order": predictor.model.order, "ngrams": predictor.model.num_ngrams}

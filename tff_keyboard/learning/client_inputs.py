@@ -15,6 +15,7 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.learning.client_delivery import Deliver, Handover
 from tff_keyboard.learning.cohorts import Cohort, check_in_weights, cohort_sampler
+from tff_keyboard.storage.metrics_rows import Row
 
 BYTES_PER_PARAMETER = 4  # float32, as it is sent when nothing compresses it
 
@@ -90,9 +91,7 @@ class CohortInputs:
         """People who may be drawn."""
         return len(self._client_ids)
 
-    def round_input(
-        self, round_num: int, deliver: Deliver | None = None
-    ) -> tuple[list[Any], dict[str, Any]]:
+    def round_input(self, round_num: int, deliver: Deliver | None = None) -> tuple[list[Any], Row]:
         """`(data, facts)` of a round >= 1: the batches of all clients that report, as `deliver`
         hands them to the learning process; a dataset for each client if it is left out.
 
@@ -111,9 +110,7 @@ class CohortInputs:
         facts = self._facts(cohort, reporting, rehearsed, examples, sum(sizes))
         return deliver(clients, sizes), facts
 
-    def round_plan(
-        self, round_num: int, handover: Handover
-    ) -> tuple[list[list[int]], dict[str, Any]]:
+    def round_plan(self, round_num: int, handover: Handover) -> tuple[list[list[int]], Row]:
         """`(groups, facts)` of a round: which clients, by index, `handover.make` is given when.
 
         No batch is made and no message read.
@@ -204,7 +201,7 @@ class CohortInputs:
         rehearsed: Mapping[int, Sequence[np.ndarray]],
         examples: int,
         tokens: int,
-    ) -> dict[str, Any]:
+    ) -> Row:
         names = "\n".join(self._client_ids[index] for index in reporting)
         rehearsal_bytes = (
             sum(self._rehearsal.num_bytes(messages) for messages in rehearsed.values())

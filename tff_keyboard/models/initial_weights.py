@@ -1,7 +1,6 @@
 """Starts training from a saved model instead of random weights."""
 
 import os
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +44,7 @@ def assign_initial_weights(
     return weights
 
 
-def _architecture(model: NextWordModel) -> tuple[str, dict[str, Any]]:
+def _architecture(model: NextWordModel) -> tuple[str, dict[str, object]]:
     """What must be equal for weights to fit; rates of dropout may differ."""
     sizes = {name: value for name, value in model.options.items() if name not in dropout.RATES}
     return model.name_in_registry, sizes

@@ -16,7 +16,7 @@ import os
 import pathlib
 import warnings
 import zipfile
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -124,7 +124,7 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
     return model, vocabulary
 
 
-def _warn_if_training_went_on(model: pathlib.Path, description: dict[str, Any]) -> None:
+def _warn_if_training_went_on(model: pathlib.Path, description: Mapping[str, object]) -> None:
     rounds = description.get("rounds")
     if not isinstance(rounds, int):  # of no training
         return
@@ -144,7 +144,7 @@ def _archive(weights: dict[str, np.ndarray]) -> bytes:
 
 
 def _check_sizes(
-    directory: pathlib.Path, options: dict[str, Any], weights: dict[str, np.ndarray]
+    directory: pathlib.Path, options: Mapping[str, object], weights: dict[str, np.ndarray]
 ) -> None:
     """Refuses sizes that no weight has before a model of that size is allocated."""
     largest = max((size for value in weights.values() for size in value.shape), default=0)

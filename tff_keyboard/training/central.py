@@ -7,7 +7,6 @@ store that validation reads.
 
 import dataclasses
 import pathlib
-from typing import Any
 
 from tff_keyboard.algorithms import build_process
 from tff_keyboard.algorithms.central_training import PooledInputs
@@ -16,6 +15,7 @@ from tff_keyboard.config.resolved_execution import as_begun
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.learning import validation
 from tff_keyboard.privacy import lineage
+from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training import central_on_nodes
 from tff_keyboard.training.central_process import build_central_process
@@ -33,7 +33,7 @@ def train_central(
     *,
     tokens: float | None = None,
     epochs: float | None = None,
-) -> dict[str, Any]:
+) -> Row:
     """Trains in `workdir`; called again, it resumes.
 
     Args:

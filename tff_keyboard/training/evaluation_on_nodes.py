@@ -39,7 +39,7 @@ def _text(store: NamedStore, population: str) -> TypedText:
 class CountPart:
     """An `engine.Function`: an item is a part of what a population typed.
 
-    What is shared: the store's name, the population, options of `count_part`.
+    What is shared: the store's name, the population, `max_length` and `reference` of `count_part`.
 
     Attributes:
       content: The model, pickled.
@@ -52,11 +52,19 @@ class CountPart:
         return hashlib.sha256(self.content).hexdigest()
 
     def __call__(
-        self, place: engine.Place, shared: tuple[NamedStore, str, dict[str, Any]], part: slice
+        self,
+        place: engine.Place,
+        shared: tuple[NamedStore, str, int, Vocabulary | None],
+        part: slice,
     ) -> PartCounts:
-        store, population, options = shared
-        text = _text(store, population)
-        return predictor_evaluation.count_part(self._predictor, text, part, **options)
+        store, population, max_length, reference = shared
+        return predictor_evaluation.count_part(
+            self._predictor,
+            _text(store, population),
+            part,
+            max_length=max_length,
+            reference=reference,
+        )
 
     @functools.cached_property
     def _predictor(self) -> Predictor:
@@ -108,17 +116,21 @@ class EvaluationOnNodes:
             reference: Vocabulary | None,
             scored: Callable[[int], None],
         ) -> Iterator[tuple[int, PartCounts]]:
-            options: dict[str, Any] = {"max_length": max_length, "reference": reference}
             try:
                 function = CountPart(pickle.dumps(predictor))
             except (TypeError, AttributeError, pickle.PicklingError):
                 self._tell("This kind of model does not travel to nodes: it is evaluated here.")
                 yield from predictor_evaluation.one_by_one(
-                    predictor, text, parts, **options, scored=scored
+                    predictor,
+                    text,
+                    parts,
+                    max_length=max_length,
+                    reference=reference,
+                    scored=scored,
                 )
                 return
             with contextlib.closing(
-                nodes.run(engine.Job(function, (named, population, options), parts))
+                nodes.run(engine.Job(function, (named, population, max_length, reference), parts))
             ) as found:
                 for place, counts in found:
                     scored(counts.targets)

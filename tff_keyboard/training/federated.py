@@ -28,6 +28,7 @@ from tff_keyboard.privacy.run_privacy import RunPrivacy, open_run_privacy
 from tff_keyboard.program import training_loop
 from tff_keyboard.program.round_process import RoundProcess
 from tff_keyboard.program.scheduled_process import ScheduledProcess
+from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training import execution_engine
 from tff_keyboard.training.train_run import (
@@ -40,7 +41,7 @@ from tff_keyboard.training.train_run import (
 
 def train_federated(
     config: RunConfig, workdir: pathlib.Path, *, wrap_client_work: WrapClientWork | None = None
-) -> dict[str, Any]:
+) -> Row:
     """Trains in `workdir`; called again, it resumes.
 
     Args:
@@ -113,12 +114,12 @@ def _round_input(
     cohorts: client_inputs.CohortInputs,
     handover: client_delivery.Handover,
     named: execution_engine.ByName | None,
-) -> Callable[[int], tuple[Any, dict[str, Any]]]:
+) -> Callable[[int], tuple[Any, Row]]:
     """The clients of a round: their data, or their names for a cluster."""
     if named is None:
         return lambda round_num: cohorts.round_input(round_num, handover)
 
-    def round_input(round_num: int) -> tuple[Any, dict[str, Any]]:
+    def round_input(round_num: int) -> tuple[Any, Row]:
         groups, facts = cohorts.round_plan(round_num, handover)
         return named.train(handover, round_num, groups), facts
 

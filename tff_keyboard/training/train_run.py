@@ -32,6 +32,7 @@ from tff_keyboard.program import (
 from tff_keyboard.program.averaged_process import AveragedProcess, IterateWeights
 from tff_keyboard.program.round_process import RoundProcess
 from tff_keyboard.storage import files, metrics_rows, names
+from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.round_lines import RoundLines, closing_lines
 
@@ -92,10 +93,10 @@ def open_run(
 
 def of_both(
     evaluate: Callable[[int, Any], Mapping[str, Any]],
-) -> Callable[[int, IterateWeights], dict[str, Any]]:
+) -> Callable[[int, IterateWeights], Row]:
     """Metrics of the average under their names, those of the last model as `last/<name>`."""
 
-    def evaluate_both(round_num: int, weights: IterateWeights) -> dict[str, Any]:
+    def evaluate_both(round_num: int, weights: IterateWeights) -> Row:
         last = evaluate(round_num, weights.last)
         return {
             **evaluate(round_num, weights.average),
@@ -117,7 +118,7 @@ def train_run(
     hooks: Sequence[training_loop.Hook] = (),
     pop_aggregation_seconds: Callable[[], float | None] = lambda: None,
     around_lines: Callable[[RoundLines], Callable[[training_loop.Progress], None]] | None = None,
-) -> dict[str, Any]:
+) -> Row:
     """Trains up to `train.rounds`, from the last checkpoint of `run`, and saves the model.
 
     Args:

@@ -37,5 +37,5 @@ def check_contents(
     table, _ = model.output_table
     stored_table.check_table(data, np.asarray(table)[rows])
     shown_words.check_made_up(predictor)
-    if predictor.manifest["model"]["trainable"]:
+    if predictor.manifest.model.trainable:
         training_signatures.check_training(predictor, model, rows)

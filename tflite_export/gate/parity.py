@@ -35,6 +35,7 @@ from tff_keyboard.models import NextWordModel
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.errors import GateUndecided, ParityFailed
 from tflite_export.gate.shown_words import LENGTHS, LONG_MESSAGE, Reader, ShownReport
+from tflite_export.manifest_content import Difference, Parity
 from tflite_export.runtime import KeyboardPredictor
 from tflite_export.texts import LEAST_PEOPLE, LEAST_WORDS
 
@@ -79,48 +80,11 @@ TOLERANCES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Difference:
-    """A paired difference: value and 95 % interval over people, as fractions."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ParityReport(Parity):
+    """What the comparison found, as text and as a verdict."""
 
-    keras: float
-    file: float
-    half_width: float  # nan with one person
-
-    @property
-    def value(self) -> float:
-        return self.file - self.keras
-
-
-@dataclasses.dataclass(frozen=True)
-class ParityReport:
-    """What the comparison found.
-
-    Attributes:
-      people: Whose text was read.
-      words: Words typed, OOV included.
-      positions: Predictions compared, end of message included.
-      same_best: Share of positions with the same best word.
-      same_three: Share of positions with the same set of three best words.
-      differences: "recall_at_1", "recall_at_3", "kss" -> difference.
-      max_logit_error: Largest over positions and rows, those of the long message included.
-      rms_logit_error: Root mean square over both.
-      logit_spread: Of the float logits; what the errors are compared with.
-      shown: The file's strips against its own logits.
-      little_text: Whether there was less text than `LEAST_WORDS` of `LEAST_PEOPLE`.
-    """
-
-    people: int
-    words: int
-    positions: int
-    same_best: float
-    same_three: float
-    differences: dict[str, Difference]
-    max_logit_error: float
-    rms_logit_error: float
-    logit_spread: float
     shown: ShownReport
-    little_text: bool
 
     @property
     def relative_errors(self) -> tuple[float, float]:
@@ -280,6 +244,7 @@ def compare(
         logit_spread=math.sqrt(errors.variances / errors.positions),
         shown=reader.report,
         little_text=is_little(texts),
+        forgiven=None,
     )
 
 

@@ -13,13 +13,14 @@ Ids are those of the file.
 """
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, OOV, PAD
 from tff_keyboard.storage.errors import CheckFailed
 from tflite_export import signatures
+from tflite_export.manifest_content import Shown
 from tflite_export.runtime import KeyboardPredictor
 
 # Float32 against float64; docs/export.md has what sound files reach. Relative for probabilities, so
@@ -51,22 +52,8 @@ class Chain(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class ShownReport:
-    """How a file's strips compare with its own logits.
-
-    Attributes:
-      strips: Outputs of `step` and `predict` that were compared.
-      wrong_strips: Those with another word, or another probability, than the logits give.
-      max_probability_error: Largest difference of a probability, relative to what it should be.
-      wrong_states: Outputs of `predict` whose state is not that of the chain of `step`.
-      max_state_error: Largest difference of a state.
-    """
-
-    strips: int
-    wrong_strips: int
-    max_probability_error: float
-    wrong_states: int
-    max_state_error: float
+class ShownReport(Shown):
+    """What a file's strips show, as a verdict."""
 
     def check(self) -> None:
         """Raises unless everything shown is what was computed.
@@ -97,8 +84,8 @@ class Reader:
     """
 
     def __init__(self, predictor: KeyboardPredictor):
-        sizes = predictor.manifest["model"]["state_sizes"]
-        self._zeros = tuple(np.zeros([1, sizes[name]], np.float32) for name in ("c", "h"))
+        sizes = predictor.manifest.model.state_sizes
+        self._zeros = tuple(np.zeros([1, size], np.float32) for size in (sizes.c, sizes.h))
         self._step = predictor.signature(signatures.STEP)
         self._logits = predictor.signature(signatures.LOGITS)
         self._predict = predictor.signature(signatures.PREDICT)
@@ -142,7 +129,7 @@ class Reader:
             self._state_error = float(np.maximum(self._state_error, error))
             self._wrong_states += not error <= STATE_TOLERANCE  # NaN is wrong
 
-    def step(self, word_id: int, c: np.ndarray, h: np.ndarray) -> dict[str, Any]:
+    def step(self, word_id: int, c: np.ndarray, h: np.ndarray) -> dict[str, np.ndarray]:
         """The signature `step`."""
         return self._step(token=np.array([word_id], np.int32), c=c, h=h)
 

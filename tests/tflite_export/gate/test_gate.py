@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from tests import export_corruptions, export_fakes
+from tests.export_fakes import export
 from tff_keyboard.data.vocabulary import EOS, PAD
 from tff_keyboard.storage.errors import CheckFailed
 from tflite_export.errors import GateUndecided, ParityFailed
-from tflite_export.export import ExportOptions, export
-from tflite_export.export_options import QUANTIZATIONS
+from tflite_export.export_options import QUANTIZATIONS, ExportOptions
 from tflite_export.gate import gate, parity
 from tflite_export.runtime import KeyboardPredictor
 
@@ -225,8 +225,8 @@ class Drifting(KeyboardPredictor):
             out = sound(token=token, c=c, h=h)
             return out | {"new_h": out["new_h"] + (self.steps > 100)}
 
-        step.get_input_details = sound.get_input_details
-        step.get_output_details = sound.get_output_details
+        step.input_shapes = sound.input_shapes
+        step.output_shapes = sound.output_shapes
         return step
 
 

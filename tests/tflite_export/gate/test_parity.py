@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from tests import export_fakes
+from tests.export_fakes import export
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL
 from tff_keyboard.storage.errors import CheckFailed, ExportError
 from tflite_export.cifg_weights import CifgWeights
 from tflite_export.errors import ParityFailed
-from tflite_export.export import ExportOptions, export
-from tflite_export.export_options import QUANTIZATIONS
+from tflite_export.export_options import QUANTIZATIONS, ExportOptions
 from tflite_export.gate import gate, parity
 from tflite_export.gate.shown_words import ShownReport
+from tflite_export.manifest_content import Difference
 from tflite_export.runtime import KeyboardPredictor
 
 VOCABULARY = export_fakes.vocabulary()
@@ -184,7 +185,7 @@ def test_interval_is_the_jackknife_of_the_paired_difference(run, tmp_path):
 
 
 def report_of(**changes):
-    difference = parity.Difference(0.2, 0.2, 0.001)
+    difference = Difference(0.2, 0.2, 0.001)
     values = {
         "people": 5,
         "words": 10_000,
@@ -197,6 +198,7 @@ def report_of(**changes):
         "logit_spread": 1.0,
         "shown": ShownReport(12_000, 0, 1e-6, 0, 0.0),
         "little_text": False,
+        "forgiven": None,
     }
     return parity.ParityReport(**(values | changes))
 
@@ -205,7 +207,7 @@ TOLERANCE = parity.TOLERANCES["int8-rows"]
 
 
 def with_recall(name, file):
-    differences = report_of().differences | {name: parity.Difference(0.2, file, 0.001)}
+    differences = report_of().differences | {name: Difference(0.2, file, 0.001)}
     return report_of(differences=differences)
 
 
@@ -219,7 +221,7 @@ def test_recall_outside_a_tenth_of_a_point_fails(name, file):
 
 def test_one_word_of_little_text_is_no_failure():
     one_word = {
-        name: parity.Difference(0.2, 0.2 + 1 / 500, 0.001)
+        name: Difference(0.2, 0.2 + 1 / 500, 0.001)
         for name in ("recall_at_1", "recall_at_3", "kss")
     }
     report_of(words=500, differences=one_word).check(TOLERANCE)

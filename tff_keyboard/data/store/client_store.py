@@ -16,7 +16,7 @@ import stat
 import threading
 import warnings
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 import tensorflow as tf
@@ -99,7 +99,7 @@ class ClientStore:
         """
         self.directory = pathlib.Path(directory)
         self._pseudonym_key = b""
-        self.card: dict[str, Any] = store_card.read_card(self.directory)
+        self.card = store_card.read_card(self.directory)
         self.card_hash = store_card.card_hash(self.directory)
         self.vocabulary = Vocabulary.load(self.directory / names.VOCABULARY)
         if self.vocabulary.fingerprint != self.card["vocabulary"]["fingerprint"]:

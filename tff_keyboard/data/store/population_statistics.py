@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Sequence
-from typing import Any
 
 from tff_keyboard.data.store.example_bytes import WordBytes
+from tff_keyboard.data.store.store_card import Histogram, PopulationFacts
 
 
 class PopulationStatistics:
@@ -44,7 +44,7 @@ class PopulationStatistics:
         self._words_per_client[sum(lengths)] += 1
         self._messages_per_client[len(lengths)] += 1
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> PopulationFacts:
         """Counts, rates in [0, 1] and histograms with bins [1, 1], [2, 3], [4, 7], ..."""
         messages = self._words_per_message.total()
         words = sum(length * times for length, times in self._words_per_message.items())
@@ -54,17 +54,12 @@ class PopulationStatistics:
             truncated_words += times * max(length - self._max_length, 0)
         truncated_messages = long_messages if self._is_cut else 0
         truncated_words = truncated_words if self._is_cut else 0
-        by_counts = {
-            "oov_words_by_counts": self._oov_words_by_counts,
-            "oov_rate_by_counts": _rate(self._oov_words_by_counts, words),
-        }
-        return {
+        facts: PopulationFacts = {
             "clients": self._clients,
             "messages": messages,
             "words": words,
             "oov_words": self._oov_words,
             "oov_rate": _rate(self._oov_words, words),
-            **(by_counts if self._tells_counts else {}),
             "masks": self._masks,
             "long_messages": long_messages,
             "truncated_messages": truncated_messages,
@@ -75,13 +70,17 @@ class PopulationStatistics:
             "words_per_client": _histogram(self._words_per_client),
             "messages_per_client": _histogram(self._messages_per_client),
         }
+        if self._tells_counts:
+            facts["oov_words_by_counts"] = self._oov_words_by_counts
+            facts["oov_rate_by_counts"] = _rate(self._oov_words_by_counts, words)
+        return facts
 
 
 def _rate(part: int, whole: int) -> float:
     return round(part / whole, 6) if whole else 0.0
 
 
-def _histogram(counts: collections.Counter[int]) -> dict[str, Any]:
+def _histogram(counts: collections.Counter[int]) -> Histogram:
     """Minimum, median, maximum, and how many values lie in each bin of powers of two."""
     if not counts:
         return {"min": 0, "median": 0, "max": 0, "bins": {}}

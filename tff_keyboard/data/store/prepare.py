@@ -19,7 +19,7 @@ import json
 import pathlib
 import sqlite3
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.sources import messages
@@ -35,7 +35,7 @@ from tff_keyboard.data.store import (
     user_plan,
     word_choice,
 )
-from tff_keyboard.data.store.store_card import CARD_FORMAT
+from tff_keyboard.data.store.store_card import CARD_FORMAT, Card, Identity
 from tff_keyboard.data.text import word_counts
 from tff_keyboard.data.text.capitals import Capitals, capitals_line
 from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
@@ -49,7 +49,7 @@ _SCRATCH_FILE = "scratch.sqlite"
 class Prepared(NamedTuple):
     """The data card of the store, and whether it was there already."""
 
-    card: dict[str, Any]
+    card: Card
     was_up_to_date: bool
 
 
@@ -74,7 +74,7 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
         )
     source = sources.open_source(config)
     given = _given_vocabulary(config)
-    identity = {
+    identity: Identity = {
         "inputs": [
             {"name": file.name, "bytes": file.stat().st_size, "sha256": digest}
             for file, digest in ((file, sources.file_sha256(file)) for file in source.files)
@@ -86,9 +86,8 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
         return Prepared(card, True)
     try:
         with directories.new_directory(out, mode=directories.PRIVATE) as work:
-            card = _write_store(config, source, given, work)
+            card = _write_store(config, source, given, work, identity)
             _check_unchanged(source, identity)
-            card |= identity
             _write_card(work, card)
     except (OSError, sqlite3.OperationalError) as error:
         why = getattr(error, "strerror", None) or error
@@ -100,7 +99,7 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
     return Prepared(card, False)
 
 
-def _check_unchanged(source: sources.Source, identity: dict[str, Any]) -> None:
+def _check_unchanged(source: sources.Source, identity: Identity) -> None:
     for file, recorded in zip(source.files, identity["inputs"], strict=True):
         if sources.file_sha256(file) != recorded["sha256"]:
             raise errors.DataError(f"{file}: was changed while it was read. Start again.")
@@ -120,7 +119,7 @@ def _given_vocabulary(config: DataConfig) -> Vocabulary | None:
     return given
 
 
-def _options(config: DataConfig, given: Vocabulary | None) -> dict[str, Any]:
+def _options(config: DataConfig, given: Vocabulary | None) -> dict[str, object]:
     """What decides the content of the store, beside the inputs."""
     options = dataclasses.asdict(config)
     for name in ("input", "store", "vocabulary_path", *_unused_options(config)):
@@ -147,9 +146,13 @@ def _unused_options(config: DataConfig) -> Iterator[str]:
 
 
 def _write_store(
-    config: DataConfig, source: sources.Source, given: Vocabulary | None, work: pathlib.Path
-) -> dict[str, Any]:
-    """Fills `work` except for the card; returns the measured part of the card."""
+    config: DataConfig,
+    source: sources.Source,
+    given: Vocabulary | None,
+    work: pathlib.Path,
+    identity: Identity,
+) -> Card:
+    """Fills `work` except for the card, which is returned."""
     rules = (
         given.rules if given else NormalisationRules(mode=config.mode, lowercase=config.lowercase)
     )
@@ -192,29 +195,37 @@ def _write_store(
     finally:
         groups.close()
     scratch.unlink()
-    return {
+    about_words: dict[str, object] = {
+        "rows": len(vocabulary),
+        "fingerprint": vocabulary.fingerprint,
+        "from": "file" if given else "train users",
+        "distinct_train_words": len(counts.counts) + counts.forgotten,
+        "words_forgotten_in_counting": counts.forgotten,
+        "rules": dataclasses.asdict(vocabulary.rules),
+    }
+    if choice:
+        about_words |= {**choice.facts}
+    if private:
+        about_words["privacy"] = private.facts
+    card: Card = {
         "format": CARD_FORMAT,
+        "inputs": identity["inputs"],
+        "options": identity["options"],
         "populations": {name: part.as_json() for name, part in statistics.items()},
-        "vocabulary": {
-            "rows": len(vocabulary),
-            "fingerprint": vocabulary.fingerprint,
-            "from": "file" if given else "train users",
-            "distinct_train_words": len(counts.counts) + counts.forgotten,
-            "words_forgotten_in_counting": counts.forgotten,
-            **(choice.facts if choice else {}),
-            **({"privacy": private.facts} if private else {}),
-            "rules": dataclasses.asdict(vocabulary.rules),
-        },
-        **({"truecase": {"forms": len(table), "held_out": case.as_json()}} if case else {}),
+        "vocabulary": about_words,
         "skipped_lines": dict(sorted(skipped.items())),
         "dropped": dict(sorted(plan.dropped.items())),
-        **digests,
+        "store_sha256": digests["store_sha256"],
+        "lengths_sha256": digests["lengths_sha256"],
         "file_bytes": {
             name: (work / name).stat().st_size
             for name in store_target.DATA_FILES
             if (work / name).exists()
         },
     }
+    if case:
+        card["truecase"] = {"forms": len(table), "held_out": case.as_json()}
+    return card
 
 
 def _write_clients(
@@ -312,7 +323,7 @@ def _min_word_users(config: DataConfig, num_people: int) -> int:
     return 1 if config.is_published_text else word_choice.usual_min_users(num_people)
 
 
-def _write_card(work: pathlib.Path, card: dict[str, Any]) -> None:
+def _write_card(work: pathlib.Path, card: Card) -> None:
     """Last: a directory without it is not a store."""
     (work / names.DATA_CARD).write_text(
         json.dumps(card, indent=2, sort_keys=True, ensure_ascii=True) + "\n", encoding="utf-8"

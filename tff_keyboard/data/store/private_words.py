@@ -1,9 +1,9 @@
 """Chooses the vocabulary of a store privately (`data.vocabulary_epsilon`), for `prepare`."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from tff_keyboard.config.data_config import DataConfig
+from tff_keyboard.data.store.store_card import PrivacyFacts
 from tff_keyboard.data.text.identifiers import is_identifier
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary, is_mask
 from tff_keyboard.privacy import private_vocabulary
@@ -50,7 +50,7 @@ class PrivateWords:
         return Vocabulary.from_counts(counts, self._config.vocabulary_size, rules)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> PrivacyFacts:
         """For the data card: what the choice cost."""
         return {
             "epsilon": self._config.vocabulary_epsilon,

@@ -5,14 +5,124 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
-from typing import Any
+from typing import Any, NotRequired, TypedDict, cast
 
 from tff_keyboard.storage import directories, errors, names
 
 CARD_FORMAT = 1
 
 
-def read_card(directory: pathlib.Path) -> dict[str, Any]:
+class Histogram(TypedDict):
+    """How often a number was how large.
+
+    Attributes:
+      min: The smallest.
+      median: The lower one of two.
+      max: The largest.
+      bins: "1-1", "2-3", "4-7", ... -> how many lie in it.
+    """
+
+    min: int
+    median: int
+    max: int
+    bins: dict[str, int]
+
+
+class PopulationFacts(TypedDict):
+    """A population; rates are in [0, 1]. The two by counts are there where words were chosen."""
+
+    clients: int
+    messages: int
+    words: int
+    oov_words: int
+    oov_rate: float
+    oov_words_by_counts: NotRequired[int]
+    oov_rate_by_counts: NotRequired[float]
+    masks: int
+    long_messages: int
+    truncated_messages: int
+    truncated_messages_rate: float
+    truncated_words: int
+    truncated_words_rate: float
+    words_per_message: Histogram
+    words_per_client: Histogram
+    messages_per_client: Histogram
+
+
+class ChoiceFacts(TypedDict):
+    """What the choice of words by people left out."""
+
+    min_word_users: int
+    people: int
+    words_of_one_person: int
+    words_of_too_few_people: int
+    identifiers_left_out: int
+    rows_of_one_person: int
+    rows_by_counts: int
+    rows_of_one_person_by_counts: int
+
+
+class PrivacyFacts(TypedDict):
+    """What a private choice of words cost."""
+
+    epsilon: float
+    delta: float
+    rho: float
+    delta_of_words: float
+    threshold: float
+    words_per_person: int
+
+
+class CaseFacts(TypedDict):
+    """What a table of forms does for people it was not made from; rates are in [0, 1]."""
+
+    words_inside_sentences: int
+    accuracy_with_table: float
+    accuracy_in_lower_case: float
+    capitals_typed_rate: float
+    capitals_shown_right_rate: float
+    shown_capitals_wrong_rate: float
+    messages: int
+    messages_begun_with_capital_rate: float
+
+
+class TruecaseFacts(TypedDict):
+    """The table of forms: how many, and what they do."""
+
+    forms: int
+    held_out: CaseFacts
+
+
+class InputFacts(TypedDict):
+    """An input file."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class Identity(TypedDict):
+    """What decides the content of a store."""
+
+    inputs: list[InputFacts]
+    options: dict[str, object]
+
+
+class Card(Identity):
+    """The whole card; `vocabulary` has the table's size, `ChoiceFacts` and `PrivacyFacts`."""
+
+    format: int
+    populations: dict[str, PopulationFacts]
+    vocabulary: dict[str, Any]
+    truecase: NotRequired[TruecaseFacts]
+    skipped_lines: dict[str, int]
+    dropped: dict[str, int]
+    store_sha256: str
+    lengths_sha256: str
+    file_bytes: dict[str, int]
+
+
+def read_card(directory: pathlib.Path) -> Card:
     """Reads and checks the card of a store, and the sizes of the files it names.
 
     Raises:
@@ -47,7 +157,7 @@ def read_card(directory: pathlib.Path) -> dict[str, Any]:
         file = directory / name
         if not file.is_file() or file.stat().st_size != size:
             raise errors.DataError(f"{file}: is missing or was changed since `prepare`. {way_out}")
-    return card
+    return cast(Card, card)
 
 
 def card_hash(directory: pathlib.Path) -> str:
@@ -55,7 +165,7 @@ def card_hash(directory: pathlib.Path) -> str:
     return hashlib.sha256((directory / names.DATA_CARD).read_bytes()).hexdigest()
 
 
-def summary(card: dict[str, Any]) -> str:
+def summary(card: Card) -> str:
     """A data card as a short table."""
     lines = [f"{'':12}{'clients':>9}{'messages':>11}{'words':>13}{'OOV':>8}{'cut':>8}"]
     for name in ("train", "validation", "held_out", "train_later"):
@@ -73,7 +183,7 @@ def summary(card: dict[str, Any]) -> str:
     )
     if "min_word_users" in vocabulary:
         lines.append(_people_line(card))
-    if card.get("truecase", {}).get("forms"):
+    if "truecase" in card and card["truecase"]["forms"]:
         lines.append(_case_line(card["truecase"]))
     for title, counts in (("skipped", card["skipped_lines"]), ("dropped", card["dropped"])):
         if counts:
@@ -84,7 +194,7 @@ def summary(card: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _people_line(card: dict[str, Any]) -> str:
+def _people_line(card: Card) -> str:
     """What the rule of several people cost: words kept out, and the OOV rate without it."""
     vocabulary, populations = card["vocabulary"], card["populations"]
     rates = ", ".join(
@@ -107,7 +217,7 @@ def _people_line(card: dict[str, Any]) -> str:
     )
 
 
-def _case_line(truecase: dict[str, Any]) -> str:
+def _case_line(truecase: TruecaseFacts) -> str:
     """What the table of forms does for people it was not made from."""
     held_out = truecase["held_out"]
     return (

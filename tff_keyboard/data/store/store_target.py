@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
 
-from tff_keyboard.data.store.store_card import read_card
+from tff_keyboard.data.store.store_card import Card, Identity, read_card
 from tff_keyboard.storage import errors, names
 
 DATA_FILES = (names.CLIENTS, names.MESSAGE_LENGTHS, names.VOCABULARY, names.TRUECASE)
 STORE_FILES = {*DATA_FILES, names.DATA_CARD}
 
 
-def equal_store(
-    out: pathlib.Path, identity: dict[str, Any], *, overwrite: bool
-) -> dict[str, Any] | None:
+def equal_store(out: pathlib.Path, identity: Identity, *, overwrite: bool) -> Card | None:
     """The card of an equal store at `out`, or None when it may be written.
 
     Raises:
@@ -33,7 +30,7 @@ def equal_store(
             f"{out}: the folder holds other files, so no store is written there. Name a new folder."
         )
     try:
-        card = read_card(out)
+        card: Card | None = read_card(out)
     except errors.DataError:
         card = None
     if card is not None and all(card.get(key) == value for key, value in identity.items()):

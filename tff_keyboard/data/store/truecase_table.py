@@ -12,8 +12,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from tff_keyboard.data.store.store_card import CaseFacts
 from tff_keyboard.data.text.capitals import Capitals
 from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
 from tff_keyboard.data.text.word_counts import WordCounts
@@ -129,7 +129,7 @@ class CaseAccuracy:
         self._sums["messages"] += len(messages)
         self._sums["messages_begun"] += sum(message.begins for message in capitals)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> CaseFacts:
         """Rates in [0, 1]; no words."""
         sums = self._sums
         right = sums["capitals_right"] + sums["lower_right"]

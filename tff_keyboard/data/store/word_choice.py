@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
+from tff_keyboard.data.store.store_card import ChoiceFacts
 from tff_keyboard.data.text.identifiers import is_identifier
 from tff_keyboard.data.text.word_counts import WordCounts
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, NormalisationRules, Vocabulary, is_mask
@@ -42,7 +42,7 @@ class WordChoice:
     vocabulary: Vocabulary
     left_out: frozenset[str]
     first_instead: int
-    facts: dict[str, Any]
+    facts: ChoiceFacts
 
 
 def choose_words(
@@ -73,7 +73,7 @@ def choose_words(
     plain = Vocabulary.from_counts(by_count, size, rules).words[NUM_SPECIAL:]
     rows = set(chosen.words)
     left_out = frozenset(word for word in plain if word not in rows)
-    facts = {
+    facts: ChoiceFacts = {
         "min_word_users": min_users,
         "people": counts.num_people,
         "words_of_one_person": sum(1 for people in counts.people.values() if people == 1),

@@ -1,12 +1,10 @@
-"""Text to tokens with tensorflow-text, many messages in a call.
+"""Text to tokens inside a graph of TensorFlow, with tensorflow-text.
 
-The rules and their patterns are those of `python_tokenizer.py`. `prepare` uses
-`fast_tokenizer.py`; this form is for graphs of TensorFlow.
+The rules and their patterns are those of `python_tokenizer.py`, which `prepare` and the phone
+apply; this form is for text that stands in a `tf.data.Dataset` (`data/client_data.py`).
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -15,41 +13,35 @@ from tff_keyboard.data.text import python_tokenizer as text_python
 from tff_keyboard.data.vocabulary import NormalisationRules
 
 _ANY = "(?s:.)"
+_LONG_RUN = f"([^ \\t\\n\\v\\f\\r]{{{text_python.LONGEST_RUN}}})"
 
 
 class Tokenizer:
     """Cuts texts into tokens; equal to `PythonTokenizer` on every input.
 
-    >>> Tokenizer(NormalisationRules()).tokenize(["Haha see u @ 7:30!", "..."])
-    [['haha', 'see', 'u', '7:30'], []]
+    >>> Tokenizer(NormalisationRules()).tokens(tf.constant(["Haha see u @ 7:30!", "..."])).to_list()
+    [[b'haha', b'see', b'u', b'7:30'], []]
     """
 
     def __init__(self, rules: NormalisationRules):
         self._rules = rules
 
-    def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
+    def tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Tokens of each text, in order.
 
         Args:
-          texts: Any strings; a lone surrogate counts as `?`. A few thousand in a
-            call are fastest.
+          texts: [n] strings in UTF-8; a few thousand in a call are fastest.
 
         Returns:
-          A list for each text, empty where it has no token.
+          [n, (tokens)] strings; a row is empty where there is no token.
         """
-        if not texts:
-            return []
         whitespace = self._rules.mode == "whitespace"
-        if not whitespace:
-            texts = [text_python.cut_long_runs(text) for text in texts]
-        # [texts]
-        batch = tf.constant([text.encode("utf-8", "replace") for text in texts], dtype=tf.string)
-        tokens = self._split(batch) if whitespace else self._find_words(batch)  # [texts, (tokens)]
+        tokens = self._split(texts) if whitespace else self._find_words(texts)
         if self._rules.lowercase:
             tokens = tokens.with_flat_values(
                 tf.strings.regex_replace(tokens.flat_values, text_python.FINAL_SIGMA, "ς")
             )
-        return [[token.decode("utf-8") for token in row] for row in tokens.to_list()]
+        return tokens
 
     def _split(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Cuts at white space. (`WhitespaceTokenizer` breaks the bytes of U+0085 and U+2028.)"""
@@ -60,6 +52,7 @@ class Tokenizer:
         return tokens
 
     def _find_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        texts = tf.strings.regex_replace(texts, _LONG_RUN, "\\1 ")
         texts = tf.strings.regex_replace(texts, text_python.APOSTROPHES, "'")
         texts = tf.strings.regex_replace(texts, text_python.HYPHENS, "-")
         texts = tf.strings.regex_replace(texts, text_python.NOT_TEXT, " ")

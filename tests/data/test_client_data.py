@@ -1,0 +1,88 @@
+"""Raw text of TFF client data becomes the batches that a client store of it would train on."""
+
+import collections
+
+import hypothesis
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_federated as tff
+from hypothesis import strategies as st
+
+from tests.data.test_text import TEXTS
+from tests.examples import examples
+from tff_keyboard.data import batches
+from tff_keyboard.data.client_data import client_data_batches
+from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
+from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
+from tff_keyboard.models import build_model
+
+WORDS = ("see", "you", "later", "don't", "😂", "straße", "7:30", "é")
+VOCABULARY = Vocabulary((*SPECIAL_WORDS, *WORDS), NormalisationRules())
+PIECES = st.lists(st.one_of(st.sampled_from(WORDS), TEXTS), max_size=8).map(" ".join)
+
+
+def client_data(texts):
+    """As TFF's Stack Overflow: more features than one."""
+
+    def dataset(client):
+        rows = tf.constant([text.encode() for text in texts[client]], tf.string)
+        return tf.data.Dataset.from_tensor_slices(
+            collections.OrderedDict(score=tf.zeros_like(rows), tokens=rows)
+        )
+
+    return tff.simulation.datasets.ClientData.from_clients_and_tf_fn(sorted(texts), dataset)
+
+
+def batches_of(texts, **sizes):
+    found = client_data_batches(client_data({"a": texts}), VOCABULARY, feature="tokens", **sizes)
+    dataset = found.create_tf_dataset_for_client("a")
+    assert dataset.element_spec == batches.ELEMENT_SPEC
+    return [(element["x"].numpy(), element["y"].numpy()) for element in dataset]
+
+
+@hypothesis.given(texts=st.lists(PIECES, max_size=6), max_length=st.integers(1, 9))
+@examples(30)
+def test_the_batches_are_those_of_a_client_store(texts, max_length):
+    tokens = PythonTokenizer(VOCABULARY.rules).tokenize(texts)
+    ids = [np.array(VOCABULARY.encode(words), np.int32) for words in tokens if words]
+    expected = batches.client_batches(
+        ids, batch_size=3, max_length=max_length, max_examples=4, epochs=1, seed=[7]
+    )
+    pairs = batches_of(texts, batch_size=3, max_length=max_length, max_examples=4, seed=7)
+    assert len(pairs) == len(expected)
+    for (x, y), batch in zip(pairs, expected, strict=True):
+        np.testing.assert_array_equal(x, batch[:, :-1])
+        np.testing.assert_array_equal(y, batch[:, 1:])
+
+
+def test_a_message_is_its_words_between_begin_and_end():
+    ((x, y),) = batches_of(["See you 😂, whoever!"], batch_size=9, max_length=9)
+    assert (x.tolist(), y.tolist()) == ([[1, 4, 5, 8, 3]], [[4, 5, 8, 3, 2]])
+
+
+@pytest.mark.parametrize("sizes", [{"batch_size": 0}, {"max_length": 0}])
+def test_a_size_out_of_range(sizes):
+    with pytest.raises(ValueError, match=f"`{next(iter(sizes))}` must be >= 1, got 0"):
+        batches_of(["see"], **({"batch_size": 1, "max_length": 4} | sizes))
+
+
+@pytest.mark.slow
+def test_tffs_own_learning_process_takes_them():
+    def model_fn():
+        return tff.learning.models.from_keras_model(
+            build_model("gru", vocabulary_size=12, seed=1, units=4, embedding_size=4),
+            loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            input_spec=batches.ELEMENT_SPEC,
+        )
+
+    texts = {"a": ["see you later"] * 5, "b": ["don't", "you 😂"]}
+    found = client_data_batches(
+        client_data(texts), VOCABULARY, feature="tokens", batch_size=2, max_length=4
+    )
+    process = tff.learning.algorithms.build_weighted_fed_avg(
+        model_fn, tff.learning.optimizers.build_sgdm(0.1)
+    )
+    cohort = [found.create_tf_dataset_for_client(client) for client in found.client_ids]
+    metrics = process.next(process.initialize(), cohort).metrics
+    assert metrics["client_work"]["train"]["num_examples"] == 7
