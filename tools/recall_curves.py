@@ -1,6 +1,6 @@
 """Recall on validation people against rounds and against tokens, as in Hard et al. 2018, figure 2.
 
-python -m benchmarks.recall_curves "federated=runs/first+runs/second" "twin=runs/irc_twin" \\
+python -m tools.recall_curves "federated=runs/first+runs/second" "twin=runs/irc_twin" \\
     --out=docs/papers/gboard_curves.png
 
 Runs joined by "+" are one training in parts, each of which began with the model of the one before.

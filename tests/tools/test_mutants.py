@@ -5,7 +5,7 @@ import ast
 import coverage
 import pytest
 
-from benchmarks import mutants, mutation, named_mutants
+from tools import mutants, mutation, named_mutants
 
 
 def found(source):
@@ -84,7 +84,7 @@ def test_named_mutants_follow_the_code(named):
 
 
 def test_a_mutant_of_a_line_that_is_gone_is_refused():
-    gone = named_mutants.NamedMutant("x", "benchmarks/mutants.py", "no such line", "", "")
+    gone = named_mutants.NamedMutant("x", "tools/mutants.py", "no such line", "", "")
     with pytest.raises(ValueError, match="is there 0 times"):
         gone.mutant()
 

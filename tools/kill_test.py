@@ -1,6 +1,6 @@
 """Kills a training with SIGKILL at random moments and compares it with one left alone.
 
-python -m benchmarks.kill_test --kills=10 --workdir=/tmp/kills -- \\
+python -m tools.kill_test --kills=10 --workdir=/tmp/kills -- \\
     tff-keyboard train --config=configs/demo.toml --workdir={run}
 
 `{run}` in the command becomes a run directory. The first run is left alone and timed. The second
@@ -25,8 +25,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks import process_tree
 from tff_keyboard.storage import names
+from tools import process_tree
 
 COMPARED = (f"{names.MODEL}/*", names.METRICS, names.METRICS_TABLE, names.LEDGER)
 

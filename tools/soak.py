@@ -1,6 +1,6 @@
 """Are the tests green by luck? Runs the quick ones again and again, and prints a table.
 
-python -m benchmarks.soak --times=20 --out=docs/results/soak.json
+python -m tools.soak --times=20 --out=build/soak.json
 
 Every run draws its own examples (hypothesis, a random seed), and every fourth one has two busy
 loops beside it, which take the cores from it; `--busy-every=0` leaves them out on a machine that
@@ -25,9 +25,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 
-from benchmarks.step import commit
 from tff_keyboard.storage import files
 from tff_keyboard.text_table import aligned
+from tools.checkout import commit
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUSY_EVERY = 4  # runs; five of twenty

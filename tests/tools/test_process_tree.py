@@ -1,11 +1,11 @@
-"""What the benchmarks see of processes, and what they compare."""
+"""What tools see of processes, and what they compare."""
 
 import os
 import subprocess
 
 import numpy as np
 
-from benchmarks import kill_test, process_tree
+from tools import kill_test, process_tree
 
 
 def test_descendants_and_memory():

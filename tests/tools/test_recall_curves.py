@@ -2,7 +2,7 @@
 
 import json
 
-from benchmarks import recall_curves
+from tools import recall_curves
 
 METRIC = recall_curves.RECALLS["top-1"]
 ROWS = [

@@ -1,6 +1,6 @@
 """Accuracy against epsilon, from the `study.json` of `configs/studies/epsilon_irc*.toml`.
 
-python -m benchmarks.epsilon_picture runs/epsilon/study.json --out=docs/privacy_epsilon.png
+python -m tools.epsilon_picture runs/epsilon/study.json --out=docs/privacy_epsilon.png
 
 Points of a mechanism at several noise levels are joined; crosses are single seeds.
 """

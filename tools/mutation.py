@@ -1,10 +1,10 @@
 """Would the tests notice? Runs the tests that cover a line against mutants of that line.
 
-python -m benchmarks.mutation --out=docs/results/mutation.json \\
+python -m tools.mutation --out=build/mutation.json \\
     --parts tff_keyboard/aggregation tff_keyboard/privacy --sample=200 --seed=1
 
 First the tests run once under coverage with a context a test, which tells the tests of every line
-(`--map` keeps that for the next time). Then each mutant (`benchmarks/mutants.py`) runs the tests of
+(`--map` keeps that for the next time). Then each mutant (`tools/mutants.py`) runs the tests of
 its line, the quickest first, and those of its file, until one fails: it is killed. A mutant whose
 tests all pass is alive; one on a line no test reaches is alive, too. Each mutant runs in a forked
 child that has TensorFlow imported already. Interrupted and started again it goes on: the file of
@@ -36,7 +36,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks import mutants as mutants_lib
+from tools import mutants as mutants_lib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EQUIVALENT = ROOT / "docs/results/mutants_equivalent.txt"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks import epsilon_picture
+from tools import epsilon_picture
 
 
 def row(name, values, epsilon=None):

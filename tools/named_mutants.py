@@ -1,11 +1,11 @@
 """Sixteen mistakes that tests once let pass: each is made again, and its test must fail.
 
-python -m benchmarks.named_mutants --out=docs/results/named_mutants.json
-python -m benchmarks.named_mutants --only uniform_ignored trim_none
+python -m tools.named_mutants --out=build/named_mutants.json
+python -m tools.named_mutants --only uniform_ignored trim_none
 
 A review changed one line of the code at a time (2026-11-21, 53 mutants); these lived. A mutant is
 the text of a line, what takes its place, and the test that owes it a failure.
-`tests/benchmarks/test_mutants.py` checks that lines and tests are still there. The exit code is 5
+`tests/tools/test_mutants.py` checks that lines and tests are still there. The exit code is 5
 when one lives.
 """
 
@@ -15,8 +15,8 @@ import json
 import pathlib
 import sys
 
-from benchmarks import mutation
-from benchmarks.mutants import Mutant
+from tools import mutation
+from tools.mutants import Mutant
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,7 @@ class NamedMutant:
     test: str
 
     def mutant(self) -> Mutant:
-        """The changed file, as `benchmarks.mutation` takes it.
+        """The changed file, as `tools.mutation` takes it.
 
         Raises:
           ValueError: The text is not in the file once.
@@ -191,7 +191,7 @@ def main() -> None:
     quiet.import_tensorflow_federated()
     chosen = [named for named in NAMED if not arguments.only or named.name in arguments.only]
     tests = sorted({named.test for named in chosen})
-    if mutation.is_killed(Mutant("benchmarks/nothing.py", 0, "", "", str), tests):
+    if mutation.is_killed(Mutant("tools/nothing.py", 0, "", "", str), tests):
         sys.exit("The tests fail without any mutant. See: pytest " + " ".join(tests))
     rows = []
     for named in chosen:

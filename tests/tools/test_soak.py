@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import soak
+from tools import soak
 
 GREEN = "....\n3167 passed, 12 skipped, 4 warnings in 539.52s (0:08:59)\n"
 RED = (
