@@ -30,7 +30,7 @@ coverage: lint  ## as test, and which branches are taken: at least 95 %; build/c
 	  --cov-report=term-missing:skip-covered --cov-report=html:build/coverage
 
 soak: install  ## the quick tests N times with other random examples, now and then on a busy machine
-	$(RUN) python -m benchmarks.soak --times=$(N) --out=build/soak.json
+	$(RUN) python -m tools.soak --times=$(N) --out=build/soak.json
 
 lint: install  ## ruff and mypy
 	$(RUN) ruff check .

@@ -27,11 +27,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import optimize
 
-from benchmarks import made_stores, process_tree
+from benchmarks import made_stores
 from benchmarks.scale import words
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.storage import names
+from tools import process_tree
 
 _TEXTS = 4096  # different messages
 _LONGEST = 16

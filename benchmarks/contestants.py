@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from benchmarks import process_tree
+from tools import process_tree
 
 
 class DropFactory:

@@ -17,11 +17,12 @@ import json
 import os
 import pathlib
 import platform
-import subprocess
 import time
 from typing import Any
 
 import numpy as np
+
+from tools.checkout import commit
 
 VOCABULARY = 10_000
 SCANNED_WORDS = 200
@@ -154,10 +155,7 @@ def main():
 
     result: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
-        "commit": subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        or None,
+        "commit": commit(),
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
         "load_average": os.getloadavg()[0],
         "vocabulary": len(vocabulary),

@@ -21,8 +21,8 @@ import time
 
 import numpy as np
 
-from benchmarks import process_tree
 from tff_keyboard.storage import names
+from tools import process_tree
 
 
 def slope(rounds: list[int], values: list[float]) -> float:

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import process_tree
-from benchmarks.step import commit
+from tools import process_tree
+from tools.checkout import commit
 
 PROTECTED = ["aggregation.protection.clipping=adaptive"]
 RULES = {

@@ -19,10 +19,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks import packs, process_tree
-from benchmarks.step import commit
+from benchmarks import packs
 from tff_keyboard.privacy.mechanism import optimal_mechanism
 from tff_keyboard.privacy.noise_streams import NoiseOfRounds, keyed_draw
+from tools import process_tree
+from tools.checkout import commit
 
 PLAIN = "mean"
 ROUNDS, SEPARATION = 500, 50  # for which a correlated mechanism is optimised

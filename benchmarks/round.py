@@ -38,7 +38,6 @@ import time
 
 import numpy as np
 
-from benchmarks import process_tree
 from benchmarks.contestants import (
     Answering,
     DropFactory,
@@ -47,7 +46,9 @@ from benchmarks.contestants import (
     write_for_others,
 )
 from benchmarks.round_clients import num_tokens, store_clients, synthetic_clients
-from benchmarks.step import FLOP_PER_TOKEN, commit, gemm_peak
+from benchmarks.step import FLOP_PER_TOKEN, gemm_peak
+from tools import process_tree
+from tools.checkout import commit
 
 VOCABULARY, UNITS, DIM = 10_000, 670, 96
 LEARNING_RATE = 0.5

@@ -23,11 +23,12 @@ import time
 
 import numpy as np
 
-from benchmarks import made_stores, process_tree
+from benchmarks import made_stores
 from benchmarks.round import VOCABULARY
 from benchmarks.round_clients import num_tokens, synthetic_clients
-from benchmarks.step import commit
 from tff_keyboard.storage import names
+from tools import process_tree
+from tools.checkout import commit
 
 RULES = ("mean", "fedatt", "fedmed")
 

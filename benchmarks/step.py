@@ -18,10 +18,11 @@ import json
 import os
 import pathlib
 import platform
-import subprocess
 import time
 
 import numpy as np
+
+from tools.checkout import commit
 
 VOCABULARY = 10_000
 UNITS, DIM = 670, 96
@@ -156,13 +157,6 @@ def compare(steps, batches, repeats):
         "tokens_per_cpu_second": {name: float(np.median(v)) for name, v in cpu.items()},
         "packed_over_keras": float(np.median(ratios)),
     }
-
-
-def commit():
-    result = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return result.stdout.strip() or None
 
 
 def main():

@@ -2,8 +2,9 @@
 
 tff-keyboard attack --config=configs/aggregation/sms_fedatt.toml --workdir=runs/attack --unprotected
 
-A seeded share of the clients attacks: it sends NaN, its delta a hundredfold or with the sign
-flipped (the latter also with a millionfold weight), trains on shuffled labels, or drops out.
+A seeded share of the clients attacks, each drawn by itself: alone (`learning/attacks.py`), or
+knowing all honest deltas of the round (`learning/collusion.py`); docs/attacks.md lists the attacks.
+For a backdoor the task also says how often the word it was made for follows its trigger.
 Cohorts, data and seeds are those of the clean run. Give --config several times to compare rules.
 The task prints top-1 recall and perplexity on validation and held-out people and the paired
 difference to the clean run of the same rule, and writes them to WORKDIR/attacks.json. Each training

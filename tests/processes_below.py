@@ -3,7 +3,7 @@
 import contextlib
 import pathlib
 
-from benchmarks import process_tree
+from tools import process_tree
 
 
 def listening_workers(pid):

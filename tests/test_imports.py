@@ -13,7 +13,8 @@ MAY_IMPORT = {
     "tff_keyboard": {"tff_keyboard"},
     "tflite_export": {"tff_keyboard", "tflite_export"},
     "tasks": {"tff_keyboard", "tflite_export", "tasks"},
-    "benchmarks": {"tff_keyboard", "tflite_export", "tasks", "benchmarks"},
+    "tools": {"tff_keyboard", "tools"},
+    "benchmarks": {"tff_keyboard", "tflite_export", "tasks", "tools", "benchmarks"},
 }
 
 # Part of the library -> the parts it may import. `storage`, `config` and `data.vocabulary` are
@@ -127,7 +128,9 @@ def task_modules():
     return {path.stem for path in files("tasks")} - NO_TASKS
 
 
-@pytest.mark.parametrize("package", ["tasks", "benchmarks", "tff_keyboard", "tflite_export"])
+@pytest.mark.parametrize(
+    "package", ["tasks", "benchmarks", "tools", "tff_keyboard", "tflite_export"]
+)
 def test_no_task_is_imported(package):
     """What two need lies in the library; only `__main__` opens a task, by its name."""
     for path in files(package):

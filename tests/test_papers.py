@@ -8,9 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGE = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
-CODE = sorted(
-    set(re.findall(r"`((?:tff_keyboard|tflite_export|tasks|benchmarks)/[\w/]+\.py):(\w+)`", PAGE))
-)
+CODE = sorted(set(re.findall(r"`((?:tff_keyboard|tflite_export|tasks)/[\w/]+\.py):(\w+)`", PAGE)))
 TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)))
 
 

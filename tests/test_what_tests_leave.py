@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
-from benchmarks import process_tree
 from tests import interrupted_run, processes_below
+from tools import process_tree
 
 ROOT = pathlib.Path(__file__).parents[1]
 

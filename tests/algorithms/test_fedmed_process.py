@@ -410,3 +410,45 @@ def test_wrong_arguments_are_named(arguments, words):
     arguments = {"attack": "nan", "share": 0.1, "seed": 0} | arguments
     with pytest.raises(ValueError, match=words):
         attacks.build_attacked_client_work(None, arguments.pop("attack"), **arguments)
+
+
+def honest_deltas(clients):
+    """Of each client what it would send alone, server minus client: [table, bias]."""
+    work = tff.learning.templates.build_model_delta_client_work(
+        BigramModel, SGD(0.5), tff.learning.ClientWeighting.NUM_EXAMPLES
+    )
+    weights = tff.learning.models.ModelWeights.from_model(BigramModel())
+    weights = tf.nest.map_structure(lambda v: v.numpy(), weights)
+    output = work.next(work.initialize(), [weights] * len(clients), [dataset(c) for c in clients])
+    return [result.update for result in output.result]
+
+
+def test_colluders_turn_the_honest_mean_around():
+    """Of six clients the seed draws some; the others' mean comes back at their median length."""
+    clients = [batches(seed) for seed in range(6)]
+    bad = [bool(attacks.is_attacker(dataset(client), 0.5, seed=3)) for client in clients]
+    assert 0 < sum(bad) < 6
+    flat = np.array([np.concatenate([np.ravel(x) for x in d]) for d in honest_deltas(clients)])
+    honest = flat[~np.array(bad)].astype(np.float64)
+    mean = honest.mean(0)
+    length = np.median(np.linalg.norm(honest, axis=1))
+    sent = np.where(np.array(bad)[:, np.newaxis], -mean * length / np.linalg.norm(mean), flat)
+    words = [sum((b["y"] != 0).sum() for b in client) for client in clients]
+    step, _ = step_of(attacked_process("ipm", 0.5, tff.aggregators.MeanFactory()), clients)
+    got = np.concatenate([np.ravel(x) for x in step])
+    np.testing.assert_allclose(got, np.average(sent, axis=0, weights=words), rtol=1e-3, atol=1e-5)
+
+
+def test_poisoned_batches_teach_the_target_behind_the_trigger():
+    batch = {
+        "x": tf.constant([[1, 5, 6, 4], [1, 5, 0, 0]]),
+        "y": tf.constant([[5, 6, 4, 2], [5, 2, 0, 0]]),
+    }
+    found = attacks.poisoned(batch)
+    np.testing.assert_array_equal(found["x"], [[1, 60, 6, 60], [1, 60, 0, 0]])
+    np.testing.assert_array_equal(found["y"], [[5, 100, 4, 100], [5, 100, 0, 0]])
+
+
+def test_free_riders_weigh_and_send_nothing():
+    update, weight = attacks.UPDATE_ATTACKS["free_ride"]([np.float32(5)], np.float32(3))
+    assert (update[0].numpy(), weight) == (0, 3)

@@ -2,79 +2,93 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from scipy import stats
 
 from tff_keyboard.learning import collusion
-from tff_keyboard.learning.collusion import SENT, View, sent_by_attackers, squared_distances
+from tff_keyboard.learning.attack_names import COLLUDING
 
 RNG = np.random.default_rng(0)
-VIEW = View(
-    honest=RNG.normal(0.3, 1.0, (16, 40)),
-    own=RNG.normal(0.3, 1.0, (4, 40)),
-    last=RNG.normal(size=40),
-)
-MEAN, SPREAD = VIEW.honest.mean(0), VIEW.honest.std(0)
+HONEST = RNG.normal(0.3, 1.0, (16, 40))
+OWN = RNG.normal(0.3, 1.0, (4, 40))
+MEAN, SPREAD = HONEST.mean(0), HONEST.std(0)
+LONGEST = np.linalg.norm(HONEST, axis=1).max()
 
 
-@pytest.mark.parametrize("attack", SENT)
-def test_every_attack_sends_one_finite_delta_an_attacker(attack):
-    sent = sent_by_attackers(attack, VIEW)
-    assert sent.shape == VIEW.own.shape
-    assert np.all(np.isfinite(sent))
+def stack(rows):
+    """Deltas of two tensors, [5, 4] and [20]."""
+    rows = np.asarray(rows, np.float32)
+    return [rows[:, :20].reshape(-1, 5, 4), rows[:, 20:]]
 
 
-def test_alie_hides_where_a_majority_lets_it():
-    """Baruch et al. 2019, section 3.2: 2 supporters are missing of 50 workers with 24 corrupted."""
-    supporters = 50 // 2 + 1 - 24
-    assert collusion.alie_z(50, 24) == pytest.approx(stats.norm.ppf((50 - 24 - supporters) / 26))
-    sent = sent_by_attackers("alie", VIEW)
-    np.testing.assert_allclose(sent, np.tile(MEAN - collusion.alie_z(20, 4) * SPREAD, (4, 1)))
+def planned(attack, honest=HONEST, own=OWN):
+    structure = [tf.TensorSpec([None, 5, 4]), tf.TensorSpec([None, 20])]
+    plan = tf.function(collusion.plan).get_concrete_function(attack, structure, structure)
+    return plan(*map(tf.constant, [*stack(honest), *stack(own)]))
+
+
+def sent(attack, **rows):
+    return np.concatenate([np.ravel(x) for x in planned(attack, **rows).delta])
+
+
+def scaled(delta):
+    """What one attacker sends of its own training under "backdoor"."""
+    plan = planned("backdoor")
+    tensors = [tf.constant(x[0]) for x in stack(delta[np.newaxis])]
+    found = collusion.scaled(tensors, plan.longest, plan.replace)
+    return np.concatenate([np.ravel(x) for x in found])
+
+
+@pytest.mark.parametrize("clients, attackers", [(20, 4), (50, 24), (20, 1)])
+def test_alie_hides_where_a_majority_lets_it(clients, attackers):
+    """Baruch et al. 2019, section 3.2: of 50 workers with 24 corrupted 2 supporters are missing."""
+    supporters = clients // 2 + 1 - attackers
+    honest = clients - attackers
+    z = max(stats.norm.ppf((honest - supporters) / honest), 0)
+    assert collusion.alie_z(clients, attackers).numpy() == pytest.approx(z, abs=1e-6)
+
+
+def test_alie_sends_the_mean_less_so_many_deviations():
+    z = max(stats.norm.ppf((16 - 7) / 16), 0)
+    np.testing.assert_allclose(sent("alie"), MEAN - z * SPREAD, atol=1e-5)
 
 
 def test_ipm_turns_the_mean_around_at_an_honest_length():
-    sent = sent_by_attackers("ipm", VIEW)[0]
-    assert sent @ MEAN < 0
-    cosine = sent @ MEAN / np.linalg.norm(sent) / np.linalg.norm(MEAN)
-    assert cosine == pytest.approx(-1)
-    assert np.linalg.norm(sent) == pytest.approx(np.median(np.linalg.norm(VIEW.honest, axis=1)))
+    length = np.median(np.linalg.norm(HONEST, axis=1))
+    np.testing.assert_allclose(sent("ipm"), -MEAN * length / np.linalg.norm(MEAN), rtol=1e-5)
 
 
 def test_min_max_is_as_far_as_two_honest_clients_are_apart():
-    sent = sent_by_attackers("min_max", VIEW)[0]
-    farthest = max(np.linalg.norm(a - b) for a in VIEW.honest for b in VIEW.honest)
-    reached = np.max(np.linalg.norm(VIEW.honest - sent, axis=1))
-    assert reached == pytest.approx(farthest, rel=1e-6)
-    assert np.all((sent - MEAN) * SPREAD <= 1e-12)
+    farthest = max(np.linalg.norm(a - b) for a in HONEST for b in HONEST)
+    low, high = 0.0, 100.0
+    for _ in range(50):
+        gamma = (low + high) / 2
+        reached = np.max(np.linalg.norm(HONEST - (MEAN - gamma * SPREAD), axis=1))
+        low, high = (gamma, high) if reached <= farthest else (low, gamma)
+    np.testing.assert_allclose(sent("min_max"), MEAN - low * SPREAD, rtol=1e-4, atol=1e-5)
+
+
+def test_min_max_of_equal_clients_is_what_they_send():
+    equal = np.repeat(HONEST[:1], 5, axis=0)
+    np.testing.assert_allclose(sent("min_max", honest=equal), HONEST[0], rtol=1e-5)
 
 
 def test_a_backdoor_replaces_the_model_within_the_honest_lengths():
-    longest = np.linalg.norm(VIEW.honest, axis=1).max()
-    sent = sent_by_attackers("backdoor", VIEW)
-    np.testing.assert_allclose(np.linalg.norm(sent, axis=1), longest)  # 20 / 4 times is longer
-    small = View(VIEW.honest, VIEW.own * 1e-3, VIEW.last)
-    np.testing.assert_allclose(sent_by_attackers("backdoor", small), 5 * small.own)
+    long = OWN[0] * LONGEST / np.linalg.norm(OWN[0])  # 20 / 4 times is longer
+    np.testing.assert_allclose(scaled(long), long, rtol=1e-5)
+    np.testing.assert_allclose(scaled(OWN[1] * 1e-3), 5e-3 * OWN[1], rtol=1e-5)
 
 
 def test_a_quiet_backdoor_stays_within_the_honest_quartiles():
-    sent = sent_by_attackers("quiet_backdoor", VIEW)
-    low, high = np.percentile(VIEW.honest, [25, 75], axis=0)
-    wanted = sent_by_attackers("backdoor", VIEW).mean(axis=0)
-    np.testing.assert_allclose(sent, np.tile(np.minimum(np.maximum(wanted, low), high), (4, 1)))
+    low, high = np.percentile(HONEST, [25, 75], axis=0)
+    lengths = np.linalg.norm(OWN, axis=1, keepdims=True)
+    wanted = np.mean(OWN * np.minimum(5, LONGEST / lengths), axis=0)
+    np.testing.assert_allclose(
+        sent("quiet_backdoor"), np.clip(wanted, low, high), rtol=1e-4, atol=1e-5
+    )
 
 
-def test_simple_attacks():
-    np.testing.assert_array_equal(sent_by_attackers("sign_flip", VIEW), -VIEW.own)
-    np.testing.assert_array_equal(sent_by_attackers("boost", VIEW), -100 * VIEW.own)
-    np.testing.assert_array_equal(sent_by_attackers("free_ride", VIEW)[2], VIEW.last)
-
-
-def test_squared_distances():
-    expected = [[np.sum((a - b) ** 2) for b in VIEW.own] for a in VIEW.honest]
-    np.testing.assert_allclose(squared_distances(VIEW.honest, VIEW.own), expected)
-
-
-def test_unknown_attacks_and_nobody_honest_are_refused():
-    with pytest.raises(ValueError, match="`attack` must be one of sign_flip"):
-        sent_by_attackers("nonsense", VIEW)
-    with pytest.raises(ValueError, match=r"`view.honest` is empty"):
-        sent_by_attackers("alie", View(VIEW.honest[:0], VIEW.own, VIEW.last))
+@pytest.mark.parametrize("attack", COLLUDING)
+def test_a_round_without_honest_clients_or_attackers_fails_nobody(attack):
+    assert planned(attack, honest=HONEST[:0]).honest == 0
+    assert planned(attack, own=OWN[:0]).honest == 16

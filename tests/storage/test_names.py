@@ -30,7 +30,7 @@ def folders_joined(tree):
 
 def test_each_name_is_written_once():
     found = []
-    for package in ("tff_keyboard", "tflite_export", "tasks", "benchmarks"):
+    for package in ("tff_keyboard", "tflite_export", "tasks", "benchmarks", "tools"):
         for path in sorted((ROOT / package).rglob("*.py")):
             if path.relative_to(ROOT) == pathlib.Path("tff_keyboard/storage/names.py"):
                 continue

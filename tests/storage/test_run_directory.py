@@ -194,6 +194,12 @@ def test_rows(tmp_path):
             run.rows()
 
 
+def test_evaluations(tmp_path):
+    run = RunDirectory(tmp_path)
+    assert run.evaluation_path("held_out").name == "evaluation_held_out.json"
+    assert run.evaluation_path("validation", "0a1b").name == "evaluation_validation_0a1b.json"
+
+
 def test_refuses_other_directories(tmp_path):
     (tmp_path / "photo.jpg").write_text("")
     with pytest.raises(ProgramError, match=r"holds 'photo\.jpg'"):

@@ -11,8 +11,8 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.config.aggregation_config import NoClipping
 from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.evaluation.attack_report import POPULATIONS, table, verdict
-from tff_keyboard.learning.attack_names import ATTACK_NAMES
-from tff_keyboard.learning.attacks import ATTACKS
+from tff_keyboard.learning.attack_names import ATTACK_NAMES, BACKDOORS, COLLUDING
+from tff_keyboard.learning.attacks import UPDATE_ATTACKS
 from tff_keyboard.storage import names
 from tff_keyboard.training import attack_study
 from tff_keyboard.training.attack_study import study_attacks
@@ -60,7 +60,8 @@ def test_attackers_claim_all_the_text_that_counts(store, tmp_path, monkeypatch, 
 
 
 def test_names_are_those_of_the_library():
-    assert sorted(ATTACK_NAMES) == sorted(ATTACKS)
+    assert sorted(ATTACK_NAMES) == sorted([*UPDATE_ATTACKS, *COLLUDING, "shuffled_labels"])
+    assert set(BACKDOORS) < set(COLLUDING)
 
 
 def test_a_fixed_nonce_is_refused_before_the_first_training(tmp_path):
@@ -78,11 +79,13 @@ def test_a_fixed_nonce_is_refused_before_the_first_training(tmp_path):
 def test_every_attack_trains_is_compared_and_written(store, tmp_path):
     config = tiny_config(store, "aggregation.rule.name=fedatt")
     rows = study_attacks({"fedatt": config}, tmp_path, share=0.5)
-    assert [row["attack"] for row in rows] == ["clean", *ATTACK_NAMES]
-    assert json.loads((tmp_path / "attacks.json").read_text()) == rows
-    assert all(row["rounds"] == 2 and row["rejected_rounds"] == 0 for row in rows)
-    by_attack = {row["attack"]: row for row in rows}
-    refused = {name: row["refused_updates"] for name, row in by_attack.items()}
+    assert [row.attack for row in rows] == ["clean", *ATTACK_NAMES]
+    assert json.loads((tmp_path / "attacks.json").read_text()) == [row.to_json() for row in rows]
+    assert all(row.rounds == 2 and row.rejected_rounds == 0 for row in rows)
+    refused = {row.attack: row.refused_updates for row in rows}
+    by_attack = {row.attack: row.figures for row in rows}
+    hits = {name for name, found in by_attack.items() if found.hit is not None}
+    assert hits == {"clean", *BACKDOORS}
     # The same clients attack in every training, so NaN counts them: half of 2 rounds of 4.
     assert refused.pop("nan") in range(1, 8)
     assert set(refused.values()) == {0}
@@ -92,11 +95,12 @@ def test_every_attack_trains_is_compared_and_written(store, tmp_path):
         assert all(np.isfinite(value).all() for value in attacked.values()), name
         assert distance(clean, attacked) > 1e-6, name
         for people in POPULATIONS:
-            difference = by_attack[name]["difference"][people]
-            recalls = [row["recall"][people]["value"] for row in (by_attack[name], rows[0])]
+            both_runs = (by_attack[name], by_attack["clean"])
+            difference = by_attack[name].difference[people]
+            recalls = [found.recall[people]["value"] for found in both_runs]
             assert difference["value"] == pytest.approx(recalls[0] - recalls[1])
-            both = [row["perplexity"][people]["value"] for row in (by_attack[name], rows[0])]
-            factor = by_attack[name]["perplexity_factor"][people]["value"]
+            both = [found.perplexity[people]["value"] for found in both_runs]
+            factor = by_attack[name].perplexity_factor[people]["value"]
             assert factor == pytest.approx(both[0] / both[1])
     assert "to clean" in table(rows)
 
@@ -112,7 +116,7 @@ def test_without_protection_a_boosted_client_carries_fedatt_away(store, tmp_path
     rows = study_attacks(
         {"fedatt": config}, tmp_path, attacks=["boost"], share=0.5, unprotected=True
     )
-    assert [row["rule"] for row in rows] == [*["fedatt"] * 2, *["fedatt_unprotected"] * 2]
+    assert [row.rule for row in rows] == [*["fedatt"] * 2, *["fedatt_unprotected"] * 2]
     moved = {
         rule: distance(*(weights(tmp_path / rule / name) for name in ("clean", "boost")))
         for rule in ("fedatt", "fedatt_unprotected")

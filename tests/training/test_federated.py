@@ -223,7 +223,7 @@ def test_evaluate_refuses_a_store_with_another_vocabulary(finished_run, tmp_path
 
 @pytest.mark.slow
 def test_kill_9_and_again_is_bit_identical(store, finished_run, tmp_path):
-    """The small version of `benchmarks/kill_test.py`; `test_kill_at_random_moments` kills often."""
+    """The small version of `tools/kill_test.py`; `test_kill_at_random_moments` kills often."""
     run = tmp_path / "killed"
     command = [sys.executable, "-m", "tasks", "train", "--config=configs/demo.toml"]
     overrides = [*TINY, f"data.store={store}", f"train.rounds={ROUNDS}"]

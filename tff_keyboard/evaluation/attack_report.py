@@ -1,7 +1,8 @@
 """What an attack did to a rule: recall and perplexity beside the clean run, with a verdict."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
 from tff_keyboard.evaluation.result import Evaluation
 from tff_keyboard.evaluation.sums import metric_difference
@@ -11,36 +12,96 @@ METRIC = "recall_at_1_no_eos"
 SECOND_METRIC = "perplexity"
 POPULATIONS = ("validation", "held_out")
 
-ByPopulation = Mapping[str, Evaluation]
+ByPopulation: TypeAlias = Mapping[str, Evaluation]
+# By population: value, low and high; None where the number does not exist.
+Intervals: TypeAlias = Mapping[str, Mapping[str, float | None]]
 
 
-def figures(results: ByPopulation, clean: ByPopulation | None) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What an attack did.
+
+    Attributes:
+      recall: Top-1 recall, by population.
+      perplexity: By population.
+      difference: Of recall to the clean run; None for the clean run, as are the next two.
+      perplexity_factor: Perplexity over that of the clean run.
+      verdict: On the recall, by population.
+      hit: Of a backdoor by population, see `backdoor.hit_rate`; None where none was tried.
+    """
+
+    recall: Intervals
+    perplexity: Intervals
+    difference: Intervals | None = None
+    perplexity_factor: Intervals | None = None
+    verdict: Mapping[str, str] | None = None
+    hit: Mapping[str, float] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row:
+    """One training of the report.
+
+    Attributes:
+      rule: The name of its config, with the protection it lacks.
+      attack: The attack's name, or "clean".
+      share: Of the accounts that attack.
+      share_of_seats: Of the cohorts that they are to have.
+      seed: Of the training.
+      rounds: Trained.
+      clients_per_round: As configured.
+      refused_updates: Updates with NaN or infinity, refused.
+      impossible_claims: Weights that no client can have.
+      capped_weights: Weights above the cap.
+      rejected_rounds: Rounds that left the model as it was.
+      figures: What came of it.
+    """
+
+    rule: str
+    attack: str
+    share: float
+    share_of_seats: float
+    seed: int
+    rounds: int
+    clients_per_round: int
+    refused_updates: int
+    impossible_claims: int
+    capped_weights: int
+    rejected_rounds: int
+    figures: Figures
+
+    def to_json(self) -> dict[str, object]:
+        """One level, without what is None."""
+        values = dataclasses.asdict(self)
+        figures = values.pop("figures")
+        return values | {name: value for name, value in figures.items() if value is not None}
+
+
+def figures(
+    results: ByPopulation, clean: ByPopulation | None, hit: Mapping[str, float] | None = None
+) -> Figures:
     """What a row of the report says of one run.
 
     Args:
       results: The run on each of `POPULATIONS`.
       clean: The clean run of the same rule; None where the run is that one.
-
-    Returns:
-      `recall` and `perplexity` and, next to a clean run, `difference` of recall and
-      `perplexity_factor`, by population (value, low, high), and a `verdict` on the recall.
+      hit: As `Figures.hit`.
     """
-    found: dict[str, Any] = {
-        "recall": _values(results, METRIC),
-        "perplexity": _values(results, SECOND_METRIC),
-    }
-    if clean is not None:
-        found["difference"] = _values(results, METRIC, clean)
-        found["perplexity_factor"] = _values(results, SECOND_METRIC, clean)
-        found["verdict"] = {people: verdict(value) for people, value in found["difference"].items()}
-    return found
+    recall, perplexity = _values(results, METRIC), _values(results, SECOND_METRIC)
+    if clean is None:
+        return Figures(recall=recall, perplexity=perplexity, hit=hit)
+    difference = _values(results, METRIC, clean)
+    return Figures(
+        recall=recall,
+        perplexity=perplexity,
+        difference=difference,
+        perplexity_factor=_values(results, SECOND_METRIC, clean),
+        verdict={people: verdict(value) for people, value in difference.items()},
+        hit=hit,
+    )
 
 
-def _values(
-    results: ByPopulation,
-    metric: str,
-    clean: ByPopulation | None = None,
-) -> dict[str, dict[str, float | None]]:
+def _values(results: ByPopulation, metric: str, clean: ByPopulation | None = None) -> Intervals:
     """Population -> the metric, or its paired difference to (a perplexity: ratio to) `clean`."""
     return {
         people: (
@@ -72,22 +133,25 @@ def verdict(difference: Mapping[str, float | None], tolerance: float = TOLERANCE
     return "fails" if high <= -tolerance else "open"
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """The rows as text, in percent and points."""
-    width = max(len("rule"), *(len(row["rule"]) for row in rows))
+    width = max(len("rule"), *(len(row.rule) for row in rows))
     lines = [
         f"{'':{width}}  {'':15}"
         + "".join(f"  {people + ' top-1':>16}  {'to clean, points':29}" for people in POPULATIONS)
         + "  held-out perplexity, factor"
     ]
     for row in rows:
-        line = f"{row['rule']:{width}}  {row['attack']:15}"
+        found = row.figures
+        line = f"{row.rule:{width}}  {row.attack:15}"
         for people in POPULATIONS:
-            recall = _number(row["recall"][people]["value"], ".2f", 100)
-            line += f"  {recall:>14} %  {_points(row, people):29}"
-        line += f"  {_number(row['perplexity']['held_out']['value'], '.1f'):>19}"
-        if "perplexity_factor" in row:
-            line += f", {_number(row['perplexity_factor']['held_out']['value'], '.2f')}"
+            recall = _number(found.recall[people]["value"], ".2f", 100)
+            line += f"  {recall:>14} %  {_points(found, people):29}"
+        line += f"  {_number(found.perplexity['held_out']['value'], '.1f'):>19}"
+        if found.perplexity_factor is not None:
+            line += f", {_number(found.perplexity_factor['held_out']['value'], '.2f')}"
+        if found.hit is not None:
+            line += f", hit {100 * found.hit['held_out']:.0f} %"
         lines.append(line)
     return "\n".join(
         [
@@ -99,13 +163,13 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _points(row: Mapping[str, Any], people: str) -> str:
-    if "difference" not in row:
+def _points(found: Figures, people: str) -> str:
+    if found.difference is None or found.verdict is None:
         return ""
     value, low, high = (
-        _number(row["difference"][people][key], "+.2f", 100) for key in ("value", "low", "high")
+        _number(found.difference[people][key], "+.2f", 100) for key in ("value", "low", "high")
     )
-    return f"{value} [{low}, {high}] {row['verdict'][people]}"
+    return f"{value} [{low}, {high}] {found.verdict[people]}"
 
 
 def _number(value: float | None, form: str, factor: float = 1.0) -> str:

@@ -1,8 +1,8 @@
 """Attackers who see everything: what a share of colluding clients sends instead of its deltas.
 
 `attacks.py` attacks from inside one client's work. Here attackers know the honest deltas of the
-round, as the strongest published attacks assume, and send whatever harms most. For simulations:
-NumPy, deltas as rows of a matrix.
+round, as the strongest published attacks assume, and send whatever harms most. With mu and sd the
+honest mean and standard deviation of each coordinate:
 
     alie      mu - z sd, z by the number of clients (Baruch et al. 2019,
               https://arxiv.org/abs/1902.06156)
@@ -14,124 +14,156 @@ NumPy, deltas as rows of a matrix.
               https://arxiv.org/abs/1807.00459)
     quiet_backdoor  the mean of those, each coordinate cut to the honest quartiles, where no
               trimming by coordinate finds it (ours)
-    free_ride the last aggregate, for the fame of having taken part (Lin et al. 2019)
+
+A stack holds the deltas of some clients, tensors [clients, ...] (`aggregation/client_stack.py`).
 """
 
-import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-from scipy import special
+import tensorflow as tf
 
-WEIGHT_LIE = 1e6
-BOOST = -100.0
+from tff_keyboard.aggregation.client_stack import num_clients
+
+# Of each tensor of a delta its rows, [clients, numbers].
+Rows: TypeAlias = Sequence[tf.Tensor]
 
 
-@dataclasses.dataclass(frozen=True)
-class View:
-    """What attackers know of a round.
+class Plan(NamedTuple):
+    """What the attackers of a round agree on.
 
     Attributes:
-      honest: [honest clients, dim] their deltas.
-      own: [attackers, dim] what the attackers' own training gave (on their own text, shuffled
-        labels or poisoned text, as the attack has it).
-      last: [dim] the last aggregate; zeros in the first round.
+      delta: What each of them sends; a backdoor sends `scaled` of its own instead.
+      longest: The L2 norm of the longest honest delta.
+      replace: Clients over attackers: a delta so often its length replaces the mean.
+      honest: Honest clients, int32; with 0 there is nobody to hide among.
     """
 
-    honest: np.ndarray
-    own: np.ndarray
-    last: np.ndarray
-
-    @property
-    def clients(self) -> int:
-        """In the cohort."""
-        return len(self.honest) + len(self.own)
-
-    def all_send(self, delta: np.ndarray) -> np.ndarray:
-        """One delta for all attackers."""
-        return np.repeat(delta[np.newaxis], len(self.own), axis=0)
+    delta: Any
+    longest: tf.Tensor
+    replace: tf.Tensor
+    honest: tf.Tensor
 
 
-def _alie(view: View) -> np.ndarray:
-    return view.all_send(view.honest.mean(0) - alie_z(view.clients, len(view.own)) * _spread(view))
+def plan(attack: str, honest: Any, own: Any) -> Plan:
+    """What attackers send who see every delta of the round.
+
+    Args:
+      attack: One of `attack_names.COLLUDING`.
+      honest: Stack of the honest deltas. Of nobody, the plan's figures mean nothing.
+      own: Stack of what the attackers' own training gave.
+    """
+    rows, own_rows = [_padded(x) for x in _rows(honest)], _rows(own)
+    clients, attackers = num_clients(honest), num_clients(own)
+    longest = tf.reduce_max(tf.sqrt(_squared_lengths(rows)))
+    replace = tf.cast(clients + attackers, tf.float32) / tf.cast(attackers, tf.float32)
+    sent: Rows
+    if attack == "backdoor":
+        sent = [tf.zeros_like(x[0]) for x in rows]
+    elif attack == "quiet_backdoor":
+        sent = _within_the_quartiles(rows, _scaled(own_rows, longest, replace))
+    else:
+        sent = _SENT[attack](rows, attackers)
+    leaves = [
+        tf.reshape(x, like.shape[1:]) for x, like in zip(sent, tf.nest.flatten(honest), strict=True)
+    ]
+    return Plan(tf.nest.pack_sequence_as(honest, leaves), longest, replace, clients)
 
 
-def alie_z(clients: int, attackers: int) -> float:
+def scaled(delta: Any, longest: tf.Tensor, replace: tf.Tensor) -> Any:
+    """A delta `replace` times as long, but no longer than `longest`."""
+    rows = [tf.reshape(x, [1, -1]) for x in tf.nest.flatten(delta)]
+    factor = _factors(rows, longest, replace)[0]
+    return tf.nest.map_structure(lambda x: x * tf.cast(factor, x.dtype), delta)
+
+
+def alie_z(clients: tf.Tensor, attackers: tf.Tensor) -> tf.Tensor:
     """How many standard deviations hide among the honest; Baruch et al., section 3.2.
 
-    >>> round(alie_z(50, 24), 2)
+    >>> round(float(alie_z(50, 24)), 2)
     1.43
     """
     supporters = clients // 2 + 1 - attackers
     share = (clients - attackers - supporters) / (clients - attackers)
-    return max(float(special.ndtri(np.clip(share, 1e-9, 1 - 1e-9))), 0.0)
+    share = tf.clip_by_value(tf.cast(share, tf.float32), 1e-6, 1 - 1e-6)
+    return tf.maximum(tf.math.ndtri(share), 0.0)
 
 
-def _ipm(view: View) -> np.ndarray:
-    mean = view.honest.mean(0)
-    length = np.median(np.linalg.norm(view.honest, axis=1))
-    return view.all_send(-mean * length / max(np.linalg.norm(mean), 1e-30))
+def _alie(honest: Rows, attackers: tf.Tensor) -> Rows:
+    z = alie_z(tf.shape(honest[0])[0] + attackers, attackers)
+    return [tf.reduce_mean(x, 0) - z * tf.math.reduce_std(x, 0) for x in honest]
 
 
-def _min_max(view: View) -> np.ndarray:
-    mean, spread = view.honest.mean(0), _spread(view)
-    farthest = np.sqrt(np.max(squared_distances(view.honest, view.honest)))
-    low, high = 0.0, 100.0
-    for _ in range(40):
-        gamma = (low + high) / 2
-        sent = mean - gamma * spread
-        inside = np.max(np.linalg.norm(view.honest - sent, axis=1)) <= farthest
-        low, high = (gamma, high) if inside else (low, gamma)
-    return view.all_send(mean - low * spread)
+def _ipm(honest: Rows, attackers: tf.Tensor) -> Rows:
+    del attackers
+    mean = [tf.reduce_mean(x, 0) for x in honest]
+    lengths = tf.sqrt(_squared_lengths(honest))
+    factor = _quantile(lengths, 0.5) / tf.maximum(tf.linalg.global_norm(mean), 1e-30)
+    return [-factor * x for x in mean]
 
 
-def _constrain_and_scale(view: View) -> np.ndarray:
-    lengths = np.linalg.norm(view.own, axis=1, keepdims=True)
-    longest = np.max(np.linalg.norm(view.honest, axis=1))
-    replace = view.clients / len(view.own)
-    return view.own * np.minimum(replace, longest / np.maximum(lengths, 1e-30))
+def _min_max(honest: Rows, attackers: tf.Tensor) -> Rows:
+    del attackers
+    mean = [tf.reduce_mean(x, 0) for x in honest]
+    spread = [tf.math.reduce_std(x, 0) for x in honest]
+    around = [x - m for x, m in zip(honest, mean, strict=True)]
+    products = tf.add_n([tf.matmul(x, x, transpose_b=True) for x in around])  # [clients, clients]
+    squares = tf.linalg.diag_part(products)
+    farthest = tf.reduce_max(squares[:, tf.newaxis] + squares - 2 * products)
+    # |x_k + gamma sd|^2 <= farthest, of every client k: a quadratic in gamma.
+    along = tf.add_n([tf.linalg.matvec(x, s) for x, s in zip(around, spread, strict=True)])
+    square = tf.add_n([tf.reduce_sum(s * s) for s in spread])
+    root = tf.sqrt(tf.maximum(along * along + square * (farthest - squares), 0.0))
+    gamma = tf.reduce_min(tf.math.divide_no_nan(root - along, square))
+    return [m - gamma * s for m, s in zip(mean, spread, strict=True)]
 
 
-def _within_the_quartiles(view: View) -> np.ndarray:
-    low, high = np.quantile(view.honest, [0.25, 0.75], axis=0)
-    return view.all_send(np.clip(_constrain_and_scale(view).mean(0), low, high))
-
-
-# Attack -> what the attackers send. Those that change the training send what it gave.
-SENT: dict[str, Callable[[View], np.ndarray]] = {
-    "sign_flip": lambda view: -view.own,
-    "boost": lambda view: BOOST * view.own,
-    "label_shuffle": lambda view: view.own,
-    "weight_lie": lambda view: -view.own,  # with WEIGHT_LIE times the weight
+_SENT: dict[str, Callable[[Rows, tf.Tensor], Rows]] = {
     "alie": _alie,
     "ipm": _ipm,
     "min_max": _min_max,
-    "backdoor": _constrain_and_scale,
-    "quiet_backdoor": _within_the_quartiles,
-    "free_ride": lambda view: view.all_send(view.last),
 }
 
-BACKDOORS = ("backdoor", "quiet_backdoor")  # their own training is on poisoned text
+
+def _within_the_quartiles(honest: Rows, wanted: Rows) -> Rows:
+    return [
+        tf.clip_by_value(tf.reduce_mean(w, 0), _quantile(x, 0.25), _quantile(x, 0.75))
+        for x, w in zip(honest, wanted, strict=True)
+    ]
 
 
-def sent_by_attackers(attack: str, view: View) -> np.ndarray:
-    """[attackers, dim] the deltas that arrive instead of the attackers' own.
-
-    Raises:
-      ValueError: There is no such attack, or nobody is honest.
-    """
-    if attack not in SENT:
-        raise ValueError(f"`attack` must be one of {', '.join(SENT)}; got {attack!r}.")
-    if not len(view.honest):
-        raise ValueError("`view.honest` is empty: attackers hide among the honest.")
-    return SENT[attack](view)
+def _scaled(own: Rows, longest: tf.Tensor, replace: tf.Tensor) -> Rows:
+    factors = _factors(own, longest, replace)[:, tf.newaxis]
+    return [x * factors for x in own]
 
 
-def squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """[len(a), len(b)] squared L2 distances of rows, >= 0."""
-    squares = np.sum(a * a, axis=1)[:, np.newaxis] + np.sum(b * b, axis=1) - 2 * a @ b.T
-    return np.maximum(squares, 0.0)
+def _factors(rows: Rows, longest: tf.Tensor, replace: tf.Tensor) -> tf.Tensor:
+    lengths = tf.sqrt(_squared_lengths(rows))
+    return tf.minimum(replace, longest / tf.maximum(lengths, 1e-30))
 
 
-def _spread(view: View) -> np.ndarray:
-    return view.honest.std(0)
+def _quantile(values: tf.Tensor, share: float) -> tf.Tensor:
+    """Over the first axis, linear between neighbours as NumPy's."""
+    ascending = tf.sort(values, axis=0)
+    place = share * tf.cast(tf.shape(values)[0] - 1, tf.float32)
+    low = tf.floor(place)
+    below = tf.gather(ascending, tf.cast(low, tf.int32))
+    above = tf.gather(ascending, tf.cast(tf.math.ceil(place), tf.int32))
+    return below + (place - low) * (above - below)
+
+
+def _rows(stacked: Any) -> Rows:
+    return [
+        tf.reshape(tf.cast(x, tf.float32), [tf.shape(x)[0], x.shape[1:].num_elements()])
+        for x in tf.nest.flatten(stacked)
+    ]
+
+
+def _padded(rows: tf.Tensor) -> tf.Tensor:
+    """`rows`, or one of zeros where there are none: its figures are those of somebody."""
+    return tf.pad(rows, [[0, tf.cast(tf.equal(tf.shape(rows)[0], 0), tf.int32)], [0, 0]])
+
+
+def _squared_lengths(rows: Rows) -> tf.Tensor:
+    """[clients] of whole deltas."""
+    return tf.add_n([tf.reduce_sum(x * x, 1) for x in rows])

@@ -9,16 +9,25 @@ import functools
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.aggregation_config import NoClipping
-from tff_keyboard.evaluation.attack_report import POPULATIONS, figures
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.evaluation import backdoor
+from tff_keyboard.evaluation.attack_report import POPULATIONS, Row, figures
 from tff_keyboard.evaluation.result import Evaluation
 from tff_keyboard.evaluation.run_evaluation import kept_evaluation
 from tff_keyboard.learning import attacks as attacks_lib
-from tff_keyboard.learning.attack_names import ATTACK_NAMES
+from tff_keyboard.learning.attack_names import (
+    ATTACK_NAMES,
+    BACKDOORS,
+    COLLUDING,
+    TARGET,
+    TRIGGER,
+)
 from tff_keyboard.learning.cohorts import share_of_seats
+from tff_keyboard.metrics.keras_predictor import KerasPredictor
+from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.errors import ConfigError, UsageError
 from tff_keyboard.storage.metrics_rows import total
@@ -36,7 +45,7 @@ def study_attacks(
     attacks: Sequence[str] = ATTACK_NAMES,
     share: float = 0.1,
     unprotected: bool = False,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Trains and evaluates whatever is not done yet; writes the results after each run.
 
     Args:
@@ -48,22 +57,24 @@ def study_attacks(
       unprotected: Whether each rule is also run without zeroing and clipping.
 
     Returns:
-      What attacks.json holds: a row for each rule and attack, with `recall`, `perplexity` and,
-      except for the clean run, `difference` of recall and `perplexity_factor`, by population
-      (value, low, high), and a `verdict` on the recall.
+      A row for each rule and attack; attacks.json holds them, too.
 
     Raises:
-      ConfigError: A config fixes the nonce of its noise.
+      ConfigError: A config fixes the nonce of its noise, has no client work to attack, or has too
+        few words for a backdoor.
       UsageError: WORKDIR holds runs of another attack.
     """
     rules = variants(configs, unprotected)
     for config in configs.values():
         _refuse_fixed_nonce(config)
+        _refuse_without_client_work(config)
+        if set(attacks) & set(BACKDOORS):
+            _refuse_few_words(config)
     for rule, config in rules.items():  # all of them before the first training
         for attack in attacks:
             seed = config.train.seed
             _mark(workdir / rule / attack, {"attack": attack, "share": share, "seed": seed})
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for rule, config in rules.items():
         clean: dict[str, Evaluation] | None = None
         for attack in (CLEAN, *dict.fromkeys(attacks)):
@@ -71,26 +82,26 @@ def study_attacks(
             path = _train(config, workdir / rule / attack, attack, share)
             results = {people: kept_evaluation(path, people) for people in POPULATIONS}
             run_rows = RunDirectory(path).all_rows()
+            shows_hit = attack in BACKDOORS or (attack == CLEAN and set(attacks) & set(BACKDOORS))
             rows.append(
-                {
-                    "rule": rule,
-                    "attack": attack,
-                    "share": 0.0 if attack == CLEAN else share,
-                    "share_of_seats": (
-                        0.0 if attack == CLEAN else share_of_seats(config.train, share)
-                    ),
-                    "seed": config.train.seed,
-                    "rounds": len(run_rows),
-                    "clients_per_round": config.train.clients_per_round,
-                    "refused_updates": int(total(run_rows, "refused_non_finite")),
-                    "impossible_claims": int(total(run_rows, "impossible_claims")),
-                    "capped_weights": int(total(run_rows, "capped_weights")),
-                    "rejected_rounds": int(total(run_rows, "rejected")),
-                    **figures(results, clean),
-                }
+                Row(
+                    rule=rule,
+                    attack=attack,
+                    share=0.0 if attack == CLEAN else share,
+                    share_of_seats=0.0 if attack == CLEAN else share_of_seats(config.train, share),
+                    seed=config.train.seed,
+                    rounds=len(run_rows),
+                    clients_per_round=config.train.clients_per_round,
+                    refused_updates=int(total(run_rows, "refused_non_finite")),
+                    impossible_claims=int(total(run_rows, "impossible_claims")),
+                    capped_weights=int(total(run_rows, "capped_weights")),
+                    rejected_rounds=int(total(run_rows, "rejected")),
+                    figures=figures(results, clean, _hits(config, path) if shows_hit else None),
+                )
             )
             clean = clean or results
-            files.write_atomically(workdir / names.ATTACKS, [json.dumps(rows, indent=1).encode()])
+            content = json.dumps([row.to_json() for row in rows], indent=1)
+            files.write_atomically(workdir / names.ATTACKS, [content.encode()])
     return rows
 
 
@@ -117,6 +128,8 @@ def variants(configs: Mapping[str, RunConfig], unprotected: bool) -> dict[str, R
 def _train(config: RunConfig, folder: pathlib.Path, attack: str, share: float) -> pathlib.Path:
     """Trains in `folder`/run unless that is done; returns it."""
     wrap = None
+    if attack in COLLUDING:
+        config = _in_one_place(config)
     if attack != CLEAN:
         wrap = functools.partial(
             attacks_lib.build_attacked_client_work,
@@ -128,6 +141,39 @@ def _train(config: RunConfig, folder: pathlib.Path, attack: str, share: float) -
     return folder / "run"
 
 
+def _in_one_place(config: RunConfig) -> RunConfig:
+    """Colluders see the whole round, which neither packs nor parts of it do."""
+    execution = dataclasses.replace(
+        config.execution, engine="local", workers=1, sub_rounds=1, clients_per_pack=1
+    )
+    return dataclasses.replace(config, execution=execution)
+
+
+def _hits(config: RunConfig, path: pathlib.Path) -> dict[str, float]:
+    predictor, store = KerasPredictor(*load_model(path)), ClientStore(config.data.store)
+    return {
+        people: backdoor.hit_rate(predictor, store, people, trigger=TRIGGER, target=TARGET)
+        for people in POPULATIONS
+    }
+
+
+def _refuse_without_client_work(config: RunConfig) -> None:
+    if config.client.algorithm == "fedsgd":
+        raise ConfigError(
+            "`client.algorithm` must be 'fedavg' here, got 'fedsgd': attackers change what clients "
+            "train, and its clients train nothing."
+        )
+
+
+def _refuse_few_words(config: RunConfig) -> None:
+    size = len(ClientStore(config.data.store).vocabulary)
+    if size <= TARGET:
+        raise ConfigError(
+            f"{config.data.store} must have more than {TARGET} rows of vocabulary for a backdoor, "
+            f"got {size}. Prepare it with a larger `data.vocabulary_size`, or leave backdoors out."
+        )
+
+
 def _refuse_fixed_nonce(config: RunConfig) -> None:
     """What the attackers do is no key of the config, so all runs would have the same noise."""
     if getattr(config.aggregation.privacy, "fixed_nonce", ""):
@@ -137,7 +183,7 @@ def _refuse_fixed_nonce(config: RunConfig) -> None:
         )
 
 
-def _mark(folder: pathlib.Path, facts: dict[str, Any]) -> None:
+def _mark(folder: pathlib.Path, facts: Mapping[str, str | float]) -> None:
     """Writes what the run in `folder` suffers, or refuses to go on with something else."""
     path = folder / names.ATTACK
     if not path.exists():
