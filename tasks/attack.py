@@ -1,6 +1,6 @@
 """Measures what an aggregation rule withstands: the same training, clean and under attack.
 
-tff-keyboard attack --config=configs/aggregation/sms_fedatt.toml --workdir=runs/attack --unprotected
+tff-keyboard attack --config=configs/features/equal_clients.toml --workdir=runs/attack --unprotected
 
 A seeded share of the clients attacks: it sends NaN, its delta a hundredfold or with the sign
 flipped (the latter also with a millionfold weight), trains on shuffled labels, or drops out.
