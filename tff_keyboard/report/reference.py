@@ -85,11 +85,6 @@ class Corpus(Table):
         return tuple(model for model in self.models if model.passes)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _File(Table):
-    corpora: tuple[Corpus, ...]
-
-
 def corpora(path: pathlib.Path = FILE) -> tuple[Corpus, ...]:
     """All corpora of the file.
 
@@ -97,11 +92,11 @@ def corpora(path: pathlib.Path = FILE) -> tuple[Corpus, ...]:
       ConfigError: The file is not there, as in an installation without a checkout, or is wrong.
     """
     try:
-        found: _File = build(_File, tomllib.loads(path.read_text(encoding="utf-8")))
+        tables = tomllib.loads(path.read_text(encoding="utf-8")).get("corpora", ())
+        return tuple(build(Corpus, table, "corpora") for table in tables)
     except OSError as error:
         raise ConfigError(
-            f"Cannot read {path}: {error.strerror}. It comes with a checkout."
+            f"Cannot read {path}: {error.strerror}. It comes with a checkout of this repository."
         ) from None
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
-    return found.corpora
