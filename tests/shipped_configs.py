@@ -15,10 +15,17 @@ def runs(path):
     return plan.runs_of(study_file.load(path), path.parent, pathlib.Path("runs"))
 
 
+# Arms that show what neither a config nor an arm of `options_*` shows.
+_ALSO = {
+    "rules_lstm2": ("fedmed",),
+    "popov_sms": ("rehearsal_50", "lwf_50", "transfer_generated_1"),
+}
+
+
 def options():
-    """A run of every arm of the studies that show one option an arm: (name, config, overrides)."""
+    """Runs that show an option each: (name, config, overrides)."""
     for path in STUDIES:
-        if path.stem.startswith("options_"):
-            for run in runs(path):
-                if run.seed == 1:
-                    yield f"{path.stem}:{run.arm}", run.config_file, run.overrides
+        for run in runs(path):
+            shown = path.stem.startswith("options_") or run.arm in _ALSO.get(path.stem, ())
+            if shown and run.seed == 1:
+                yield f"{path.stem}:{run.arm}", run.config_file, run.overrides

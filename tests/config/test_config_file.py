@@ -259,11 +259,12 @@ def tags_of(table):
             yield from tags_of(value)
 
 
-def test_every_kind_of_table_has_a_shipped_config_or_an_arm():
-    arms = [run.config for path in shipped_configs.STUDIES for run in shipped_configs.runs(path)]
+def test_every_kind_of_table_has_a_shipped_config_or_option():
     found = set()
-    for run in [*map(config.load, shipped_configs.CONFIGS), *arms]:
-        found |= set(tags_of(run))
+    for path in shipped_configs.CONFIGS:
+        found |= set(tags_of(config.load(path)))
+    for _, path, overrides in shipped_configs.options():
+        found |= set(tags_of(config.load(path, overrides)))
     kinds = {cls.__name__ for cls in all_tables(config.RunConfig) if tag_of(cls)}
     without = kinds - found - {"CentralYogi", "CentralAdagrad"}  # one line from CentralAdam
     assert not without
