@@ -79,7 +79,7 @@ class FedMed(_Rule):
       local_loss: The loss by which clients and rounds are compared. "after_training", the paper's:
         of the trained model on the same messages, a third more work for the client.
         "during_training": the mean over the batches a client trained on, at no cost.
-      layer_groups: As of FedAtt.
+      layer_groups: Groups of layers; see "fedatt".
     """
 
     averages: ClassVar[bool] = True

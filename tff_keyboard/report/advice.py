@@ -36,13 +36,13 @@ class Advice:
       people: Train people.
       words: That they typed.
       recipe: What to train.
-      clients_per_round: Of the recipe, fewer where there are few people.
-      rounds: For so many passes, `FEWEST_ROUNDS` at least.
-      passes: Over the train targets.
-      minutes: With `cores` and nothing else running.
-      cores: Of the machine.
+      clients_per_round: Clients of a round of the recipe, fewer where there are few people.
+      rounds: Rounds for so many passes, `FEWEST_ROUNDS` at least.
+      passes: Passes over the train targets.
+      minutes: Minutes with `cores` and nothing else running.
+      cores: Cores of the machine.
       nearest: The three corpora nearest in size, with what was reached on them.
-      warnings: Sentences.
+      warnings: Warnings, one sentence each.
     """
 
     people: int

@@ -32,7 +32,7 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
     Args:
       inner: A weighted factory.
       noise: beta times sigma.
-      seed: Of the run, >= 0.
+      seed: Seed of the run, >= 0.
 
     Raises:
       ValueError: An argument is out of range.
