@@ -1,6 +1,6 @@
 """Measures what an aggregation rule withstands: the same training, clean and under attack.
 
-tff-keyboard attack --config=configs/aggregation/sms_fedatt.toml --workdir=runs/attack --unprotected
+tff-keyboard attack --config=configs/features/equal_clients.toml --workdir=runs/attack --unprotected
 
 A seeded share of the clients attacks, each drawn by itself: alone (`learning/attacks.py`), or
 knowing all honest deltas of the round (`learning/collusion.py`); docs/attacks.md lists the attacks.

@@ -1,4 +1,4 @@
-"""Accuracy against epsilon, from the `study.json` of `configs/studies/epsilon_irc*.toml`.
+"""Accuracy against epsilon, from the `study.json` of `configs/studies/epsilon_irc_short.toml`.
 
 python -m tools.epsilon_picture runs/epsilon/study.json --out=docs/privacy_epsilon.png
 

@@ -12,9 +12,9 @@ SIZE = 2000
 VALUE_TYPE = tff.to_type([tff.TensorType(np.float32, [SIZE]), tff.TensorType(np.float32, [3])])
 
 
-def build(seed=1, scale=0.5, stddev=0.2):
+def build(seed=1, scale=0.1):
     mean = tff.aggregators.MeanFactory(no_nan_division=True)
-    noise = NormalClientNoise(scale=scale, stddev=stddev)
+    noise = NormalClientNoise(scale=scale)
     factory = ClientNoiseFactory(mean, noise, seed=seed)
     return factory.create(VALUE_TYPE, WEIGHT_TYPE)
 
@@ -41,7 +41,7 @@ def test_standard_deviation_is_beta_sigma(process, count):
     """4 clients with independent noise: the mean's is half of one client's."""
     values = clients(count)
     noise = noise_of(one_round(process, values, [1.0] * count), values)
-    expected = 0.5 * 0.2 / np.sqrt(count)
+    expected = 0.1 / np.sqrt(count)
     # Standard error of a standard deviation from 2,000 draws is 1.6 %; 6 of them.
     assert np.std(noise) == pytest.approx(expected, rel=0.1)
     assert abs(np.mean(noise)) < 6 * expected / np.sqrt(SIZE)
@@ -81,7 +81,6 @@ def test_seeds_differ(process):
     "arguments, words",
     [
         ({"scale": 0.0}, "`aggregation.client_noise.scale` must be > 0, got 0.0"),
-        ({"stddev": 0.0}, "`aggregation.client_noise.stddev` must be > 0, got 0.0"),
         ({"seed": -1}, "`seed` must be >= 0, got -1"),
     ],
 )

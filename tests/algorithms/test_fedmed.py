@@ -31,8 +31,8 @@ DELTA_BYTES = 4 * (6 + 4 + 1)
 class NumpyFedMed:
     """Wu et al. 2020, Algorithm 1, with state across rounds."""
 
-    def __init__(self, fraction=1.0, threshold=0.1, step=1.0, layers=LAYERS):
-        self.fraction, self.threshold, self.step, self.layers = fraction, threshold, step, layers
+    def __init__(self, fraction=1.0, threshold=0.1, layers=LAYERS):
+        self.fraction, self.threshold, self.layers = fraction, threshold, layers
         self.previous = None
 
     def round(self, values, examples, losses, divergences):
@@ -47,7 +47,7 @@ class NumpyFedMed:
         result = [None] * len(values[0])
         for number, positions in enumerate(self.layers):
             if adaptive:
-                weights = self.step * softmax([divergences[k][number] for k in best])
+                weights = softmax([divergences[k][number] for k in best])
             else:
                 weights = np.array([examples[k] for k in best]) / sum(examples[k] for k in best)
             for i in positions:
@@ -56,11 +56,10 @@ class NumpyFedMed:
 
 
 @functools.cache
-def process(fraction=1.0, threshold=0.1, step=1.0, max_clients=8, grouped=False):
+def process(fraction=1.0, threshold=0.1, max_clients=8, grouped=False):
     rule = FedMed(
         top_fraction=fraction,
         mediation_threshold=threshold,
-        adaptive_step=step,
         layer_groups=GROUPS if grouped else {},
     )
     factory = FedMedFactory(rule, max_clients=max_clients)
@@ -96,8 +95,8 @@ def random_round(rng, clients, num_layers=3, base_loss=2.0):
     ],
 )
 def test_is_algorithm_1_over_rounds(fraction, grouped):
-    truth = NumpyFedMed(fraction, 0.1, 0.9, [(0, 2), (1,)] if grouped else LAYERS)
-    aggregation = process(fraction, 0.1, 0.9, grouped=grouped)
+    truth = NumpyFedMed(fraction, 0.1, [(0, 2), (1,)] if grouped else LAYERS)
+    aggregation = process(fraction, 0.1, grouped=grouped)
     state, rng, branches = None, np.random.default_rng(0), []
     for base_loss in (3.0, 3.05, 2.0, 2.02):
         values, examples, losses, divergences = random_round(rng, 7, 2 if grouped else 3, base_loss)
@@ -129,9 +128,9 @@ def test_any_clients_scale_and_mask(seed, clients, fraction, log_scale, mask):
     values, examples, losses, divergences = random_round(np.random.default_rng(seed), clients)
     values = [[np.float32(x * 10**log_scale) for x in v] for v in values]
     examples = [n * (mask >> k & 1) for k, n in enumerate(examples)]
-    truth = NumpyFedMed(fraction, 0.1, 0.9)
+    truth = NumpyFedMed(fraction, 0.1)
     expected, _, top = truth.round(in_float64(values), examples, losses, divergences)
-    aggregation = process(fraction, 0.1, 0.9)
+    aggregation = process(fraction, 0.1)
     output = one_round(aggregation, values, weights(examples, losses, divergences))
     assert_close(output.result, expected, rtol=2e-5, atol=1e-5 * 10**log_scale)
     assert output.measurements["top_clients"] == top
@@ -236,9 +235,7 @@ def test_top_count_is_not_fooled_by_binary_fractions():
             {"mediation_threshold": -1.0},
             "mediation_threshold` must be >= 0, got -1.0",
         ),
-        ({"adaptive_step": 0.0}, "`aggregation.rule.adaptive_step` must be > 0, got 0.0"),
         ({"local_loss": "before"}, "must be one of 'during_training', 'after_training'"),
-        ({"divergence_normalisation": "square"}, "must be one of 'absolute', 'softmax'"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, words):

@@ -4,10 +4,8 @@ import math
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import special
 from scipy.spatial import distance
 
 from tests.examples import examples
@@ -22,10 +20,9 @@ ROUNDING = 1e-7
 LAYERS = (Layer("first", (0, 2)), Layer("second", (1,)))
 
 
-def numpy_js(server, client, positions, normalisation):
+def numpy_js(server, client, positions):
     def distribution(weights):
-        flat = np.concatenate([np.ravel(np.float64(weights[i])) for i in positions])
-        return special.softmax(flat) if normalisation == "softmax" else np.abs(flat)
+        return np.abs(np.concatenate([np.ravel(np.float64(weights[i])) for i in positions]))
 
     return distance.jensenshannon(distribution(server), distribution(client)) ** 2
 
@@ -35,12 +32,11 @@ def weights(seed, scale=1.0):
     return [np.float32(scale * rng.normal(size=s)) for s in ((4, 3), (5,), (2,))]
 
 
-@pytest.mark.parametrize("normalisation", ["absolute", "softmax"])
 @pytest.mark.parametrize("scale", [1e-2, 1.0, 50.0])
-def test_equals_scipy(normalisation, scale):
+def test_equals_scipy(scale):
     server, client = weights(0, scale), weights(1, scale)
-    got = js_divergences(server, client, LAYERS, normalisation)
-    expected = [numpy_js(server, client, layer.positions, normalisation) for layer in LAYERS]
+    got = js_divergences(server, client, LAYERS)
+    expected = [numpy_js(server, client, layer.positions) for layer in LAYERS]
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=ROUNDING)
 
 
@@ -48,45 +44,42 @@ def test_equals_scipy(normalisation, scale):
 @given(
     seed=st.integers(0, 10**6),
     log_scale=st.floats(-6, 6),
-    normalisation=st.sampled_from(["absolute", "softmax"]),
 )
-def test_bounded_symmetric_and_zero_on_equals(seed, log_scale, normalisation):
+def test_bounded_symmetric_and_zero_on_equals(seed, log_scale):
     server, client = weights(seed, 10**log_scale), weights(seed + 1, 10**log_scale)
-    there = js_divergences(server, client, LAYERS, normalisation).numpy()
-    back = js_divergences(client, server, LAYERS, normalisation).numpy()
+    there = js_divergences(server, client, LAYERS).numpy()
+    back = js_divergences(client, server, LAYERS).numpy()
     np.testing.assert_allclose(there, back, rtol=1e-6, atol=ROUNDING)
     assert np.all(there >= 0)
     assert np.all(there <= math.log(2) * (1 + 1e-6))
-    assert not np.any(js_divergences(server, server, LAYERS, normalisation))
+    assert not np.any(js_divergences(server, server, LAYERS))
 
 
 @pytest.mark.parametrize("size", [2**15 - 1, 2**16, 100_003])
-@pytest.mark.parametrize("normalisation", ["absolute", "softmax"])
-def test_layers_larger_than_a_piece(size, normalisation):
+def test_layers_larger_than_a_piece(size):
     """Nothing is left out at the ends of pieces; many small roundings do not add up."""
     rng = np.random.default_rng(size)
     server = [np.float32(rng.normal(scale=0.1, size=size)), np.float32(rng.normal(size=(40, 3)))]
     server[0][-5:] = 3.0  # the last elements matter
     client = [w + np.float32(rng.normal(scale=0.01, size=w.shape)) for w in server]
     layers = (Layer("long", (0,)), Layer("short", (1,)), Layer("both", (1, 0)))
-    got = js_divergences(server, client, layers, normalisation)
-    expected = [numpy_js(server, client, layer.positions, normalisation) for layer in layers]
+    got = js_divergences(server, client, layers)
+    expected = [numpy_js(server, client, layer.positions) for layer in layers]
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=ROUNDING)
     np.testing.assert_allclose(got[0], expected[0], rtol=1e-4, atol=3e-10)
 
 
-@pytest.mark.parametrize("normalisation", ["absolute", "softmax"])
-def test_an_update_is_what_the_client_moved(normalisation):
+def test_an_update_is_what_the_client_moved():
     """Also in layers larger than a piece, and where all weights of a side are 0."""
     rng = np.random.default_rng(4)
     server = [*weights(0)[:2], np.float32(rng.normal(size=40_000)), np.zeros(3, np.float32)]
     client = [w + np.float32(rng.normal(scale=0.1, size=w.shape)) for w in server]
     update = [a - b for a, b in zip(server, client, strict=True)]
     layers = tuple(Layer(str(i), (i,)) for i in range(4))
-    got = js_divergences_of_update(server, update, layers, normalisation)
+    got = js_divergences_of_update(server, update, layers)
     client = [np.float64(a) - b for a, b in zip(server, update, strict=True)]
     uniform = [np.ones(3) if not np.any(w) else w for w in server]  # what zeros count as
-    expected = [numpy_js(uniform, client, (i,), normalisation) for i in range(4)]
+    expected = [numpy_js(uniform, client, (i,)) for i in range(4)]
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=ROUNDING)
 
 
@@ -109,21 +102,3 @@ def test_zero_layers_are_equal_and_finite():
     zeros = [np.zeros_like(w) for w in weights(0)]
     assert not np.any(js_divergences(zeros, zeros, LAYERS))
     assert np.all(np.isfinite(js_divergences(zeros, weights(1), LAYERS)))
-
-
-def test_softmax_hardly_sees_what_absolute_sees():
-    """The reason for the default: small weights, moved by a tenth of their size."""
-    server = weights(2, 0.05)
-    client = [
-        w + tf.random.stateless_normal(w.shape, [0, i], stddev=0.01).numpy()
-        for i, w in enumerate(server)
-    ]
-    soft = js_divergences(server, client, LAYERS, "softmax").numpy()
-    absolute = js_divergences(server, client, LAYERS, "absolute").numpy()
-    assert np.all(soft < 1e-4)
-    assert np.all(absolute > 30 * soft)
-
-
-def test_unknown_normalisation_is_refused():
-    with pytest.raises(ValueError, match="`normalisation` must be one of"):
-        js_divergences(weights(0), weights(1), LAYERS, "square")

@@ -63,7 +63,7 @@ def test_privacy_turns_unaccounted_protection_off():
         (lambda: UniformQuantization(bits=0), "compression.bits` must be in 1..16, got 0"),
         (lambda: UniformQuantization(bits=17), "compression.bits` must be in 1..16, got 17"),
         (lambda: UniformQuantization(threshold=-1), "compression.threshold` must be >= 0"),
-        (lambda: NormalClientNoise(stddev=0.0), "client_noise.stddev` must be > 0"),
+        (lambda: NormalClientNoise(scale=0.0), "client_noise.scale` must be > 0"),
         (lambda: AggregationConfig(client_weighting="all"), "must be one of 'tokens', 'examples'"),
     ],
 )

@@ -1,6 +1,5 @@
 """Advice: arithmetic of rounds and minutes, the nearest corpora, a command that can be given."""
 
-import csv
 import json
 import math
 import pathlib
@@ -16,7 +15,7 @@ from tests.examples import examples
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.cohort_config import clients_in_round
 from tff_keyboard.config.train_config import TrainConfig
-from tff_keyboard.report import advice, recipes
+from tff_keyboard.report import advice, recipes, reference
 from tff_keyboard.report.advice_text import advice_text, unused_workdir
 
 
@@ -68,47 +67,13 @@ def test_text_is_trained_as_its_recipe_says(words, recipe):
 
 def test_the_nearest_in_size_are_shown():
     found = advice.advise(card(words=310_000), cores=2)
-    sizes = {measured.words for measured in found.nearest}
-    far = {measured.words for measured in advice.MEASURED} - sizes
+    sizes = [corpus.words for corpus in found.nearest]
+    assert sizes == sorted(sizes)
     assert len(sizes) == 3
-    assert {283_846, 299_902} < sizes
+    assert {283_846, 299_902} < set(sizes)
+    far = {corpus.words for corpus in reference.corpora()} - set(sizes)
     distance = [abs(math.log(size / 310_000)) for size in sizes]
     assert all(abs(math.log(size / 310_000)) >= max(distance) for size in far)
-
-
-@pytest.mark.parametrize(
-    ("words", "passes", "page", "model"),
-    [
-        (283_846, 10.5, "persuasion", "reference_persuasion"),
-        (283_846, 6.0, "persuasion_from_blogs", "pers_by_text"),
-        (299_902, 3.1, "sms", "sms_by_text"),
-        (596_240, 6.9, "messages", "messages"),
-        (1_871_871, 5.7, "irc", "irc64"),
-        (1_871_871, 5.3, "irc", "irc_phase2"),
-        (1_871_871, 4.2, "irc_by_text", "irc_bytext2"),
-        (23_500_818, 2.7, "blogs", "phase2"),
-        (23_500_818, 1.2, "blogs_by_text", "blogs_bytext2"),
-        (23_500_818, 1.9, "blogs_longer", "blogs_longer"),
-    ],
-)
-def test_what_was_measured_is_what_the_results_say(words, passes, page, model):
-    (found,) = [m for m in advice.MEASURED if (m.words, m.passes) == (words, passes)]
-    text = pathlib.Path(f"docs/results/reference_{page}.csv").read_text()
-    rows = {
-        row["metric"]: row for row in csv.DictReader(text.splitlines()) if row["model"] == model
-    }
-    for k, recall in ((1, found.top_1), (3, found.top_3)):
-        assert recall == round(100 * float(rows[f"recall_at_{k}_no_eos"]["value"]), 1)
-    assert found.on.startswith("held out")
-
-
-def test_text_messages_by_text_are_the_ablations():
-    (found,) = [m for m in advice.MEASURED if (m.words, m.passes) == (299_902, 5.0)]
-    rows = json.loads(pathlib.Path("docs/results/ablation_sms.json").read_text())["rows"]
-    (row,) = [row for row in rows if row["arm"] == "by_text"]
-    metrics = row["metrics"]["held_out"]
-    for k, recall in ((1, found.top_1), (3, found.top_3)):
-        assert recall == round(100 * metrics[f"recall_at_{k}_no_eos"]["value"], 1)
 
 
 @pytest.mark.parametrize(

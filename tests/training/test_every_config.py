@@ -1,9 +1,9 @@
-"""Every shipped config trains a round, shrunk and on synthetic typists."""
+"""Every shipped config, and every option, trains a round, shrunk and on synthetic typists."""
 
 import numpy as np
 import pytest
 
-from tests.shipped_configs import CONFIGS
+from tests import shipped_configs
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.cohort_config import GrowingCohort
 from tff_keyboard.training.federated import train_federated
@@ -17,9 +17,14 @@ SHRUNK = (
 )
 
 
-def shrunk(path, store):
-    overrides = [*SHRUNK, f"data.store={store}"]
-    config = config_lib.load(path)
+CASES = [(str(path), path, ()) for path in shipped_configs.CONFIGS] + list(
+    shipped_configs.options()
+)
+
+
+def shrunk(path, chosen, store):
+    overrides = [*chosen, *SHRUNK, f"data.store={store}"]
+    config = config_lib.load(path, chosen)
     if config.fine_tuning.general_store:
         overrides.append(f"fine_tuning.general_store={store}")
     if config.fine_tuning.server.name == "transfer":
@@ -32,9 +37,9 @@ def shrunk(path, store):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", CONFIGS, ids=str)
-def test_a_round_of_every_config(path, store, tmp_path):
-    row = train_federated(shrunk(path, store), tmp_path / "run")
+@pytest.mark.parametrize("name, path, chosen", CASES, ids=[name for name, *_ in CASES])
+def test_a_round_of_every_config(name, path, chosen, store, tmp_path):
+    row = train_federated(shrunk(path, chosen, store), tmp_path / "run")
     assert row["rejected"] == 0
     assert np.isfinite(row["evaluation/perplexity"])
     assert (tmp_path / "run" / "model").is_dir()

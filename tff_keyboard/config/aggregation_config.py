@@ -128,20 +128,17 @@ class NormalClientNoise(Table):
     """FedAtt's eq. 6: each client adds beta N(0, sigma^2). Not a differential privacy guarantee.
 
     Attributes:
-      scale: beta, > 0.
-      stddev: sigma, in weight units, > 0.
+      scale: beta times sigma, the standard deviation in weight units, > 0.
     """
 
     PATH: ClassVar[str] = "aggregation.client_noise"
 
     distribution: Literal["normal"] = "normal"
     scale: float = 1e-3
-    stddev: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(f"{self.PATH}.scale", self.scale)
-        require_positive(f"{self.PATH}.stddev", self.stddev)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -76,13 +76,10 @@ class FedMed(_Rule):
       top_fraction: beta in (0, 1]: the share of clients, lowest loss first, that contribute.
       mediation_threshold: epsilon, in nats of mean local loss, >= 0: the adaptive rule is used
         while the loss moves at least that much between rounds; 0 is always. The paper's is 0.1.
-      adaptive_step: eta, > 0; scales the adaptive rule only.
       local_loss: The loss by which clients and rounds are compared. "after_training", the paper's:
         of the trained model on the same messages, a third more work for the client.
         "during_training": the mean over the batches a client trained on, at no cost.
-      divergence_normalisation: How signed weights become a distribution before the Jensen-Shannon
-        divergence: "absolute" or "softmax".
-      layer_groups: As of FedAtt.
+      layer_groups: Groups of layers; see "fedatt".
     """
 
     averages: ClassVar[bool] = True
@@ -91,9 +88,7 @@ class FedMed(_Rule):
     name: Literal["fedmed"] = "fedmed"
     top_fraction: float = 1.0
     mediation_threshold: float = 0.1
-    adaptive_step: float = 1.0
     local_loss: Literal["during_training", "after_training"] = "after_training"
-    divergence_normalisation: Literal["absolute", "softmax"] = "absolute"
     layer_groups: LayerGroups = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -101,7 +96,6 @@ class FedMed(_Rule):
         share = self.top_fraction
         require(0 < share <= 1, "aggregation.rule.top_fraction", "must be in (0, 1]", share)
         require_at_least("aggregation.rule.mediation_threshold", self.mediation_threshold, 0)
-        require_positive("aggregation.rule.adaptive_step", self.adaptive_step)
         check_layer_groups(self.layer_groups)
 
 

@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from tff_keyboard.report import recipes
+from tff_keyboard.report import recipes, reference
 
 PASSES = 6.0
 FEWEST_ROUNDS = 300  # steps of the server; with fewer, nobody has seen FedAdam and its cosine work
@@ -29,60 +29,6 @@ _FEW_PEOPLE = 100
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
-    """What a recipe reached on a corpus; shares in percent, end of message not counted.
-
-    Attributes:
-      corpus: Name.
-      people: Of the train population.
-      words: That they typed.
-      passes: Over these, in targets.
-      top_1: Recall.
-      top_3: Recall.
-      on: Whose text it is, and where this is recorded.
-    """
-
-    corpus: str
-    people: int
-    words: int
-    passes: float
-    top_1: float
-    top_3: float
-    on: str
-
-
-# Held-out figures of reference models are those of docs/results/reference_*.csv (tested).
-MEASURED = (
-    Measured(
-        *("PersuasionForGood (paid dialogues)", 1_039, 283_846, 10.5, 29.7, 43.9),
-        "held out, by text",
-    ),
-    Measured(
-        *("PersuasionForGood (paid dialogues)", 1_039, 283_846, 6.0, 31.2, 46.6),
-        "held out, from the model of blogs",
-    ),
-    Measured("NUS SMS (text messages)", 198, 299_902, 5.3, 7.7, 14.7, "held out, FedAvg"),
-    Measured("NUS SMS (text messages)", 198, 299_902, 5.0, 8.8, 16.5, "held out, by text"),
-    Measured(
-        *("NUS SMS (text messages)", 198, 299_902, 3.1, 10.9, 19.0),
-        "held out, from the model of blogs",
-    ),
-    Measured("text messages and dialogues", 1_249, 596_240, 6.9, 17.0, 26.7, "held out, by text"),
-    Measured("ubuntu_irc (support chat)", 14_340, 1_871_871, 1.0, 13.2, 23.0, "validation"),
-    Measured("ubuntu_irc (support chat)", 14_340, 1_871_871, 2.6, 15.6, 26.4, "validation"),
-    Measured("ubuntu_irc (support chat)", 14_340, 1_871_871, 5.7, 16.4, 27.2, "held out"),
-    Measured(
-        "ubuntu_irc (support chat)", 14_340, 1_871_871, 5.3, 17.1, 28.1, "held out, two parts"
-    ),
-    Measured("ubuntu_irc (support chat)", 14_340, 1_871_871, 4.2, 17.4, 28.7, "held out, by text"),
-    Measured("WikiText-2 (prose)", 100, 2_051_910, 0.3, 14.0, 23.6, "held out, FedAvg"),
-    Measured("blogs", 7_346, 23_500_818, 2.7, 18.1, 30.1, "held out, two parts"),
-    Measured("blogs", 7_346, 23_500_818, 1.2, 18.5, 30.8, "held out, by text"),
-    Measured("blogs", 7_346, 23_500_818, 1.9, 18.7, 31.1, "held out, by text, two parts"),
-)
-
-
-@dataclasses.dataclass(frozen=True)
 class Advice:
     """What to do with a store.
 
@@ -90,13 +36,13 @@ class Advice:
       people: Train people.
       words: That they typed.
       recipe: What to train.
-      clients_per_round: Of the recipe, fewer where there are few people.
-      rounds: For so many passes, `FEWEST_ROUNDS` at least.
-      passes: Over the train targets.
-      minutes: With `cores` and nothing else running.
-      cores: Of the machine.
-      nearest: Measured on corpora nearest in size, by corpus and passes.
-      warnings: Sentences.
+      clients_per_round: Clients of a round of the recipe, fewer where there are few people.
+      rounds: Rounds for so many passes, `FEWEST_ROUNDS` at least.
+      passes: Passes over the train targets.
+      minutes: Minutes with `cores` and nothing else running.
+      cores: Cores of the machine.
+      nearest: The three corpora nearest in size, with what was reached on them.
+      warnings: Warnings, one sentence each.
     """
 
     people: int
@@ -107,7 +53,7 @@ class Advice:
     passes: float
     minutes: float
     cores: int
-    nearest: tuple[Measured, ...]
+    nearest: tuple[reference.Corpus, ...]
     warnings: tuple[str, ...]
 
     def overrides(self, store: str) -> list[str]:
@@ -130,6 +76,7 @@ def advise(card: Mapping[str, Any], *, cores: int) -> Advice:
 
     Raises:
       ValueError: `cores` is out of range.
+      ConfigError: `configs/reference.toml` is not here.
     """
     if cores < 1:
         raise ValueError(f"`cores` must be >= 1, got {cores}.")
@@ -143,12 +90,19 @@ def advise(card: Mapping[str, Any], *, cores: int) -> Advice:
     passes = rounds * clients / visits_of_a_pass
     targets = of_a_visit * (words + messages) / messages
     seconds = recipes.seconds(clients, rounds, targets, cores)
-    by_distance = sorted({m.words for m in MEASURED}, key=lambda n: abs(math.log(n / words)))
-    nearest = tuple(m for m in MEASURED if m.words in by_distance[:3])
+    by_distance = sorted(reference.corpora(), key=lambda it: abs(math.log(it.words / words)))
     return Advice(
-        people, words, recipe, clients, rounds, passes, seconds / 60, cores, nearest,
-        _warnings(card),
-    )  # fmt: skip
+        people=people,
+        words=words,
+        recipe=recipe,
+        clients_per_round=clients,
+        rounds=rounds,
+        passes=passes,
+        minutes=seconds / 60,
+        cores=cores,
+        nearest=tuple(sorted(by_distance[:3], key=lambda it: it.words)),
+        warnings=_warnings(card),
+    )
 
 
 def _warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
@@ -161,8 +115,8 @@ def _warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
         )
     elif train["words"] < _LITTLE_TEXT:
         found.append(
-            "For so little text start from a general model: configs/reference/nus_sms.toml or "
-            "configs/nus_sms_pretrained.toml, docs/fine_tuning.md."
+            "For so little text start from a general model: configs/reference/nus_sms.toml, "
+            "docs/fine_tuning.md."
         )
     if train["clients"] < _FEW_PEOPLE:
         found.append(

@@ -26,11 +26,13 @@ def advice_text(advice: Advice, store: str, workdir: str) -> str:
       workdir: Run directory of the training.
     """
     rows = [["measured on", "people", "train words", "passes", "top-1 %", "top-3 %", ""]]
-    rows += [
-        [m.corpus, f"{m.people:,}", f"{m.words:,}", f"{m.passes:g}", f"{m.top_1:.1f}",
-         f"{m.top_3:.1f}", m.on]
-        for m in advice.nearest
-    ]  # fmt: skip
+    for corpus in advice.nearest:
+        about = f"{corpus.name} ({corpus.kind})"
+        judged = corpus.population.replace("_", " ")
+        for model in corpus.recipes:
+            sizes = [f"{corpus.people:,}", f"{corpus.words:,}", f"{model.passes:g}"]
+            recall = [f"{model.top_1[0]:.1f}", f"{model.top_3:.1f}"]
+            rows.append([about, *sizes, *recall, f"{judged}, from {model.start}"])
     run = shlex.quote(workdir)
     recipe = advice.recipe
     options = " ".join(f"--set={shlex.quote(option)}" for option in advice.overrides(store))

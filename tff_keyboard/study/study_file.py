@@ -8,7 +8,7 @@
     [[arms]]
     name = "fedavg_epsilon"
     label = "FedAvg, server rate 1.2"
-    config = "../aggregation/sms_fedavg_epsilon.toml"
+    config = "../features/equal_clients.toml"
 
     [[sweeps]]
     key = "client.epochs"

@@ -31,8 +31,8 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
 
     Args:
       inner: A weighted factory.
-      noise: beta and sigma.
-      seed: Of the run, >= 0.
+      noise: beta times sigma.
+      seed: Seed of the run, >= 0.
 
     Raises:
       ValueError: An argument is out of range.
@@ -45,7 +45,7 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
         *,
         seed: int,
     ):
-        self._stddev = noise.scale * noise.stddev
+        self._stddev = noise.scale
         self._mapped = SeededClientMapFactory(inner, self._noisy, seed=seed, purpose=_PURPOSE)
 
     def create(

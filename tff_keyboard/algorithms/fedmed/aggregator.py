@@ -227,7 +227,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         return _Mediation(mean_loss, change, adaptive)
 
     def _result(self, sums: Any, layers: Sequence[Layer], adaptive: tf.Tensor) -> Any:
-        gammas = self.rule.adaptive_step * tf.math.reciprocal_no_nan(sums["exp_total"])
+        gammas = tf.math.reciprocal_no_nan(sums["exp_total"])
         means = tf.fill([len(layers)], tf.math.reciprocal_no_nan(sums["example_total"]))
         return tf.nest.map_structure(
             lambda a, b: tf.where(adaptive, a, b),

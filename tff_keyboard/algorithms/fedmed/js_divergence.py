@@ -8,13 +8,10 @@ far below what FedMed's exp(JS) shows.
 Elementwise operations on a whole model wait for memory, so layers are worked on in pieces that
 stay in a core's cache; the client's weights, too, are made piece by piece.
 
-Weights have signs and do not sum to one; FedMed does not say how they become distributions. Two
-readings are offered:
-
-- "absolute" (default): p_i = |w_i| / sum |w|. A weight's share of the layer's mass. It sees small
-  models' changes: on a trained client 1e-5 to 0.3, by layer. It does not see a change of sign.
-- "softmax": p_i = e^(w_i) / sum e^w. Weights near 0 all get about 1/n, so JS is 1e-7 to 1e-3 and
-  FedMed's weights are uniform to three digits: the rule is then a plain mean.
+Weights have signs and do not sum to one; FedMed does not say how they become distributions. Here
+p_i = |w_i| / sum |w|, a weight's share of the layer's mass. It sees small models' changes: on a
+trained client 1e-5 to 0.3, by layer. It does not see a change of sign. A softmax over weights near
+0 would give all about 1/n, and FedMed would be a plain mean.
 
 Source: Wu, Liang & Wang 2020, eq. 2, https://doi.org/10.3390/s20144048.
 """
@@ -26,58 +23,33 @@ import tensorflow as tf
 
 from tff_keyboard.aggregation.layers import Layer
 
-NORMALISATIONS = ("absolute", "softmax")
 _PIECE = 2**15  # elements: 128 kB a tensor, half a dozen of which fit a core's cache
 
 _Second: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # of a pair, from what is given
 
 
-def js_divergences(
-    server: Any, client: Any, layers: Sequence[Layer], normalisation: str = "absolute"
-) -> tf.Tensor:
+def js_divergences(server: Any, client: Any, layers: Sequence[Layer]) -> tf.Tensor:
     """JS of each layer in nats, float32 [layers].
 
     Two layers of zeros are equal (0). Weights that are not finite give something that is not
     finite: guard before.
-
-    Raises:
-      ValueError: `normalisation` is unknown.
     """
-    return _divergences(server, client, lambda ours, theirs: theirs, layers, normalisation)
+    return _divergences(server, client, lambda ours, theirs: theirs, layers)
 
 
-def js_divergences_of_update(
-    server: Any, update: Any, layers: Sequence[Layer], normalisation: str = "absolute"
-) -> tf.Tensor:
+def js_divergences_of_update(server: Any, update: Any, layers: Sequence[Layer]) -> tf.Tensor:
     """`js_divergences` of the server's weights and those of a client, server - update."""
-    return _divergences(server, update, tf.subtract, layers, normalisation)
+    return _divergences(server, update, tf.subtract, layers)
 
 
-def _divergences(
-    server: Any, given: Any, second: _Second, layers: Sequence[Layer], normalisation: str
-) -> tf.Tensor:
-    if normalisation not in NORMALISATIONS:
-        raise ValueError(
-            f"`normalisation` must be one of {', '.join(NORMALISATIONS)}; got {normalisation!r}."
-        )
+def _divergences(server: Any, given: Any, second: _Second, layers: Sequence[Layer]) -> tf.Tensor:
     flat_server, flat_given = tf.nest.flatten(server), tf.nest.flatten(given)
     result = []
     for layer in layers:
         ours = [tf.reshape(flat_server[i], [-1]) for i in layer.positions]
         theirs = [tf.reshape(flat_given[i], [-1]) for i in layer.positions]
-        if normalisation == "softmax":  # positive and of sum 1: taking shares changes nothing
-            theirs = [second(a, b) for a, b in zip(ours, theirs, strict=True)]
-            softmaxes = _softmax(ours), _softmax(theirs)
-            result.append(_divergence_of_shares(*softmaxes, lambda ours, theirs: theirs))
-        else:
-            result.append(_divergence_of_shares(ours, theirs, second))
+        result.append(_divergence_of_shares(ours, theirs, second))
     return tf.stack(result)
-
-
-def _softmax(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-    # e^w magnifies the rounding of w by its size, which may be large.
-    weights = tf.cast(tf.concat(tensors, 0), tf.float64)
-    return [tf.cast(tf.nn.softmax(weights), tf.float32)]
 
 
 def _divergence_of_shares(

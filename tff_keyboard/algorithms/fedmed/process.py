@@ -63,7 +63,6 @@ def build_fedmed(
         training,
         model_fn,
         layers_of=factory.layers_of,
-        divergence_normalisation=factory.rule.divergence_normalisation,
     )
     return compose_process(
         model_fn,

@@ -26,7 +26,6 @@ def build_scored_client_work(
     model_fn: Callable[[], tff.learning.models.VariableModel],
     *,
     layers_of: Callable[[tff.Type], tuple[Layer, ...]] = resolve_layers,
-    divergence_normalisation: str = "absolute",
 ) -> tff.learning.templates.ClientWorkProcess:
     """`inner` with `fedmed_weight_type` as its clients' weight.
 
@@ -37,7 +36,6 @@ def build_scored_client_work(
         mean of `forward_pass` losses of the trained model over batches, weighted by their
         `num_examples` (tokens or messages, as the model counts).
       layers_of: The layers of a delta of a type: `FedMedFactory.layers_of` of the aggregator.
-      divergence_normalisation: See `js_divergence.py`.
 
     Returns:
       Client work with the state, measurements and hyperparameters of `inner`. A client whose loss
@@ -53,7 +51,7 @@ def build_scored_client_work(
     @tf.function
     def scored(server_weights, client_result, num_examples, loss):
         divergence = js_divergences_of_update(
-            server_weights.trainable, client_result.update, layers, divergence_normalisation
+            server_weights.trainable, client_result.update, layers
         )
         weight = collections.OrderedDict(
             num_examples=tf.cast(num_examples, tf.float32), loss=loss, divergence=divergence
