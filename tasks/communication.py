@@ -8,7 +8,7 @@ import json
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
-from tasks.options import TaskOptions, Words
+from .options import TaskOptions, Words
 from tff_keyboard.text_table import aligned
 
 if TYPE_CHECKING:
