@@ -35,7 +35,7 @@ def folder(tmp_path, monkeypatch):
     script = tmp_path / "trainer.py"
     script.write_text(TRAINER + AN_HOUR)
     monkeypatch.setattr(conduct, "Judge", Judge)
-    monkeypatch.setattr(report.rows, "facts_of", lambda run, study: FACTS)
+    monkeypatch.setattr(report.run_facts, "facts_of", lambda run, study: FACTS)
     return tmp_path
 
 
