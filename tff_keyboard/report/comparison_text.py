@@ -83,7 +83,7 @@ def _verdict_line(name: str, first: str, differences: Mapping[str, Difference]) 
     for metric in (METRICS[each] for each in _FIRST_DIFFERENCES if each in differences):
         found = differences[metric.name]
         if found.verdict:
-            how_much = f" by {shown(found.interval, signed(metric))} points"
+            how_much = f" ({shown(found.interval, signed(metric))} points)"
             label = f"{metric.label}{'' if said else how_much}"
             said.setdefault(found.verdict, []).append(label)
     if not said:

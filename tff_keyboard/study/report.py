@@ -9,7 +9,6 @@ import datetime
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tff_keyboard.evaluation.result import Evaluation
 from tff_keyboard.storage import environment, errors, files, names
@@ -66,7 +65,7 @@ class Results:
         picture.draw(self._study, _curves(self._runs), directory / names.STUDY_CURVES)
         return text
 
-    def _json(self, found: Sequence[rows.Row]) -> dict[str, Any]:
+    def _json(self, found: Sequence[rows.Row]) -> dict[str, object]:
         origins = [fact.origin for row in found for fact in row.facts.values() if fact]
         return {
             "question": self._study.question,
@@ -81,7 +80,7 @@ class Results:
             "rows": [self._with_origin(row) for row in found],
         }
 
-    def _with_origin(self, row: rows.Row) -> dict[str, Any]:
+    def _with_origin(self, row: rows.Row) -> dict[str, object]:
         key = row.arm, row.point
         done = self._evaluations[key]
         runs = [run for run in self._runs if (run.arm, run.point) == key and run.seed in done]

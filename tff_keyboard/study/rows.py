@@ -12,7 +12,7 @@ few there are: two seeds establish neither a difference nor that there is none w
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tff_keyboard.evaluation.comparison import pooled_difference, verdict, verdict_over_seeds
 from tff_keyboard.evaluation.metric_table import METRICS, Metric
@@ -38,7 +38,7 @@ class Difference(NamedTuple):
     interval: Interval
     says: str
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain values."""
         return {**self.interval.to_json(), "says": self.says}
 
@@ -60,7 +60,7 @@ class Compared:
     of_seeds: dict[int, Differences]
     verdicts: dict[str, dict[str, str]]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain values."""
         return {
             "differences": _to_json(self.differences),
@@ -98,9 +98,9 @@ class Row:
     since: Compared | None = None
     step: Compared | None = None
 
-    def to_json(self, study: Study) -> dict[str, Any]:
+    def to_json(self, study: Study) -> dict[str, object]:
         """Plain values; what only some rows have is there where they have it."""
-        content: dict[str, Any] = {
+        content: dict[str, object] = {
             "arm": self.arm,
             "point": self.point,
             "name": self.name,
@@ -221,7 +221,7 @@ def _verdicts(
     }
 
 
-def _to_json(found: Mapping[str, Mapping[str, Interval | Difference]]) -> dict[str, Any]:
+def _to_json(found: Mapping[str, Mapping[str, Interval | Difference]]) -> dict[str, object]:
     return {
         people: {name: value.to_json() for name, value in by_metric.items()}
         for people, by_metric in found.items()

@@ -5,7 +5,6 @@ curve got to, and what code and machine it began with.
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tff_keyboard.evaluation import communication
 from tff_keyboard.privacy import guarantee, ledger
@@ -73,7 +72,7 @@ class RunFacts:
     privacy: PrivacyFacts | None = None
     origin: provenance.Origin
 
-    def to_json(self, study: Study) -> dict[str, Any]:
+    def to_json(self, study: Study) -> dict[str, object]:
         """Plain values; what only some runs or studies have is there where they have it."""
         content = dataclasses.asdict(self)
         origin = content.pop("origin")
