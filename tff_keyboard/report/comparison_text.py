@@ -62,8 +62,8 @@ def first_rows(comparison: Comparison) -> str:
         _verdict_line(model.model.name, comparison.first.model.name, found)
         for model, found in zip(models[1:], comparison.differences, strict=True)
     ]
-    parts = [describe_text(comparison.first), aligned(rows), *(said or [_strip_line(models[0])])]
-    return f"{parts[0]}\n\n{parts[1]}\n\n" + "\n".join(parts[2:])
+    sentences = "\n".join(said) if said else _strip_line(comparison.first)
+    return joined([describe_text(comparison.first), aligned(rows), sentences])
 
 
 def _strip_line(evaluation: Evaluation) -> str:
@@ -83,9 +83,9 @@ def _verdict_line(name: str, first: str, differences: Mapping[str, Difference]) 
     for metric in (METRICS[each] for each in _FIRST_DIFFERENCES if each in differences):
         found = differences[metric.name]
         if found.verdict:
-            how_much = f" ({shown(found.interval, signed(metric))} points)"
-            label = f"{metric.label}{'' if said else how_much}"
-            said.setdefault(found.verdict, []).append(label)
+            unit = " points" if metric.kind == "percent" else ""
+            how_much = "" if said else f" ({shown(found.interval, signed(metric))}{unit})"
+            said.setdefault(found.verdict, []).append(f"{metric.label}{how_much}")
     if not said:
         return f"{name} and {first}: too few people for a verdict."
     parts: list[str] = []
