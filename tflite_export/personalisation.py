@@ -36,11 +36,11 @@ class Settings:
     """How each person's model is trained and judged.
 
     Attributes:
-      train_share: Of a person's messages, the first ones, to train on; in (0, 1).
-      validation_share: Those behind them, to decide by; in (0, 1 - train_share).
-      learning_rate: Of SGD, a message a step; > 0.
+      train_share: Share of a person's messages, the first ones, to train on; in (0, 1).
+      validation_share: Share behind them, to decide by; in (0, 1 - train_share).
+      learning_rate: Learning rate of SGD, a message a step; > 0.
       epochs: Passes over the training part; >= 1.
-      most_messages: Of a person, the latest; >= `FEWEST_MESSAGES`.
+      most_messages: Most messages of a person, the latest; >= `FEWEST_MESSAGES`.
 
     Raises:
       ExportError: One is out of range.
@@ -146,8 +146,8 @@ def sums_of_person(
     """What is counted on one person's messages, each cut as in training.
 
     Args:
-      predictor: What suggests.
-      messages: Of normalised words.
+      predictor: The model.
+      messages: Messages of normalised words.
       before: Messages that the person typed earlier, for a predictor that remembers words.
     """
     text = TypedText(
@@ -170,7 +170,7 @@ def personalise(
 
     Args:
       predictor: A trainable file; trained in place, in memory.
-      messages: Of normalised words, oldest first.
+      messages: Messages of normalised words, oldest first.
       settings: How they are cut, and trained on.
 
     Raises:

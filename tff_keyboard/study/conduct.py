@@ -30,11 +30,11 @@ def conduct(
 
     Args:
       study: The study.
-      runs: Of it.
-      workdir: Where they are, and where tables and pictures go.
+      runs: The study's runs.
+      workdir: Folder of the runs, of the tables and pictures.
       jobs: Trainings at a time.
       document: Keeps the tables, too.
-      command: For the record.
+      command: The command line, for the record.
       launcher: The words that start `tff-keyboard`.
       train: False leaves out what is not finished.
 

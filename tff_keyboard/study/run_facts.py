@@ -20,10 +20,10 @@ class PrivacyFacts:
     """What a run's ledger claims.
 
     Attributes:
-      noise_multiplier: Of the mechanism.
+      noise_multiplier: Noise of the mechanism, in clip norms.
       clip_norm: L2 bound on a client's delta.
       epsilon: None where nothing is claimed.
-      delta: Of the guarantee, or asked for where nothing is claimed.
+      delta: Delta of the guarantee, or the one asked for where nothing is claimed.
       adjacency: What two neighbouring data sets differ in; "" where nothing is claimed.
       accounting: How epsilon was computed; says "PROJECTION" and "no claim", too.
     """

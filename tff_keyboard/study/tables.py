@@ -119,8 +119,8 @@ def _difference(compared: Compared | None, people: str, metric: Metric) -> str:
 def _facts(study: Study, rows: Sequence[Row]) -> str:
     of_rows = [(row.name, [fact for fact in row.facts.values() if fact]) for row in rows]
     columns = dict(_FACTS)
-    for title, (has, cell) in _FACTS_OF_SOME.items():
-        if any(has(fact) for _, facts in of_rows for fact in facts):
+    for title, (name, cell) in _FACTS_OF_SOME.items():
+        if any(getattr(fact, name) is not None for _, facts in of_rows for fact in facts):
             columns[title] = cell
     if study.target:
         title = f"rounds to perplexity {study.target:g}"
@@ -168,20 +168,11 @@ _FACTS: Mapping[str, _Cell] = {
     "last quarter gained": lambda fact: _percent(fact.last_quarter_gain),
     "curve": lambda fact: "flat" if fact.flat else "still falling",
 }
-# Title -> whether a run has it, and the cell; shown where any run has it.
-_FACTS_OF_SOME: Mapping[str, tuple[Callable[[RunFacts], bool], _Cell]] = {
-    "adaptive rounds": (
-        lambda fact: fact.adaptive_rounds is not None,
-        lambda fact: _percent(fact.adaptive_rounds),
-    ),
-    "effective clients": (
-        lambda fact: fact.effective_clients is not None,
-        lambda fact: _decimal(fact.effective_clients),
-    ),
-    "epsilon, delta": (
-        lambda fact: fact.privacy is not None,
-        lambda fact: _epsilon(fact.privacy),
-    ),
+# Title -> the fact that a run may have, and its cell; shown where any run has it.
+_FACTS_OF_SOME: Mapping[str, tuple[str, _Cell]] = {
+    "adaptive rounds": ("adaptive_rounds", lambda fact: _percent(fact.adaptive_rounds)),
+    "effective clients": ("effective_clients", lambda fact: _decimal(fact.effective_clients)),
+    "epsilon, delta": ("privacy", lambda fact: _epsilon(fact.privacy)),
 }
 
 
@@ -228,8 +219,8 @@ class Document:
     """A Markdown document that keeps a study's tables between two markers.
 
     Args:
-      path: Of the document; None for no document.
-      name: In the markers.
+      path: The document; None for no document.
+      name: Name in the markers.
 
     Raises:
       UsageError: It cannot be read, or does not have the two markers once each.
