@@ -9,48 +9,62 @@ from types import ModuleType
 
 import tff_keyboard
 
-# Task -> one line, here so that the list prints without importing a task.
-TASKS = {
-    "doctor": "check this machine: packages, TFF worker, disk",
-    "cluster": "certificates and nodes of a Ray cluster, and whether they fit",
-    "prepare": "turn per-user text into a client store and a vocabulary",
-    "advise": "what to train on a store: config, rounds, minutes, recall to expect",
-    "merge-vocabulary": "one vocabulary for several client stores",
-    "train": "train a model federatedly; run again to resume",
-    "train-server": "train the same model on the pooled text, as a yardstick",
-    "evaluate": "recall and perplexity on held-out clients, with intervals",
-    "communication": "what a run sent: model, rehearsal, uploads, total",
-    "privacy": "what a run may claim: epsilon, delta and every assumption",
-    "audit": "how well a model knows phrases that were planted in its text",
-    "audit-tail": "estimate what texts of the model show of one person",
-    "events": "click-through and impression recall from keyboards' logs",
-    "power": "how many people a test needs to see a lift",
-    "study": "train a table of runs with seeds and a control, and judge them",
-    "attack": "train a rule clean and under attack, and compare",
-    "compare": "recall and keystrokes of several models, side by side",
-    "report": "one HTML page about a run or a comparison",
-    "export": "write the model as a TFLite keyboard model, and check it",
-    "verify": "check an export: whole, fitting, signed",
-    "play": "type on an exported model, in the browser or the terminal",
-    "personalise": "train an exported model on one person's messages",
-    "personalise-all": "the same for each of many people: whom it helps and harms",
+# Group -> task -> one line; here, so that the list prints without importing a task.
+GROUPS = {
+    "Start": {
+        "doctor": "check this machine: packages, TFF worker, disk",
+    },
+    "Data": {
+        "prepare": "turn per-user text into a client store and a vocabulary",
+        "advise": "what to train on a store: config, rounds, minutes, recall to expect",
+        "merge-vocabulary": "one vocabulary for several client stores",
+    },
+    "Train": {
+        "train": "train a model federatedly; run again to resume",
+        "train-server": "train the same model on the pooled text, as a yardstick",
+        "study": "train a table of runs with seeds and a control, and judge them",
+        "attack": "train a rule clean and under attack, and compare",
+        "cluster": "certificates and nodes of a Ray cluster, and whether they fit",
+    },
+    "Judge": {
+        "evaluate": "recall, keystrokes saved, perplexity on held-out clients",
+        "compare": "the same of several models, side by side, with a verdict",
+        "report": "one HTML page about a run or a comparison",
+        "communication": "what a run sent: model, rehearsal, uploads, total",
+        "power": "how many people a test needs to see a lift",
+    },
+    "Privacy": {
+        "privacy": "what a run may claim: epsilon, delta and every assumption",
+        "audit": "how well a model knows phrases that were planted in its text",
+        "audit-tail": "estimate what texts of the model show of one person",
+    },
+    "Phone": {
+        "export": "write the model as a TFLite keyboard model, and check it",
+        "verify": "check an export: whole, fitting, signed",
+        "play": "type on an exported model, in the browser or the terminal",
+        "personalise": "train an exported model on a person's messages, or on each of many's",
+        "events": "click-through and impression recall from keyboards' logs",
+    },
 }
+TASKS = [task for group in GROUPS.values() for task in group]
 
 
 def module_of(task: str) -> ModuleType:
     """The module of a task, imported."""
-    return importlib.import_module(f"tasks.{task.replace('-', '_')}")
+    return importlib.import_module(f".{task.replace('-', '_')}", __package__)
 
 
 def usage() -> str:
-    """The module docstring and the list of tasks."""
+    """The module docstring and the tasks, group by group."""
     width = max(map(len, TASKS))
-    rows = "\n".join(f"  {name:{width}}  {line}" for name, line in TASKS.items())
-    return f"{(__doc__ or '').strip()}\n\nTasks:\n{rows}\n\nExit codes:\n{_exit_codes()}"
+    parts = [(__doc__ or "").strip()]
+    for group, tasks in GROUPS.items():
+        parts.append("\n".join([group, *(f"  {task:{width}}  {tasks[task]}" for task in tasks)]))
+    return "\n\n".join([*parts, f"Exit codes\n{_exit_codes()}"])
 
 
 def _exit_codes() -> str:
-    from tasks import cli
+    from . import cli
 
     return (cli.__doc__ or "").split("Exit codes:\n", 1)[1].rstrip()
 
@@ -65,7 +79,7 @@ def main() -> None:
 
 
 def _main(arguments: list[str]) -> None:
-    from tasks import cli
+    from . import cli
 
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(usage())

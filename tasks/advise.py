@@ -11,7 +11,7 @@ import os
 import pathlib
 from typing import Annotated
 
-from tasks.options import Range, TaskOptions, Words
+from .options import Range, TaskOptions, Words
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.report import advice
 from tff_keyboard.report.advice_text import advice_text, unused_workdir

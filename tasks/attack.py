@@ -20,7 +20,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from tasks.options import Range, TaskOptions
+from .options import Range, TaskOptions
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.learning.attack_names import ATTACK_NAMES, AttackName

@@ -12,9 +12,9 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from tasks.options import Range, TaskOptions, Words
+from .options import Range, TaskOptions, Words
 from tff_keyboard import quiet, text_table
-from tff_keyboard.storage.errors import DataError, UsageError
+from tff_keyboard.storage.errors import DataError
 from tff_keyboard.storage.model_description import read_description
 
 
@@ -22,17 +22,10 @@ from tff_keyboard.storage.model_description import read_description
 class Options(TaskOptions):
     """What the task can be told."""
 
-    models: Annotated[tuple[pathlib.Path, ...], Words("a run directory or a saved model")] = ()
-    phrases: Annotated[pathlib.Path | None, "File with a planted phrase a line."] = None
+    model: Annotated[pathlib.Path, Words("a run directory or a saved model")]
+    phrases: Annotated[pathlib.Path, "File with a planted phrase a line."]
     random: Annotated[int, "Random phrases to compare with.", Range(100)] = 10_000
     seed: Annotated[int, "Seed of the random phrases.", Range(0)] = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.models) != 1:
-            raise UsageError(f"Give one run directory or saved model, got {len(self.models)}.")
-        if self.phrases is None:
-            raise UsageError("Give --phrases=FILE, with a planted phrase a line.")
 
 
 def run(options: Options) -> None:
@@ -42,9 +35,7 @@ def run(options: Options) -> None:
       DataError: The file cannot be read, or a line has a word that the model does not know.
       SavedModelError: There is no model.
     """
-    model_path = options.models[0]
-    assert options.phrases is not None
-    read_description(model_path)  # before TensorFlow is imported
+    read_description(options.model)  # before TensorFlow is imported
     lines = _read_lines(options.phrases)
     quiet.import_tensorflow()
     import numpy as np
@@ -54,7 +45,7 @@ def run(options: Options) -> None:
     from tff_keyboard.models.saved_model import load_model
     from tff_keyboard.privacy import exposure
 
-    model, vocabulary = load_model(model_path)
+    model, vocabulary = load_model(options.model)
     rows = [["line", "words", "exposure, bits", "nats a word"]]
     compared: dict[int, np.ndarray] = {}
     for number, line in lines:

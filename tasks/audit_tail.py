@@ -20,7 +20,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Annotated
 
-from tasks.options import Range, TaskOptions, Words
+from .options import Range, TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard import progress, quiet
 from tff_keyboard.storage import files, names

@@ -12,12 +12,14 @@ Exit codes:
 
 import sys
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tasks import options
 from tff_keyboard.command_line import output
 from tff_keyboard.storage import errors
 from tff_keyboard.storage.errors import UsageError, UserError
+
+if TYPE_CHECKING:
+    from .options import TaskOptions  # imports every config, which the list of tasks can do without
 
 __all__ = ["UsageError", "fail", "launch"]
 
@@ -32,7 +34,7 @@ class Task(Protocol):
 
     __name__: str
     __doc__: str | None
-    Options: type[options.TaskOptions]
+    Options: "type[TaskOptions]"
 
     def run(self, options: Any, /) -> object: ...
 

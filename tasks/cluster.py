@@ -15,7 +15,7 @@ import dataclasses
 import pathlib
 from typing import Annotated, Literal
 
-from tasks.options import Range, TaskOptions, Words
+from .options import Range, TaskOptions, Words
 from tff_keyboard.storage.errors import CheckFailed, UsageError
 
 

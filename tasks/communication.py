@@ -8,15 +8,15 @@ import json
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
-from tasks.options import TaskOptions, Words
+from .options import TaskOptions, Words
 from tff_keyboard.text_table import aligned
 
 if TYPE_CHECKING:
     from tff_keyboard.evaluation.communication import Communication
 
 _HEADER = (
-    *("run", "rounds", "parameters", "model MB", "rehearsal MB", "uploads/round", "upload MB"),
-    *("down GB", "up GB", "total GB"),
+    *("run", "total GB", "down GB", "up GB", "rounds", "uploads/round"),
+    *("upload MB", "model MB", "rehearsal MB", "parameters"),
 )
 
 
@@ -68,13 +68,13 @@ def _account(path: pathlib.Path) -> "Communication":
 def _row(path: pathlib.Path, account: "Communication") -> tuple[str, ...]:
     return (
         path.name,
-        f"{account.rounds}",
-        f"{account.parameters:,}",
-        f"{account.model_bytes / 1e6:.2f}",
-        f"{account.rehearsal_bytes / 1e6:.3f}",
-        f"{account.uploads_per_round:.1f}",
-        f"{account.upload_bytes / 1e6:.2f}",
+        f"{account.total_bytes / 1e9:.3f}",
         f"{account.bytes_down / 1e9:.3f}",
         f"{account.bytes_up / 1e9:.3f}",
-        f"{account.total_bytes / 1e9:.3f}",
+        f"{account.rounds}",
+        f"{account.uploads_per_round:.1f}",
+        f"{account.upload_bytes / 1e6:.2f}",
+        f"{account.model_bytes / 1e6:.2f}",
+        f"{account.rehearsal_bytes / 1e6:.3f}",
+        f"{account.parameters:,}",
     )

@@ -9,8 +9,8 @@ to so many n-grams), `ngram:1.44MB` (a file of so many bytes), `unigram`. `hybri
 a .tflite file with an n-gram file of 500 kB and a cache that learns each person's words; a .tflite
 exported with --ngram is that already, and `network:FILE` its network alone. Every number has a 95 %
 jackknife interval over people, and every later model its paired difference to the first one:
-better, worse, or not distinguishable. docs/evaluation.md says what is counted.
-Writes comparison.json and comparison.csv to --out.
+better, worse, or not distinguishable. --all prints every metric and where the models differ.
+docs/evaluation.md says what is counted. Writes comparison.json and comparison.csv to --out.
 
 tff-keyboard compare old.tflite new.tflite --store=DIR --fail-if-worse=top-3:0.2,kss:0.2 --prompts=F
 is the gate of a release: exit code 5 unless new.tflite is shown to lose no more than so many points
@@ -23,8 +23,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from tasks import predictors
-from tasks.options import Cluster, Population, Range, TaskOptions, Words
+from . import predictors
+from .options import Cluster, Population, Range, TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard import quiet
 from tff_keyboard.evaluation import model_words
@@ -68,7 +68,7 @@ class Options(TaskOptions):
         "Golden prompts, a line each: what is typed, a TAB, wanted and !unwanted words. Exit code "
         "5 if a model other than the first, or the only one, fails any.",
     ] = None
-    slices: Annotated[bool, "Print differences by slice, deciles and calibration, too."] = False
+    all: Annotated[bool, "Print all metrics, differences, slices and calibration, too."] = False
     cluster: Cluster = ""
 
 
@@ -112,11 +112,11 @@ def run(options: Options) -> "Comparison":
         (names.COMPARISON_TABLE, comparison_text.to_csv(comparison)),
     ):
         files.write_atomically(options.out / name, [part.encode()], mode=files.OWNER_ONLY)
-    shown = (
-        slice_text.comparison_with_slices if options.slices else comparison_text.comparison_table
-    )
-    print(shown(comparison))
-    print(f"\nPer-person sums, slices, metrics: {options.out / names.COMPARISON}; and in .csv")
+    print(comparison_text.first_rows(comparison))
+    if options.all:
+        print(f"\n{slice_text.comparison_with_slices(comparison)}")
+    more = "" if options.all else "--all prints more. "
+    print(f"\n{more}All metrics, sums, slices: {options.out / names.COMPARISON}; and in .csv")
     print(next_command("report", options.out))
     lines, failure = gate.judge(opened, comparison)
     for line in lines:

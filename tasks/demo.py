@@ -10,8 +10,8 @@ import os
 import pathlib
 import sys
 
-from tasks import cli
-from tasks.__main__ import module_of
+from . import cli
+from .__main__ import module_of
 
 STEPS = (
     (

@@ -10,7 +10,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from tasks.options import Range, TaskOptions
+from .options import Range, TaskOptions
 from tff_keyboard.storage.errors import CheckFailed
 
 

@@ -1,21 +1,21 @@
 """Evaluates a trained run on people it never trained on.
 
-tff-keyboard evaluate RUN_DIR [--clients=held_out] [--store=data/other] [--slices] [--cluster=H:P]
+tff-keyboard evaluate RUN_DIR [--clients=held_out] [--store=data/other] [--all] [--cluster=H:P]
 
-Prints recall, keystrokes saved and perplexity over all words, with a 95 % jackknife interval over
-people, as a mean in which every person counts once, and for the worst-served tenth of the people;
-then the same by place in the message, because whole messages are read. --slices adds where else
-the model is better or worse (length of the message, frequency of the word, heavy and light
-typists), the deciles over people, and whether the probabilities on the strip can be believed. Sums
-per person and slice go to RUN_DIR/evaluation_<clients>.json. A fine-tuning run is evaluated on its
-general corpus as well. --cluster counts on the nodes of a Ray cluster and gives the same digits.
+Prints recall, keystrokes saved and perplexity over all words, with 95 % jackknife intervals over
+people. --all adds the other metrics, the mean in which every person counts once and the tenth of
+the people served worst; where the model is better or worse (place in the message, its length,
+frequency of the word, heavy and light typists), the deciles over people, and whether the
+probabilities on the strip can be believed. All of it goes to RUN_DIR/evaluation_<clients>.json. A
+fine-tuning run is evaluated on its general corpus as well. --cluster counts on the nodes of a Ray
+cluster and gives the same digits.
 """
 
 import dataclasses
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
-from tasks.options import Cluster, Population, Range, TaskOptions, Words
+from .options import Cluster, Population, Range, TaskOptions, Words
 from tff_keyboard import quiet
 from tff_keyboard.storage.model_description import read_description
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -38,7 +38,7 @@ class Options(TaskOptions):
     out: Annotated[
         pathlib.Path | None, "JSON file; RUN_DIR/evaluation_<clients>.json if left out."
     ] = None
-    slices: Annotated[bool, "Print slices, deciles over people and calibration, too."] = False
+    all: Annotated[bool, "Print all metrics, slices, deciles and calibration, too."] = False
     temperature: Annotated[
         bool, "Fit a temperature on validation people, too, and say what it would change."
     ] = False
@@ -63,7 +63,7 @@ def run(options: Options) -> "Evaluation":
         )
     out = options.out or RunDirectory(options.run_dir).evaluation_path(options.clients)
     run_evaluation.write_evaluation(out, evaluation)
-    print(text(evaluation, slices=options.slices))
+    print(text(evaluation, everything=options.all))
     if options.temperature:
         found = run_evaluation.fit_temperature(
             options.run_dir,
@@ -72,18 +72,19 @@ def run(options: Options) -> "Evaluation":
             max_length=options.max_length,
         )
         print(f"\n{slice_text.temperature_line(evaluation, found)}")
-    print(f"\nPer-person sums and slices: {out}")
+    more = "" if options.all else "--all prints more. "
+    print(f"\n{more}All metrics, per-person sums and slices: {out}")
     return evaluation
 
 
-def text(evaluation: "Evaluation", *, slices: bool) -> str:
+def text(evaluation: "Evaluation", *, everything: bool) -> str:
     """What the task prints."""
+    from tff_keyboard.evaluation.comparison import Comparison
     from tff_keyboard.report import comparison_text, slice_text
 
-    parts = [comparison_text.evaluation_table(evaluation)]
-    parts.append(
-        slice_text.slice_tables(evaluation) if slices else slice_text.place_table(evaluation)
-    )
+    parts = [comparison_text.first_rows(Comparison((evaluation,)))]
+    if everything:
+        parts += [comparison_text.evaluation_table(evaluation), slice_text.slice_tables(evaluation)]
     if evaluation.general is not None:
-        parts += ["The general corpus:", text(evaluation.general, slices=slices)]
+        parts += ["The general corpus:", text(evaluation.general, everything=everything)]
     return comparison_text.joined(parts)

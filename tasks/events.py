@@ -16,7 +16,7 @@ import pathlib
 import secrets
 from typing import Annotated
 
-from tasks.options import Population, Range, TaskOptions, Words
+from .options import Population, Range, TaskOptions, Words
 from tff_keyboard import quiet
 from tff_keyboard.storage.errors import UsageError
 
@@ -76,7 +76,7 @@ def run(options: Options) -> None:
 
 def _replay(options: Options) -> None:
     quiet.import_tensorflow()
-    from tasks.predictors import open_predictors
+    from .predictors import open_predictors
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.events import event_log, replay
     from tff_keyboard.progress import Progress

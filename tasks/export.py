@@ -12,7 +12,7 @@ import dataclasses
 import pathlib
 from typing import Annotated, Literal
 
-from tasks.options import Population, Range, TaskOptions, Words
+from .options import Population, Range, TaskOptions, Words
 from tff_keyboard import quiet
 from tff_keyboard.baselines import ngram_spec
 from tff_keyboard.data.store.store_card import read_card

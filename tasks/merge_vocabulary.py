@@ -11,7 +11,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from tasks.options import Range, TaskOptions, Words
+from .options import Range, TaskOptions, Words
 from tff_keyboard import quiet
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.storage import files

@@ -1,17 +1,31 @@
-"""Trains an exported model on one person's messages, as a phone would, and says what it is worth.
+"""Trains an exported model on messages of a person, as a phone would, and says what it is worth.
 
-tff-keyboard personalise trainable.tflite --text messages.tsv --user 12
+tff-keyboard personalise trainable.tflite --text=messages.tsv --user=12
+tff-keyboard personalise trainable.tflite --store=data/nus_sms --people=200 --out=personalised
 
-The model is a file of `tff-keyboard export --trainable`; the text has lines `user<TAB>message`,
-oldest first. Without --user, the person with the most words is taken. The model trains on the first
-part of the messages and predicts the rest, before and after. Nothing is written.
+The model is a file of `tff-keyboard export --trainable`. Of a person's messages the first 60 % are
+trained on, the next 20 % decide whether the result is kept, and the last 20 % are measured.
+
+--text is one person: --user, or whoever has the most words in a file of lines `user<TAB>message`,
+oldest first. Nothing is written.
+
+--store is many people, each from the model as it came: whom it helps and harms. If the model was
+exported with --ngram as well, fine-tuning is measured beside and together with the cache of the
+person's own words. Run again to go on after a stop, or with more --people. Writes people.jsonl and
+personalisation.json to --out.
 """
 
 import dataclasses
 import pathlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from tasks.options import Range, Runtime, TaskOptions, Words
+from .options import Population, Range, Runtime, TaskOptions, Words
+from tff_keyboard import quiet
+from tff_keyboard.data.store.store_card import read_card
+from tff_keyboard.storage.errors import UsageError
+
+if TYPE_CHECKING:
+    from tflite_export.personalisation import Settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,41 +33,89 @@ class Options(TaskOptions):
     """What the task can be told."""
 
     model: Annotated[pathlib.Path, Words("a .tflite file")]
-    text: Annotated[pathlib.Path, "File of messages, user<TAB>message, oldest first."]
-    user: Annotated[str | None, "Whose messages; whoever has the most words if left out."] = None
-    train_share: Annotated[
-        float, "Share of the messages, the first ones, to train on.", Range(0, 1)
-    ] = 0.8
+    text: Annotated[
+        pathlib.Path | None, "One person: file of messages, user<TAB>message, oldest first."
+    ] = None
+    user: Annotated[
+        str | None, "With --text: whose messages; whoever has the most words if left out."
+    ] = None
+    store: Annotated[pathlib.Path | None, "Many people: their client store."] = None
+    clients: Annotated[Population, "With --store: its population."] = "held_out"
+    people: Annotated[int, "With --store: the most people, drawn by --seed.", Range(1)] = 200
+    seed: Annotated[int, "With --store: seed by which people are drawn.", Range(0)] = 1
+    out: Annotated[
+        pathlib.Path,
+        "With --store: folder of the results; give that of an earlier run to go on with it.",
+    ] = pathlib.Path("personalised")
+    train_share: Annotated[float, "Share of a person's messages to train on, the first ones."] = 0.6
+    validation_share: Annotated[float, "Share after those, which decides what is kept."] = 0.2
     learning_rate: Annotated[float, "Learning rate of the SGD."] = 0.05
     epochs: Annotated[int, "Passes over the messages.", Range(1)] = 1
+    most_messages: Annotated[int, "The most messages of a person, the latest ones."] = 400
     runtime: Runtime = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.text is None) == (self.store is None):
+            raise UsageError("Give --text=FILE for one person, or --store=DIR for many.")
+        if self.user is not None and self.text is None:
+            raise UsageError("--user names one person: give --text=FILE with it, not --store.")
 
 
 def run(options: Options) -> None:
-    """Personalises in memory and prints the change in recall.
+    """Trains, measures and prints the tables.
 
     Raises:
-      ExportError: The model cannot train, or the text has no such user or too few messages.
+      ExportError: The model cannot train, an option is out of range, or the text has no such user
+        or too few messages.
+      DataError: The store has no such people, or --out is of another run.
       CheckFailed: The model crashes the interpreter.
     """
     from tflite_export import manifest, model_trial, personalisation, texts
-    from tflite_export.runtime import KeyboardPredictor
 
-    texts.check_person(options.text, options.user)  # before TensorFlow is imported
-    manifest.load_checked(options.model)
-    model_trial.use_in_child(options.model, options.runtime)
-    predictor = KeyboardPredictor(options.model, runtime=options.runtime)
-    people = texts.from_file(options.text, predictor.vocabulary.rules)
-    user = options.user or max(people, key=lambda name: sum(map(len, people[name])))
-    messages = people[user]
-    if options.user is None:
-        print(texts.who_it_is(user, people))
-    first_later = round(options.train_share * len(messages))
-    report = personalisation.personalise(
-        predictor,
-        messages[:first_later],
-        messages[first_later:],
+    settings = personalisation.Settings(
+        train_share=options.train_share,
+        validation_share=options.validation_share,
         learning_rate=options.learning_rate,
         epochs=options.epochs,
+        most_messages=options.most_messages,
     )
-    print(report.table())
+    if options.text is not None:  # all before TensorFlow is imported
+        texts.check_person(options.text, options.user)
+    elif options.store is not None:
+        read_card(options.store)
+    manifest.load_checked(options.model)
+    model_trial.use_in_child(options.model, options.runtime)
+    if options.text is not None:
+        print(_one_person(options, options.text, settings))
+    elif options.store is not None:
+        print(_many_people(options, options.store, settings))
+
+
+def _one_person(options: Options, text: pathlib.Path, settings: "Settings") -> str:
+    from tflite_export import personalisation, texts
+    from tflite_export.runtime import KeyboardPredictor
+
+    predictor = KeyboardPredictor(options.model, runtime=options.runtime)
+    people = texts.from_file(text, predictor.vocabulary.rules)
+    user = options.user or max(people, key=lambda name: sum(map(len, people[name])))
+    report = personalisation.personalise(predictor, people[user], settings).table()
+    return report if options.user else f"{texts.who_it_is(user, people)}\n{report}"
+
+
+def _many_people(options: Options, store: pathlib.Path, settings: "Settings") -> str:
+    quiet.import_tensorflow()
+    from tff_keyboard.data.store.client_store import ClientStore
+    from tflite_export import everybody_run
+    from tflite_export.hybrid_keyboard import open_keyboard
+
+    summary = everybody_run.personalise_people(
+        open_keyboard(options.model, runtime=options.runtime),
+        ClientStore(store),
+        options.clients,
+        settings,
+        options.out,
+        most=options.people,
+        seed=options.seed,
+    )
+    return summary.table()

@@ -18,7 +18,7 @@ import pathlib
 import sys
 from typing import Annotated, Literal
 
-from tasks.options import Range, Runtime, TaskOptions, UsageError, Words
+from .options import Range, Runtime, TaskOptions, UsageError, Words
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ import json
 import pathlib
 from typing import TYPE_CHECKING, Annotated
 
-from tasks.options import Range, TaskOptions, Words
+from .options import Range, TaskOptions, Words
 from tff_keyboard.storage.errors import DataError, UsageError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pathlib
 import time
 from typing import Annotated
 
-from tasks.options import TaskOptions, Words
+from .options import TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.data_config import DataConfig
 from tff_keyboard.data.store import prepare, store_card

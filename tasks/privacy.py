@@ -12,7 +12,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from tasks.options import TaskOptions, Words
+from .options import TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard.config.privacy_config import Banded, Blt, Gaussian, MechanismConfig
 from tff_keyboard.storage.errors import UsageError

@@ -12,8 +12,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from tasks import predictors
-from tasks.options import TaskOptions, Words
+from . import predictors
+from .options import TaskOptions, Words
 from tff_keyboard import quiet
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.run_directory import RunDirectory

@@ -24,7 +24,7 @@ import pathlib
 import sys
 from typing import Annotated
 
-from tasks.options import Range, TaskOptions, Words
+from .options import Range, TaskOptions, Words
 from tff_keyboard import quiet
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.study import estimate, plan, shipped, study_file
@@ -85,6 +85,7 @@ def run(options: Options) -> None:
         jobs=options.jobs,
         document=Document(options.markdown, file.stem),
         command=" ".join(["tff-keyboard", *sys.argv[1:]]),
+        launcher=(sys.executable, "-m", __name__.partition(".")[0]),
         train=not options.tables,
     )
     if not text:

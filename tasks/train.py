@@ -9,7 +9,7 @@ and ends with the same weights and metrics, to the bit.
 import dataclasses
 from typing import Annotated
 
-from tasks.options import ConfigOptions, Workdir
+from .options import ConfigOptions, Workdir
 from tff_keyboard import quiet
 from tff_keyboard.config.resolved_execution import with_other_bits
 from tff_keyboard.training import preflight

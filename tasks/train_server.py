@@ -20,7 +20,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from tasks.options import ConfigOptions, Range, Workdir
+from .options import ConfigOptions, Range, Workdir
 from tff_keyboard import quiet
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import UsageError

@@ -11,7 +11,7 @@ import dataclasses
 import pathlib
 from typing import Annotated
 
-from tasks.options import TaskOptions, Words
+from .options import TaskOptions, Words
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

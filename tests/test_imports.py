@@ -77,10 +77,18 @@ def imported_modules(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+        elif isinstance(node, ast.ImportFrom):
+            module = _absolute(path, node)
+            yield module
             for alias in node.names:
-                yield f"{node.module}.{alias.name}"
+                yield f"{module}.{alias.name}"
+
+
+def _absolute(path, node):
+    """`tasks.options` for `from .options import ...` in tasks/."""
+    folders = path.relative_to(ROOT).parent.parts
+    above = folders[: len(folders) - node.level + 1] if node.level else ()
+    return ".".join([*above, *([node.module] if node.module else [])])
 
 
 def files(package):
@@ -139,6 +147,16 @@ def test_no_task_is_imported(package):
             if words[0] == "tasks" and len(words) > 1:
                 where = path.relative_to(ROOT)
                 assert words[1] not in task_modules(), f"{where} imports {module}"
+
+
+def test_tasks_name_each_other_without_their_package():
+    """Installed, the folder has another name (setup.py)."""
+    for path in files("tasks"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                assert node.module.split(".")[0] != "tasks", path.relative_to(ROOT)
+            elif isinstance(node, ast.Import):
+                assert not {alias.name.split(".")[0] for alias in node.names} & {"tasks"}
 
 
 def test_export_knows_no_tff():

@@ -1,11 +1,10 @@
 """Measures what fine-tuning on the phone is worth to each of many people, and whom it harms.
 
-A person's messages, in the order typed, are cut in three: earlier ones to train on, some to decide
-by, later ones to measure with. The gate keeps what was learnt only if the loss on the person's own
-messages in the middle fell; who fails it goes on with the model as it came. Beside the network
-stands, where the export has an n-gram, the hybrid with a cache of all that the person typed before,
-with the weights as they came and as trained. So four models are measured, and the two gated ones
-follow from them:
+A person's messages are cut in three (`personalisation.Settings`). The gate keeps what was learnt
+only if the loss on the person's own messages in the middle fell; who fails it goes on with the
+model as it came. Beside the network stands, where the export has an n-gram, the hybrid with a cache
+of all that the person typed before, with the weights as they came and as trained. So four models
+are measured, and the two gated ones follow from them:
 
     network   tuned   cache   cache + tuned
 
@@ -15,71 +14,22 @@ https://arxiv.org/abs/1910.10252 (fine-tune on the device, accept by metrics on 
 
 import dataclasses
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from tff_keyboard.evaluation import predictor_evaluation
-from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import signatures
 from tflite_export.hybrid_keyboard import HybridKeyboard, Keyboard
-from tflite_export.personalisation import MAX_TARGETS, train_message
+from tflite_export.personalisation import (
+    Messages,
+    PersonSums,
+    Settings,
+    mean_loss,
+    sums_of_person,
+    train_message,
+)
 
 NETWORK, TUNED, CACHE, CACHE_TUNED = "network", "tuned", "cache", "cache_tuned"
-
-Messages = Sequence[Sequence[str]]
-PersonSums = dict[str, float]  # every name of `HOST_SUMS`
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How each person's model is trained and judged.
-
-    Attributes:
-      train_share: Of a person's messages, the first ones, to train on; in (0, 1).
-      validation_share: Those behind them, to decide by; in (0, 1 - train_share).
-      learning_rate: Of SGD, a message a step; > 0.
-      epochs: Passes over the training part; >= 1.
-      most_messages: Of a person, the latest; >= `FEWEST_MESSAGES`.
-
-    Raises:
-      ExportError: One is out of range.
-    """
-
-    train_share: float = 0.6
-    validation_share: float = 0.2
-    learning_rate: float = 0.05
-    epochs: int = 1
-    most_messages: int = 400
-
-    def __post_init__(self) -> None:
-        if not (
-            0 < self.train_share < 1 and 0 < self.validation_share < 1
-        ) or self.train_share + self.validation_share >= 1 - 1e-9:  # fmt: skip
-            raise ExportError(
-                "`train_share` and `validation_share` must be in (0, 1) and leave messages to "
-                f"measure with, got {self.train_share} and {self.validation_share}."
-            )
-        if not 0 < self.learning_rate < math.inf:
-            raise ExportError(f"`learning_rate` must be > 0, got {self.learning_rate}.")
-        if self.epochs < 1:
-            raise ExportError(f"`epochs` must be >= 1, got {self.epochs}.")
-        if self.most_messages < FEWEST_MESSAGES:
-            raise ExportError(
-                f"`most_messages` must be >= {FEWEST_MESSAGES}, got {self.most_messages}."
-            )
-
-    def parts(self, messages: Messages) -> tuple[Messages, Messages, Messages]:
-        """To train on, to decide by, to measure with; none is empty."""
-        messages = messages[-self.most_messages :]
-        first = max(1, round(self.train_share * len(messages)))
-        second = max(first + 1, round((self.train_share + self.validation_share) * len(messages)))
-        second = min(second, len(messages) - 1)
-        return messages[:first], messages[first:second], messages[second:]
-
-
-FEWEST_MESSAGES = 5  # of a person who takes part: three parts that are not empty
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,13 +90,13 @@ class Personaliser:
         train, middle, later = self._settings.parts(messages)
         before = [list(words) for words in (*train, *middle)]
         self._reset()
-        loss_before = self._loss(middle)
+        loss_before = mean_loss(self._network, middle)
         sums = self._measure(later, before, NETWORK, CACHE)
         try:
             for _ in range(self._settings.epochs):
                 for words in train:
                     train_message(self._network, words, self._settings.learning_rate)
-            loss_after = self._loss(middle)
+            loss_after = mean_loss(self._network, middle)
         except ExportError:
             loss_after = math.nan
         if math.isfinite(loss_after):
@@ -169,22 +119,10 @@ class Personaliser:
         self._set_weights(**self._initial)
         self._network.reset()
 
-    def _loss(self, messages: Messages) -> float:
-        sums = _sums(self._network, messages, ())
-        return sums["nll"] / sums["tokens"]
-
     def _measure(
         self, later: Messages, before: list[list[str]], alone: str, with_cache: str
     ) -> dict[str, PersonSums]:
-        found = {alone: _sums(self._network, later, ())}
+        found = {alone: sums_of_person(self._network, later)}
         if isinstance(self._keyboard, HybridKeyboard):
-            found[with_cache] = _sums(self._keyboard, later, before)
+            found[with_cache] = sums_of_person(self._keyboard, later, before)
         return found
-
-
-def _sums(predictor: Keyboard, messages: Messages, before: Sequence[list[str]]) -> PersonSums:
-    text = TypedText(
-        "one person", ("",), ([list(words) for words in messages],), before=(list(before),)
-    )
-    found = predictor_evaluation.evaluate(predictor, text, max_length=MAX_TARGETS).sums
-    return {name: float(values[0]) for name, values in found.items()}

@@ -15,10 +15,11 @@ from tff_keyboard.evaluation.typed_text import check_rules
 from tff_keyboard.progress import Progress
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.errors import DataError
-from tflite_export.everybody import FEWEST_MESSAGES, Personaliser, Settings
+from tflite_export.everybody import Personaliser
 from tflite_export.everybody_records import Records
 from tflite_export.everybody_report import Summary
 from tflite_export.hybrid_keyboard import Keyboard
+from tflite_export.personalisation import FEWEST_MESSAGES, Settings
 
 if TYPE_CHECKING:
     from tff_keyboard.data.store.client_store import ClientStore  # TensorFlow: not on a phone

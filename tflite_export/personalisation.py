@@ -1,7 +1,8 @@
 """On-device training of an exported model on one person's messages.
 
 The phone's half of federated training, kept on the phone: plain SGD, a message a step, in the
-order typed. What it is worth is measured on messages the person typed later.
+order typed. What it is worth is measured on messages the person typed later, and whether it is kept
+is decided on those in between.
 """
 
 import dataclasses
@@ -15,6 +16,7 @@ from tff_keyboard.evaluation import predictor_evaluation
 from tff_keyboard.evaluation.sums import metric_difference, metric_value
 from tff_keyboard.evaluation.typed_text import TypedText
 from tff_keyboard.metrics.jackknife import Interval
+from tff_keyboard.metrics.predictor import Predictor
 from tff_keyboard.storage.errors import ExportError
 from tflite_export import signatures
 from tflite_export.runtime import KeyboardPredictor
@@ -23,7 +25,57 @@ MAX_TARGETS = 20  # of one step, as `data.max_length` of training
 
 _RECALL = {1: "recall_at_1_no_eos", 3: "recall_at_3_no_eos"}
 
+FEWEST_MESSAGES = 5  # of a person who takes part: three parts that are not empty
+
 Messages = Sequence[Sequence[str]]
+PersonSums = dict[str, float]  # every name of `HOST_SUMS`
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How each person's model is trained and judged.
+
+    Attributes:
+      train_share: Share of a person's messages, the first ones, to train on; in (0, 1).
+      validation_share: Share behind them, to decide by; in (0, 1 - train_share).
+      learning_rate: Learning rate of SGD, a message a step; > 0.
+      epochs: Passes over the training part; >= 1.
+      most_messages: Most messages of a person, the latest; >= `FEWEST_MESSAGES`.
+
+    Raises:
+      ExportError: One is out of range.
+    """
+
+    train_share: float = 0.6
+    validation_share: float = 0.2
+    learning_rate: float = 0.05
+    epochs: int = 1
+    most_messages: int = 400
+
+    def __post_init__(self) -> None:
+        if not (
+            0 < self.train_share < 1 and 0 < self.validation_share < 1
+        ) or self.train_share + self.validation_share >= 1 - 1e-9:  # fmt: skip
+            raise ExportError(
+                "`train_share` and `validation_share` must be in (0, 1) and leave messages to "
+                f"measure with, got {self.train_share} and {self.validation_share}."
+            )
+        if not 0 < self.learning_rate < math.inf:
+            raise ExportError(f"`learning_rate` must be > 0, got {self.learning_rate}.")
+        if self.epochs < 1:
+            raise ExportError(f"`epochs` must be >= 1, got {self.epochs}.")
+        if self.most_messages < FEWEST_MESSAGES:
+            raise ExportError(
+                f"`most_messages` must be >= {FEWEST_MESSAGES}, got {self.most_messages}."
+            )
+
+    def parts(self, messages: Messages) -> tuple[Messages, Messages, Messages]:
+        """To train on, to decide by, to measure with; none is empty."""
+        messages = messages[-self.most_messages :]
+        first = max(1, round(self.train_share * len(messages)))
+        second = max(first + 1, round((self.train_share + self.validation_share) * len(messages)))
+        second = min(second, len(messages) - 1)
+        return messages[:first], messages[first:second], messages[second:]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +85,7 @@ class PersonalisationReport:
     Attributes:
       train_messages: Messages trained on.
       train_losses: Mean loss of each epoch, in nats a word.
+      deciding_losses: On the messages that decide, before and after, in nats a target.
       words: Later words, OOV included.
       before: k -> recall at k of the file as it came.
       after: The same, once trained.
@@ -41,6 +94,7 @@ class PersonalisationReport:
 
     train_messages: int
     train_losses: list[float]
+    deciding_losses: tuple[float, float]
     words: int
     before: dict[int, float]
     after: dict[int, float]
@@ -48,18 +102,22 @@ class PersonalisationReport:
 
     def table(self) -> str:
         """The report as text."""
+        was, now = self.deciding_losses
         losses = ", ".join(f"{loss:.3f}" for loss in self.train_losses)
-        lines = [
-            f"trained on {self.train_messages} messages; loss by epoch: {losses}",
-            f"recall on the {self.words:,} words typed later:",
-        ]
-        lines += [
-            f"  top-{k}  {self.before[k]:.4f} -> {self.after[k]:.4f}  "
-            f"({100 * change.value:+.2f} points, from {100 * change.low:+.2f} to "
-            f"{100 * change.high:+.2f})"
-            for k, change in self.differences.items()
-        ]
-        return "\n".join(lines)
+        return "\n".join(
+            [
+                f"recall on the {self.words:,} words typed last:",
+                *(
+                    f"  top-{k}  {self.before[k]:.4f} -> {self.after[k]:.4f}  "
+                    f"({100 * change.value:+.2f} points, from {100 * change.low:+.2f} to "
+                    f"{100 * change.high:+.2f})"
+                    for k, change in self.differences.items()
+                ),
+                f"a phone would {'keep' if now < was else 'not keep'} it: loss on the messages "
+                f"that decide {was:.3f} -> {now:.3f}",
+                f"trained on the first {self.train_messages} messages; loss by epoch: {losses}",
+            ]
+        )
 
 
 def train_message(
@@ -82,49 +140,62 @@ def train_message(
     return loss
 
 
+def sums_of_person(
+    predictor: Predictor, messages: Messages, before: Sequence[list[str]] = ()
+) -> PersonSums:
+    """What is counted on one person's messages, each cut as in training.
+
+    Args:
+      predictor: The model.
+      messages: Messages of normalised words.
+      before: Messages that the person typed earlier, for a predictor that remembers words.
+    """
+    text = TypedText(
+        "one person", ("",), ([list(words) for words in messages],), before=(list(before),)
+    )
+    found = predictor_evaluation.evaluate(predictor, text, max_length=MAX_TARGETS).sums
+    return {name: float(values[0]) for name, values in found.items()}
+
+
+def mean_loss(predictor: Predictor, messages: Messages) -> float:
+    """Over the targets of the messages, in nats."""
+    sums = sums_of_person(predictor, messages)
+    return sums["nll"] / sums["tokens"]
+
+
 def personalise(
-    predictor: KeyboardPredictor,
-    train: Messages,
-    later: Messages,
-    *,
-    learning_rate: float,
-    epochs: int,
+    predictor: KeyboardPredictor, messages: Messages, settings: Settings
 ) -> PersonalisationReport:
-    """Trains on `train` and measures recall on `later` before and after.
+    """Trains on one person's first messages and measures recall on the last, before and after.
 
     Args:
       predictor: A trainable file; trained in place, in memory.
-      train: Messages to learn from, as normalised words, oldest first.
-      later: Messages typed after those.
-      learning_rate: Of SGD; > 0.
-      epochs: Passes over `train`; >= 1.
+      messages: Messages of normalised words, oldest first.
+      settings: How they are cut, and trained on.
 
     Raises:
-      ExportError: The file cannot train, an argument is out of range, or there is nothing to train
-        on or to measure with.
+      ExportError: The file cannot train, the training diverged, or there are too few messages.
     """
-    if not learning_rate > 0 or not math.isfinite(learning_rate):
-        raise ExportError(f"`learning_rate` must be > 0, got {learning_rate}.")
-    if epochs < 1:
-        raise ExportError(f"`epochs` must be >= 1, got {epochs}.")
-    train = [message for message in train if message]
-    later = [message for message in later if message]
-    if not train or not later:
+    messages = [message for message in messages if message]
+    if len(messages) < FEWEST_MESSAGES:
         raise ExportError(
-            f"There are {len(train)} messages to train on and {len(later)} later ones; one of each "
-            "is needed. Choose a person who typed more."
+            f"The person typed {len(messages)} messages; {FEWEST_MESSAGES} are needed. Choose one "
+            "who typed more."
         )
+    train, middle, later = settings.parts(messages)
     # Each later message counts as a person: the intervals are over messages.
     text = TypedText("later", tuple(map(str, range(len(later)))), tuple([list(m)] for m in later))
     before = predictor_evaluation.evaluate(predictor, text).sums
+    loss_before = mean_loss(predictor, middle)
     losses = [
-        float(np.mean([train_message(predictor, words, learning_rate) for words in train]))
-        for _ in range(epochs)
+        float(np.mean([train_message(predictor, words, settings.learning_rate) for words in train]))
+        for _ in range(settings.epochs)
     ]
     after = predictor_evaluation.evaluate(predictor, text).sums
     return PersonalisationReport(
         train_messages=len(train),
         train_losses=losses,
+        deciding_losses=(loss_before, mean_loss(predictor, middle)),
         words=text.num_words,
         before={k: metric_value(before, metric) for k, metric in _RECALL.items()},
         after={k: metric_value(after, metric) for k, metric in _RECALL.items()},

@@ -134,8 +134,9 @@ def test_csv_and_table_say_what_the_json_says():
     assert f"{100 * value:.2f} [" in table
     for row in content["differences"][0]["metrics"].values():
         assert row["verdict"] in table
-    assert "3 more (25.0%) behind the first 20 targets" in table
-    assert f"effective number {result.first.effective_people:.1f}" in table
+    first = comparison_text.first_rows(result)
+    assert "3 more (25.0%) behind the first 20 targets" in first
+    assert f"effective number {result.first.effective_people:.1f}" in first
 
 
 def test_perplexities_of_other_vocabularies_are_not_compared():
@@ -153,6 +154,7 @@ def test_one_person_gives_no_interval():
     assert content["differences"][0]["metrics"]["kss"]["verdict"] == ""
     assert "NaN" not in json.dumps(content)
     comparison_text.comparison_table(result)
+    assert "b and one: too few people for a verdict." in comparison_text.first_rows(result)
     slice_text.slice_tables(one)
     slice_text.difference_tables(result)
 

@@ -28,6 +28,28 @@ def row_of(table, label):
     return row.removeprefix(label)
 
 
+def test_four_rows_and_a_verdict_come_first():
+    both = Comparison((evaluation("one", 12, 34), evaluation("two", 20, 30)))
+    about, rows, said = comparison_text.first_rows(both).split("\n\n")
+    assert about.startswith("4 people of 'held_out'")
+    head, *rows = rows.splitlines()
+    assert head.split() == ["one", "two"]
+    labels = ["top-1 recall", "top-3 recall", "keystrokes saved", "perplexity"]
+    assert [row.startswith(label) for row, label in zip(rows, labels, strict=True)] == [True] * 4
+    # All four people are alike, so each interval is its value.
+    assert said == (
+        "two is worse than one in top-3 recall (-4.00 [-4.00, -4.00] points); better than it in "
+        "top-1 recall; not distinguishable from it in perplexity."
+    )
+
+
+def test_one_model_is_told_as_a_person_sees_it():
+    shown = comparison_text.first_rows(Comparison((evaluation("one", 12, 34),)))
+    _, rows, said = shown.split("\n\n")
+    assert rows.splitlines()[0].split()[:3] == ["top-1", "recall", "12.00"]
+    assert said.startswith("The three suggestions hold 34.00 % of the words typed next; for the ")
+
+
 def test_an_evaluation_has_every_figure_behind_its_label():
     table = comparison_text.evaluation_table(evaluation("run", 12, 34))
     for name, label, value in (

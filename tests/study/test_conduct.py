@@ -1,7 +1,6 @@
 """A study under a budget; a script stands in for the train task, an hour a round by its clock."""
 
 import dataclasses
-import functools
 import json
 import sys
 
@@ -12,7 +11,7 @@ from tests.study.test_runner import TRAINER
 from tff_keyboard import config as config_lib
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ProgramError
-from tff_keyboard.study import conduct, plan, report, runner
+from tff_keyboard.study import conduct, plan, report
 from tff_keyboard.study.study_file import Arm, Budget, Study
 from tff_keyboard.study.tables import Document
 
@@ -35,10 +34,8 @@ class Judge:
 def folder(tmp_path, monkeypatch):
     script = tmp_path / "trainer.py"
     script.write_text(TRAINER + AN_HOUR)
-    train_all = functools.partial(runner.train_all, command=[sys.executable, str(script)])
-    monkeypatch.setattr(conduct.runner, "train_all", train_all)
     monkeypatch.setattr(conduct, "Judge", Judge)
-    monkeypatch.setattr(report.rows, "facts_of", lambda run, study: FACTS)
+    monkeypatch.setattr(report.run_facts, "facts_of", lambda run, study: FACTS)
     return tmp_path
 
 
@@ -54,7 +51,9 @@ def conducted(folder, hours, arms=(), **options):
     document = Document(None, "s")
     return conduct.conduct(
         *(study, runs, folder / "runs"),
-        **{"jobs": 1, "document": document, "command": "tff-keyboard study s", **options},
+        **{"jobs": 1, "document": document, "command": "tff-keyboard study s"},
+        launcher=[sys.executable, str(folder / "trainer.py")],
+        **options,
     )
 
 

@@ -43,7 +43,3 @@ def test_rounds_to_a_target():
     values = of([300.0, 190.0, 210.0, 150.0])
     assert curve.rounds_to(values, 200) == 10
     assert curve.rounds_to(values, 100) is None
-    facts = curve.summary(values, flat_within=0.01, target=100)
-    assert facts["rounds_to_target"] is None
-    assert facts["best_validation_perplexity"] == 150.0
-    assert "rounds_to_target" not in curve.summary(values, flat_within=0.01, target=0)

@@ -10,6 +10,7 @@ import pytest
 from tff_keyboard import config as config_lib
 from tff_keyboard.storage import environment, names
 from tff_keyboard.study import plan, provenance
+from tff_keyboard.study.provenance import Origin
 from tff_keyboard.study.study_file import Arm, Study
 
 NOTED = {"commit": "abc", "machine": "x86_64", "cores": 2, "started_utc": "2026-11-21T16:03:44+00"}
@@ -43,16 +44,16 @@ def note(run, facts):
 
 def test_a_row_names_its_config_and_what_overrides_it(runs):
     row = provenance.of_row(runs)
-    assert row["config"] == "configs/c.toml"
-    assert row["set"] == [
+    assert row.config == "configs/c.toml"
+    assert row.set == [
         *("train.rounds=5", "model.initial_model={after}"),
         *('aggregation.rule={name="fedmed"}', "client.epochs=2"),
     ]
-    assert list(row["commands"]) == ["1", "2"]
+    assert list(row.commands) == ["1", "2"]
 
 
 def test_a_command_makes_the_config_of_its_run(runs):
-    for run, command in zip(runs, provenance.of_row(runs)["commands"].values(), strict=True):
+    for run, command in zip(runs, provenance.of_row(runs).commands.values(), strict=True):
         program, task, file, workdir, *settings = shlex.split(command)
         assert (program, task, workdir) == ("tff-keyboard", "train", f"--workdir={run.path}")
         assert all(word.startswith("--set=") for word in settings)
@@ -65,17 +66,13 @@ def test_a_config_elsewhere_keeps_its_whole_path(runs, tmp_path, monkeypatch):
     run = dataclasses.replace(runs[0], config_file=whole)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert provenance.of_row([run])["config"] == str(whole)
+    assert provenance.of_row([run]).config == str(whole)
 
 
 def test_the_facts_are_those_of_the_run_not_of_today(runs, monkeypatch):
     monkeypatch.setattr(environment, "describe", lambda: {"commit": "today"})
     note(runs[0], NOTED)
-    assert provenance.of_run(runs[0]) == {
-        "commit": "abc",
-        "date": "2026-11-21",
-        "machine": "x86_64, 2 CPUs",
-    }
+    assert provenance.of_run(runs[0]) == Origin("abc", "2026-11-21", "x86_64, 2 CPUs")
 
 
 @pytest.mark.parametrize(
@@ -89,20 +86,19 @@ def test_the_facts_are_those_of_the_run_not_of_today(runs, monkeypatch):
     ],
     ids=["no file", "damaged", "empty", "outside git", "no date"],
 )
-def test_what_an_older_run_did_not_note_is_none(runs, noted, expected):
+def test_what_a_run_did_not_note_is_none(runs, noted, expected):
     if noted is not None:
         note(runs[0], noted)
-    assert tuple(provenance.of_run(runs[0]).values()) == expected
+    assert provenance.of_run(runs[0]) == Origin(*expected)
 
 
 def test_a_summary_names_each_once():
-    facts = [
-        {"commit": "b", "date": "2026-11-22", "machine": "x86_64, 2 CPUs"},
-        {"commit": "a", "date": "2026-11-21", "machine": "x86_64, 2 CPUs"},
-        {"commit": None, "date": None, "machine": None},
-        {"tokens": 3},
+    origins = [
+        Origin("b", "2026-11-22", "x86_64, 2 CPUs"),
+        Origin("a", "2026-11-21", "x86_64, 2 CPUs"),
+        Origin(None, None, None),
     ]
-    assert provenance.summary(facts) == {
+    assert provenance.summary(origins) == {
         "commits": ["a", "b"],
         "dates": ["2026-11-21", "2026-11-22"],
         "machines": ["x86_64, 2 CPUs"],

@@ -1,10 +1,11 @@
 """The three files of a study: what is in them, and that runs without rows are left out."""
 
+import dataclasses
 import json
 
 from tests.study.test_rows import FACTS, HITS, NATS, evaluations, study_of
 from tff_keyboard.storage import names
-from tff_keyboard.study import report
+from tff_keyboard.study import provenance, report
 from tff_keyboard.study.plan import Run
 
 
@@ -14,11 +15,12 @@ def run(arm, seed, tmp_path):
 
 
 def facts(run, study):
-    return {**FACTS, "commit": f"c{run.seed}", "date": "2026-11-22", "machine": None}
+    origin = provenance.Origin(commit=f"c{run.seed}", date="2026-11-22", machine=None)
+    return dataclasses.replace(FACTS, origin=origin)
 
 
 def test_what_a_study_leaves(tmp_path, monkeypatch):
-    monkeypatch.setattr(report.rows, "facts_of", facts)
+    monkeypatch.setattr(report.run_facts, "facts_of", facts)
     monkeypatch.chdir(tmp_path)
     runs = [run(arm, seed, tmp_path) for seed in (1, 2) for arm in ("control", "other")]
     results = report.Results(study_of(), runs, "tff-keyboard study x.toml")

@@ -8,7 +8,7 @@ import pytest
 from tests import jackknife_truth
 from tff_keyboard import config as config_lib
 from tff_keyboard.evaluation.result import Evaluation, ModelFacts, TextFacts
-from tff_keyboard.study import plan, rows, tables
+from tff_keyboard.study import plan, provenance, rows, run_facts, tables
 from tff_keyboard.study.study_file import Arm, Study
 
 POPULATIONS = ("validation", "held_out")
@@ -31,10 +31,18 @@ def evaluations(hits, nll):
 HITS = np.random.default_rng(0).integers(0, 10, size=[2, 2, 5])  # [config, seed, person]
 NATS = np.random.default_rng(1).uniform(10, 40, size=[2, 2, 5])
 WORDS = 10.0 * np.arange(1, 6)
-FACTS = {
-    **{"rounds": 9, "tokens": 2.5e6, "total_bytes": 2.5e9, "last_quarter_gain": 0.02},
-    **{"flat": False, "upload_bytes_per_round": 56.5e6},
-}
+FACTS = run_facts.RunFacts(
+    rounds=9,
+    tokens=2.5e6,
+    upload_bytes_per_round=56.5e6,
+    rehearsal_bytes=0.0,
+    total_bytes=2.5e9,
+    rejected_rounds=0,
+    best_validation_perplexity=80.5,
+    last_quarter_gain=0.02,
+    flat=False,
+    origin=provenance.Origin(None, None, None),
+)
 
 
 def summary(seeds=(0, 1), control="control"):
@@ -57,23 +65,23 @@ def test_means_over_seeds_and_paired_differences():
     control, other = summary()  # a config without a run has no row
     recalls = HITS.sum(axis=2) / WORDS.sum()  # [config, seed]
     for i, row in enumerate((control, other)):
-        metrics = row["metrics"]["held_out"]
-        assert metrics[RECALL]["value"] == pytest.approx(recalls[i].mean())
+        metrics = row.metrics["held_out"]
+        assert metrics[RECALL].value == pytest.approx(recalls[i].mean())
         nats = NATS[i].sum(axis=1) / WORDS.sum()
-        assert metrics["perplexity"]["value"] == pytest.approx(np.exp(nats.mean()))
+        assert metrics["perplexity"].value == pytest.approx(np.exp(nats.mean()))
         for seed in (0, 1):
-            value = row["seeds"][str(seed)]["validation"][RECALL]["value"]
+            value = row.seeds[seed]["validation"][RECALL].value
             assert value == pytest.approx(recalls[i, seed])
-    assert "differences" not in control
-    difference = other["differences"]["held_out"][RECALL]
-    assert difference["value"] == pytest.approx(recalls[1].mean() - recalls[0].mean())
+    assert control.to_control is None
+    difference = other.to_control.differences["held_out"][RECALL].interval
+    assert difference.value == pytest.approx(recalls[1].mean() - recalls[0].mean())
     gain = (HITS[1] - HITS[0]).sum(axis=0).astype(float)  # both seeds of a person go together
     without = (gain.sum() - gain) / (2 * (WORDS.sum() - WORDS))
     over_people = jackknife_truth.reach(without, WORDS)
     reach = jackknife_truth.reach_with_seeds(over_people, recalls[1] - recalls[0])
-    assert difference["high"] - difference["value"] == pytest.approx(reach)
+    assert difference.high - difference.value == pytest.approx(reach)
     for seed in (0, 1):
-        value = other["differences_of_seeds"][str(seed)]["held_out"][RECALL]["value"]
+        value = other.to_control.of_seeds[seed]["held_out"][RECALL].interval.value
         assert value == pytest.approx(recalls[1, seed] - recalls[0, seed])
 
 
@@ -88,7 +96,8 @@ def test_a_verdict_needs_three_seeds_that_agree():
             },
         }
         facts = {key: dict.fromkeys(range(len(gains)), FACTS) for key in results}
-        return rows.rows_of(study_of(), results, facts)[1]["verdicts"]["held_out"][RECALL]
+        found = rows.rows_of(study_of(), results, facts)[1]
+        return found.to_control.verdicts["held_out"][RECALL]
 
     assert of([0.1, 0.1, 0.1], 0.01) == "better"
     assert of([-0.1, -0.1, -0.1], 0.01) == "worse"
@@ -116,15 +125,15 @@ def test_what_was_gained_since_the_one_model_before():
         study, results, {key: dict.fromkeys(results[key], FACTS) for key in results}
     )
     general, control, other = found
-    assert "since" not in general
-    assert "differences" not in control
+    assert general.since is None
+    assert control.to_control is None
     gains = [(HITS[1, s] - HITS[0, 0]).sum() / WORDS.sum() for s in (0, 1)]
-    since = other["since"]
-    assert since["differences"]["held_out"][RECALL]["value"] == pytest.approx(np.mean(gains))
-    of_seeds = since["differences_of_seeds"]
-    assert [of_seeds[s]["held_out"][RECALL]["value"] for s in "12"] == pytest.approx(gains)
+    since = other.since
+    assert since.differences["held_out"][RECALL].interval.value == pytest.approx(np.mean(gains))
+    of_seeds = [since.of_seeds[seed]["held_out"][RECALL].interval.value for seed in (1, 2)]
+    assert of_seeds == pytest.approx(gains)
     factor = np.exp((NATS[1, :2].sum() / 2 - NATS[0, 0].sum()) / WORDS.sum())
-    assert since["differences"]["held_out"]["perplexity"]["value"] == pytest.approx(factor)
+    assert since.differences["held_out"]["perplexity"].interval.value == pytest.approx(factor)
     table = tables.markdown(study, found).split("\n\n")[2].splitlines()
     assert [line.split("|")[1].strip() for line in table[2:]] == ["control", "other"]
     assert f"{100 * min(gains):+.2f} .. {100 * max(gains):+.2f} 2 seeds" in table[3]
@@ -153,10 +162,10 @@ def test_a_step_is_judged_from_the_arm_it_changes():
     )
     _, one, two, alone = found
     added = (HITS[1, 0] - HITS[0, 1]).sum() / WORDS.sum()
-    assert two["step"]["differences"]["held_out"][RECALL]["value"] == pytest.approx(added)
-    assert list(two["step"]["differences_of_seeds"]) == ["1"]
-    assert one["step"] == {key: one[key] for key in one["step"]}  # here they are one comparison
-    assert "step" not in alone
+    assert two.step.differences["held_out"][RECALL].interval.value == pytest.approx(added)
+    assert list(two.step.of_seeds) == [1]
+    assert one.step == one.to_control  # here they are one comparison
+    assert alone.step is None
     table = tables.markdown(study, found).split("\n\n")[2].splitlines()
     assert [[cell.strip() for cell in line.split("|")[1:4]] for line in table[2:]] == [
         ["+ one", "control", "0, 1"],
@@ -182,7 +191,8 @@ def test_markdown_has_the_control_first():
 def test_what_only_some_arms_have_is_a_column_with_a_gap():
     found = summary()
     told = {"adaptive_rounds": 0.25, "effective_clients": 9.5, "rounds_to_target": 7}
-    found[1]["facts"] = {seed: {**fact, **told} for seed, fact in found[1]["facts"].items()}
+    facts = {seed: dataclasses.replace(fact, **told) for seed, fact in found[1].facts.items()}
+    found[1] = dataclasses.replace(found[1], facts=facts)
     study = dataclasses.replace(study_of(), target=200.0)
     table = [line.strip("| ").split(" | ") for line in tables.markdown(study, found).splitlines()]
     head = next(cells for cells in table if "curve" in cells)
@@ -192,14 +202,14 @@ def test_what_only_some_arms_have_is_a_column_with_a_gap():
 
 
 def facts_of(monkeypatch, tmp_path, task, row):
-    monkeypatch.setattr(rows.RunDirectory, "all_rows", lambda self: [row, {**row, "round": 2}])
-    monkeypatch.setattr(rows.communication, "num_parameters", lambda path: 10)
+    monkeypatch.setattr(run_facts.RunDirectory, "all_rows", lambda self: [row, {**row, "round": 2}])
+    monkeypatch.setattr(run_facts.communication, "num_parameters", lambda path: 10)
     run = plan.Run(
         **{"arm": "a", "point": "", "seed": 1, "path": tmp_path, "task": task},
         **{"config_file": tmp_path, "overrides": (), "config": config_lib.RunConfig()},
         after=None,
     )
-    return rows.facts_of(run, study_of())
+    return run_facts.facts_of(run, study_of())
 
 
 # A row has them under two names: of the round, and of the clients' work.
@@ -209,16 +219,28 @@ TOKENS = {"round": 1, "tokens": 40, "client_work/train/tokens": 40}
 def test_tokens_are_counted_once(tmp_path, monkeypatch):
     federated = {"bytes_down": 8, "bytes_up": 8, "clients": 2, "clients_selected": 2}
     facts = facts_of(monkeypatch, tmp_path, "train", {**TOKENS, **federated})
-    assert facts["tokens"] == 80
-    assert facts["total_bytes"] == 32
-    assert facts["upload_bytes_per_round"] == 8  # of rows that measured no upload, as of transfer
-    assert facts["commit"] is None  # the run noted nothing when it began
+    assert facts.tokens == 80
+    assert facts.total_bytes == 32
+    assert facts.upload_bytes_per_round == 8  # of rows that measured no upload, as of transfer
+    assert facts.origin.commit is None  # the run noted nothing when it began
 
 
 def test_a_server_sends_nothing(tmp_path, monkeypatch):
     facts = facts_of(monkeypatch, tmp_path, "train-server", TOKENS)
-    assert facts["tokens"] == 80
-    assert facts["total_bytes"] == facts["upload_bytes_per_round"] == 0
+    assert facts.tokens == 80
+    assert facts.total_bytes == facts.upload_bytes_per_round == 0
+
+
+def test_json_has_what_a_run_or_study_has():
+    study, with_target = study_of(), dataclasses.replace(study_of(), target=200.0)
+    of_some = {"rounds_to_target", "effective_clients", "adaptive_rounds", "privacy"}
+    assert not of_some & set(FACTS.to_json(study))
+    assert of_some & set(FACTS.to_json(with_target)) == {"rounds_to_target"}
+    assert list(FACTS.to_json(study))[-3:] == ["commit", "date", "machine"]
+    content = summary()[1].to_json(study)
+    assert list(content)[:6] == ["arm", "point", "name", "facts", "metrics", "seeds"]
+    assert list(content)[6:9] == ["differences", "differences_of_seeds", "verdicts"]
+    assert list(content["differences"]["held_out"][RECALL]) == ["value", "low", "high", "says"]
 
 
 def test_a_sweep_has_tables_of_its_own_in_its_order():

@@ -14,7 +14,6 @@ from tff_keyboard.metrics.keras_predictor import KerasPredictor
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import UsageError
-from tff_keyboard.study import tables
 from tff_keyboard.study.judge import Judge
 from tff_keyboard.study.models import Models
 from tff_keyboard.study.plan import Run
@@ -113,7 +112,7 @@ def test_rows_of_models_have_a_difference_and_no_facts_of_training(runs, tmp_pat
     models = models_of(study, runs, tmp_path)
     control = runs["control", 1]
     results = Results(study, list(runs.values()), "tff-keyboard study s")
-    monkeypatch.setattr("tff_keyboard.study.rows.facts_of", lambda run, study: FACTS)
+    monkeypatch.setattr("tff_keyboard.study.run_facts.facts_of", lambda run, study: FACTS)
     results.add(control, Judge(study, control.config).evaluations(control))
     for name, evaluations in models.of_run(control).items():
         results.add_model(name, 1, evaluations)
@@ -131,4 +130,3 @@ def test_rows_of_models_have_a_difference_and_no_facts_of_training(runs, tmp_pat
     assert "| 3-gram | 1 |" in held_out
     assert "13.0" in held_out
     assert "3-gram" not in facts
-    assert tables.markdown(study, content["rows"]) == text

@@ -42,7 +42,7 @@ def model_path(tmp_path_factory):
 def test_a_planted_phrase_stands_out(model_path, tmp_path, capsys):
     phrases = tmp_path / "planted.txt"
     phrases.write_text(f"{PLANTED}\n\n{OTHER}\n")
-    audit.run(audit.Options(models=(model_path,), phrases=phrases, random=1000))
+    audit.run(audit.Options(model=model_path, phrases=phrases, random=1000))
     text = capsys.readouterr().out
     first, other = (line.split() for line in text.splitlines()[1:3])
     assert first[:4] == ["1", "5", ">=", "10.0"]
@@ -55,16 +55,16 @@ def test_words_that_the_model_does_not_know_are_refused(model_path, tmp_path):
     phrases = tmp_path / "planted.txt"
     phrases.write_text(f"{PLANTED}\nw1 nonsense w2\n")
     with pytest.raises(DataError, match=r"line 2: 1 of 3 words are not in"):
-        audit.run(audit.Options(models=(model_path,), phrases=phrases))
+        audit.run(audit.Options(model=model_path, phrases=phrases))
     phrases.write_text("\n")
     with pytest.raises(DataError, match="has no phrases"):
-        audit.run(audit.Options(models=(model_path,), phrases=phrases))
+        audit.run(audit.Options(model=model_path, phrases=phrases))
     with pytest.raises(DataError, match="No such file"):
-        audit.run(audit.Options(models=(model_path,), phrases=tmp_path / "none"))
+        audit.run(audit.Options(model=model_path, phrases=tmp_path / "none"))
 
 
 def test_options_that_do_not_fit_are_refused():
     with pytest.raises(UsageError, match="got 0"):
-        audit.Options()
-    with pytest.raises(UsageError, match="Give --phrases=FILE"):
-        audit.Options(models=("a",))
+        audit.Options.parse("audit", ["--phrases=f"])
+    with pytest.raises(UsageError, match="Give --phrases: File with"):
+        audit.Options.parse("audit", ["a"])

@@ -63,8 +63,10 @@ def test_task_prints_and_writes(run, tmp_path, capsys):
     assert row["parameters"] == 10
     assert row["total_bytes"] == row["bytes_down"] + row["bytes_up"]
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0].split()[:2] == ["run", "rounds"]
-    assert printed[1].split()[:3] == ["run", "1", "10"]
+    assert printed[0].split()[:3] == ["run", "total", "GB"]
+    assert printed[1].split()[:2] == ["run", f"{row['total_bytes'] / 1e9:.3f}"]
+    assert printed[1].split()[4] == "1"
+    assert printed[1].split()[-1] == "10"
 
 
 def test_task_explains_what_is_missing(run, tmp_path, capsys):

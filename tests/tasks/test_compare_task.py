@@ -67,7 +67,7 @@ def test_compares_models_of_all_kinds(place, tmp_path, capsys):
 
 
 def test_whole_messages_leave_nothing_out(place, tmp_path, capsys):
-    models = [str(place / "run"), "unigram", "--slices", f"--out={tmp_path}"]
+    models = [str(place / "run"), "unigram", "--all", f"--out={tmp_path}"]
     assert cli.launch(compare_task, models) == cli.OK
     text = json.loads((tmp_path / "comparison.json").read_text())["text"]
     assert (text["words_left_out"], text["max_length"]) == (0, 0)

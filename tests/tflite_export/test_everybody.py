@@ -21,12 +21,12 @@ from tflite_export.everybody import (
     TUNED,
     Personaliser,
     PersonResult,
-    Settings,
 )
 from tflite_export.everybody_records import Records
 from tflite_export.everybody_report import CACHE_GATED, GATED, Summary
 from tflite_export.export_options import ExportOptions
 from tflite_export.hybrid_keyboard import open_keyboard
+from tflite_export.personalisation import Settings
 from tflite_export.runtime import KeyboardPredictor
 
 HABIT = [["see", "you", "later", "dinner", "keys"], ["ok", "johann", "later", "keys"]] * 15
@@ -68,12 +68,11 @@ def test_the_models_as_they_came_are_those_of_the_export(path, personaliser):
 
 
 def test_the_tuned_model_is_that_of_personalise(path, personaliser):
-    train, _, later = SETTINGS.parts(HABIT)
-    predictor = KeyboardPredictor(path)
-    report = personalisation.personalise(predictor, train, later, learning_rate=0.1, epochs=3)
-    found = personaliser.person(HABIT).sums[TUNED]
-    words = sum(map(len, later))
-    assert found["hits_at_3"] / words == pytest.approx(report.after[3])
+    report = personalisation.personalise(KeyboardPredictor(path), HABIT, SETTINGS)
+    found = personaliser.person(HABIT)
+    assert found.sums[TUNED]["hits_at_3"] / report.words == pytest.approx(report.after[3])
+    losses = (found.loss_before, found.loss_after)
+    assert report.deciding_losses == pytest.approx(losses, rel=1e-5)
 
 
 def test_nothing_of_one_person_reaches_the_next(personaliser):

@@ -172,7 +172,7 @@ def test_options_train(store, tmp_path, overrides):
 
 
 def test_evaluate_reports_people_never_trained_on(finished_run, capsys):
-    result = evaluate(finished_run, slices=True)
+    result = evaluate(finished_run, all=True)
     store = ClientStore(result.text.store_path)
     people = store.client_ids("held_out")
     assert list(result.text.people) == sorted(map(store.pseudonym, people))

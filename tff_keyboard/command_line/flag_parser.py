@@ -19,7 +19,7 @@ def parse(known: Sequence[Option], name: str, arguments: Sequence[str]) -> dict[
 
     Args:
       known: The options of the task.
-      name: Of the task.
+      name: Name of the task.
       arguments: The words after it.
 
     Raises:

@@ -159,7 +159,7 @@ def per_person(
       models: One row each.
       shares: Per model [people], in [0, 1]; nan for people without a word.
       words: [people], words typed; for the areas.
-      label: Of the metric.
+      label: What the metric is called.
     """
     with style("people"):
         figure = Figure(figsize=(9.2, 0.8 + 0.95 * len(models)), layout="constrained")

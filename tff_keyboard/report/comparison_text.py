@@ -3,15 +3,20 @@
 import csv
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tff_keyboard.evaluation.comparison import Comparison, Difference
-from tff_keyboard.evaluation.metric_table import HEADLINES, Metric
+from tff_keyboard.evaluation.metric_table import HEADLINES, METRICS, Metric
 from tff_keyboard.evaluation.people import spread
 from tff_keyboard.evaluation.positions import longest_target
 from tff_keyboard.evaluation.result import Evaluation, TextFacts
 from tff_keyboard.metrics.jackknife import Interval
 from tff_keyboard.text_table import aligned
+
+# What a person asks first; of a comparison, what its verdict names first.
+FIRST_METRICS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity")
+_FIRST_DIFFERENCES = ("recall_at_3_no_eos", "recall_at_1_no_eos", "kss", "perplexity")
+_SAID = {"better": "better than", "worse": "worse than"}
 
 CSV_COLUMNS = (
     *("model", "metric", "value", "low", "high"),
@@ -47,6 +52,49 @@ def _left_out(text: TextFacts) -> str:
     )
 
 
+def first_rows(comparison: Comparison) -> str:
+    """What `evaluate` and `compare` print first: what was counted on, four rows, what they say."""
+    models = comparison.evaluations
+    rows = [["", *comparison.names]] if len(models) > 1 else []
+    for metric in (METRICS[name] for name in FIRST_METRICS):
+        rows.append([metric.label, *(_cell(model, metric) for model in models)])
+    said = [
+        _verdict_line(model.model.name, comparison.first.model.name, found)
+        for model, found in zip(models[1:], comparison.differences, strict=True)
+    ]
+    sentences = "\n".join(said) if said else _strip_line(comparison.first)
+    return joined([describe_text(comparison.first), aligned(rows), sentences])
+
+
+def _strip_line(evaluation: Evaluation) -> str:
+    """What a person who types sees of it."""
+    recall = METRICS["recall_at_3_no_eos"]
+    people = spread(evaluation.sums, recall.name)
+    return (
+        f"The three suggestions hold {recall.format(evaluation.metrics[recall.name].value)} % of "
+        f"the words typed next; for the tenth of the people served worst "
+        f"{recall.format(people.worst_tenth)} %."
+    )
+
+
+def _verdict_line(name: str, first: str, differences: Mapping[str, Difference]) -> str:
+    """One sentence on a model and the first one, the strip's recall before all else."""
+    said: dict[str, list[str]] = {}
+    for metric in (METRICS[each] for each in _FIRST_DIFFERENCES if each in differences):
+        found = differences[metric.name]
+        if found.verdict:
+            unit = " points" if metric.kind == "percent" else ""
+            how_much = "" if said else f" ({shown(found.interval, signed(metric))}{unit})"
+            said.setdefault(found.verdict, []).append(f"{metric.label}{how_much}")
+    if not said:
+        return f"{name} and {first}: too few people for a verdict."
+    parts: list[str] = []
+    for verdict, labels in said.items():
+        relation = _SAID.get(verdict, f"{verdict} from")
+        parts.append(f"{relation} {'it' if parts else first} in {', '.join(labels)}")
+    return f"{name} is {'; '.join(parts)}."
+
+
 def evaluation_table(evaluation: Evaluation) -> str:
     """The headline metrics: over all words, over people, and for the worst-served tenth."""
     rows = [["", "", "all words", "mean of people", "worst tenth"]]
@@ -63,7 +111,7 @@ def evaluation_table(evaluation: Evaluation) -> str:
                 metric.format(people.worst_tenth) if metric.better else "",
             ]
         )
-    return f"{describe_text(evaluation)}\n\n{aligned(rows, left=2)}"
+    return aligned(rows, left=2)
 
 
 def comparison_table(comparison: Comparison) -> str:
@@ -80,16 +128,14 @@ def comparison_table(comparison: Comparison) -> str:
             *(f"{time['p50']:.2f} / {time['p95']:.2f}" if time else "-" for time in times),
         ]
     )
-    parts = [describe_text(comparison.first), "", aligned(rows)]
+    parts = [aligned(rows)]
     if comparison.differences:
         parts += [
-            "",
             f"Difference to {comparison.first.model.name}, on the same people, and the share of "
             "people better off:",
-            "",
             aligned(_difference_rows(comparison)),
         ]
-    return "\n".join(parts)
+    return joined(parts)
 
 
 def _difference_rows(comparison: Comparison) -> list[list[str]]:

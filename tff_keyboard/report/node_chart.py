@@ -62,7 +62,7 @@ def round_picture(times: Sequence[PartTime]) -> str:
     """A round as an `<svg>` element; time runs from the first part on, in seconds.
 
     Args:
-      times: Of one round, at least one.
+      times: Times of one round, at least one.
     """
     nodes = sorted({time.node for time in times})
     begin = min(time.start for time in times)

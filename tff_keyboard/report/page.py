@@ -49,7 +49,7 @@ class Report:
     """Everything a page shows; parts that are empty are left out.
 
     Attributes:
-      title: Of the page.
+      title: Title of the page.
       comparison: Results, of one model or several; None where a run was not evaluated yet.
       runs: Run directories, for curves, configs and data cards.
       examples: Strips.

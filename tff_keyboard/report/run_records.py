@@ -17,9 +17,9 @@ class RunRecord:
     """One run directory.
 
     Attributes:
-      name: Of the directory.
-      path: Of the directory.
-      rows: Of metrics.jsonl, a mapping per round.
+      name: Name of the run directory.
+      path: The run directory.
+      rows: Rows of metrics.jsonl, a mapping per round.
       config_text: config.toml.
       data_card: data_card.json; empty where it is missing.
       environment: environment.json; empty where it is missing.

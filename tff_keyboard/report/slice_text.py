@@ -38,7 +38,11 @@ def comparison_with_slices(comparison: Comparison) -> str:
 
 
 def slice_tables(evaluation: Evaluation) -> str:
-    """A table of the slices of each family, then heavy and light typists, deciles, calibration."""
+    """A table of the slices of each family, then heavy and light typists, deciles, calibration.
+
+    A model that has learned to end after so many words, or forgets, shows in the slices by place
+    in the message and nowhere else.
+    """
     parts = [aligned(_slice_rows(evaluation, family)) for family in shown_families(evaluation)]
     return joined(
         [
@@ -48,14 +52,6 @@ def slice_tables(evaluation: Evaluation) -> str:
             calibration_table(evaluation),
         ]
     )
-
-
-def place_table(evaluation: Evaluation) -> str:
-    """Recall and loss by place in the message; "" where places were not counted.
-
-    A model that has learned to end after so many words, or forgets, shows here and nowhere else.
-    """
-    return aligned(_slice_rows(evaluation, "place")) if "place" in evaluation.slices else ""
 
 
 def shown_families(evaluation: Evaluation) -> list[str]:

@@ -17,7 +17,7 @@ class Amount(NamedTuple):
     """Of training.
 
     Attributes:
-      hours: Of all runs added up.
+      hours: Hours of all runs added up.
       tokens_m: Millions of tokens.
     """
 

@@ -23,17 +23,19 @@ def conduct(
     jobs: int,
     document: Document,
     command: str,
+    launcher: Sequence[str],
     train: bool = True,
 ) -> str:
     """Trains whatever is not finished.
 
     Args:
       study: The study.
-      runs: Of it.
-      workdir: Where they are, and where tables and pictures go.
+      runs: The study's runs.
+      workdir: Folder of the runs, of the tables and pictures.
       jobs: Trainings at a time.
       document: Keeps the tables, too.
-      command: For the record.
+      command: The command line, for the record.
+      launcher: The words that start `tff-keyboard`.
       train: False leaves out what is not finished.
 
     Returns:
@@ -44,7 +46,7 @@ def conduct(
       UsageError: Another study trains there.
     """
     with _training(workdir) if train else contextlib.nullcontext():
-        return _conduct(study, runs, workdir, jobs, document, command, train)
+        return _conduct(study, runs, workdir, jobs, document, command, launcher, train)
 
 
 def _training(workdir: pathlib.Path) -> contextlib.AbstractContextManager[int]:
@@ -70,6 +72,7 @@ def _conduct(
     jobs: int,
     document: Document,
     command: str,
+    launcher: Sequence[str],
     train: bool,
 ) -> str:
     results = Results(study, runs, command)
@@ -104,6 +107,7 @@ def _conduct(
         jobs=jobs,
         ended=ended,
         may_begin=lambda: not _used_up(study, workdir),
+        command=launcher,
     )
     text = "" if results.is_empty else show()
     problems = []

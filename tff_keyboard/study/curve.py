@@ -6,7 +6,7 @@ by no more than a given share. A curve with fewer than four validations is never
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tff_keyboard.storage import metrics_rows
 
@@ -64,16 +64,3 @@ def rounds_to(curve: Curve, target: float) -> int | None:
     """
     reached = (r for r, v in zip(curve.rounds, curve.perplexities, strict=True) if v <= target)
     return next(reached, None)
-
-
-def summary(curve: Curve, *, flat_within: float, target: float) -> dict[str, Any]:
-    """What tables show of it; JSON values."""
-    gain = gain_of_last_quarter(curve)
-    facts: dict[str, Any] = {
-        "best_validation_perplexity": min(curve.perplexities, default=None),
-        "last_quarter_gain": None if math.isnan(gain) else gain,
-        "flat": is_flat(curve, flat_within),
-    }
-    if target:
-        facts["rounds_to_target"] = rounds_to(curve, target)
-    return facts

@@ -33,7 +33,7 @@ class Text(NamedTuple):
 
     Attributes:
       people: Their numbers of messages.
-      tokens: Of a message, on average.
+      tokens: Tokens of a message, on average.
     """
 
     people: PersonSizes
@@ -86,10 +86,10 @@ def plan_text(
     """A line for each arm and point, the sum, and how the budget compares with it.
 
     Args:
-      runs: That are to be finished.
+      runs: Runs that are to be finished.
       jobs: Trainings at a time.
-      limit: Of the study.
-      directories: Of all runs that use it.
+      limit: The study's budget.
+      directories: Run directories of all runs that use it.
     """
     stores: dict[str, Text] = {}
     tokens = {run.path: tokens_of(run, stores) for run in runs}

@@ -29,7 +29,7 @@ class Models:
 
     Args:
       study: Names them.
-      judge: Of the study.
+      judge: The study's judge.
       store: Client store of the control.
       folder: Keeps their evaluations.
 

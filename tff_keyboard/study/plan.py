@@ -18,13 +18,13 @@ class Run:
     """One training.
 
     Attributes:
-      arm: Its name.
+      arm: Name of the arm.
       point: `key=value` of the sweep it belongs to; "" for the arms as they are.
       seed: `train.seed`.
       path: Run directory.
-      task: That trains it.
+      task: The task that trains it.
       config_file: TOML file.
-      overrides: Of the file, in the order in which they count.
+      overrides: Overrides of the file, in the order in which they count.
       config: What both make.
       after: Run directory that must be finished first, or None.
     """
@@ -72,11 +72,11 @@ def runs_of(
 
     Args:
       study: The study.
-      folder: Where its file lies; paths of configs are relative to it.
-      workdir: Where runs go, one directory each.
-      overrides: Of all runs, after those of the study and of the arms.
-      seeds: Only these; all if empty.
-      arms: Only these, the control, and what they begin with; all if empty.
+      folder: Folder of its file; paths of configs are relative to it.
+      workdir: Folder of the run directories.
+      overrides: Overrides of all runs, after those of the study and of the arms.
+      seeds: Seeds to train; all if empty.
+      arms: Arms to train, with the control and what they begin with; all if empty.
 
     Raises:
       UsageError: The study has no such arm or seed, or the control has none of the seeds.

@@ -4,16 +4,16 @@ They are made of the files of the runs alone and written anew after every run th
 that was interrupted shows what it has.
 """
 
+import dataclasses
 import datetime
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tff_keyboard.evaluation.result import Evaluation
 from tff_keyboard.storage import environment, errors, files, names
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.study import curve, picture, provenance, rows, tables
+from tff_keyboard.study import curve, picture, provenance, rows, run_facts, tables
 from tff_keyboard.study.plan import Run
 from tff_keyboard.study.study_file import Model, Study
 
@@ -32,7 +32,7 @@ class Results:
         self._runs = list(runs)
         self._command = command
         self._evaluations: dict[tuple[str, str], dict[int, Mapping[str, Evaluation]]] = {}
-        self._facts: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+        self._facts: dict[tuple[str, str], dict[int, run_facts.RunFacts | None]] = {}
         arms = dict.fromkeys((run.arm, run.point) for run in runs)
         for arm, point in (*arms, *((model.name, "") for model in study.models)):
             self._evaluations[arm, point] = {}
@@ -41,12 +41,12 @@ class Results:
     def add(self, run: Run, evaluations: Mapping[str, Evaluation]) -> None:
         """A run that is finished."""
         self._evaluations[run.arm, run.point][run.seed] = evaluations
-        self._facts[run.arm, run.point][run.seed] = rows.facts_of(run, self._study)
+        self._facts[run.arm, run.point][run.seed] = run_facts.facts_of(run, self._study)
 
     def add_model(self, name: str, seed: int, evaluations: Mapping[str, Evaluation]) -> None:
         """A model beside the arms, that came with a run of this seed."""
         self._evaluations[name, ""][seed] = evaluations
-        self._facts[name, ""][seed] = {}
+        self._facts[name, ""][seed] = None
 
     @property
     def is_empty(self) -> bool:
@@ -65,13 +65,13 @@ class Results:
         picture.draw(self._study, _curves(self._runs), directory / names.STUDY_CURVES)
         return text
 
-    def _json(self, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        facts = [fact for row in found for fact in row["facts"].values()]
+    def _json(self, found: Sequence[rows.Row]) -> dict[str, object]:
+        origins = [fact.origin for row in found for fact in row.facts.values() if fact]
         return {
             "question": self._study.question,
             "control": self._study.control,
             "command": self._command,
-            "trainings": provenance.summary(facts),
+            "trainings": provenance.summary(origins),
             "tables": {
                 "date": datetime.date.today().isoformat(),
                 "commit": environment.describe()["commit"],
@@ -80,14 +80,18 @@ class Results:
             "rows": [self._with_origin(row) for row in found],
         }
 
-    def _with_origin(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        key = row["arm"], row["point"]
+    def _with_origin(self, row: rows.Row) -> dict[str, object]:
+        key = row.arm, row.point
         done = self._evaluations[key]
         runs = [run for run in self._runs if (run.arm, run.point) == key and run.seed in done]
-        head = {name: row[name] for name in ("arm", "point", "name")}
-        ours = self._study.row(row["arm"])
-        origin = {"model": ours.model} if isinstance(ours, Model) else provenance.of_row(runs)
-        return {**head, **origin, **row}
+        head = {"arm": row.arm, "point": row.point, "name": row.name}
+        ours = self._study.row(row.arm)
+        made_by = (
+            {"model": ours.model}
+            if isinstance(ours, Model)
+            else dataclasses.asdict(provenance.of_row(runs))
+        )
+        return {**head, **made_by, **row.to_json(self._study)}
 
 
 def _curves(runs: Sequence[Run]) -> dict[tuple[str, str], list[curve.Curve]]:

@@ -88,7 +88,7 @@ def train_all(
     jobs: int = 1,
     ended: Callable[[Run], None] = lambda run: None,
     may_begin: Callable[[], bool] = lambda: True,
-    command: Sequence[str] = (sys.executable, "-m", "tasks"),
+    command: Sequence[str],
 ) -> Missing:
     """Trains whatever is not finished.
 
@@ -98,7 +98,7 @@ def train_all(
       ended: Called with each run that is finished, also with those that were before.
       may_begin: Asked before each process; once it says no, those that train end and no other one
         begins.
-      command: That the words of `Run.command` are appended to.
+      command: The words that start `tff-keyboard`, before those of `Run.command`.
 
     Raises:
       SignalReceived: This process or a training was interrupted; they have all saved their rounds

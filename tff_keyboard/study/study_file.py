@@ -54,15 +54,15 @@ class Arm(tables.Table):
     """One training of a study.
 
     Attributes:
-      name: Of its runs; small letters, digits and underscores.
+      name: Begins the names of its runs; small letters, digits and underscores.
       config: TOML file, relative to the study's.
-      label: In tables and pictures; the name if empty.
-      task: That trains it.
+      label: Name in tables and pictures; `name` if empty.
+      task: The task that trains it.
       after: Another arm; `{after}` in `set` stands for that arm's run of the same seed and sweep.
       step_from: Another arm that this one changes in one thing; a table of its own says what the
         step adds. "" for none.
       set: Overrides `section.key=value` of this arm, after those of the study.
-      seeds: Instead of the study's.
+      seeds: Seeds in place of the study's.
       paper: What the paper reports for it, as it stands there.
     """
 
@@ -88,10 +88,10 @@ class Model(tables.Table):
     """A model beside the arms, made from the text of the control's train people.
 
     Attributes:
-      name: In the files; small letters, digits and underscores.
+      name: Name in the files; small letters, digits and underscores.
       model: A baseline as `compare` takes it, such as `ngram:1.25M`, or `hybrid:{ARM}`, each run
         of an arm behind one strip with an n-gram and the person's own words.
-      label: In tables; the name if empty.
+      label: Name in tables; `name` if empty.
       paper: What the paper reports for it, as it stands there.
     """
 
@@ -123,9 +123,9 @@ class Sweep(tables.Table):
 
     Attributes:
       key: Dotted, such as `client.epochs`.
-      values: Of the key, as TOML writes them.
+      values: Values of the key, as TOML writes them.
       arms: Names; all if empty. The control is always among them.
-      seeds: Instead of the study's.
+      seeds: Seeds in place of the study's.
     """
 
     PATH: ClassVar[str] = "sweeps"
@@ -146,7 +146,7 @@ class Budget(tables.Table):
     """What all runs of a study may take together before no further one begins; 0 is no limit.
 
     Attributes:
-      hours: Of training, those of all runs added up.
+      hours: Hours of training, of all runs added up.
       tokens_m: Millions of tokens trained on.
     """
 
@@ -179,16 +179,16 @@ class Study(tables.Table):
         they gained since. "" for none.
       arms: At least the control.
       sweeps: Repetitions of arms with a key changed.
-      models: Beside the arms as they are.
-      seeds: Of `train.seed`; all arms have the first seed before any has the second.
-      populations: To evaluate on; "general" is the general corpus of a fine-tuning run.
+      models: Models beside the arms as they are.
+      seeds: Values of `train.seed`; all arms have the first before any has the second.
+      populations: People to evaluate on; "general" is the general corpus of a fine-tuning run.
       metrics: Columns; the first one decides.
-      most_messages: Of each person that are evaluated; 0 for all.
+      most_messages: Messages of each person that are evaluated; 0 for all.
       target: Perplexity on validation people for the column "rounds to target"; 0 for none.
       flat_within: A curve is flat when the last quarter of its rounds gained no more than this
         share of validation perplexity.
       set: Overrides of all arms.
-      budget: Of all runs together; None for no limit.
+      budget: Budget of all runs together; None for no limit.
     """
 
     PATH: ClassVar[str] = ""

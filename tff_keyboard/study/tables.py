@@ -1,82 +1,85 @@
 """A study's rows in Markdown, and where a document keeps them."""
 
+import math
 import pathlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from tff_keyboard.evaluation.metric_table import METRICS, Metric
+from tff_keyboard.metrics.jackknife import Interval
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.study.rows import Compared, Row
+from tff_keyboard.study.run_facts import PrivacyFacts, RunFacts
 from tff_keyboard.study.study_file import Study
 
 _PEOPLE = {"validation": "validation", "held_out": "held-out", "general": "general text"}
 
 
-def markdown(study: Study, rows: Sequence[Mapping[str, Any]]) -> str:
+def markdown(study: Study, rows: Sequence[Row]) -> str:
     """All tables: the arms as they are, then one for each sweep that has rows."""
-    points = list(dict.fromkeys(str(row["point"]).partition("=")[0] for row in rows))
+    points = list(dict.fromkeys(row.point.partition("=")[0] for row in rows))
     found = []
     for key in points:
-        members = [row for row in rows if str(row["point"]).partition("=")[0] == key]
+        members = [row for row in rows if row.point.partition("=")[0] == key]
         found.append("\n\n".join(_tables(study, members)))
     return "\n\n".join(found)
 
 
-def _tables(study: Study, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    ordered = sorted(rows, key=lambda row: (row["point"] != "", row["arm"] != study.control))
-    if any(row["point"] for row in rows):
+def _tables(study: Study, rows: Sequence[Row]) -> list[str]:
+    ordered = sorted(rows, key=lambda row: (row.point != "", row.arm != study.control))
+    if any(row.point for row in rows):
         ordered = list(rows)  # a sweep stays in the order of its values
     found = [_table(study, ordered, people) for people in study.populations]
-    if any("since" in row for row in ordered):
+    if any(row.since for row in ordered):
         found.append(_since(study, ordered))
-    if any("step" in row for row in ordered):
+    if any(row.step for row in ordered):
         found.append(_steps(study, ordered))
     return [*found, _facts(study, ordered)]
 
 
-def _table(study: Study, rows: Sequence[Mapping[str, Any]], people: str) -> str:
+def _table(study: Study, rows: Sequence[Row], people: str) -> str:
     head = [f"{_PEOPLE[people]}, mean over seeds", "seeds"]
     for name in study.metrics:
         metric = METRICS[name]
         unit = ", %" if metric.kind == "percent" else ""
         head += [f"{metric.label}{unit}", _difference_head(metric)]
-    if any("paper" in row for row in rows):
+    if any(row.paper for row in rows):
         head.append("the paper's")
     lines = []
     for row in rows:
-        cells = [row["name"], ", ".join(row["seeds"])]
+        cells = [row.name, ", ".join(map(str, row.seeds))]
         for name in study.metrics:
             metric = METRICS[name]
-            cells.append(_interval(row["metrics"][people][name], metric))
-            cells.append(_difference(row, people, metric))
+            cells.append(_interval(row.metrics[people][name], metric))
+            cells.append(_difference(row.to_control, people, metric))
         if "the paper's" in head:
-            cells.append(row.get("paper", ""))
+            cells.append(row.paper)
         lines.append(cells)
     return _markdown([head, *lines])
 
 
-def _since(study: Study, rows: Sequence[Mapping[str, Any]]) -> str:
+def _since(study: Study, rows: Sequence[Row]) -> str:
     """What the arms that began with `study.before` gained since."""
     begun = study.arm(study.before).label or study.before
-    lines = [([row["name"]], row["since"]) for row in rows if "since" in row]
+    lines = [([row.name], row.since) for row in rows if row.since]
     return _side_by_side(study, [f"since {begun}, mean over seeds; by seed"], lines)
 
 
-def _steps(study: Study, rows: Sequence[Mapping[str, Any]]) -> str:
+def _steps(study: Study, rows: Sequence[Row]) -> str:
     """What the arms that say `step_from` add to that arm."""
     lines = []
     for row in rows:
-        if "step" in row:
-            earlier = study.arm(study.arm(row["arm"]).step_from)
-            lines.append(([row["name"], earlier.label or earlier.name], row["step"]))
+        if row.step:
+            earlier = study.arm(study.arm(row.arm).step_from)
+            lines.append(([row.name, earlier.label or earlier.name], row.step))
     return _side_by_side(study, ["one step, mean over seeds; by seed", "from"], lines)
 
 
 def _side_by_side(
     study: Study,
     heads: Sequence[str],
-    lines: Sequence[tuple[Sequence[str], Mapping[str, Any]]],
+    lines: Sequence[tuple[Sequence[str], Compared]],
 ) -> str:
     """Differences on the metrics of all populations, each line after cells of its own."""
     head = [*heads, "seeds"]
@@ -87,7 +90,7 @@ def _side_by_side(
     found = [
         [
             *cells,
-            ", ".join(compared["differences_of_seeds"]),
+            ", ".join(map(str, compared.of_seeds)),
             *(_difference(compared, people, metric) for people, metric in places),
         ]
         for cells, compared in lines
@@ -101,32 +104,31 @@ def _difference_head(metric: Metric) -> str:
     return "points to the control; by seed" if metric.kind == "percent" else "to the control"
 
 
-def _difference(row: Mapping[str, Any], people: str, metric: Metric) -> str:
-    if "differences" not in row:
-        return "control" if not row.get("verdicts") else ""
-    cell = _interval(row["differences"][people][metric.name], metric, signed=True)
-    by_seed = [each[people][metric.name]["value"] for each in row["differences_of_seeds"].values()]
+def _difference(compared: Compared | None, people: str, metric: Metric) -> str:
+    if compared is None:
+        return "control"
+    cell = _interval(compared.differences[people][metric.name].interval, metric, signed=True)
+    by_seed = [each[people][metric.name].interval.value for each in compared.of_seeds.values()]
     ends = ""
     if len(by_seed) > 1:
         low, high = (_number(end(by_seed), metric, signed=True) for end in (min, max))
         ends = f"; {low} .. {high}"
-    return f"{cell}{ends} {row['verdicts'][people][metric.name]}".strip()
+    return f"{cell}{ends} {compared.verdicts[people][metric.name]}".strip()
 
 
-def _facts(study: Study, rows: Sequence[Mapping[str, Any]]) -> str:
-    columns = {title: cell for title, cell in _FACTS.items() if title not in _OF_SOME}
-    known = {name for row in rows for fact in row["facts"].values() for name in fact}
-    columns |= {title: _FACTS[title] for title, name in _OF_SOME.items() if name in known}
+def _facts(study: Study, rows: Sequence[Row]) -> str:
+    of_rows = [(row.name, [fact for fact in row.facts.values() if fact]) for row in rows]
+    columns = dict(_FACTS)
+    for title, (name, cell) in _FACTS_OF_SOME.items():
+        if any(getattr(fact, name) is not None for _, facts in of_rows for fact in facts):
+            columns[title] = cell
     if study.target:
         title = f"rounds to perplexity {study.target:g}"
-        columns[title] = lambda fact: str(fact.get("rounds_to_target") or "-")
+        columns[title] = lambda fact: str(fact.rounds_to_target or "-")
     lines = [
-        [
-            row["name"],
-            *(_each([cell(f) for f in row["facts"].values()]) for cell in columns.values()),
-        ]
-        for row in rows
-        if any(row["facts"].values())  # else it is no training
+        [name, *(_each([cell(fact) for fact in facts]) for cell in columns.values())]
+        for name, facts in of_rows
+        if facts  # else it is no training
     ]
     return _markdown([["", *columns], *lines])
 
@@ -148,41 +150,41 @@ def _decimal(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _epsilon(privacy: Mapping[str, Any] | None) -> str:
-    if not privacy:
+def _epsilon(privacy: PrivacyFacts | None) -> str:
+    if privacy is None:
         return "none"
-    epsilon = privacy["epsilon"]
-    label = " (projection)" if "PROJECTION" in privacy.get("accounting", "") else ""
-    return "no claim" if epsilon is None else f"{epsilon:.2f}, {privacy['delta']:.0e}{label}"
+    if privacy.epsilon is None:
+        return "no claim"
+    label = " (projection)" if "PROJECTION" in privacy.accounting else ""
+    return f"{privacy.epsilon:.2f}, {privacy.delta:.0e}{label}"
 
 
-_FACTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-    "rounds": lambda fact: str(fact["rounds"]),
-    "M tokens": lambda fact: f"{fact['tokens'] / 1e6:.2f}",
-    "GB sent": lambda fact: f"{fact['total_bytes'] / 1e9:.2f}",
-    "MB up a round": lambda fact: f"{fact['upload_bytes_per_round'] / 1e6:.2f}",
-    "last quarter gained": lambda fact: _percent(fact["last_quarter_gain"]),
-    "curve": lambda fact: "flat" if fact["flat"] else "still falling",
-    "adaptive rounds": lambda fact: _percent(fact.get("adaptive_rounds")),
-    "effective clients": lambda fact: _decimal(fact.get("effective_clients")),
-    "epsilon, delta": lambda fact: _epsilon(fact.get("privacy")),
+_Cell = Callable[[RunFacts], str]
+_FACTS: Mapping[str, _Cell] = {
+    "rounds": lambda fact: str(fact.rounds),
+    "M tokens": lambda fact: f"{fact.tokens / 1e6:.2f}",
+    "GB sent": lambda fact: f"{fact.total_bytes / 1e9:.2f}",
+    "MB up a round": lambda fact: f"{fact.upload_bytes_per_round / 1e6:.2f}",
+    "last quarter gained": lambda fact: _percent(fact.last_quarter_gain),
+    "curve": lambda fact: "flat" if fact.flat else "still falling",
 }
-# Shown where an arm has them.
-_OF_SOME = {
-    "adaptive rounds": "adaptive_rounds",
-    "effective clients": "effective_clients",
-    "epsilon, delta": "privacy",
+# Title -> the fact that a run may have, and its cell; shown where any run has it.
+_FACTS_OF_SOME: Mapping[str, tuple[str, _Cell]] = {
+    "adaptive rounds": ("adaptive_rounds", lambda fact: _percent(fact.adaptive_rounds)),
+    "effective clients": ("effective_clients", lambda fact: _decimal(fact.effective_clients)),
+    "epsilon, delta": ("privacy", lambda fact: _epsilon(fact.privacy)),
 }
 
 
-def _interval(values: Mapping[str, Any], metric: Metric, *, signed: bool = False) -> str:
-    value, low, high = (_number(values[k], metric, signed=signed) for k in ("value", "low", "high"))
+def _interval(found: Interval, metric: Metric, *, signed: bool = False) -> str:
+    ends = (found.value, found.low, found.high)
+    value, low, high = (_number(end, metric, signed=signed) for end in ends)
     return f"{value} [{low}, {high}]"
 
 
-def _number(value: float | None, metric: Metric, *, signed: bool) -> str:
+def _number(value: float, metric: Metric, *, signed: bool) -> str:
     """A value, or a difference of two: points of a ratio, the factor of a perplexity."""
-    if value is None:
+    if not math.isfinite(value):
         return "-"
     if not signed:
         return metric.format(value)
@@ -217,8 +219,8 @@ class Document:
     """A Markdown document that keeps a study's tables between two markers.
 
     Args:
-      path: Of the document; None for no document.
-      name: In the markers.
+      path: The document; None for no document.
+      name: Name in the markers.
 
     Raises:
       UsageError: It cannot be read, or does not have the two markers once each.

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tasks import cli, personalise_all
+from tasks import cli, personalise
 from tasks import export as export_task
 from tests.fakes import save_untrained_run, tiny_config
 from tflite_export import everybody
@@ -12,7 +12,7 @@ from tflite_export import everybody
 
 @pytest.fixture(scope="module")
 def model(store, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("personalise-all")
+    folder = tmp_path_factory.mktemp("personalise")
     run = save_untrained_run(folder / "run", tiny_config(store, "model.units=10"))
     arguments = [str(run), f"--out={folder / 'k.tflite'}", "--trainable", "--ngram=6kB"]
     assert cli.launch(export_task, [*arguments, "--no-parity"]) == cli.OK
@@ -21,7 +21,7 @@ def model(store, tmp_path_factory):
 
 def launch(model, store, out, *arguments):
     words = [str(model), f"--store={store}", f"--out={out}", "--learning-rate=0.5", *arguments]
-    return cli.launch(personalise_all, words)
+    return cli.launch(personalise, words)
 
 
 def test_measures_everybody_and_goes_on_after_a_stop(model, store, tmp_path, capsys, monkeypatch):
@@ -58,7 +58,10 @@ def test_measures_everybody_and_goes_on_after_a_stop(model, store, tmp_path, cap
     ("arguments", "code", "message"),
     [
         (["--people=0"], cli.USAGE, "--people"),
-        (["--epochs=0"], cli.BAD_INPUT, "`epochs` must be >= 1"),
+        (["--epochs=0"], cli.USAGE, "--epochs must be >= 1"),
+        (["--most-messages=4"], cli.BAD_INPUT, "`most_messages` must be >= 5"),
+        (["--text=mine.tsv"], cli.USAGE, "Give --text=FILE for one person, or --store=DIR"),
+        (["--user=ann"], cli.USAGE, "--user names one person"),
         (["--clients=train_later"], cli.BAD_INPUT, "nobody of 'train_later'"),
     ],
 )
