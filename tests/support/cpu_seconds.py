@@ -16,7 +16,7 @@ SECONDS = 5.0  # a file
 # Files that may take more, with what excuses them.
 DEARER = {
     "test_federated.py": (30.0, "the one training with TFF that is quick"),
-    "test_battery.py": (20.0, "compiles an aggregation of each kind, alone and merged"),
+    "test_battery.py": (15.0, "compiles two aggregations, alone and merged"),
     "test_docstrings.py": (20.0, "imports every module of ours"),
     "test_central.py": (15.0, "trains three rounds of the twin"),
     "test_prepare.py": (15.0, "prepares stores of every kind"),

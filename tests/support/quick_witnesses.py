@@ -46,6 +46,9 @@ WITNESSES = {
     "test_canary_audit.py": (),
     "test_projection.py": (),
     # Processes of TFF, whose parts have quick tests of their own.
+    "test_battery.py": (
+        *("quick_ones_are_there", "rule fedatt", "privacy gaussian_adaptive, noisy"),
+    ),
     "test_build_aggregator.py": (
         *("a_few_broken_clients_never_reach_the_model", "clients_that_agree_are_followed"),
         *("variable_names_reach_the_layers", "options_that_do_not_fit_the_cohort_are_refused"),
