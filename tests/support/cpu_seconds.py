@@ -22,9 +22,6 @@ DEARER = {
     "test_prepare.py": (15.0, "prepares stores of every kind"),
     "test_export.py": (15.0, "writes whole exports"),
     "test_play.py": (15.0, "drives a browser"),
-    "test_word_cache.py": (15.0, "a property of arbitrary texts"),
-    "test_jackknife.py": (10.0, "coverage of intervals, by simulation"),
-    "test_client_store.py": (10.0, "stores of arbitrary people"),
 }
 SHOWN = 10
 START = "start and imports"

@@ -1,8 +1,9 @@
-"""`pytest --without-tensorflow`: what asks for TensorFlow is skipped the moment it does.
+"""`pytest --without-tensorflow`: what imports TensorFlow is skipped the moment it does.
 
 So nobody has to list what needs it, and no run that is told so can import it by mistake.
 """
 
+import importlib.machinery
 import sys
 
 import pytest
@@ -11,11 +12,19 @@ PACKAGES = ("tensorflow", "tensorflow_federated", "tensorflow_privacy", "keras")
 
 
 class Refusal:
-    """A finder of modules that ends the test or file which asks for one of these."""
+    """Ends the test or file that imports one of these; where they lie may be asked."""
 
     def find_spec(self, name, path, target=None):
-        if name.partition(".")[0] in PACKAGES:
-            pytest.skip("needs TensorFlow", allow_module_level=True)
+        spec = importlib.machinery.PathFinder.find_spec(name, path) if name in PACKAGES else None
+        if spec:
+            spec.loader = self
+        return spec
+
+    def create_module(self, spec):
+        pytest.skip("needs TensorFlow", allow_module_level=True)
+
+    def exec_module(self, module):
+        """Never reached."""
 
 
 def start():
