@@ -1,5 +1,5 @@
 # `make demo` and `make test` need Python 3.11, make and pip; they fetch uv when it is missing.
-.PHONY: help demo test slow test-all coverage soak lint format lock clean install
+.PHONY: help demo check test slow test-all coverage soak lint format lock clean install
 .DEFAULT_GOAL := help
 
 SHELL := /bin/bash
@@ -8,7 +8,10 @@ EXTRAS :=  # of pyproject.toml, as in `make test EXTRAS="--extra cluster"`
 RUN := $(UV) run --frozen $(EXTRAS)
 # A file is run by one process, for what its tests share; conftest.py puts the long files first.
 PYTEST := $(RUN) pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+# Examples in docstrings, beside the tests.
+DOCTESTS := --doctest-modules tests tff_keyboard tflite_export
 N := 20
+BUDGET := 4  # times the CPU seconds a file may take; 1 on a quiet machine
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -16,18 +19,22 @@ help:  ## this list
 demo: install  ## prepare, train, evaluate on synthetic typists: about a minute on 2 cores
 	$(RUN) python -m tasks.demo
 
-test: lint  ## lint, types and the quick tests
-	$(PYTEST) -m "not slow"
+check: lint  ## lint, types and the quick tests that need no TensorFlow: a minute
+	$(RUN) pytest --without-tensorflow -m "not slow" $(DOCTESTS)
+
+test: lint  ## lint, types and the quick tests; CPU seconds of the dearest files
+	$(PYTEST) -m "not slow" --cpu-budget=$(BUDGET)
 
 slow: install  ## the slow tests, the ten slowest named, and all examples of hypothesis
 	HYPOTHESIS_PROFILE=full $(PYTEST) -m "slow or hypothesis" --durations=10
 
 test-all: lint  ## lint, types and all tests, the ten slowest named
-	HYPOTHESIS_PROFILE=full $(PYTEST) --durations=10
+	HYPOTHESIS_PROFILE=full $(PYTEST) --durations=10 $(DOCTESTS)
 
-coverage: lint  ## as test, and which branches are taken: at least 95 %; build/coverage/index.html
-	$(PYTEST) -m "not slow" --cov --cov-fail-under=95 \
-	  --cov-report=term-missing:skip-covered --cov-report=html:build/coverage
+coverage: lint  ## as test-all, and which branches are taken: at least 95 %; build/coverage/index.html
+	HYPOTHESIS_PROFILE=full $(PYTEST) --durations=10 $(DOCTESTS) --ignore=tests/benchmarks \
+	  --cov --cov-fail-under=95 --cov-report=term-missing:skip-covered --cov-report=html:build/coverage
+	$(PYTEST) tests/benchmarks  # they time the product, so nothing traces them
 
 soak: install  ## the quick tests N times with other random examples, now and then on a busy machine
 	$(RUN) python -m tools.soak --times=$(N) --out=build/soak.json

@@ -9,6 +9,7 @@ import pytest
 
 from tests import processes_below, reaper
 from tests.examples import FULL
+from tests.support import cpu_seconds, quick_witnesses, without_tensorflow
 
 # A push is judged by its change, not by the day's luck: in CI the examples are fixed. At home they
 # are drawn anew, and what they find becomes an `@example`. `make slow` draws more (`examples.py`).
@@ -22,31 +23,14 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("here")
 
-# Files that take longest, the longest first, of the slow tests and of the quick ones: they begin
-# first, so that the last process is not left alone with one of them.
+# Slow files that take longest, the longest first: they begin first, so that the last process is not
+# left alone with one of them.
 LONG_FILES = (
-    "tests/training/test_every_config.py",
-    "tests/learning/test_client_delivery.py",
-    "tests/aggregation/test_aggregation_workers.py",
-    "tests/tasks/test_study.py",
-    "tests/training/test_federated.py",
-    "tests/tasks/test_play.py",
-    "tests/tasks/test_attack_task.py",
-    "tests/training/test_optimisation.py",
-    "tests/program/test_training_loop.py",
-    "tests/algorithms/test_fine_tuning.py",
-    "tests/tasks/test_audit_tail_task.py",
-    "tests/benchmarks/test_round_speed.py",
-    "tests/program/test_execution.py",
-    "tests/algorithms/test_server_transfer.py",
-    "tests/algorithms/test_fedmed_process.py",
-    "tests/algorithms/test_lwf.py",
-    "tests/algorithms/test_build_process.py",
-    "tests/aggregation/test_battery.py",
-    "tests/training/test_central.py",
-    "tests/algorithms/test_build_aggregator.py",
-    "tests/tflite_export/gate/test_parity.py",
-    "tests/tflite_export/test_export_graphs.py",
+    *("test_every_config.py", "test_client_delivery.py", "test_aggregation_workers.py"),
+    *("test_study.py", "test_federated.py", "test_attack_task.py", "test_optimisation.py"),
+    *("test_training_loop.py", "test_fine_tuning.py", "test_audit_tail_task.py"),
+    *("test_fedmed_process.py", "test_execution.py", "test_server_transfer.py", "test_battery.py"),
+    *("test_play.py", "test_build_aggregator.py", "test_parity.py", "test_export_graphs.py"),
 )
 
 
@@ -60,14 +44,27 @@ LOOPS = (
 )
 
 
+def pytest_addoption(parser):
+    parser.addoption("--without-tensorflow", action="store_true", help="skip what imports it")
+    parser.addoption(
+        "--cpu-budget",
+        type=float,
+        default=0.0,
+        help="fail where a file takes more than so many times its budget of CPU seconds",
+    )
+
+
 def pytest_configure(config):
-    """Whatever the run leaves behind is ended with it.
+    """Whatever the run leaves behind is ended with it, and its CPU seconds are counted.
 
     Under coverage all functions but `LOOPS` are traced as they stand: AutoGraph would run a copy of
     them from a temporary file, whose lines count for nobody.
     """
     if not hasattr(config, "workerinput"):  # not in a process of xdist: below the one that has it
         reaper.start()
+    if config.getoption("without_tensorflow"):
+        without_tensorflow.start()
+    config.pluginmanager.register(cpu_seconds.CpuSeconds(config))
     if config.pluginmanager.hasplugin("_cov") and config.getoption("cov_source", None):
         from tensorflow.python.autograph.core import config as autograph
 
@@ -77,9 +74,10 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Long files first, all else in its order."""
+    """Long files first, all else in its order; before `-m` looks at the markers."""
+    quick_witnesses.mark(items)
     places = {name: place for place, name in enumerate(LONG_FILES)}
-    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
 # A shell that runs a job in the background has it ignore SIGINT; programs that tests start and

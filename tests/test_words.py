@@ -1,0 +1,91 @@
+"""Pages stay short enough to be read: words a page, words in all, and lines that fit a screen."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+MOST_WORDS = 30_000
+MOST_CHARACTERS = 100  # in a line of prose
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+# Words that a page may have; a page that gets shorter keeps its budget until somebody lowers it.
+BUDGETS = {
+    "CHANGELOG.md": 950,
+    "CONTRIBUTING.md": 1150,
+    "README.md": 700,
+    "docs/aggregation.md": 550,
+    "docs/architecture.md": 900,
+    "docs/attacks.md": 1700,
+    "docs/cluster.md": 1400,
+    "docs/configs.md": 800,
+    "docs/data.md": 1350,
+    "docs/evaluation.md": 1550,
+    "docs/export.md": 1500,
+    "docs/fine_tuning.md": 900,
+    "docs/keyboard.md": 900,
+    "docs/model.md": 500,
+    "docs/models/blogs.md": 400,
+    "docs/models/messages.md": 400,
+    "docs/models/nus_sms.md": 400,
+    "docs/models/personalised.md": 350,
+    "docs/models/persuasion.md": 400,
+    "docs/models/ubuntu_irc.md": 400,
+    "docs/papers.md": 1400,
+    "docs/papers/fedatt.md": 1300,
+    "docs/papers/fedmed.md": 850,
+    "docs/papers/gboard.md": 750,
+    "docs/papers/popov.md": 850,
+    "docs/performance.md": 900,
+    "docs/privacy.md": 2300,
+    "docs/private_fedatt.md": 950,
+    "docs/program.md": 800,
+    "docs/results.md": 1350,
+    "docs/studies.md": 950,
+    "docs/tail_audit.md": 1050,
+}
+
+
+def name(page):
+    return str(page.relative_to(ROOT))
+
+
+def words(page):
+    """As `wc -w` counts them."""
+    return len(page.read_text().split())
+
+
+def long_lines(text):
+    """Numbers of lines of prose that do not fit; tables, commands and links may be longer."""
+    found, is_code = [], False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            is_code = not is_code
+        is_prose = not is_code and not re.match(r" {4}|\s*\||#", line) and "](" not in line
+        if is_prose and len(line) > MOST_CHARACTERS and "://" not in line:
+            found.append(number)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_page_has_a_budget_and_keeps_it(page):
+    assert words(page) <= BUDGETS.get(name(page), 0)
+
+
+def test_all_pages_together():
+    assert sum(map(words, PAGES)) <= MOST_WORDS
+
+
+def test_pages_of_the_table_are_there():
+    assert not BUDGETS.keys() - set(map(name, PAGES))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_lines_fit_a_screen(page):
+    assert not long_lines(page.read_text())
+
+
+def test_a_long_line_is_found():
+    long = "word " * 30
+    text = f"{long}\n| {long} |\n    {long}\n```\n{long}\n```\n[{long}](x.md)\n{long}"
+    assert long_lines(text) == [1, 8]
