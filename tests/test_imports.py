@@ -27,7 +27,7 @@ LIBRARY = {
     "models": set(),
     "metrics": {"models", "data"},
     "privacy": {"models", "storage"},
-    "evaluation": {"data", "metrics", "models", "storage"},
+    "evaluation": {"data", "hybrid", "metrics", "models", "storage"},
     "aggregation": set(),
     "learning": {"models", "metrics", "evaluation", "aggregation", "data", "packs"},
     "algorithms": {

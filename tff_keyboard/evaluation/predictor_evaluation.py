@@ -10,7 +10,7 @@ compare, the parity gate, personalisation and train-server all count through thi
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from tff_keyboard.evaluation.positions import (
 )
 from tff_keyboard.evaluation.slices import FAMILIES, SLICE_SUMS
 from tff_keyboard.evaluation.typed_text import TypedText, some_people
+from tff_keyboard.hybrid import streaming
+from tff_keyboard.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.metrics import typists
 from tff_keyboard.metrics.impressions import reciprocal_ranks
 from tff_keyboard.metrics.keystrokes import keystrokes_with_selection
@@ -80,21 +82,6 @@ class Compute(Protocol):
         scored: Callable[[int], None],
     ) -> Iterator[tuple[int, PartCounts]]:
         """The position in `parts` and the `count_part` of each, each once, in any order."""
-
-
-@runtime_checkable
-class StreamingPredictor(Predictor, Protocol):
-    """A model that learns from what a person typed before, so that order matters."""
-
-    def stream(
-        self, text: TypedText, *, max_length: int = 0, reference: Vocabulary | None = None
-    ) -> Iterator[Positions]:
-        """Every position of a text, scored before anything behind it is learnt.
-
-        What was learnt from one person is forgotten before the next one and at the end. Arguments
-        as `evaluate`; positions come person by person, in the order typed.
-        """
-        ...
 
 
 class Counter:
@@ -191,7 +178,7 @@ def evaluate(
     """Counts per person.
 
     Args:
-      predictor: Any model; one that is a `StreamingPredictor` learns as it goes.
+      predictor: Any model; one that is a `HybridPredictor` learns as it goes.
       text: Normalised by the rules of the predictor's vocabulary.
       max_length: Targets of a message, at most, its end included; 0 takes whole messages, up to
         `LONGEST_MESSAGE` targets.
@@ -246,10 +233,10 @@ def count_part(
     """
     positions = []
     first = 0
-    if isinstance(predictor, StreamingPredictor):
+    if isinstance(predictor, HybridPredictor):
         first = part.start
-        found = predictor.stream(
-            some_people(text, part), max_length=max_length, reference=reference
+        found = streaming.positions(
+            predictor, some_people(text, part), max_length=max_length, reference=reference
         )
     else:
         found = _of_batches(predictor, text, part, max_length, reference)
@@ -304,7 +291,7 @@ def one_by_one(
 def _sizes(predictor: Predictor, text: TypedText, max_length: int) -> list[int]:
     """Targets of each of what a part is a run of."""
     most = longest_target(max_length)
-    if isinstance(predictor, StreamingPredictor):
+    if isinstance(predictor, HybridPredictor):
         return [sum(min(len(words) + 1, most) for words in person) for person in text.messages]
     return batch_targets(text, predictor.vocabulary, max_length=max_length)
 

@@ -16,8 +16,8 @@ NumPy only, so that a phone runtime can use it with an exported network.
 """
 
 import bisect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -31,10 +31,6 @@ from tff_keyboard.metrics.predictor import Predictor, Suggestion, best_with_pref
 from tff_keyboard.metrics.prefix_index import PrefixIndex
 
 OFFERED_FROM = 2  # uses; whoever slips once should not be offered it
-
-if TYPE_CHECKING:
-    from tff_keyboard.evaluation.positions import Positions
-    from tff_keyboard.evaluation.typed_text import TypedText
 
 
 @runtime_checkable
@@ -250,14 +246,6 @@ class HybridPredictor:
         if self._to_ngram is not None:
             ngram = ngram[:, self._to_ngram]
         return network, ngram, mixture.matched_orders(nodes)
-
-    def stream(
-        self, text: "TypedText", *, max_length: int = 0, reference: Vocabulary | None = None
-    ) -> "Iterator[Positions]":
-        """See `StreamingPredictor.stream`; the cache is empty before and after."""
-        from tff_keyboard.hybrid import streaming  # a phone needs no evaluation
-
-        return streaming.positions(self, text, max_length=max_length, reference=reference)
 
     @property
     def table(self) -> CacheTable:

@@ -3,9 +3,8 @@
 Each person starts with a cache of what they typed before, if the text says so (`TypedText.before`),
 else an empty one; their messages are scored in the order typed, and what was scored is learnt
 before the next message, never before. A message that is cut for scoring is learnt whole.
-`HybridPredictor.stream` hands the scored positions to `predictor_evaluation.py`, so that one
-table compares a hybrid with models that learn nothing; the weights of the mixture are fitted by the
-same walk over other people.
+`predictor_evaluation.py` counts the scored positions, so that one table compares a hybrid with
+models that learn nothing; the weights of the mixture are fitted by the same walk over other people.
 
 A word out of the vocabulary that the cache knows is `named`: its rank is its place on the strip.
 """
@@ -67,7 +66,16 @@ def positions(
     max_length: int = 0,
     reference: Vocabulary | None = None,
 ) -> Iterator[Positions]:
-    """See `StreamingPredictor.stream`.
+    """Every position of a text, scored before anything behind it is learnt.
+
+    What was learnt from one person is forgotten before the next one and at the end.
+
+    Args:
+      hybrid: The model; its cache is empty before and after.
+      text, max_length, reference: As `predictor_evaluation.evaluate` takes them.
+
+    Yields:
+      Positions person by person, in the order typed.
 
     Raises:
       ValueError: `max_length` is negative.
