@@ -6,7 +6,7 @@ import pytest
 
 from tests.fakes import ledger_header
 from tff_keyboard.privacy.guarantee import guarantee_of
-from tff_keyboard.privacy.mechanism import GAUSSIAN, NAMES, optimal_mechanism
+from tff_keyboard.privacy.mechanism import NAMES, optimal_mechanism
 
 # Of the size of Gboard's (Xu et al. 2023, https://arxiv.org/abs/2305.18465).
 ROUNDS, SEPARATION, PARTICIPATIONS, COHORT = 2000, 313, 6, 6500
@@ -32,9 +32,9 @@ def test_a_launch_is_accounted_for_in_a_second(name):
         bands=32,
     )
     planned = time.process_time()
-    correlated = name not in GAUSSIAN
+    correlated = not chosen.is_independent
     header = ledger_header(
-        mechanism=name,
+        mechanism=chosen,
         noise_multiplier=7.0,
         delta=1e-10,
         population=COHORT * SEPARATION,
@@ -43,10 +43,6 @@ def test_a_launch_is_accounted_for_in_a_second(name):
         uniform_sampling=not correlated,
         min_separation_rounds=SEPARATION if correlated else 1,
         max_participations=PARTICIPATIONS if correlated else 0,
-        tree_restart_rounds=chosen.restart_rounds,
-        decays=chosen.decays,
-        scales=chosen.scales,
-        bands=chosen.bands,
     )
     found = guarantee_of(header, ROUNDS)
     assert f"{found.epsilon:.2f}" == EPSILON[name]
