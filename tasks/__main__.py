@@ -51,7 +51,8 @@ TASKS = [task for group in GROUPS.values() for task in group]
 
 def module_of(task: str) -> ModuleType:
     """The module of a task, imported."""
-    return importlib.import_module(f".{task.replace('-', '_')}", __package__)
+    group = next(group for group, tasks in GROUPS.items() if task in tasks).lower()
+    return importlib.import_module(f".{group}.{task.replace('-', '_')}", __package__)
 
 
 def usage() -> str:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tff_keyboard.command_line import output
+from tff_keyboard.host import output
 from tff_keyboard.storage import errors
 from tff_keyboard.storage.errors import UsageError, UserError
 

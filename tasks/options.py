@@ -28,8 +28,8 @@ from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.command_line import flag_parser
-from tff_keyboard.command_line.option_fields import Range, Words, options_of
+from tff_keyboard.host import flag_parser
+from tff_keyboard.host.option_fields import Range, Words, options_of
 from tff_keyboard.storage.errors import UsageError
 
 __all__ = ["ConfigOptions", "Range", "TaskOptions", "UsageError", "Words", "options_of"]

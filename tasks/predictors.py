@@ -1,7 +1,7 @@
 """Opens whatever a person calls a model, as a `Predictor`.
 
-`tff_keyboard/evaluation/model_words.py` has the words; baselines and hybrids are trained here, from
-the pooled text of a store's train clients.
+`tff_keyboard/evaluation/named/references.py` has the words; baselines and hybrids are trained here,
+from the pooled text of a store's train clients.
 """
 
 import dataclasses
@@ -9,14 +9,14 @@ import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tff_keyboard.evaluation import model_words
+from tff_keyboard.evaluation.named import references
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import UsageError
 
 if TYPE_CHECKING:
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.data.vocabulary import Vocabulary
-    from tff_keyboard.evaluation.named_predictor import NamedPredictor
+    from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
 
 
 def open_predictors(words: Sequence[str], store: "ClientStore | None") -> "list[NamedPredictor]":
@@ -27,17 +27,17 @@ def open_predictors(words: Sequence[str], store: "ClientStore | None") -> "list[
         store to be trained from.
       DataError, SavedModelError, ExportError: A model is damaged.
     """
-    from tff_keyboard.hybrid import trained_here
+    from tff_keyboard.evaluation.named import trained_here
 
-    model_words.check_words(words)
-    trained = [word for word in words if model_words.is_trained_here(word)]
+    references.check_words(words)
+    trained = [word for word in words if references.is_trained_here(word)]
     if trained and store is None:
         raise UsageError(f"'{trained[0]}' is trained on a store's train clients: give --store=DIR.")
     specs = {word: trained_here.read_spec(word) for word in trained}
     text = trained_here.read_train_text(store) if trained and store is not None else None
     opened: list[NamedPredictor] = []
-    for word, name in zip(words, model_words.names_of(words), strict=True):
-        path = model_words.path_of(word)
+    for word, name in zip(words, references.names_of(words), strict=True):
+        path = references.path_of(word)
         if path is None:
             assert store is not None
             assert text is not None
@@ -49,7 +49,7 @@ def open_predictors(words: Sequence[str], store: "ClientStore | None") -> "list[
             continue
         known = [named.predictor.vocabulary for named in opened]
         known += [store.vocabulary] if store else []
-        model = _open_path(path, name, known, alone=model_words.is_network_alone(word))
+        model = _open_path(path, name, known, alone=references.is_network_alone(word))
         model = dataclasses.replace(model, source=word)
         if word in specs:
             assert store is not None
@@ -62,9 +62,9 @@ def open_predictors(words: Sequence[str], store: "ClientStore | None") -> "list[
 def _open_path(
     path: pathlib.Path, name: str, known: "Sequence[Vocabulary]", *, alone: bool
 ) -> "NamedPredictor":
-    if path.suffix == model_words.TFLITE_SUFFIX:
+    if path.suffix == references.TFLITE_SUFFIX:
         return _open_tflite(path, name, known, alone=alone)
-    if path.suffix == model_words.NGRAM_SUFFIX or (path / names.NGRAM).is_file():
+    if path.suffix == references.NGRAM_SUFFIX or (path / names.NGRAM).is_file():
         return _open_ngram(path, name)
     return _open_keras(path, name)
 
@@ -74,9 +74,9 @@ def _open_tflite(
 ) -> "NamedPredictor":
     """An exported file; in the ids of a known vocabulary where that holds the same words, so that
     the two are compared word by word and rank ties alike."""
-    from tff_keyboard.evaluation.named_predictor import NamedPredictor
-    from tflite_export.hybrid_keyboard import with_ngram
-    from tflite_export.runtime import KeyboardPredictor
+    from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
+    from tflite_export.runtime.hybrid_keyboard import with_ngram
+    from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
     predictor = KeyboardPredictor(path)
     own = predictor.vocabulary
@@ -94,21 +94,21 @@ def _open_tflite(
 
 
 def _open_ngram(path: pathlib.Path, name: str) -> "NamedPredictor":
-    from tff_keyboard.baselines.ngram_predictor import NGramPredictor
-    from tff_keyboard.evaluation.named_predictor import NamedPredictor
-    from tff_keyboard.hybrid.trained_here import ngram_details
+    from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
+    from tff_keyboard.evaluation.named.trained_here import ngram_details
+    from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 
     ngram = NGramPredictor.load(path)
     details = ngram_details(ngram)
-    if path.suffix == model_words.NGRAM_SUFFIX:
+    if path.suffix == references.NGRAM_SUFFIX:
         details["bytes"] = path.stat().st_size
     return NamedPredictor(name, "ngram", ngram, details, str(path))
 
 
 def _open_keras(path: pathlib.Path, name: str) -> "NamedPredictor":
-    from tff_keyboard.evaluation.named_predictor import NamedPredictor
-    from tff_keyboard.metrics.keras_predictor import KerasPredictor
+    from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
     from tff_keyboard.models.saved_model import load_model
+    from tff_keyboard.predictors.keras_predictor import KerasPredictor
 
     model, vocabulary = load_model(path)
     parameters = sum(int(variable.shape.num_elements()) for variable in model.trainable_variables)

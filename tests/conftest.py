@@ -7,9 +7,9 @@ import sys
 import hypothesis
 import pytest
 
-from tests import processes_below, reaper
-from tests.examples import FULL
 from tests.support import cpu_seconds, quick_witnesses, without_tensorflow
+from tests.support.examples import FULL
+from tests.support.processes import processes_below, reaper
 
 # A push is judged by its change, not by the day's luck: in CI the examples are fixed. At home they
 # are drawn anew, and what they find becomes an `@example`. `make slow` draws more (`examples.py`).
@@ -37,10 +37,10 @@ LONG_FILES = (
 # What has or calls a loop that AutoGraph makes a graph of.
 LOOPS = (
     "tff_keyboard.packs",
-    "tff_keyboard.learning.client_training",
-    "tff_keyboard.learning.federated_evaluation",
-    "tff_keyboard.algorithms.central_training",
-    "tff_keyboard.algorithms.fedmed.scored_client_work",
+    "tff_keyboard.federated.learning.client_training",
+    "tff_keyboard.federated.learning.federated_evaluation",
+    "tff_keyboard.training.central.central_training",
+    "tff_keyboard.federated.algorithms.fedmed.scored_client_work",
 )
 
 
@@ -98,7 +98,7 @@ def _one_worker_of_ours():
 def _use_session_context():
     if "tensorflow_federated" not in sys.modules:
         return False
-    from tests import session_context
+    from tests.support import session_context
 
     session_context.use()
     return True
@@ -107,8 +107,8 @@ def _use_session_context():
 @pytest.fixture(scope="session")
 def store(tmp_path_factory):
     """A client store of a few made-up typists, to be read only: all files share it."""
-    from tests import fakes
-    from tff_keyboard.data.store.prepare import prepare
+    from tests.support import fakes
+    from tff_keyboard.data.preparing.prepare import prepare
 
     path = tmp_path_factory.mktemp("store") / "demo"
     prepare(fakes.tiny_config(path).data, path)

@@ -1,170 +1,177 @@
-"""Imports run one way: parsed from the source, checked against one table."""
+"""Imports run one way: parsed from the source, checked against one table and in every folder."""
 
 import ast
 import collections
+import functools
+import graphlib
 import pathlib
 
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
+PRODUCT = ("tff_keyboard", "tflite_export", "tasks")
+OURS = (*PRODUCT, "benchmarks", "tools")
 
-# Top-level package -> the packages of ours it may import.
-MAY_IMPORT = {
-    "tff_keyboard": {"tff_keyboard"},
-    "tflite_export": {"tff_keyboard", "tflite_export"},
-    "tasks": {"tff_keyboard", "tflite_export", "tasks"},
-    "tools": {"tff_keyboard", "tools"},
-    "benchmarks": {"tff_keyboard", "tflite_export", "tasks", "tools", "benchmarks"},
-}
-
-# Part of the library -> the parts it may import. `storage`, `config` and `data.vocabulary` are
-# leaves that every part may know; what is listed is what it may know besides.
-LIBRARY = {
+# The house, floor by floor: a package -> the packages of ours it may import, all of them above it
+# in this table, so that no arrow runs up. `storage` has no line: everybody may know it.
+FLOORS = {
     "storage": set(),
-    "command_line": set(),
-    "config": set(),
-    "data": {"packs", "privacy"},
-    "models": set(),
-    "metrics": {"models", "data"},
-    "privacy": {"models", "storage"},
-    "evaluation": {"data", "hybrid", "metrics", "models", "storage"},
-    "aggregation": set(),
-    "learning": {"models", "metrics", "evaluation", "aggregation", "data", "packs"},
-    "algorithms": {
-        *("models", "metrics", "evaluation", "aggregation", "data", "learning", "privacy"),
-        *("program", "packs"),
-    },
-    "baselines": {"metrics", "data"},
-    "hybrid": {"baselines", "evaluation", "metrics", "data"},
-    "report": {"events", "evaluation", "metrics", "data", "privacy"},
-    "program": set(),
-    "processes": set(),
-    "training": {
-        *("algorithms", "learning", "models", "metrics", "evaluation", "data", "privacy"),
-        *("program", "storage"),
-    },
     "packs": set(),
-    "events": {"evaluation", "metrics"},
+    "config": set(),
+    "host": set(),
+    "privacy": {"config"},
+    "program": {"config", "host"},
+    "data": {"config", "host", "packs", "privacy"},
+    "models": {"data"},
+    "predictors": {"data", "models"},
+    "evaluation": {"config", "data", "host", "models", "predictors"},
+    "report": {"data", "evaluation", "host", "predictors", "privacy"},
+    "federated": {
+        *("config", "data", "evaluation", "models", "packs", "predictors", "privacy", "program"),
+    },
     "study": {
-        *("evaluation", "hybrid", "report", "metrics", "models", "data", "privacy", "program"),
-        "storage",
+        *("config", "data", "evaluation", "host", "models", "predictors", "privacy", "program"),
+        "report",
+    },
+    "training": {
+        *("config", "data", "evaluation", "federated", "host", "models", "predictors", "privacy"),
+        "program",
+    },
+    "audits": {"config", "data", "models", "privacy", "training"},
+    "attacks": {"config", "data", "evaluation", "federated", "models", "predictors", "training"},
+    "tflite_export": {
+        *("config", "data", "evaluation", "host", "models", "predictors", "privacy", "report"),
+    },
+    "tasks": {
+        *("attacks", "audits", "config", "data", "evaluation", "federated", "host", "models"),
+        *("predictors", "privacy", "program", "report", "study", "training", "tflite_export"),
     },
 }
-LEAVES = {"storage", "config", "processes", "progress", "quiet", "text_table"}
-
-NO_TFF = [
-    "storage",
-    "processes",
-    "command_line",
-    "config",
-    "data",
-    "models",
-    "metrics",
-    "evaluation",
-    "baselines",
-    "hybrid",
-    "report",
-    "privacy",
-    "study",
-    "events",
-]
-OURS = set(MAY_IMPORT)
-
-
-def imported_modules(path):
-    """Every module a file imports, at any depth of nesting: `a.b` for `from a.b import c`."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name
-        elif isinstance(node, ast.ImportFrom):
-            module = _absolute(path, node)
-            yield module
-            for alias in node.names:
-                yield f"{module}.{alias.name}"
-
-
-def _absolute(path, node):
-    """`tasks.options` for `from .options import ...` in tasks/."""
-    folders = path.relative_to(ROOT).parent.parts
-    above = folders[: len(folders) - node.level + 1] if node.level else ()
-    return ".".join([*above, *([node.module] if node.module else [])])
-
-
-def files(package):
-    return sorted((ROOT / package).rglob("*.py"))
-
-
-@pytest.mark.parametrize("package", MAY_IMPORT)
-def test_packages_import_one_way(package):
-    for path in files(package):
-        for module in imported_modules(path):
-            top = module.split(".")[0]
-            if top in OURS:
-                assert top in MAY_IMPORT[package], f"{path.relative_to(ROOT)} imports {module}"
-
-
-@pytest.mark.parametrize("part", LIBRARY)
-def test_library_parts_import_one_way(part):
-    for path in files(f"tff_keyboard/{part}"):
-        for module in imported_modules(path):
-            words = module.split(".")
-            if words[0] != "tff_keyboard" or len(words) < 2:
-                continue
-            other = words[1]
-            if (
-                other == part
-                or other in LEAVES
-                or words[:3] == ["tff_keyboard", "data", "vocabulary"]
-            ):
-                continue
-            assert other in LIBRARY[part], f"{path.relative_to(ROOT)} imports {module}"
-
-
-@pytest.mark.parametrize("part", NO_TFF)
-def test_parts_below_learning_know_no_tff(part):
-    for path in files(f"tff_keyboard/{part}"):
-        for module in imported_modules(path):
-            assert not module.startswith("tensorflow_federated"), path.relative_to(ROOT)
-
+WITHOUT_TFF = set(FLOORS) - {"federated", "attacks", "training", "program", "packs", "tasks"}
 
 # Parts of tasks/ that are not tasks: what tasks are launched with, and what opens any model.
 NO_TASKS = {"__init__", "__main__", "cli", "demo", "options", "predictors"}
 
 
-def task_modules():
-    return {path.stem for path in files("tasks")} - NO_TASKS
+@functools.cache
+def modules():
+    """Dotted name -> path of every module of ours."""
+    found = {}
+    for top in OURS:
+        for path in sorted((ROOT / top).rglob("*.py")):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            found[name.removesuffix(".__init__")] = path
+    return found
 
 
-@pytest.mark.parametrize(
-    "package", ["tasks", "benchmarks", "tools", "tff_keyboard", "tflite_export"]
-)
-def test_no_task_is_imported(package):
+@functools.cache
+def imported(name):
+    """Every module that a module of ours imports, at any depth of nesting; whole names."""
+    path = modules()[name]
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parent = node.module or ""
+            if node.level:
+                words = package.split(".")
+                above = words[: len(words) - node.level + 1]
+                parent = ".".join([*above, *([parent] if parent else [])])
+            for alias in node.names:
+                whole = f"{parent}.{alias.name}"
+                found.add(whole if whole in modules() else parent)
+    return frozenset(found)
+
+
+def package_of(name):
+    """Of a dotted name: its line in `FLOORS`, if it has one."""
+    words = name.split(".")
+    if words[0] == "tff_keyboard":
+        return words[1] if len(words) > 1 else None
+    return words[0]
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_a_package_imports_what_its_line_allows(package):
+    for name in modules():
+        if package_of(name) == package:
+            for other in map(package_of, imported(name)):
+                known = other not in FLOORS or other in FLOORS[package] | {package, "storage"}
+                assert known, f"{name} imports {other}"
+
+
+def test_no_arrow_runs_up():
+    floors = list(FLOORS)
+    for package, allowed in FLOORS.items():
+        above = [other for other in allowed if floors.index(other) > floors.index(package)]
+        assert not above, f"{package} stands below {above}"
+
+
+def test_every_package_has_a_line():
+    assert {package_of(name) for name in modules() if name.startswith("tff_keyboard.")} <= set(
+        FLOORS
+    )
+
+
+def folders():
+    return sorted({"", *(name.rpartition(".")[0] for name in modules())})
+
+
+@pytest.mark.parametrize("folder", folders())
+def test_what_stands_beside_each_other_is_no_circle(folder):
+    """Modules and folders of one folder, each folder with all that is in it."""
+    beside = collections.defaultdict(set)
+    depth = len(folder.split(".")) if folder else 0
+    start = f"{folder}." if folder else ""
+
+    def child(name):
+        return ".".join(name.split(".")[: depth + 1])
+
+    for name in modules():
+        if name.startswith(start):
+            for other in imported(name) & modules().keys():
+                if other.startswith(start) and child(other) != child(name):
+                    beside[child(name)].add(child(other))
+    graphlib.TopologicalSorter(beside).prepare()  # raises CycleError
+
+
+@pytest.mark.parametrize("package", sorted(WITHOUT_TFF))
+def test_parts_that_know_no_tff(package):
+    for name in modules():
+        if package_of(name) == package:
+            found = [other for other in imported(name) if "tensorflow_federated" in other]
+            assert not found, name
+
+
+def test_benchmarks_and_tools_are_imported_by_nothing_of_the_product():
+    for name in modules():
+        if name.split(".")[0] in PRODUCT:
+            assert not [o for o in imported(name) if o.split(".")[0] in ("benchmarks", "tools")]
+
+
+def test_no_task_is_imported():
     """What two need lies in the library; only `__main__` opens a task, by its name."""
-    for path in files(package):
-        for module in imported_modules(path):
-            words = module.split(".")
-            if words[0] == "tasks" and len(words) > 1:
-                where = path.relative_to(ROOT)
-                assert words[1] not in task_modules(), f"{where} imports {module}"
+    tasks = {
+        name
+        for name in modules()
+        if name.startswith("tasks.") and name.rpartition(".")[2] not in NO_TASKS
+    }
+    for name in modules():
+        if name.split(".")[0] != "tools":
+            assert not imported(name) & tasks, name
 
 
 def test_tasks_name_each_other_without_their_package():
     """Installed, the folder has another name (setup.py)."""
-    for path in files("tasks"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and not node.level:
-                assert node.module.split(".")[0] != "tasks", path.relative_to(ROOT)
-            elif isinstance(node, ast.Import):
-                assert not {alias.name.split(".")[0] for alias in node.names} & {"tasks"}
-
-
-def test_export_knows_no_tff():
-    for path in files("tflite_export"):
-        for module in imported_modules(path):
-            assert not module.startswith("tensorflow_federated"), path.relative_to(ROOT)
-            assert not module.startswith("tff_keyboard.learning"), path.relative_to(ROOT)
-            assert not module.startswith("tff_keyboard.program"), path.relative_to(ROOT)
+    for name, path in modules().items():
+        if package_of(name) == "tasks":
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and not node.level:
+                    assert node.module.split(".")[0] != "tasks", name
+                elif isinstance(node, ast.Import):
+                    assert not {alias.name.split(".")[0] for alias in node.names} & {"tasks"}
 
 
 def test_files_of_tests_have_names_of_their_own():

@@ -12,7 +12,7 @@ import pytest
 yaml = pytest.importorskip("yaml", reason="comes with the packages of development")
 kubernetes_validate = pytest.importorskip("kubernetes_validate")
 
-from tasks import cluster as cluster_task  # noqa: E402
+from tasks.train import cluster as cluster_task  # noqa: E402
 
 MANIFEST = pathlib.Path(__file__).parent.parent / "docs" / "cluster" / "kuberay.yaml"
 NAME = "tff-keyboard"

@@ -1,4 +1,4 @@
-"""docs/papers.md names code and tests that exist."""
+"""docs/papers/README.md names code and tests that exist."""
 
 import ast
 import pathlib
@@ -7,7 +7,7 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
-PAGE = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/papers/README.md").read_text(encoding="utf-8")
 CODE = sorted(set(re.findall(r"`((?:tff_keyboard|tflite_export|tasks)/[\w/]+\.py):(\w+)`", PAGE)))
 TESTS = sorted(set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)))
 

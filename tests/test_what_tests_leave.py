@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
-from tests import interrupted_run, processes_below
+from tests.support.processes import interrupted_run, processes_below
 from tools import process_tree
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -44,7 +44,7 @@ def test_a_worker_that_listened_would_be_seen(tmp_path):
 STARTS_ONE = f"""
 import subprocess, sys
 sys.path.insert(0, {str(ROOT)!r})
-from tests import reaper
+from tests.support.processes import reaper
 print(reaper.start().pid, flush=True)
 below = subprocess.Popen(["sleep", "600"], start_new_session=True)
 program = "import os; os.fork(); input()"

@@ -1,6 +1,6 @@
 """Accuracy against epsilon, from the `study.json` of `configs/studies/epsilon_irc_short.toml`.
 
-python -m tools.epsilon_picture runs/epsilon/study.json --out=docs/privacy_epsilon.png
+python -m tools.epsilon_picture runs/epsilon/study.json --out=docs/figures/privacy_epsilon.png
 
 Points of a mechanism at several noise levels are joined; crosses are single seeds.
 """
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tff_keyboard.evaluation.metric_table import METRICS
+from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.report import charts
 
 PANELS = ("recall_at_1_no_eos", "perplexity")

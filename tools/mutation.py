@@ -1,7 +1,7 @@
 """Would the tests notice? Runs the tests that cover a line against mutants of that line.
 
 python -m tools.mutation --out=build/mutation.json \\
-    --parts tff_keyboard/aggregation tff_keyboard/privacy --sample=200 --seed=1
+    --parts tff_keyboard/federated/aggregation tff_keyboard/privacy --sample=200 --seed=1
 
 First the tests run once under coverage with a context a test, which tells the tests of every line
 (`--map` keeps that for the next time). Then each mutant (`tools/mutants.py`) runs the tests of
@@ -173,7 +173,7 @@ def is_killed(mutant: mutants_lib.Mutant, tests: Sequence[str]) -> bool:
 
 
 def _end_group(leader: int) -> None:
-    """Ends the child and what it started; TFF workers end with it (`processes/children.py`)."""
+    """Ends the child and what it started; TFF workers end with it (`host/children.py`)."""
     try:
         os.killpg(leader, signal.SIGKILL)
     except ProcessLookupError:
@@ -235,7 +235,7 @@ def main() -> None:
     results: dict[str, str] = {}
     if arguments.out.exists():
         results = json.loads(arguments.out.read_text())["mutants"]
-    from tff_keyboard import quiet
+    from tff_keyboard.host import quiet
 
     quiet.import_tensorflow_federated()
     for number, mutant in enumerate(chosen, 1):

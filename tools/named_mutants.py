@@ -53,26 +53,26 @@ class NamedMutant:
         return Mutant(self.path, number, self.name, self.line, lambda: changed)
 
 
-_AGGREGATION = "tff_keyboard/aggregation"
-_LEARNING = "tff_keyboard/learning"
-_INPUTS = "tests/learning/test_client_inputs.py::test_"
-_WEIGHS = "tests/algorithms/test_build_process.py::test_a_client_weighs_what_the_config_says"
+_INPUTS = "tests/federated/learning/test_client_inputs.py::test_"
+_WEIGHS = (
+    "tests/federated/algorithms/test_build_process.py::test_a_client_weighs_what_the_config_says"
+)
 _COUNT = (
-    "tests/aggregation/test_private_mean.py"
+    "tests/federated/aggregation/private/test_private_mean.py"
     "::test_the_count_of_unclipped_clients_has_noise_of_its_own"
 )
 
 NAMED = (
     NamedMutant(
         "dp_count_noise_dropped",
-        f"{_AGGREGATION}/noised_sum.py",
+        "tff_keyboard/federated/aggregation/private/noised_sum.py",
         "count += tf.cast(self._count_stddev * noise[-1], count.dtype)",
         "pass",
         _COUNT,
     ),
     NamedMutant(
         "dp_count_same_seed_as_delta",
-        f"{_AGGREGATION}/noised_sum.py",
+        "tff_keyboard/federated/aggregation/private/noised_sum.py",
         "self._count_stddev * noise[-1]",
         "self._count_stddev * noise[0]",
         _COUNT,
@@ -86,17 +86,17 @@ NAMED = (
     ),
     NamedMutant(
         "ledger_chain_skipped",
-        "tff_keyboard/privacy/ledger.py",
+        "tff_keyboard/privacy/ledger/ledger.py",
         'and content.get("previous") == previous',
         "and True",
-        "tests/privacy/test_ledger.py::test_a_line_of_another_ledger_does_not_fit",
+        "tests/privacy/ledger/test_ledger.py::test_a_line_of_another_ledger_does_not_fit",
     ),
     NamedMutant(
         "validate_on_train",
-        f"{_LEARNING}/validation.py",
+        "tff_keyboard/federated/learning/validation.py",
         "store, POPULATION, config.evaluation, max_length=config.data.max_length",
         'store, "train", config.evaluation, max_length=config.data.max_length',
-        "tests/learning/test_validation.py::test_federated",
+        "tests/federated/learning/test_validation.py::test_federated",
     ),
     NamedMutant(
         "evaluate_on_train",
@@ -109,10 +109,10 @@ NAMED = (
     ),
     NamedMutant(
         "hits_eos_allowed_top1",
-        "tff_keyboard/evaluation/tensorflow_sums.py",
+        "tff_keyboard/evaluation/counts/tensorflow_sums.py",
         '"hits_at_1": hits(1, special),',
         '"hits_at_1": hits(1, but_eos),',
-        "tests/evaluation/test_sums.py::test_hits_match_python_on_any_scores",
+        "tests/evaluation/statistics/test_sums.py::test_hits_match_python_on_any_scores",
     ),
     NamedMutant(
         "train_line_swapped",
@@ -123,7 +123,7 @@ NAMED = (
     ),
     NamedMutant(
         "evaluate_label_swapped",
-        "tff_keyboard/evaluation/metric_table.py",
+        "tff_keyboard/evaluation/metrics/metric_table.py",
         'Metric("recall_at_1_no_eos", HITS_AT_1, _WORDS_TYPED, "top-1 recall"',
         'Metric("recall_at_1_no_eos", HITS_AT_3, _WORDS_TYPED, "top-1 recall"',
         "tests/report/test_comparison_text.py"
@@ -131,42 +131,42 @@ NAMED = (
     ),
     NamedMutant(
         "weight_unit_config_ignored",
-        "tff_keyboard/algorithms/build_process.py",
+        "tff_keyboard/federated/algorithms/build_process.py",
         'return "examples" if config.aggregation.client_weighting == "examples" else "tokens"',
         'return "tokens"',
         f"{_WEIGHS}[examples-weights1]",
     ),
     NamedMutant(
         "uniform_ignored",
-        "tff_keyboard/algorithms/build_process.py",
+        "tff_keyboard/federated/algorithms/build_process.py",
         'uniform_weights=config.aggregation.client_weighting == "uniform",',
         "uniform_weights=False,",
         f"{_WEIGHS}[uniform-weights0]",
     ),
     NamedMutant(
         "trim_none",
-        f"{_AGGREGATION}/robust_mean.py",
+        "tff_keyboard/federated/aggregation/robust_mean.py",
         "cut = tf.cast(tf.floor(exact + 1e-9), tf.int32)  # 0.3 * 10 is 2.999...",
         "cut = 0 * tf.cast(exact, tf.int32)",
-        "tests/aggregation/test_robust_mean.py::test_trimmed_mean_equals_scipy",
+        "tests/federated/aggregation/test_robust_mean.py::test_trimmed_mean_equals_scipy",
     ),
     NamedMutant(
         "epochs_ignored",
-        f"{_LEARNING}/client_inputs.py",
+        "tff_keyboard/federated/learning/client_inputs.py",
         "epochs=config.client.epochs,",
         "epochs=1,",
         f"{_INPUTS}every_epoch_goes_over_the_same_messages_in_another_order",
     ),
     NamedMutant(
         "left_out_ignored",
-        f"{_LEARNING}/client_inputs.py",
+        "tff_keyboard/federated/learning/client_inputs.py",
         "for index in cohort.reporting if index != left_out]",
         "for index in cohort.reporting]",
         f"{_INPUTS}who_is_left_out_is_selected_but_has_no_part",
     ),
     NamedMutant(
         "same_batches_every_round",
-        f"{_LEARNING}/client_inputs.py",
+        "tff_keyboard/federated/learning/client_inputs.py",
         "return self._config.train.seed, round_num, index",
         "return self._config.train.seed, 1, index",
         f"{_INPUTS}a_client_draws_anew_in_every_round_and_the_same_again",
@@ -186,7 +186,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=[mutant.name for mutant in NAMED])
     parser.add_argument("--out", type=pathlib.Path, help="JSON file; printed in any case")
     arguments = parser.parse_args()
-    from tff_keyboard import quiet
+    from tff_keyboard.host import quiet
 
     quiet.import_tensorflow_federated()
     chosen = [named for named in NAMED if not arguments.only or named.name in arguments.only]

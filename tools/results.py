@@ -7,8 +7,8 @@ import pathlib
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from tff_keyboard.report import reference
-from tff_keyboard.study.tables import replace_section
+from tff_keyboard.study.advice import reference
+from tff_keyboard.study.results.tables import replace_section
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "results.md"
 NAME = "reference"  # in the markers

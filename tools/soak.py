@@ -25,8 +25,8 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 
+from tff_keyboard.host.text_table import aligned
 from tff_keyboard.storage import files
-from tff_keyboard.text_table import aligned
 from tools.checkout import commit
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

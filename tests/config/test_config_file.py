@@ -10,17 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import shipped_configs
-from tests.config.test_tables import all_tables
-from tests.examples import examples
+from tests.config.reading.test_tables import all_tables
+from tests.support import shipped_configs
+from tests.support.examples import examples
 from tff_keyboard import config
-from tff_keyboard.config.aggregation_config import AggregationConfig, AutoProtection, NoClipping
-from tff_keyboard.config.execution_config import ExecutionConfig
-from tff_keyboard.config.learning_config import FedAdam, FedAvgClient, FedAvgM
-from tff_keyboard.config.model_config import Cifg, Gru
-from tff_keyboard.config.rule_config import FedAtt, FedMed, Mean
-from tff_keyboard.config.tables import tag_of
-from tff_keyboard.config.train_config import EvaluationConfig, TrainConfig
+from tff_keyboard.config.reading.tables import tag_of
+from tff_keyboard.config.sections.aggregation_config import (
+    AggregationConfig,
+    AutoProtection,
+    NoClipping,
+)
+from tff_keyboard.config.sections.execution_config import ExecutionConfig
+from tff_keyboard.config.sections.learning_config import FedAdam, FedAvgClient, FedAvgM
+from tff_keyboard.config.sections.model_config import Cifg, Gru
+from tff_keyboard.config.sections.rule_config import FedAtt, FedMed, Mean
+from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 
 POSITIVE = st.floats(1e-6, 1e6, allow_nan=False)
 FRACTION = st.floats(0, 0.999)

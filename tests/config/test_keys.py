@@ -5,10 +5,10 @@ import pathlib
 import re
 import tomllib
 
-from tests import shipped_configs
-from tff_keyboard.config import tables
+from tests.support import shipped_configs
+from tff_keyboard.config.reading import tables
 from tff_keyboard.config.run_config import RunConfig
-from tff_keyboard.study import study_file
+from tff_keyboard.study.plan import study_file
 
 PAGES = [pathlib.Path("README.md"), *pathlib.Path("docs").rglob("*.md")]
 # `[train]`: ... `key` ... of docs/configs.md, up to the next table.

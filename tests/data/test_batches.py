@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
-from tests.examples import examples
+from tests.support.examples import examples
 from tff_keyboard.data import batches
 from tff_keyboard.data.vocabulary import BOS, EOS, PAD
 

@@ -9,8 +9,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 from hypothesis import strategies as st
 
-from tests.data.test_text import TEXTS
-from tests.examples import examples
+from tests.data.text.test_text import TEXTS
+from tests.support.examples import examples
 from tff_keyboard.data import batches
 from tff_keyboard.data.client_data import client_data_batches
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer

@@ -6,7 +6,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from tests.examples import examples
+from tests.support.examples import examples
 from tff_keyboard.data import vocabulary
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.storage.errors import DataError

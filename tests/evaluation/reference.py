@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tff_keyboard.evaluation import tensorflow_sums
+from tff_keyboard.evaluation.counts import tensorflow_sums
 
 
 def sums_of(model, batches):

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from tests.fakes import blow_up, save_untrained_run, tiny_config
+from tests.support.fakes import blow_up, save_untrained_run, tiny_config
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.evaluation import run_evaluation, typed_text
-from tff_keyboard.metrics.keras_predictor import KerasPredictor
+from tff_keyboard.evaluation import run_evaluation
+from tff_keyboard.evaluation.counts import typed_text
 from tff_keyboard.models.saved_model import load_model
+from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.storage.errors import DivergedError
 
 

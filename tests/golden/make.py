@@ -14,7 +14,10 @@ import shutil
 import tempfile
 
 import tff_keyboard
-from tasks import cli, evaluate, prepare, train
+from tasks import cli
+from tasks.data import prepare
+from tasks.judge import evaluate
+from tasks.train import train
 
 ROOT = pathlib.Path(__file__).parents[2]
 GOLDEN = pathlib.Path(__file__).parent / tff_keyboard.__version__

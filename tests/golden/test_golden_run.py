@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from tasks import cli
-from tasks import evaluate as evaluate_task
-from tasks import report as report_task
+from tasks.judge import evaluate as evaluate_task
+from tasks.judge import report as report_task
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models.saved_model import load_model
-from tff_keyboard.privacy.ledger import read_ledger
+from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.storage.run_directory import RunDirectory
 
 GOLDEN = pathlib.Path(__file__).parent / "0.1.0"

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tests import model_truth
+from tests.support.truth import model_truth
 from tff_keyboard.models import build_model
 from tff_keyboard.models.generation import sample_texts, text_log_probabilities
 

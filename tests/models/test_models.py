@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import model_truth
+from tests.support.truth import model_truth
 from tff_keyboard.models import MODELS, build_model
 from tff_keyboard.models.softmax_loss import softmax_loss
 

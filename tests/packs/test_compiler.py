@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tests import fakes
+from tests.support import fakes
 from tff_keyboard.packs import compiler
-from tff_keyboard.program import execution
+from tff_keyboard.program.engines import execution
 
 ROUNDS = 2
 

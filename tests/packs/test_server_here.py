@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.packs import compiler, server_here
-from tff_keyboard.program import execution
+from tff_keyboard.program.engines import execution
 
 SIZE = 10_007  # larger than a piece of work of one thread, and no multiple of a vector's length
 

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from tests.fakes import ledger_header
-from tff_keyboard.privacy.guarantee import guarantee_of
-from tff_keyboard.privacy.mechanism import NAMES, optimal_mechanism
+from tests.support.fakes import ledger_header
+from tff_keyboard.privacy.claims.guarantee import guarantee_of
+from tff_keyboard.privacy.mechanisms.mechanism import NAMES, optimal_mechanism
 
 # Of the size of Gboard's (Xu et al. 2023, https://arxiv.org/abs/2305.18465).
 ROUNDS, SEPARATION, PARTICIPATIONS, COHORT = 2000, 313, 6, 6500

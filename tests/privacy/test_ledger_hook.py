@@ -2,12 +2,12 @@
 
 import pytest
 
-from tff_keyboard.config.aggregation_config import AggregationConfig
-from tff_keyboard.config.privacy_config import Gaussian, GaussianAdaptive, Tree
-from tff_keyboard.privacy.guarantee import guarantee_of
-from tff_keyboard.privacy.ledger import read_ledger
+from tff_keyboard.config.sections.aggregation_config import AggregationConfig
+from tff_keyboard.config.sections.privacy_config import Gaussian, GaussianAdaptive, Tree
+from tff_keyboard.privacy.claims.guarantee import guarantee_of
+from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger_hook import LedgerHook, ledger_header
-from tff_keyboard.privacy.mechanism import named
+from tff_keyboard.privacy.mechanisms.mechanism import named
 
 NOISE = {"noise_multiplier": 1.0}
 METRICS = {"aggregator/inner/inner/dp_query_metrics/clip_norm": 0.25, "loss": 3.0}

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tff_keyboard.config import loads
-from tff_keyboard.privacy import accounting, participation, people
-from tff_keyboard.privacy.guarantee import guarantee_of
-from tff_keyboard.privacy.ledger import PrivacyLedger
-from tff_keyboard.privacy.noise_key import NoiseKeyError
+from tff_keyboard.privacy.accounting import accounting
+from tff_keyboard.privacy.claims.guarantee import guarantee_of
+from tff_keyboard.privacy.ledger import participation, people
+from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
+from tff_keyboard.privacy.mechanisms.noise_key import NoiseKeyError
 from tff_keyboard.privacy.run_privacy import open_run_privacy
 
 CLIENTS = [str(number) for number in range(100)]

@@ -9,7 +9,9 @@ import sys
 import pytest
 import tensorflow_federated as tff
 
-from tff_keyboard.program import errors, execution, machine_checks, worker_context
+from tff_keyboard.program import errors, machine_checks
+from tff_keyboard.program.engines import execution
+from tff_keyboard.program.workers import worker_context
 
 
 @pytest.fixture(autouse=True)

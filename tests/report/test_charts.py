@@ -6,7 +6,7 @@ import warnings
 import pytest
 from matplotlib.axes import Axes
 
-from tff_keyboard.metrics.jackknife import Interval
+from tff_keyboard.evaluation.statistics.jackknife import Interval
 from tff_keyboard.report import charts, run_records
 
 BARS = [

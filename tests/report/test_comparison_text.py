@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tff_keyboard.evaluation.comparison import Comparison
-from tff_keyboard.evaluation.metric_table import HOST_SUMS, METRICS
-from tff_keyboard.evaluation.result import Evaluation, ModelFacts, TextFacts
+from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, METRICS
+from tff_keyboard.evaluation.results.comparison import Comparison
+from tff_keyboard.evaluation.results.result import Evaluation, ModelFacts, TextFacts
 from tff_keyboard.report import comparison_text, slice_text
 
 PEOPLE = 4

@@ -98,7 +98,7 @@ def test_an_error_before_the_rename_leaves_the_old_set(tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tff_keyboard.storage.partial.sync", full)
+    monkeypatch.setattr("tff_keyboard.storage.in_progress.sync", full)
     with pytest.raises(OSError, match="No space left"):
         publish(folder)
     assert content(folder) == OLD | OTHERS

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tff_keyboard.storage import errors, files, partial
+from tff_keyboard.storage import errors, files, in_progress
 
 
 def test_replaces_the_content(tmp_path):
@@ -91,7 +91,7 @@ def test_what_a_killed_writer_left_is_removed_and_a_living_one_is_left_alone(tmp
             writer.kill()
             writer.wait()
             writer.stdout.close()
-    partial.remove_all_leftovers(tmp_path)
+    in_progress.remove_all_leftovers(tmp_path)
     assert list(tmp_path.iterdir()) == [path]
 
 

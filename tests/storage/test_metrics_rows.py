@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.examples import examples
+from tests.support.examples import examples
 from tff_keyboard.storage import metrics_rows
 from tff_keyboard.storage.errors import RunDirectoryError
 

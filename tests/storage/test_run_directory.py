@@ -10,7 +10,7 @@ import textwrap
 
 import pytest
 
-from tff_keyboard.storage import environment, partial
+from tff_keyboard.storage import environment, in_progress
 from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
 from tff_keyboard.storage.run_directory import RunDirectory
 
@@ -176,9 +176,9 @@ def test_the_next_start_removes_what_a_kill_left(tmp_path):
     run = create(tmp_path)
     run.close()
     run.checkpoints.mkdir()
-    partial.new_name(run.model).mkdir()
-    (partial.new_name(run.config_path)).write_text("half")
-    (partial.new_name(run.checkpoints / "round_00000001.checkpoint")).write_text("half")
+    in_progress.new_name(run.model).mkdir()
+    (in_progress.new_name(run.config_path)).write_text("half")
+    (in_progress.new_name(run.checkpoints / "round_00000001.checkpoint")).write_text("half")
     create(tmp_path).close()
     assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]
 

@@ -4,9 +4,9 @@ import pathlib
 
 import pytest
 
-from tests import shipped_configs
-from tests.shipped_configs import STUDIES
-from tff_keyboard.study import study_file
+from tests.support import shipped_configs
+from tests.support.shipped_configs import STUDIES
+from tff_keyboard.study.plan import study_file
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)

@@ -18,7 +18,7 @@ DEARER = {
     "test_federated.py": (30.0, "the one training with TFF that is quick"),
     "test_battery.py": (15.0, "compiles two aggregations, alone and merged"),
     "test_docstrings.py": (20.0, "imports every module of ours"),
-    "test_central.py": (15.0, "trains three rounds of the twin"),
+    "test_train_central.py": (15.0, "trains three rounds of the twin"),
     "test_prepare.py": (15.0, "prepares stores of every kind"),
     "test_export.py": (15.0, "writes whole exports"),
     "test_play.py": (15.0, "drives a browser"),

@@ -10,7 +10,7 @@ import pytest
 
 from tasks import __main__ as console
 from tasks import cli, options
-from tests.console import answers
+from tests.support.console import answers
 from tff_keyboard.storage.errors import DataError
 
 HELP = [["--help"], *([name, "--help"] for name in console.TASKS)]
@@ -107,7 +107,7 @@ console.main()
 
 @pytest.mark.parametrize(
     "module",
-    ["tasks.cli", "tff_keyboard.config", "tasks.prepare", "numpy"],
+    ["tasks.cli", "tff_keyboard.config", "tasks.data.prepare", "numpy"],
 )
 def test_ctrl_c_during_imports_is_one_line(module, tmp_path):
     words = ["prepare", f"--out={tmp_path / 'store'}"]

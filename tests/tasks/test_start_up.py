@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.console import answers
-from tests.fakes import ledger_header
-from tff_keyboard.privacy.ledger import PrivacyLedger
+from tests.support.console import answers
+from tests.support.fakes import ledger_header
+from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 
 HEAVY = {"tensorflow", "tensorflow_federated", "dp_accounting", "ai_edge_litert", "matplotlib"}
 

@@ -68,7 +68,7 @@ def test_equivalent_mutants_do_not_count(tmp_path):
     results = {
         "tff_keyboard/data/a.py:1 x: y": "alive",
         "tff_keyboard/data/a.py:2 x: y": "killed",
-        "tff_keyboard/metrics/a.py:2 x: y": "not reached",
+        "tff_keyboard/evaluation/metrics/a.py:2 x: y": "not reached",
     }
     total = mutation.score(results, mutation.read_equivalent(path))
     assert total["data"] == {"killed": 1, "mutants": 1, "score": 1.0}

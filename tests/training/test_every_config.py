@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tests import shipped_configs
+from tests.support import shipped_configs
 from tff_keyboard import config as config_lib
-from tff_keyboard.config.cohort_config import GrowingCohort
+from tff_keyboard.config.sections.cohort_config import GrowingCohort
 from tff_keyboard.training.federated import train_federated
 
 SHRUNK = (

@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 
 from tasks import cli
-from tasks import evaluate as evaluate_task
-from tasks import train as train_task
-from tests.fakes import TINY, tiny_config
+from tasks.judge import evaluate as evaluate_task
+from tasks.train import train as train_task
+from tests.support.fakes import TINY, tiny_config
 from tff_keyboard import config as config_lib
+from tff_keyboard.data.preparing.prepare import prepare as prepare_store
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.data.store.prepare import prepare as prepare_store
 from tff_keyboard.evaluation import run_evaluation
-from tff_keyboard.evaluation.metric_table import FEDERATED_METRICS
-from tff_keyboard.privacy.guarantee import total_guarantee
-from tff_keyboard.privacy.ledger import read_ledger, refuse_shared_noise
-from tff_keyboard.privacy.noise_key import NoiseKeyError
-from tff_keyboard.privacy.statement import privacy_statement
+from tff_keyboard.evaluation.metrics.metric_table import FEDERATED_METRICS
+from tff_keyboard.privacy.claims.guarantee import total_guarantee
+from tff_keyboard.privacy.claims.statement import privacy_statement
+from tff_keyboard.privacy.ledger.ledger import read_ledger, refuse_shared_noise
+from tff_keyboard.privacy.mechanisms.noise_key import NoiseKeyError
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.federated import train_federated

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from tests.fakes import tiny_config
+from tests.support.fakes import tiny_config
 from tests.training.test_federated import assert_same_run
 from tff_keyboard.config import ConfigError
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.privacy import run_privacy
-from tff_keyboard.training.central import train_central
+from tff_keyboard.training.central.train_central import train_central
 from tff_keyboard.training.federated import train_federated
 
 ALL_AT_ONCE = (

@@ -4,8 +4,8 @@ import warnings
 
 import pytest
 
-from tests.console import answers
-from tests.fakes import tiny_config
+from tests.support.console import answers
+from tests.support.fakes import tiny_config
 from tff_keyboard.config import ConfigError
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.storage.errors import DataError

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from tff_keyboard.program import best_round, training_loop
+from tff_keyboard.program.rounds import best_round, training_loop
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.round_lines import RoundLines, closing_lines
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow_federated as tff
 
-from tests.fakes import tiny_config
-from tff_keyboard.algorithms.build_process import build_initial_model
+from tests.support.fakes import tiny_config
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.federated.algorithms.build_process import build_initial_model
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.training.train_run import open_run, train_run
 

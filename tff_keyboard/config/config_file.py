@@ -18,9 +18,9 @@ from typing import Any
 
 import tomli_w
 
-from tff_keyboard.config import tables
+from tff_keyboard.config.reading import tables
+from tff_keyboard.config.reading.tables import Toml
 from tff_keyboard.config.run_config import RunConfig
-from tff_keyboard.config.tables import Toml
 from tff_keyboard.storage.errors import ConfigError
 
 BASE = "base"

@@ -1,8 +1,8 @@
 """Which keys of a config decide what a round computes: those a run keeps for good."""
 
 from tff_keyboard.config.config_file import to_dict
+from tff_keyboard.config.reading.tables import Toml
 from tff_keyboard.config.run_config import RunConfig
-from tff_keyboard.config.tables import Toml
 
 # Keys that do not change what a round computes, so a run may be resumed with other values.
 MAY_CHANGE = (

@@ -2,17 +2,21 @@
 
 import dataclasses
 
-from tff_keyboard.config.aggregation_config import AggregationConfig, AutoProtection, TouchedRows
-from tff_keyboard.config.averaging_config import Averaging, NoAverage
-from tff_keyboard.config.cohort_config import GrowingCohort
-from tff_keyboard.config.data_config import DataConfig
-from tff_keyboard.config.execution_config import ExecutionConfig
-from tff_keyboard.config.fine_tuning_config import (
+from tff_keyboard.config.sections.aggregation_config import (
+    AggregationConfig,
+    AutoProtection,
+    TouchedRows,
+)
+from tff_keyboard.config.sections.averaging_config import Averaging, NoAverage
+from tff_keyboard.config.sections.cohort_config import GrowingCohort
+from tff_keyboard.config.sections.data_config import DataConfig
+from tff_keyboard.config.sections.execution_config import ExecutionConfig
+from tff_keyboard.config.sections.fine_tuning_config import (
     FineTuningConfig,
     LearningWithoutForgetting,
     Transfer,
 )
-from tff_keyboard.config.learning_config import (
+from tff_keyboard.config.sections.learning_config import (
     CentralConfig,
     CentralSgd,
     ClientConfig,
@@ -21,10 +25,10 @@ from tff_keyboard.config.learning_config import (
     FedSgdClient,
     ServerConfig,
 )
-from tff_keyboard.config.model_config import Cifg, ModelConfig
-from tff_keyboard.config.rule_config import ORDER_STATISTICS, FedMed
-from tff_keyboard.config.schedule_config import Constant
-from tff_keyboard.config.train_config import EvaluationConfig, TrainConfig
+from tff_keyboard.config.sections.model_config import Cifg, ModelConfig
+from tff_keyboard.config.sections.rule_config import ORDER_STATISTICS, FedMed
+from tff_keyboard.config.sections.schedule_config import Constant
+from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

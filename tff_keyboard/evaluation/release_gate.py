@@ -4,11 +4,11 @@ import dataclasses
 import pathlib
 from collections.abc import Sequence
 
-from tff_keyboard.evaluation import golden_prompts, non_inferiority
-from tff_keyboard.evaluation.comparison import Comparison
-from tff_keyboard.evaluation.golden_prompts import Prompts
-from tff_keyboard.evaluation.named_predictor import NamedPredictor
-from tff_keyboard.evaluation.non_inferiority import Margin
+from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
+from tff_keyboard.evaluation.results import golden_prompts, non_inferiority
+from tff_keyboard.evaluation.results.comparison import Comparison
+from tff_keyboard.evaluation.results.golden_prompts import Prompts
+from tff_keyboard.evaluation.results.non_inferiority import Margin
 from tff_keyboard.storage.errors import CheckFailed, UsageError
 
 

@@ -20,23 +20,18 @@ import numpy as np
 from tff_keyboard import config as config_lib
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
-from tff_keyboard.evaluation import calibration, predictor_evaluation, typed_text
-from tff_keyboard.evaluation.comparison import Comparison
-from tff_keyboard.evaluation.named_predictor import NamedPredictor, vocabulary_by_frequency
-from tff_keyboard.evaluation.predictor_evaluation import Compute
-from tff_keyboard.evaluation.result import (
-    Evaluation,
-    ModelFacts,
-    TextFacts,
-    read_json,
-)
-from tff_keyboard.evaluation.suggestion_time import suggestion_milliseconds
-from tff_keyboard.evaluation.sums import Sums
-from tff_keyboard.evaluation.typed_text import TypedText
-from tff_keyboard.metrics.keras_predictor import KerasPredictor
-from tff_keyboard.metrics.predictor import Predictor
+from tff_keyboard.evaluation.counts import calibration, predictor_evaluation, typed_text
+from tff_keyboard.evaluation.counts.predictor_evaluation import Compute
+from tff_keyboard.evaluation.counts.suggestion_time import suggestion_milliseconds
+from tff_keyboard.evaluation.counts.typed_text import TypedText
+from tff_keyboard.evaluation.named.named_predictor import NamedPredictor, vocabulary_by_frequency
+from tff_keyboard.evaluation.results.comparison import Comparison
+from tff_keyboard.evaluation.results.result import Evaluation, ModelFacts, TextFacts, read_json
+from tff_keyboard.evaluation.statistics.sums import Sums
+from tff_keyboard.host.progress import Progress
 from tff_keyboard.models.saved_model import load_model
-from tff_keyboard.progress import Progress
+from tff_keyboard.predictors.keras_predictor import KerasPredictor
+from tff_keyboard.predictors.predictor import Predictor
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import DataError, DivergedError
 from tff_keyboard.storage.run_directory import RunDirectory

@@ -22,11 +22,11 @@ import math
 
 import tensorflow as tf
 
-from tff_keyboard.models import recurrence
-from tff_keyboard.models.dropout import check_rate, dropout
-from tff_keyboard.models.initialisers import glorot, per_gate_constants, uniform
+from tff_keyboard.models.layers import recurrence
+from tff_keyboard.models.layers.dropout import check_rate, dropout
+from tff_keyboard.models.layers.initialisers import glorot, per_gate_constants, uniform
+from tff_keyboard.models.layers.tied_embedding import lookup_tied
 from tff_keyboard.models.next_word_model import NextWordModel
-from tff_keyboard.models.tied_embedding import lookup_tied
 
 
 class CifgCell:

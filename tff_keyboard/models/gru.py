@@ -19,11 +19,11 @@ bias 0, everything inside the GRU uniform in [-1/sqrt(units), 1/sqrt(units)].
 
 import tensorflow as tf
 
-from tff_keyboard.models import recurrence
-from tff_keyboard.models.dropout import check_rate, dropout
-from tff_keyboard.models.initialisers import uniform
+from tff_keyboard.models.layers import recurrence
+from tff_keyboard.models.layers.dropout import check_rate, dropout
+from tff_keyboard.models.layers.initialisers import uniform
+from tff_keyboard.models.layers.tied_embedding import lookup, lookup_tied
 from tff_keyboard.models.next_word_model import NextWordModel
-from tff_keyboard.models.tied_embedding import lookup, lookup_tied
 
 
 class GruCell:

@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from tff_keyboard.data.vocabulary import Vocabulary
-from tff_keyboard.models import dropout
+from tff_keyboard.models.layers import dropout
 from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.storage.errors import SavedModelError

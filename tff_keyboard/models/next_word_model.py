@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, PAD
-from tff_keyboard.models.packing import Packing, pack, unpack
+from tff_keyboard.models.layers.packing import Packing, pack, unpack
 
 
 class NextWordModel(tf.keras.Model, abc.ABC):

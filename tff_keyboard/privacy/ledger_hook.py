@@ -1,17 +1,17 @@
-"""The privacy ledger as a hook of the training loop (`program.training_loop.Hook`)."""
+"""The privacy ledger as a hook of the training loop (`program.rounds.training_loop.Hook`)."""
 
 import math
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from tff_keyboard.config.aggregation_config import AggregationConfig
-from tff_keyboard.config.privacy_config import MechanismConfig
-from tff_keyboard.privacy.guarantee import total_guarantee
-from tff_keyboard.privacy.ledger import PrivacyLedger
-from tff_keyboard.privacy.ledger_header import LedgerHeader
-from tff_keyboard.privacy.mechanism import Mechanism
-from tff_keyboard.privacy.noise_key import NoiseKey
+from tff_keyboard.config.sections.aggregation_config import AggregationConfig
+from tff_keyboard.config.sections.privacy_config import MechanismConfig
+from tff_keyboard.privacy.claims.guarantee import total_guarantee
+from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
+from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+from tff_keyboard.privacy.mechanisms.mechanism import Mechanism
+from tff_keyboard.privacy.mechanisms.noise_key import NoiseKey
 
 _RECORDED = ("clip_norm", "noise_stddev")  # last words of metric names
 

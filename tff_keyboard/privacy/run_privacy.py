@@ -11,21 +11,32 @@ from typing import Any
 
 import numpy as np
 
-from tff_keyboard.config import RunConfig, privacy_config
+from tff_keyboard.config import RunConfig
 from tff_keyboard.config.kept_keys import what_rounds_compute
-from tff_keyboard.config.learning_config import FedAvgM
-from tff_keyboard.config.privacy_config import Banded, Blt, MechanismConfig, Tree, TreeAdaptive
-from tff_keyboard.privacy import (
-    ledger,
-    ledger_hook,
-    lineage,
-    participation,
-    people,
+from tff_keyboard.config.sections import privacy_config
+from tff_keyboard.config.sections.learning_config import FedAvgM
+from tff_keyboard.config.sections.privacy_config import (
+    Banded,
+    Blt,
+    MechanismConfig,
+    Tree,
+    TreeAdaptive,
 )
-from tff_keyboard.privacy.ledger_header import LedgerHeader
-from tff_keyboard.privacy.mechanism import Gaussian, Mechanism, optimal_mechanism
-from tff_keyboard.privacy.noise_key import NoiseKey, NoiseKeyError, open_noise_key, weights_digest
-from tff_keyboard.privacy.noise_streams import NoiseOfRounds, keyed_discrete_draw, keyed_draw
+from tff_keyboard.privacy import ledger_hook
+from tff_keyboard.privacy.ledger import ledger, lineage, participation, people
+from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Mechanism, optimal_mechanism
+from tff_keyboard.privacy.mechanisms.noise_key import (
+    NoiseKey,
+    NoiseKeyError,
+    open_noise_key,
+    weights_digest,
+)
+from tff_keyboard.privacy.mechanisms.noise_streams import (
+    NoiseOfRounds,
+    keyed_discrete_draw,
+    keyed_draw,
+)
 
 # Fields of the header about the initial model and the vocabulary.
 _BEFORE = (

@@ -1,6 +1,6 @@
 """The errors of the training program, each with one line that says the way out."""
 
-from tff_keyboard.processes.interruption import SignalReceived
+from tff_keyboard.host.interruption import SignalReceived
 from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
 
 __all__ = [

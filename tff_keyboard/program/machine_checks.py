@@ -109,7 +109,8 @@ def check_worker(timeout_seconds: float) -> str:
     import numpy as np
     import tensorflow_federated as tff
 
-    from tff_keyboard.program import errors, execution
+    from tff_keyboard.program import errors
+    from tff_keyboard.program.engines import execution
 
     @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
     def total(values: tff.Value) -> tff.Value:

@@ -18,8 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from tff_keyboard.evaluation.calibration import Bin
-from tff_keyboard.metrics.jackknife import Interval
+from tff_keyboard.evaluation.counts.calibration import Bin
+from tff_keyboard.evaluation.statistics.jackknife import Interval
 from tff_keyboard.report.run_records import RunRecord
 from tff_keyboard.storage import metrics_rows
 

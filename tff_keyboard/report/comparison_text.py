@@ -5,13 +5,13 @@ import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from tff_keyboard.evaluation.comparison import Comparison, Difference
-from tff_keyboard.evaluation.metric_table import HEADLINES, METRICS, Metric
-from tff_keyboard.evaluation.people import spread
-from tff_keyboard.evaluation.positions import longest_target
-from tff_keyboard.evaluation.result import Evaluation, TextFacts
-from tff_keyboard.metrics.jackknife import Interval
-from tff_keyboard.text_table import aligned
+from tff_keyboard.evaluation.counts.positions import longest_target
+from tff_keyboard.evaluation.metrics.metric_table import HEADLINES, METRICS, Metric
+from tff_keyboard.evaluation.results.comparison import Comparison, Difference
+from tff_keyboard.evaluation.results.result import Evaluation, TextFacts
+from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.evaluation.statistics.people import spread
+from tff_keyboard.host.text_table import aligned
 
 # What a person asks first; of a comparison, what its verdict names first.
 FIRST_METRICS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity")

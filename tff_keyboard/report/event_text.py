@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tff_keyboard.events import event_counts
-from tff_keyboard.metrics.jackknife import Interval
-from tff_keyboard.text_table import aligned
+from tff_keyboard.evaluation.events import event_counts
+from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.host.text_table import aligned
 
 _LABELS = {
     "click_through_rate": "click-through rate, of suggestions shown",

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.text.typed_so_far import context_and_prefix
-from tff_keyboard.metrics.predictor import Predictor, Suggestion
+from tff_keyboard.predictors.predictor import Predictor, Suggestion
 from tff_keyboard.storage.errors import DataError
 
 BEGINNINGS = (

@@ -12,11 +12,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_keyboard.evaluation.comparison import Comparison, Difference
-from tff_keyboard.evaluation.metric_table import HEADLINES, METRICS, Metric
-from tff_keyboard.evaluation.people import values_of_people, words_typed
-from tff_keyboard.evaluation.result import Evaluation
-from tff_keyboard.metrics.jackknife import Interval
+from tff_keyboard.evaluation.metrics.metric_table import HEADLINES, METRICS, Metric
+from tff_keyboard.evaluation.results.comparison import Comparison, Difference
+from tff_keyboard.evaluation.results.result import Evaluation
+from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.evaluation.statistics.people import values_of_people, words_typed
 from tff_keyboard.report import charts, node_chart, slice_page
 from tff_keyboard.report.comparison_text import describe_text, signed
 from tff_keyboard.report.example_strips import Example

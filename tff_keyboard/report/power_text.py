@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from tff_keyboard.evaluation.metric_table import METRICS
-from tff_keyboard.evaluation.power import Design, Need
-from tff_keyboard.text_table import aligned
+from tff_keyboard.evaluation.metrics.metric_table import METRICS
+from tff_keyboard.evaluation.statistics.power import Design, Need
+from tff_keyboard.host.text_table import aligned
 
 
 def need_table(needs: Sequence[tuple[str, Need]], design: Design) -> str:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from tff_keyboard.privacy.guarantee import guarantee_of
-from tff_keyboard.privacy.ledger import read_ledger
-from tff_keyboard.privacy.ledger_header import LedgerHeader
-from tff_keyboard.privacy.statement import privacy_statement
+from tff_keyboard.privacy.claims.guarantee import guarantee_of
+from tff_keyboard.privacy.claims.statement import privacy_statement
+from tff_keyboard.privacy.ledger.ledger import read_ledger
+from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 from tff_keyboard.report import charts
 from tff_keyboard.report.page import Privacy
 from tff_keyboard.report.run_records import RunRecord

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tff_keyboard.data.sources.messages import POPULATIONS
-from tff_keyboard.evaluation.result import Evaluation
+from tff_keyboard.evaluation.results.result import Evaluation
 from tff_keyboard.evaluation.run_evaluation import read_evaluation
 from tff_keyboard.storage import metrics_rows
 from tff_keyboard.storage.run_directory import RunDirectory

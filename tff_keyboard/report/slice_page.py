@@ -3,13 +3,19 @@
 import html
 import math
 
-from tff_keyboard.evaluation.calibration import expected_calibration_error, reliability
-from tff_keyboard.evaluation.comparison import Comparison
-from tff_keyboard.evaluation.metric_table import METRICS, Metric
-from tff_keyboard.evaluation.people import DECILES, group_interval, spread, typists, words_typed
-from tff_keyboard.evaluation.result import Evaluation
-from tff_keyboard.evaluation.slices import FAMILIES
-from tff_keyboard.metrics.jackknife import Interval
+from tff_keyboard.evaluation.counts.calibration import expected_calibration_error, reliability
+from tff_keyboard.evaluation.counts.slices import FAMILIES
+from tff_keyboard.evaluation.metrics.metric_table import METRICS, Metric
+from tff_keyboard.evaluation.results.comparison import Comparison
+from tff_keyboard.evaluation.results.result import Evaluation
+from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.evaluation.statistics.people import (
+    DECILES,
+    group_interval,
+    spread,
+    typists,
+    words_typed,
+)
 from tff_keyboard.report import charts
 from tff_keyboard.report.slice_text import shown_families, slice_intervals, who_is_shown
 

@@ -2,10 +2,13 @@
 
 import numpy as np
 
-from tff_keyboard.evaluation.calibration import expected_calibration_error, reliability
-from tff_keyboard.evaluation.comparison import Comparison, verdict
-from tff_keyboard.evaluation.metric_table import METRICS
-from tff_keyboard.evaluation.people import (
+from tff_keyboard.evaluation.counts.calibration import expected_calibration_error, reliability
+from tff_keyboard.evaluation.counts.slices import FAMILIES
+from tff_keyboard.evaluation.metrics.metric_table import METRICS
+from tff_keyboard.evaluation.results.comparison import Comparison, verdict
+from tff_keyboard.evaluation.results.result import Evaluation
+from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.evaluation.statistics.people import (
     DECILES,
     FEWEST_WORDS,
     group_interval,
@@ -14,12 +17,9 @@ from tff_keyboard.evaluation.people import (
     who_counts,
     words_typed,
 )
-from tff_keyboard.evaluation.result import Evaluation
-from tff_keyboard.evaluation.slices import FAMILIES
-from tff_keyboard.evaluation.sums import Sums, metric_difference, metric_interval
-from tff_keyboard.metrics.jackknife import Interval
+from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference, metric_interval
+from tff_keyboard.host.text_table import aligned
 from tff_keyboard.report.comparison_text import comparison_table, joined, shown, signed
-from tff_keyboard.text_table import aligned
 
 SLICE_METRICS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity_words")
 _DIFFERENCE_METRICS = ("recall_at_3_no_eos", "kss")

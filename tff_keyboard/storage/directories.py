@@ -21,7 +21,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 
-from tff_keyboard.storage import partial
+from tff_keyboard.storage import in_progress
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -58,8 +58,8 @@ def new_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathl
         for path in work.rglob("*"):
             if mode == PRIVATE:
                 path.chmod(stat.S_IMODE(path.stat().st_mode) & PRIVATE)
-            partial.sync(path)
-        partial.sync(work)
+            in_progress.sync(path)
+        in_progress.sync(work)
         put_in_place(work, target)
 
 
@@ -76,7 +76,7 @@ def scratch_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[p
     """
     descriptor, work = -1, None
     try:
-        partial.make_missing(target.parent)
+        in_progress.make_missing(target.parent)
         restore(target)
         remove_leftovers(target)
         work, descriptor = _new_work(target, mode)
@@ -106,7 +106,7 @@ def put_in_place(work: pathlib.Path, target: pathlib.Path) -> None:
         if error.errno not in _CANNOT_EXCHANGE:
             raise
         _step_aside(work, target)
-    partial.sync(target.parent)
+    in_progress.sync(target.parent)
 
 
 def exchange(one: pathlib.Path, other: pathlib.Path) -> None:
@@ -129,34 +129,34 @@ def restore(target: pathlib.Path) -> None:
     """Puts back a directory that stepped aside before its successor came, if there is one."""
     with contextlib.suppress(OSError):
         for path in _replaced(target):
-            with partial.held_unless_locked(path) as free:
+            with in_progress.held_unless_locked(path) as free:
                 if free and not target.exists():
                     path.rename(target)
 
 
 def remove_leftovers(target: pathlib.Path) -> None:
     """Removes what killed processes left for `target`."""
-    partial.remove_leftovers(target)
+    in_progress.remove_leftovers(target)
     for path in _replaced(target):
-        with partial.held_unless_locked(path, own=True) as free:
+        with in_progress.held_unless_locked(path, own=True) as free:
             if free and target.exists():
-                partial.remove(path)
+                in_progress.remove(path)
 
 
 def _new_work(target: pathlib.Path, mode: int) -> tuple[pathlib.Path, int]:
     while True:
-        work = partial.new_name(target)
+        work = in_progress.new_name(target)
         work.mkdir(mode=mode)
         with contextlib.suppress(FileNotFoundError):
             descriptor = os.open(work, os.O_RDONLY | os.O_CLOEXEC)
-            if partial.lock(descriptor, work):
+            if in_progress.lock(descriptor, work):
                 return work, descriptor
             os.close(descriptor)
 
 
 def _step_aside(work: pathlib.Path, target: pathlib.Path) -> None:
     old = target.with_name(f".{target.name}{_REPLACED}{work.name[-16:]}")
-    with partial.held_unless_locked(target):  # so that nobody restores it meanwhile
+    with in_progress.held_unless_locked(target):  # so that nobody restores it meanwhile
         target.rename(old)
         try:
             work.rename(target)
@@ -167,4 +167,4 @@ def _step_aside(work: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def _replaced(target: pathlib.Path) -> list[pathlib.Path]:
-    return partial.beginning_with(target.parent, f".{target.name}{_REPLACED}")
+    return in_progress.beginning_with(target.parent, f".{target.name}{_REPLACED}")

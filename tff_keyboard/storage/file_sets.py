@@ -17,7 +17,7 @@ import shutil
 import stat
 from collections.abc import Callable, Collection, Iterable
 
-from tff_keyboard.storage import directories, errors, partial
+from tff_keyboard.storage import directories, errors, in_progress
 
 _GONE = ".gone"  # names to remove, a JSON list
 _MOST_BYTES_OF_GONE = 2**14
@@ -46,8 +46,8 @@ def publish(
     gone = sorted(set(parts) - set(files))
     (staged / _GONE).write_text(json.dumps(gone), encoding="utf-8")
     for path in staged.iterdir():
-        partial.sync(path)
-    partial.sync(staged)
+        in_progress.sync(path)
+    in_progress.sync(staged)
     directories.put_in_place(staged, ready_directory(target))
     _go_on(target, sorted(files), gone)
 
@@ -85,7 +85,7 @@ def _go_on(target: pathlib.Path, names: Iterable[str], gone: Iterable[str]) -> N
             (ready / name).replace(target.parent / name)
     for name in gone:
         (target.parent / name).unlink(missing_ok=True)
-    partial.sync(target.parent)
+    in_progress.sync(target.parent)
     with contextlib.suppress(FileNotFoundError):  # another process removes it
         shutil.rmtree(ready)
 

@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
-from tff_keyboard.storage import errors, partial
+from tff_keyboard.storage import errors, in_progress
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ADD = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -44,7 +44,7 @@ def open_atomically(path: pathlib.Path, *, mode: int = ANYONE) -> Iterator[IO[by
     """As `write_atomically`, for a writer that wants a file; on an error `path` is as before."""
     work = None
     try:
-        partial.remove_leftovers(path)
+        in_progress.remove_leftovers(path)
         work, descriptor = _new_file(path, mode)
         with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor, not a path)
             yield file
@@ -52,7 +52,7 @@ def open_atomically(path: pathlib.Path, *, mode: int = ANYONE) -> Iterator[IO[by
             os.fsync(file.fileno())
             work.replace(path)  # while the lock is held: nobody takes it for a leftover
         work = None
-        partial.sync(path.parent)
+        in_progress.sync(path.parent)
     except OSError as error:
         raise cannot_write(path, error) from error
     finally:
@@ -86,7 +86,7 @@ def append(path: pathlib.Path, data: bytes, *, mode: int = ANYONE) -> None:
         os.close(descriptor)
 
 
-def make_directory(path: pathlib.Path, *, mode: int = partial.PARENT) -> None:
+def make_directory(path: pathlib.Path, *, mode: int = in_progress.PARENT) -> None:
     """Creates `path` and its parents when missing; nobody else may write to them.
 
     Args:
@@ -97,7 +97,7 @@ def make_directory(path: pathlib.Path, *, mode: int = partial.PARENT) -> None:
       ProgramError: No permission, or a file is in the way.
     """
     try:
-        partial.make_missing(path, mode)
+        in_progress.make_missing(path, mode)
     except OSError as error:
         raise cannot_write(path, error) from error
 
@@ -163,8 +163,8 @@ def damaged(path: pathlib.Path, what: str) -> errors.RunDirectoryError:
 
 def _new_file(path: pathlib.Path, mode: int) -> tuple[pathlib.Path, int]:
     while True:
-        work = partial.new_name(path)
+        work = in_progress.new_name(path)
         descriptor = os.open(work, _NEW, mode)
-        if partial.lock(descriptor, work):
+        if in_progress.lock(descriptor, work):
             return work, descriptor
         os.close(descriptor)

@@ -5,8 +5,8 @@
     vocabulary.txt         words and normalisation rules
     truecase.txt           their forms with capitals, where the store has any
     environment.json       package versions, platform, commit, command
-    checkpoints/           program/checkpoints.py
-    metrics.jsonl, .csv    program/release.py, deterministic values only
+    checkpoints/           program/rounds/checkpoints.py
+    metrics.jsonl, .csv    program/rounds/release.py, deterministic values only
     withheld_metrics.jsonl of a private run: what metrics.jsonl leaves out, mode 0600: as secret
                            as the data
     timings.csv            wall clock
@@ -35,7 +35,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
-from tff_keyboard.storage import directories, environment, files, metrics_rows, names, partial
+from tff_keyboard.storage import directories, environment, files, in_progress, metrics_rows, names
 from tff_keyboard.storage.errors import RunDirectoryError
 
 
@@ -240,7 +240,7 @@ class RunDirectory:
         unknown = [
             child.name
             for child in _children(self.path)
-            if child.name not in known and not partial.is_leftover_name(child.name)
+            if child.name not in known and not in_progress.is_leftover_name(child.name)
         ]
         if unknown and not self.exists():
             raise RunDirectoryError(
@@ -261,11 +261,11 @@ class RunDirectory:
 
     def _remove_leftovers(self) -> None:
         """Of a training that was killed while it wrote; the lock is held."""
-        partial.remove_all_leftovers(self.path)
+        in_progress.remove_all_leftovers(self.path)
         for model in (self.model, self.last_model):
             directories.restore(model)
             directories.remove_leftovers(model)
-        partial.remove_all_leftovers(self.checkpoints)
+        in_progress.remove_all_leftovers(self.checkpoints)
 
     def _lock(self) -> None:
         try:

@@ -4,33 +4,33 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-from tff_keyboard.algorithms import build_process
-from tff_keyboard.algorithms.build_process import WrapClientWork
-from tff_keyboard.algorithms.fine_tuning import rehearsal
 from tff_keyboard.config import RunConfig
-from tff_keyboard.config.learning_config import FedAvgClient, ServerConfig
-from tff_keyboard.config.privacy_config import MechanismConfig
 from tff_keyboard.config.resolved_execution import as_begun, with_parts
+from tff_keyboard.config.sections.learning_config import FedAvgClient, ServerConfig
+from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.learning import (
+from tff_keyboard.federated.algorithms import build_process
+from tff_keyboard.federated.algorithms.build_process import WrapClientWork
+from tff_keyboard.federated.algorithms.fine_tuning import rehearsal
+from tff_keyboard.federated.learning import (
     client_delivery,
     client_inputs,
     federated_evaluation,
     schedules,
     validation,
 )
-from tff_keyboard.learning.cohorts import cohort_sampler
+from tff_keyboard.federated.learning.cohorts import cohort_sampler
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import weights_by_name
-from tff_keyboard.privacy import participation, people
+from tff_keyboard.privacy.ledger import participation, people
 from tff_keyboard.privacy.ledger_hook import LedgerHook
 from tff_keyboard.privacy.run_privacy import RunPrivacy, open_run_privacy
-from tff_keyboard.program import training_loop
-from tff_keyboard.program.round_process import RoundProcess
-from tff_keyboard.program.scheduled_process import ScheduledProcess
+from tff_keyboard.program.rounds import training_loop
+from tff_keyboard.program.rounds.round_process import RoundProcess
+from tff_keyboard.program.rounds.scheduled_process import ScheduledProcess
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training import execution_engine
+from tff_keyboard.training.on_cluster import execution_engine
 from tff_keyboard.training.train_run import (
     check_best_metric,
     open_run,

@@ -4,9 +4,9 @@ import pathlib
 import warnings
 
 from tff_keyboard.config import ConfigError, RunConfig
-from tff_keyboard.config.rule_config import BoundedTrimmedMean, TrimmedMean
+from tff_keyboard.config.sections.rule_config import BoundedTrimmedMean, TrimmedMean
 from tff_keyboard.data.store.store_card import read_card
-from tff_keyboard.learning.cohorts import cohort_sampler
+from tff_keyboard.federated.learning.cohorts import cohort_sampler
 
 
 def check_population(config: RunConfig) -> None:

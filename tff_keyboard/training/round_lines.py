@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterator, Mapping
 
-from tff_keyboard import progress
-from tff_keyboard.program import training_loop
+from tff_keyboard.host import progress
+from tff_keyboard.host.text_table import next_command
+from tff_keyboard.program.rounds import training_loop
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.text_table import next_command
 
 
 class RoundLines:

@@ -12,15 +12,15 @@ from typing import Any
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.config import ConfigError, RunConfig
-from tff_keyboard.config.averaging_config import NoAverage
 from tff_keyboard.config.kept_keys import MAY_CHANGE
-from tff_keyboard.config.privacy_config import MechanismConfig
+from tff_keyboard.config.sections.averaging_config import NoAverage
+from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import save_model
-from tff_keyboard.privacy import people
-from tff_keyboard.privacy.released_metrics import is_public
-from tff_keyboard.program import (
+from tff_keyboard.privacy.ledger import people
+from tff_keyboard.privacy.ledger.released_metrics import is_public
+from tff_keyboard.program.rounds import (
     best_round,
     checkpoints,
     read_ahead,
@@ -29,8 +29,8 @@ from tff_keyboard.program import (
     training_loop,
     withheld,
 )
-from tff_keyboard.program.averaged_process import AveragedProcess, IterateWeights
-from tff_keyboard.program.round_process import RoundProcess
+from tff_keyboard.program.rounds.averaged_process import AveragedProcess, IterateWeights
+from tff_keyboard.program.rounds.round_process import RoundProcess
 from tff_keyboard.storage import files, metrics_rows, names
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory

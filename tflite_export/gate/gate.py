@@ -15,7 +15,7 @@ import numpy as np
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models import NextWordModel
 from tflite_export.gate import parity, shown_words, stored_table, training_signatures
-from tflite_export.runtime import KeyboardPredictor
+from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 
 def check_contents(

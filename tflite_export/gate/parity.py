@@ -5,8 +5,9 @@ model never trained on. Both are scored by the same code; what is compared:
 
   agreement     share of positions with the same best word, and with the same set of three
   recall        hits at 1 and at 3 over words typed; OOV counts as missed, end of message does not
-  KSS           keystroke saving rate, strip of three, selection free (`metrics.keystrokes`)
-  logit error   over all rows and positions, relative to the spread of the float logits: the root
+  KSS           keystroke saving rate, strip of three, selection free
+  (`evaluation.metrics.keystrokes`) logit error   over all rows and positions, relative to the
+  spread of the float logits: the root
                 mean square, over positions, of their standard deviation over rows
   strips        what `step` and `predict` show, against the file's own logits (`shown_words`)
 
@@ -25,19 +26,19 @@ import numpy as np
 import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import PAD, Vocabulary
-from tff_keyboard.evaluation.metric_table import METRICS, STRIP
-from tff_keyboard.evaluation.positions import text_batches
-from tff_keyboard.evaluation.predictor_evaluation import Counter
-from tff_keyboard.evaluation.sums import Sums, metric_difference, metric_value
-from tff_keyboard.evaluation.typed_text import TypedText
-from tff_keyboard.metrics.predictor import mask_special
+from tff_keyboard.evaluation.counts.positions import text_batches
+from tff_keyboard.evaluation.counts.predictor_evaluation import Counter
+from tff_keyboard.evaluation.counts.typed_text import TypedText
+from tff_keyboard.evaluation.metrics.metric_table import METRICS, STRIP
+from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference, metric_value
 from tff_keyboard.models import NextWordModel
+from tff_keyboard.predictors.predictor import mask_special
 from tff_keyboard.storage.errors import ExportError
-from tflite_export.errors import GateUndecided, ParityFailed
+from tflite_export.format.manifest_content import Difference, Parity
+from tflite_export.gate.errors import GateUndecided, ParityFailed
 from tflite_export.gate.shown_words import LENGTHS, LONG_MESSAGE, Reader, ShownReport
-from tflite_export.manifest_content import Difference, Parity
-from tflite_export.runtime import KeyboardPredictor
-from tflite_export.texts import LEAST_PEOPLE, LEAST_WORDS
+from tflite_export.gate.texts import LEAST_PEOPLE, LEAST_WORDS
+from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 MAX_MESSAGE_WORDS = 50  # longer ones are cut; the rest would repeat what their start shows
 MAX_TARGETS = MAX_MESSAGE_WORDS + 1  # with the end of a message
@@ -71,7 +72,7 @@ class Tolerance:
 
 TOLERANCES = {
     # Bounds lie beyond what sound files reach on real models and before what faults leave;
-    # docs/export.md has the figures.
+    # docs/phone/export.md has the figures.
     "none": Tolerance(recall=0.0001, agreement=0.9999, rms_error=1e-5, max_error=1e-3),
     "float16": Tolerance(recall=0.0005, agreement=0.995, rms_error=0.001, max_error=0.02),
     "int8": Tolerance(recall=0.001, agreement=0.95, rms_error=0.05, max_error=1.0),

@@ -19,12 +19,12 @@ import numpy as np
 
 from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, OOV, PAD
 from tff_keyboard.storage.errors import CheckFailed
-from tflite_export import signatures
-from tflite_export.manifest_content import Shown
-from tflite_export.runtime import KeyboardPredictor
+from tflite_export.format import signatures
+from tflite_export.format.manifest_content import Shown
+from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
-# Float32 against float64; docs/export.md has what sound files reach. Relative for probabilities, so
-# that a model which is sure of nothing is checked as well.
+# Float32 against float64; docs/phone/export.md has what sound files reach. Relative for
+# probabilities, so that a model which is sure of nothing is checked as well.
 PROBABILITY_TOLERANCE = 1e-3
 STATE_TOLERANCE = 1e-4
 

@@ -17,14 +17,14 @@ import tensorflow as tf
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, PAD
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.storage.errors import CheckFailed
-from tflite_export import signatures
+from tflite_export.format import signatures
 from tflite_export.gate.shown_words import Reader
-from tflite_export.runtime import KeyboardPredictor
+from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 LEARNING_RATE = 0.5
 MESSAGE_WORDS = 8
 
-# Float32 on both sides; docs/export.md has what sound files reach.
+# Float32 on both sides; docs/phone/export.md has what sound files reach.
 _TOLERANCE = 1e-3
 _INT8_MAX = 127
 _TINY = float(np.finfo(np.float32).tiny)

@@ -10,13 +10,13 @@ import signal
 
 import pytest
 
-from tests.cluster_fakes import Arithmetic
-from tests.cluster_faults import KINDS, Faults, leftovers
-from tff_keyboard.config.execution_config import ClusterConfig
+from tests.support.cluster.cluster_fakes import Arithmetic
+from tests.support.cluster.cluster_faults import KINDS, Faults, leftovers
+from tff_keyboard.config.sections.execution_config import ClusterConfig
 from tff_keyboard.program.cluster import ray_client, ray_engine, schedule
 from tff_keyboard.program.cluster.node import NodeOptions
 from tff_keyboard.program.cluster.ray_engine import RayEngine
-from tff_keyboard.program.engine import Job
+from tff_keyboard.program.engines.engine import Job
 from tff_keyboard.program.errors import ClusterError, RunDirectoryError
 
 LAZY = NodeOptions(at_once=False)
@@ -90,7 +90,7 @@ def test_what_hangs_is_computed_by_another(engine, tmp_path):
 
 
 def test_no_node_fits(cluster, monkeypatch):
-    own = ray_engine.Crew
+    own = ray_engine.ActorPool
 
     class OtherMachine(own):
         def __init__(self, *arguments):
@@ -100,7 +100,7 @@ def test_no_node_fits(cluster, monkeypatch):
         def wait(self, seconds):
             return super().wait(seconds if self._refused else 300.0)  # until one has answered
 
-    monkeypatch.setattr(ray_engine, "Crew", OtherMachine)
+    monkeypatch.setattr(ray_engine, "ActorPool", OtherMachine)
     strict = ClusterConfig(min_nodes=1, wait_seconds=0.1)
     with pytest.raises(ClusterError, match=r"0 of 1 .* is not as this machine: processor: "):
         RayEngine(strict, LAZY, {})
@@ -122,7 +122,7 @@ def test_trainings_share_a_cluster(cluster):
 
 def test_status(cluster, tmp_path, capsys):
     from tasks import cli
-    from tasks import cluster as cluster_task
+    from tasks.train import cluster as cluster_task
 
     assert cli.launch(cluster_task, ["status"]) == cli.OK
     rows = capsys.readouterr().out.splitlines()

@@ -10,12 +10,12 @@ import pytest
 import tensorflow_federated as tff
 import tree
 
-from tests import fakes
-from tests.cluster_fakes import Cohort, named
-from tff_keyboard.config.execution_config import ClusterConfig
-from tff_keyboard.program import execution
+from tests.support import fakes
+from tests.support.cluster.cluster_fakes import Cohort, named
+from tff_keyboard.config.sections.execution_config import ClusterConfig
 from tff_keyboard.program.cluster.node import NodeOptions
 from tff_keyboard.program.cluster.ray_engine import RayEngine
+from tff_keyboard.program.engines import execution
 
 PARTS = 5
 

@@ -8,7 +8,7 @@ import typing
 import pytest
 import tensorflow_federated as tff
 
-from tests.learning.test_client_delivery import (
+from tests.federated.learning.test_client_delivery import (
     GAUSSIAN,
     RULES,
     assert_same,
@@ -16,12 +16,12 @@ from tests.learning.test_client_delivery import (
     config_of,
     process_of,
 )
-from tff_keyboard.config import privacy_config, rule_config
-from tff_keyboard.config.execution_config import ClusterConfig
-from tff_keyboard.learning import client_delivery
-from tff_keyboard.program import execution
+from tff_keyboard.config.sections import privacy_config, rule_config
+from tff_keyboard.config.sections.execution_config import ClusterConfig
+from tff_keyboard.federated.learning import client_delivery
 from tff_keyboard.program.cluster.node import NodeOptions
 from tff_keyboard.program.cluster.ray_engine import RayEngine
+from tff_keyboard.program.engines import execution
 
 MORE = {
     "bounded_trimmed_mean": ("aggregation.rule.name=bounded_trimmed_mean",),

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from tasks import cli
-from tasks import cluster as cluster_task
+from tasks.train import cluster as cluster_task
 from tff_keyboard.program.cluster import certificates, security
 from tff_keyboard.program.errors import ClusterError
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests import cluster_fakes
+from tests.support.cluster import cluster_fakes
 
 FILES = sorted(pathlib.Path(__file__).parent.glob("*_on_two_nodes.py"))
 

@@ -14,14 +14,16 @@ import time
 import numpy as np
 import pytest
 
-from tests import cluster_fakes, fakes
-from tests.cluster_fakes import ROOT, signal_if_there
-from tests.cluster_faults import Faults, leftovers
-from tff_keyboard.evaluation import predictor_evaluation, run_evaluation
+from tests.support import fakes
+from tests.support.cluster import cluster_fakes
+from tests.support.cluster.cluster_fakes import ROOT, signal_if_there
+from tests.support.cluster.cluster_faults import Faults, leftovers
+from tff_keyboard.evaluation import run_evaluation
+from tff_keyboard.evaluation.counts import predictor_evaluation
 from tff_keyboard.program.cluster.ray_engine import RayEngine
-from tff_keyboard.training import evaluation_on_nodes
-from tff_keyboard.training.central import train_central
+from tff_keyboard.training.central.train_central import train_central
 from tff_keyboard.training.federated import train_federated
+from tff_keyboard.training.on_cluster import evaluation_on_nodes
 
 ON_NODES = (
     *("execution.engine=ray", "execution.cluster.wait_seconds=600"),

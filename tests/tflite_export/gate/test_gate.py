@@ -6,14 +6,14 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from tests import export_corruptions, export_fakes
-from tests.export_fakes import export
+from tests.support.keyboard import export_corruptions, export_fakes
+from tests.support.keyboard.export_fakes import export
 from tff_keyboard.data.vocabulary import EOS, PAD
 from tff_keyboard.storage.errors import CheckFailed
-from tflite_export.errors import GateUndecided, ParityFailed
-from tflite_export.export_options import QUANTIZATIONS, ExportOptions
+from tflite_export.export.export_options import QUANTIZATIONS, ExportOptions
 from tflite_export.gate import gate, parity
-from tflite_export.runtime import KeyboardPredictor
+from tflite_export.gate.errors import GateUndecided, ParityFailed
+from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 SMALL = (300, 24, 16)  # rows, units, dim
 FULL = (10_000, 670, 96)

@@ -6,17 +6,17 @@ import math
 import numpy as np
 import pytest
 
-from tests import export_fakes
-from tests.export_fakes import export
+from tests.support.keyboard import export_fakes
+from tests.support.keyboard.export_fakes import export
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL
 from tff_keyboard.storage.errors import CheckFailed, ExportError
-from tflite_export.cifg_weights import CifgWeights
-from tflite_export.errors import ParityFailed
-from tflite_export.export_options import QUANTIZATIONS, ExportOptions
+from tflite_export.export.export_options import QUANTIZATIONS, ExportOptions
+from tflite_export.format.manifest_content import Difference
 from tflite_export.gate import gate, parity
+from tflite_export.gate.errors import ParityFailed
 from tflite_export.gate.shown_words import ShownReport
-from tflite_export.manifest_content import Difference
-from tflite_export.runtime import KeyboardPredictor
+from tflite_export.graphs.cifg_weights import CifgWeights
+from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 VOCABULARY = export_fakes.vocabulary()
 TEXTS = export_fakes.texts()

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from tests import export_fakes
+from tests.support.keyboard import export_fakes
 from tff_keyboard.storage.errors import CheckFailed
-from tflite_export import converter, quantization, row_scaled, trainable
-from tflite_export.cifg_weights import CifgWeights
-from tflite_export.flatbuffer_builder import ModelBuilder, model_to_bytes
 from tflite_export.gate import stored_table
+from tflite_export.graphs import converter, quantization, row_scaled, trainable
+from tflite_export.graphs.cifg_weights import CifgWeights
+from tflite_export.graphs.flatbuffer_builder import ModelBuilder, model_to_bytes
 
 # The converter leaves matrices of less than 1,024 values as they are.
 WEIGHTS = CifgWeights.from_model(export_fakes.Sized(300, 6, 8).model)

@@ -9,7 +9,7 @@ import pathlib
 import re
 from collections.abc import Callable, Iterator
 
-from tff_keyboard.config.data_config import DataConfig
+from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.sources import plain_text, synthetic, tff_sqlite, tsv
 from tff_keyboard.data.sources.messages import Message, Reading
 from tff_keyboard.storage import errors

@@ -23,9 +23,8 @@ import pathlib
 import sqlite3
 from collections.abc import Iterator
 
-from tff_keyboard.data.sources import messages
+from tff_keyboard.data.sources import messages, split
 from tff_keyboard.data.sources.messages import Message, Reading
-from tff_keyboard.data.store import split
 from tff_keyboard.storage import errors
 
 _REPORT_EVERY = 1000

@@ -1,7 +1,7 @@
 """Remembers where people typed capitals, beside lower-case tokens, for the truecase table.
 
 A capital at the start of a sentence says nothing about its word; inside it does. Sentences begin as
-on the keyboard (`tflite_export/sentences.py`).
+on the keyboard (`tflite_export/keyboard/sentences.py`).
 """
 
 from __future__ import annotations

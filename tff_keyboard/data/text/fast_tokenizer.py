@@ -2,8 +2,8 @@
 
 No token of the rules holds white space, and neither normal forms nor lower case look across it, so
 the tokens of a message are those of its chunks between white space. People type the same chunks
-again and again: most cost one look-up. `tests/data/test_text.py` holds this to the plain tokeniser
-on any string.
+again and again: most cost one look-up. `tests/data/text/test_text.py` holds this to the plain
+tokeniser on any string.
 """
 
 from __future__ import annotations

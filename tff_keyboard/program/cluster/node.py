@@ -22,7 +22,7 @@ from tff_keyboard.program.errors import ProgramError
 if TYPE_CHECKING:
     import tensorflow_federated as tff
 
-    from tff_keyboard.program.engine import Function
+    from tff_keyboard.program.engines.engine import Function
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,10 +75,10 @@ class _NodeWorkers:
         return self._contexts
 
     def _start(self) -> Sequence[tff.framework.SyncContext]:
-        from tff_keyboard import quiet
+        from tff_keyboard.host import quiet
 
         quiet.import_tensorflow_federated()
-        from tff_keyboard.program import worker_context, worker_copy
+        from tff_keyboard.program.workers import worker_context, worker_copy
 
         options = self._options
         _, contexts = worker_context.start_workers(

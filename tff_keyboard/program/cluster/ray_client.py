@@ -8,7 +8,7 @@ import signal
 import threading
 from typing import Any
 
-from tff_keyboard import quiet
+from tff_keyboard.host import quiet
 from tff_keyboard.program.cluster import security
 from tff_keyboard.program.errors import ClusterError
 

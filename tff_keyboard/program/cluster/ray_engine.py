@@ -15,12 +15,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
-from tff_keyboard.config.execution_config import ClusterConfig
+from tff_keyboard.config.sections.execution_config import ClusterConfig
 from tff_keyboard.program.cluster import ray_client, security
-from tff_keyboard.program.cluster.crew import Crew, Outcome
+from tff_keyboard.program.cluster.actor_pool import ActorPool, Outcome
 from tff_keyboard.program.cluster.node import NodeOptions
 from tff_keyboard.program.cluster.schedule import Schedule
-from tff_keyboard.program.engine import Job
+from tff_keyboard.program.engines.engine import Job
 from tff_keyboard.program.errors import ClusterError, ProgramError
 
 _WAIT_SECONDS = 0.5
@@ -68,7 +68,7 @@ class RayEngine:
         self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="ray-engine")
         self._ray = ray_client.join(security.address_of(cluster.address))
         try:
-            self._crew = Crew(self._ray, cluster, options, files)
+            self._pool = ActorPool(self._ray, cluster, options, files)
             self._thread.submit(self._gather).result()
         except BaseException:
             self.close()
@@ -89,7 +89,7 @@ class RayEngine:
 
     def place_names(self) -> Sequence[str]:
         """As `Engine.place_names`: the nodes that are ready."""
-        return self._crew.ready()
+        return self._pool.ready()
 
     def pop_spans(self) -> list[Span]:
         """What was computed since this was last asked."""
@@ -98,7 +98,7 @@ class RayEngine:
 
     def pop_events(self) -> list[tuple[float, str]]:
         """Time and sentence of nodes that came and went since this was last asked."""
-        events, self._crew.events = self._crew.events, []
+        events, self._pool.events = self._pool.events, []
         return events
 
     def close(self) -> None:
@@ -109,21 +109,21 @@ class RayEngine:
         with contextlib.suppress(futures.TimeoutError):
             self._thread.submit(lambda: None).result(_END_SECONDS)  # behind what still runs
         self._thread.shutdown(wait=False, cancel_futures=True)
-        if hasattr(self, "_crew"):
-            self._crew.close()
+        if hasattr(self, "_pool"):
+            self._pool.close()
         self._ray.shutdown()
 
     def _gather(self) -> None:
         """Waits for the nodes to begin with."""
         deadline = time.monotonic() + self._cluster.wait_seconds
-        while len(self._crew.ready()) < self._cluster.min_nodes and not self._stop.is_set():
-            self._crew.look_for_nodes()
-            self._crew.wait(_WAIT_SECONDS)
+        while len(self._pool.ready()) < self._cluster.min_nodes and not self._stop.is_set():
+            self._pool.look_for_nodes()
+            self._pool.wait(_WAIT_SECONDS)
             if time.monotonic() > deadline:
                 raise ClusterError(
-                    f"{len(self._crew.ready())} of {self._cluster.min_nodes} nodes were ready "
+                    f"{len(self._pool.ready())} of {self._cluster.min_nodes} nodes were ready "
                     f"within `execution.cluster.wait_seconds` = {self._cluster.wait_seconds:g}. "
-                    f"{' '.join(self._crew.absences())}".rstrip()
+                    f"{' '.join(self._pool.absences())}".rstrip()
                 )
 
     def _serve(
@@ -137,13 +137,13 @@ class RayEngine:
         schedule = Schedule(len(job.items))
         positions: dict[Any, tuple[int, float, float]] = {}
         while not (schedule.is_done or stop.is_set() or self._stop.is_set()):
-            self._crew.look_for_nodes()
-            for node_id in self._crew.free_slots():
+            self._pool.look_for_nodes()
+            for node_id in self._pool.free_slots():
                 start, now = time.time(), time.monotonic()  # before the node can begin
                 position = schedule.next_item(now)
                 if position is None:
                     break
-                ticket = self._crew.send(
+                ticket = self._pool.send(
                     node_id, key, self._functions[key], shared, job.items[position]
                 )
                 if ticket is None:
@@ -152,11 +152,11 @@ class RayEngine:
                 schedule.begin(ticket, position, now)
                 positions[ticket] = position, start, now
             for ticket in schedule.hung(time.monotonic()):
-                self._crew.give_up_on(ticket)
-            for outcome in self._crew.wait(_WAIT_SECONDS):
+                self._pool.give_up_on(ticket)
+            for outcome in self._pool.wait(_WAIT_SECONDS):
                 if outcome.ticket in positions:  # else of a job before this one
                     self._take(outcome, schedule, *positions.pop(outcome.ticket), put)
-        self._crew.leave(positions)
+        self._pool.leave(positions)
 
     def _take(
         self,

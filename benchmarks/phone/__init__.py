@@ -1,0 +1,1 @@
+"""Times what a phone does with an export."""

@@ -1,0 +1,1 @@
+"""Times a federated round, beside other programs that compute the same."""

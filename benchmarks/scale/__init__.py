@@ -1,0 +1,1 @@
+"""Times many clients, many nodes and many rounds."""

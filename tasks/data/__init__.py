@@ -1,0 +1,1 @@
+"""Tasks that make and describe client stores."""

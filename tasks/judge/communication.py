@@ -1,0 +1,80 @@
+"""Prints what federated training sent over the network: model, rehearsal data, uploads, and all.
+
+tff-keyboard communication RUN_DIR [RUN_DIR ...] [--out=FILE.json]
+"""
+
+import dataclasses
+import json
+import pathlib
+from typing import TYPE_CHECKING, Annotated
+
+from ..options import TaskOptions, Words
+from tff_keyboard.host.text_table import aligned
+
+if TYPE_CHECKING:
+    from tff_keyboard.evaluation.results.communication import Communication
+
+_HEADER = (
+    *("run", "total GB", "down GB", "up GB", "rounds", "uploads/round"),
+    *("upload MB", "model MB", "rehearsal MB", "parameters"),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
+
+    run_dirs: Annotated[tuple[pathlib.Path, ...], Words("at least one run directory", least=1)]
+    out: Annotated[pathlib.Path | None, "JSON file, too; sizes in bytes."] = None
+
+
+def run(options: Options) -> None:
+    """Prints the table, one row a run.
+
+    Raises:
+      RunDirectoryError: A path is no run directory, has no rounds, or was not trained federatedly.
+    """
+    from tff_keyboard.storage import files
+
+    accounts = {path: _account(path) for path in options.run_dirs}
+    print(aligned([_HEADER, *(_row(path, account) for path, account in accounts.items())]))
+    print("MB = 10^6, GB = 10^9 bytes; rehearsal and upload are of one client in one round.")
+    if options.out:
+        rows = [
+            {"run": str(path), **dataclasses.asdict(account), "total_bytes": account.total_bytes}
+            for path, account in accounts.items()
+        ]
+        files.write_atomically(options.out, [json.dumps(rows, indent=1).encode(), b"\n"])
+
+
+def _account(path: pathlib.Path) -> "Communication":
+    from tff_keyboard.evaluation.results import communication
+    from tff_keyboard.storage.errors import RunDirectoryError
+    from tff_keyboard.storage.run_directory import RunDirectory
+
+    directory = RunDirectory.open(path)
+    try:
+        parameters = communication.num_parameters(directory.path)
+    except (OSError, ValueError):
+        raise RunDirectoryError(
+            f"{directory.model} holds no weights: the run is not finished. Run its `train` again."
+        ) from None
+    try:
+        return communication.account(directory.all_rows(), parameters=parameters)
+    except ValueError as error:
+        raise RunDirectoryError(f"{path}: {error}") from None
+
+
+def _row(path: pathlib.Path, account: "Communication") -> tuple[str, ...]:
+    return (
+        path.name,
+        f"{account.total_bytes / 1e9:.3f}",
+        f"{account.bytes_down / 1e9:.3f}",
+        f"{account.bytes_up / 1e9:.3f}",
+        f"{account.rounds}",
+        f"{account.uploads_per_round:.1f}",
+        f"{account.upload_bytes / 1e6:.2f}",
+        f"{account.model_bytes / 1e6:.2f}",
+        f"{account.rehearsal_bytes / 1e6:.3f}",
+        f"{account.parameters:,}",
+    )

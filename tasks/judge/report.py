@@ -1,0 +1,111 @@
+"""Writes one HTML page about a run or a comparison, readable anywhere without a network.
+
+tff-keyboard report runs/sms                     curves, results of `evaluate`, privacy, config
+tff-keyboard report comparison                   what `compare` wrote: tables, bars, strips, runs
+
+The strips are shown for made-up beginnings of messages or for those of --examples, one a line (a
+space at the end of a line asks for the next word), and never for text of the corpus.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from .. import predictors
+from ..options import TaskOptions, Words
+from tff_keyboard.host import quiet
+from tff_keyboard.storage import files, names
+from tff_keyboard.storage.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from tff_keyboard.report import page
+    from tff_keyboard.report.example_strips import Example
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
+
+    directory: Annotated[pathlib.Path, Words("a run directory or the folder of a comparison")]
+    out: Annotated[pathlib.Path | None, "HTML file; report.html in the directory if left out."] = (
+        None
+    )
+    examples: Annotated[
+        pathlib.Path | None, "Text file with beginnings of messages for the strips."
+    ] = None
+    strips: Annotated[bool, "Open the models and show what each suggests."] = True
+
+
+def run(options: Options) -> None:
+    """Writes the page."""
+    quiet.import_tensorflow()
+    from tff_keyboard.report import example_strips, page
+
+    directory = options.directory
+    out = options.out or directory / "report.html"
+    beginnings: Sequence[str] = ()
+    if options.examples:
+        beginnings = example_strips.read_beginnings(options.examples)
+    elif options.strips:
+        beginnings = example_strips.BEGINNINGS
+    if (directory / names.COMPARISON).is_file():
+        report = _of_comparison(directory, beginnings if options.strips else ())
+    else:
+        report = _of_run(directory, beginnings if options.strips else ())
+    files.make_directory(out.parent)
+    files.write_atomically(out, [page.render(report).encode()])
+    print(f"Report: {out} ({out.stat().st_size / 1e3:,.0f} kB; open it in any browser)")
+
+
+def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]) -> "page.Report":
+    from tff_keyboard.evaluation.results.comparison import Comparison
+    from tff_keyboard.evaluation.results.result import read_json
+    from tff_keyboard.report import page, run_privacy, run_records
+
+    comparison = read_json(directory / names.COMPARISON, Comparison.from_json, "compare")
+    sources = [model.model.source for model in comparison.evaluations]
+    runs = [run_records.read_run(pathlib.Path(s)) for s in sources if _is_run(pathlib.Path(s))]
+    models = comparison.names
+    return page.Report(
+        title=f"{models[0]}, next to {', '.join(models[1:])}" if models[1:] else models[0],
+        comparison=comparison,
+        runs=runs,
+        examples=_strips(sources, models, comparison.text.store_path, beginnings),
+        privacy=run_privacy.of_runs(runs),
+    )
+
+
+def _of_run(directory: pathlib.Path, beginnings: Sequence[str]) -> "page.Report":
+    from tff_keyboard.evaluation.results.comparison import Comparison
+    from tff_keyboard.report import page, run_privacy, run_records
+
+    record = run_records.read_run(directory)
+    evaluations = run_records.read_evaluations(directory)
+    population = next((p for p in ("held_out", "validation") if p in evaluations), None)
+    has_model = RunDirectory(directory).model.is_dir()
+    return page.Report(
+        title=f"Run {record.name}",
+        comparison=Comparison((evaluations[population],)) if population else None,
+        runs=[record],
+        examples=_strips([str(directory)], [record.name], None, beginnings) if has_model else (),
+        privacy=run_privacy.of_runs([record]),
+    )
+
+
+def _strips(
+    sources: Sequence[str], models: Sequence[str], store_path: str | None, beginnings: Sequence[str]
+) -> "list[Example]":
+    if not beginnings:
+        return []
+    from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.report.example_strips import example_strips
+
+    store = ClientStore(store_path) if store_path else None
+    opened = predictors.open_predictors(sources, store)
+    by_name = {name: named.predictor for name, named in zip(models, opened, strict=True)}
+    return example_strips(by_name, beginnings)
+
+
+def _is_run(path: pathlib.Path) -> bool:
+    return RunDirectory(path).exists()

@@ -1,0 +1,151 @@
+"""Exports a trained model as a TFLite keyboard model, and checks what was written.
+
+tff-keyboard export runs/sms --out keyboard.tflite --quantize int8-rows
+
+Writes keyboard.tflite, keyboard.vocabulary, keyboard.json (the manifest) and keyboard.card.md (the
+model card), and keyboard.ngram with --ngram.
+The Keras model and the new file then read the same held-out text; if the file suggests noticeably
+worse words, nothing is written.
+"""
+
+import dataclasses
+import pathlib
+from typing import Annotated, Literal
+
+from ..options import Population, Range, TaskOptions, Words
+from tff_keyboard.data.store.store_card import read_card
+from tff_keyboard.evaluation.results import golden_prompts
+from tff_keyboard.host import quiet
+from tff_keyboard.predictors.ngram import ngram_spec
+from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.storage.model_description import read_description
+from tflite_export.format import signing
+from tflite_export.gate import texts
+
+CALIBRATION_WORDS = 10_000
+SEED = 1  # of which people are read
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
+
+    run_dir: Annotated[pathlib.Path, Words("a run directory")]
+    out: Annotated[pathlib.Path, "Model file to write."] = pathlib.Path("keyboard.tflite")
+    quantize: Annotated[
+        Literal["int8", "int8-rows", "int4-rows", "float16", "none"],
+        "Weights of the file: int8 by the converter, int8 or int4 with one scale a row of the "
+        "word table, float16, or float32.",
+    ] = "int8-rows"
+    store: Annotated[
+        pathlib.Path | None,
+        "Client store for the parity gate; the one the run was trained on if left out.",
+    ] = None
+    clients: Annotated[Population, "Population of the store that the parity gate reads."] = (
+        "held_out"
+    )
+    text: Annotated[
+        pathlib.Path | None,
+        "File for the parity gate in place of a store: a message a line, or user<TAB>message.",
+    ] = None
+    calibration_text: Annotated[
+        pathlib.Path | None,
+        "File that int4 rounding is fitted to; train clients of the store if left out.",
+    ] = None
+    parity: Annotated[bool, "Whether to run the parity gate."] = True
+    parity_words: Annotated[
+        int, "About how many words the parity gate reads; it takes whole people.", Range(1)
+    ] = 20_000
+    allow_loss: Annotated[bool, "Write the file even if the parity gate fails."] = False
+    ngram: Annotated[
+        str | None,
+        "Size of an n-gram file beside the model, as 500kB: with it the keyboard is a hybrid that "
+        "learns its owner's words. Counted from the store's train people.",
+    ] = None
+    allow_little_text: Annotated[
+        bool, "Let the gate decide on fewer than 1,000 words of 5 people."
+    ] = False
+    prompts: Annotated[
+        pathlib.Path | None, "Golden prompts: what is typed, a TAB, wanted and !unwanted words."
+    ] = None
+    licence: Annotated[str | None, "Licence of the files, for the model card."] = None
+    sign_key: Annotated[
+        pathlib.Path | None, "PEM file of an Ed25519 private key that signs the export."
+    ] = None
+    trainable: Annotated[bool, "Add signatures that go on training on the device."] = False
+    pack: Annotated[
+        bool, "Pack vocabulary and manifest into the model file (TFLite associated files)."
+    ] = False
+    top_k: Annotated[int, "Words that the file's `predict` and `step` return.", Range(1)] = 3
+    max_bytes: Annotated[
+        int,
+        "Limit of the model file; 0: 1.45 MB for int8, 1 MB for int4, 1.5 MB if trainable.",
+        Range(0),
+    ] = 0
+    explain: Annotated[bool, "Print a table of bytes by tensor."] = False
+
+
+def run(options: Options) -> None:
+    """Exports and prints what was written."""
+    read_description(options.run_dir)  # before TensorFlow is imported
+    try:
+        ngram_wanted = ngram_spec.of_file(options.ngram) if options.ngram is not None else None
+    except ValueError as error:
+        raise UsageError(f"--ngram={error}") from None
+    store = pathlib.Path()  # where none is needed
+    calibrates = options.quantize == "int4-rows" and not options.calibration_text
+    if (options.parity and not options.text) or options.ngram is not None or calibrates:
+        store = texts.store_of(options.run_dir, options.store)
+        read_card(store)
+    prompts = golden_prompts.read_prompts(options.prompts) if options.prompts else None
+    sign_key = signing.read_private_key(options.sign_key) if options.sign_key else None
+    quiet.import_tensorflow()
+    from tflite_export.export import export
+    from tflite_export.export.export_options import ExportOptions
+    from tflite_export.export.trained_run import TrainedRun
+    from tflite_export.gate.errors import ParityFailed
+
+    trained = TrainedRun.load(options.run_dir)
+
+    def read(text: pathlib.Path | None, population: str, max_words: int) -> texts.Texts:
+        if text is not None:
+            return texts.from_file(text, trained.vocabulary.rules, max_words=max_words)
+        words = trained.vocabulary
+        return texts.from_store(store, population, words, max_words=max_words, seed=SEED)
+
+    held_out = calibration = None
+    if options.parity:
+        held_out = read(options.text, options.clients, options.parity_words)
+    if options.quantize == "int4-rows":
+        calibration = read(options.calibration_text, "train", CALIBRATION_WORDS)
+    ngram = None
+    if ngram_wanted is not None:
+        from tflite_export.export import ngram_part
+
+        ngram = ngram_part.build(trained, store, ngram_wanted)
+    export_options = ExportOptions(
+        quantization=options.quantize,
+        top_k=options.top_k,
+        max_bytes=options.max_bytes,
+        trainable=options.trainable,
+        pack=options.pack,
+        allow_loss=options.allow_loss,
+        allow_little_text=options.allow_little_text,
+    )
+    try:
+        result = export.export(
+            trained,
+            options.out,
+            export_options,
+            held_out=held_out,
+            calibration=calibration,
+            ngram=ngram,
+            prompts=prompts,
+            licence=options.licence,
+            sign_key=sign_key,
+        )
+    except ParityFailed as error:
+        print(error.table)
+        raise
+    for line in result.lines(export_options, ngram=ngram, explain=options.explain):
+        print(line)

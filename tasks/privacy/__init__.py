@@ -1,0 +1,1 @@
+"""Tasks that say what a run may claim, and what its model shows."""

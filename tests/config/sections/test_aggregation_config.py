@@ -1,0 +1,130 @@
+"""Options out of range and unsafe combinations are refused, with the reason and the way out."""
+
+import pytest
+
+from tff_keyboard.config.sections.aggregation_config import (
+    AdaptiveClipping,
+    AggregationConfig,
+    FixedClipping,
+    NoClipping,
+    NormalClientNoise,
+    UniformQuantization,
+)
+from tff_keyboard.config.sections.privacy_config import (
+    Gaussian,
+    GaussianAdaptive,
+    Tree,
+    TreeAdaptive,
+)
+from tff_keyboard.config.sections.rule_config import (
+    RULES,
+    FedAtt,
+    FedMed,
+    Mean,
+    Median,
+    PrivateFedAtt,
+    TrimmedMean,
+)
+
+NOISE = {"noise_multiplier": 1.0}
+PRIVATE = {"privacy": Gaussian(**NOISE), "client_weighting": "uniform"}
+
+
+def test_averaging_rules_are_protected_by_default():
+    for rule in (Mean(), FedAtt(), FedMed()):
+        assert AggregationConfig(rule=rule).resolved_protection == AdaptiveClipping()
+        assert AdaptiveClipping().zeroing
+    for rule in (Median(), TrimmedMean()):
+        assert AggregationConfig(rule=rule).resolved_protection == NoClipping()
+
+
+def test_privacy_turns_unaccounted_protection_off():
+    assert AggregationConfig(**PRIVATE).resolved_protection == NoClipping()
+    assert not NoClipping().zeroing
+
+
+@pytest.mark.parametrize(
+    "build, words",
+    [
+        (
+            lambda: FedAtt(norm="3"),
+            "rule.norm` must be one of '1', '2', 'inf', 'spectral', got '3'",
+        ),
+        (lambda: FedAtt(temperature=float("inf")), "aggregation.rule.temperature` must be finite"),
+        (lambda: FedMed(top_fraction=0.0), r"`aggregation.rule.top_fraction` must be in \(0, 1\]"),
+        (lambda: TrimmedMean(trim_fraction=0.5), r"rule.trim_fraction` must be in \[0, 0.5\)"),
+        (lambda: PrivateFedAtt(denominator_floor=0.0), "rule.denominator_floor` must be > 0"),
+        (lambda: PrivateFedAtt(attention_bound=-1.0), "rule.attention_bound` must be >= 0"),
+        (lambda: FedAtt(layer_groups={"a": []}), "`aggregation.rule.layer_groups.a` is empty"),
+        (lambda: FedMed(layer_groups={"a": ["x"], "b": ["x"]}), "belongs to one group"),
+        (lambda: AdaptiveClipping(quantile=1.0), r"protection.quantile` must be in \(0, 1\)"),
+        (lambda: FixedClipping(clip_norm=-1.0), "protection.clip_norm` must be > 0, got -1.0"),
+        (lambda: Gaussian(clip_norm=0.0), "`aggregation.privacy.clip_norm` must be > 0"),
+        (lambda: Gaussian(noise_multiplier=-1.0), "privacy.noise_multiplier` must be >= 0"),
+        (lambda: Gaussian(delta=0.0), r"`aggregation.privacy.delta` must be in \(0, 1\)"),
+        (lambda: Gaussian(sampling="bernoulli"), "must be one of 'fixed_size', 'poisson'"),
+        (lambda: Tree(max_participations=-1), "privacy.max_participations` must be >= 0"),
+        (lambda: GaussianAdaptive(target_unclipped_quantile=1.0), "target_unclipped_quantile`"),
+        (lambda: UniformQuantization(bits=0), "compression.bits` must be in 1..16, got 0"),
+        (lambda: UniformQuantization(bits=17), "compression.bits` must be in 1..16, got 17"),
+        (lambda: UniformQuantization(threshold=-1), "compression.threshold` must be >= 0"),
+        (lambda: NormalClientNoise(scale=0.0), "client_noise.scale` must be > 0"),
+        (lambda: AggregationConfig(client_weighting="all"), "must be one of 'tokens', 'examples'"),
+    ],
+)
+def test_out_of_range_options_are_named(build, words):
+    with pytest.raises(ValueError, match=words):
+        build()
+
+
+@pytest.mark.parametrize(
+    "build, reason",
+    [
+        (lambda: AggregationConfig(privacy=Gaussian()), "assumes equal weights"),
+        (lambda: AggregationConfig(rule=FedAtt(), **PRIVATE), "depend on all clients at once"),
+        (lambda: AggregationConfig(rule=FedMed(), **PRIVATE), "depend on all clients at once"),
+        (lambda: AggregationConfig(rule=Median(), **PRIVATE), "have no clipped sensitivity"),
+        (lambda: AggregationConfig(rule=TrimmedMean(), **PRIVATE), "order statistics"),
+        (lambda: AggregationConfig(rule=PrivateFedAtt()), "each round's own sum"),
+        (
+            lambda: AggregationConfig(rule=PrivateFedAtt(), **PRIVATE | {"privacy": Tree()}),
+            "each round's own sum",
+        ),
+        (
+            lambda: AggregationConfig(protection=NoClipping(zeroing=True), **PRIVATE),
+            "estimated without noise",
+        ),
+        (
+            lambda: AggregationConfig(protection=AdaptiveClipping(zeroing=False), **PRIVATE),
+            "noiseless bound is not covered",
+        ),
+        (
+            lambda: AggregationConfig(protection=FixedClipping(), **PRIVATE),
+            "noiseless bound is not covered",
+        ),
+        (lambda: GaussianAdaptive(clipped_count_noise=0.0, **NOISE), "released without noise"),
+        (lambda: TreeAdaptive(restart_rounds=0), "only change when the tree starts again"),
+    ],
+)
+def test_unsafe_combinations_are_refused_with_the_reason(build, reason):
+    with pytest.raises(ValueError, match=reason) as error:
+        build()
+    assert "\n" not in str(error.value)
+    assert "`aggregation." in str(error.value)
+
+
+@pytest.mark.parametrize("privacy", [Gaussian, GaussianAdaptive, Tree, TreeAdaptive])
+def test_every_mechanism_goes_with_the_mean_and_with_compression(privacy):
+    config = AggregationConfig(
+        privacy=privacy(**NOISE), client_weighting="uniform", compression=UniformQuantization()
+    )
+    assert config.is_private
+
+
+def test_private_fedatt_is_private():
+    assert AggregationConfig(rule=PrivateFedAtt(), **PRIVATE).is_private
+    assert not AggregationConfig().is_private
+
+
+def test_rules_are_known_by_the_names_of_their_classes():
+    assert {name: cls().name for name, cls in RULES.items()} == {name: name for name in RULES}

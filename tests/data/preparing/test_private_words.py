@@ -1,0 +1,66 @@
+"""A store whose words were chosen privately."""
+
+import dataclasses
+
+import pytest
+
+from tasks.data import prepare as prepare_task
+from tff_keyboard.config.sections.data_config import DataConfig
+from tff_keyboard.data.preparing import prepare
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.storage.errors import ConfigError, DataError
+
+
+def chat(path, people=300):
+    rows = [f"user{n}\thello again my friend{n} secret{n}\n" for n in range(people)]
+    path.write_text("".join(rows), encoding="utf-8")
+    return path
+
+
+def config(path, **options):
+    usual = {"source": "tsv", "input": str(path), "vocabulary_epsilon": 4.0}
+    return DataConfig(**(usual | options))
+
+
+def test_common_words_stay_and_those_of_one_person_do_not(tmp_path):
+    path = chat(tmp_path / "chat.tsv")
+    prepared = prepare.prepare(config(path), tmp_path / "store")
+    store = ClientStore(tmp_path / "store")
+    assert set(store.vocabulary.words[4:]) == {"hello", "again", "my"}
+    facts = prepared.card["vocabulary"]["privacy"]
+    assert facts["epsilon"] == 4.0
+    assert facts["rho"] > 0
+    assert facts["delta_of_words"] == 5e-9
+    again = prepare.prepare(config(path), tmp_path / "store")  # no second draw of noise
+    assert again.was_up_to_date
+
+
+def test_stores_of_before_are_still_up_to_date(tmp_path):
+    path = chat(tmp_path / "chat.tsv", people=40)
+    plain = config(path, vocabulary_epsilon=0.0)
+    card = prepare.prepare(plain, tmp_path / "store").card
+    assert not any(name.startswith("vocabulary_epsilon") for name in card["options"])
+    with pytest.raises(DataError, match="vocabulary_epsilon"):
+        prepare.prepare(dataclasses.replace(plain, vocabulary_epsilon=1.0), tmp_path / "store")
+
+
+def test_too_few_people_for_the_price(tmp_path):
+    path = chat(tmp_path / "chat.tsv", people=30)
+    with pytest.raises(DataError, match=r"No word reaches the threshold .* people's weight"):
+        prepare.prepare(config(path, vocabulary_epsilon=0.1), tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("options", [{"min_word_users": 2}, {"min_word_count": 3}])
+def test_exact_counts_may_not_decide_beside_noisy_ones(options):
+    with pytest.raises(ValueError, match="exact counts would decide"):
+        config("x.tsv", **options)
+
+
+def test_the_task_takes_the_price_as_a_flag(tmp_path):
+    options = prepare_task.Options(
+        inputs=(str(tmp_path / "x.tsv"),), out=tmp_path / "store", vocabulary_epsilon=2.0
+    )
+    assert options.data_config().vocabulary_epsilon == 2.0
+    with pytest.raises(ConfigError, match="vocabulary_epsilon"):
+        dataclasses.replace(options, vocabulary_epsilon=-1.0).data_config()

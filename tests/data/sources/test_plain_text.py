@@ -1,0 +1,132 @@
+"""Corpora without users: every line once, in equal clients or in that of its article."""
+
+import collections
+
+import pytest
+
+from tff_keyboard.config.sections.data_config import DataConfig
+from tff_keyboard.data.preparing import prepare
+from tff_keyboard.data.sources import plain_text
+from tff_keyboard.data.sources.messages import Reading
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.storage.errors import DataError
+
+
+def corpus(directory, train=103, valid=20, test=1):
+    for name, count in zip(plain_text.FILE_NAMES, (train, valid, test), strict=True):
+        lines = "".join(f"{name} {index}\n\n" for index in range(count))
+        (directory / name).write_text(lines)
+    return plain_text.corpus_files([directory])
+
+
+def read(files, **arguments):
+    return list(plain_text.read_shards(files, Reading(), **arguments))
+
+
+def test_clients_are_equal_and_hold_every_line_once(tmp_path):
+    messages = read(corpus(tmp_path), num_shards=10, seed=1)
+    texts = collections.Counter(message.text for message in messages)
+    assert len(texts) == 103 + 20 + 1
+    assert set(texts.values()) == {1}
+    sizes = collections.defaultdict(collections.Counter)
+    for message in messages:
+        sizes[message.population][message.user] += 1
+    assert sorted(sizes["train"].values()) == [10] * 7 + [11] * 3
+    assert sorted(sizes["validation"].values()) == [10, 10]  # about 10.3 lines a client
+    assert sorted(sizes["held_out"].values()) == [1]
+
+
+def test_dealing_is_a_function_of_the_seed(tmp_path):
+    files = corpus(tmp_path)
+    assert read(files, num_shards=10, seed=1) == read(files, num_shards=10, seed=1)
+    assert read(files, num_shards=10, seed=1) != read(files, num_shards=10, seed=2)
+
+
+def test_lines_are_mixed(tmp_path):
+    """A client does not hold every tenth line of the file, but one of every ten."""
+    messages = read(corpus(tmp_path, train=1000), num_shards=10, seed=1)
+    own = [int(m.text.split()[1]) for m in messages if m.user == "train-00000"]
+    assert [line // 10 for line in own] == list(range(100))
+    assert len({line % 10 for line in own}) == 10
+
+
+@pytest.mark.parametrize("form", ["ptb.{}.txt", "wiki.{}.tokens"])
+def test_knows_the_names_of_usual_corpora(tmp_path, form):
+    names = [form.format(part) for part in ("train", "valid", "test")]
+    for name in names:
+        (tmp_path / name).write_text("a b c\n")
+    assert plain_text.corpus_files([tmp_path]) == [tmp_path / name for name in names]
+    (tmp_path / names[1]).unlink()
+    with pytest.raises(DataError, match=names[1]):
+        plain_text.corpus_files([tmp_path])
+
+
+def test_folder_without_a_file_is_named(tmp_path):
+    corpus(tmp_path)
+    (tmp_path / "valid.txt").unlink()
+    with pytest.raises(DataError, match=r"has no valid\.txt"):
+        plain_text.corpus_files([tmp_path])
+    with pytest.raises(DataError, match=r"those three files.*got 2"):
+        plain_text.corpus_files([tmp_path / "train.txt", tmp_path / "test.txt"])
+
+
+def test_fewer_lines_than_clients(tmp_path):
+    files = corpus(tmp_path, train=3)
+    with pytest.raises(DataError, match=r"3 lines cannot fill 10 clients.*num_shards"):
+        read(files, num_shards=10, seed=1)
+
+
+ARTICLES = """ = First =
+
+ one line
+ = = Section = =
+ = = = Sub = = =
+ x = y
+ = 1 =
+
+ = Of = two =
+ last
+"""
+
+
+def articles(directory, train=ARTICLES):
+    for name in plain_text.FILE_NAMES:
+        (directory / name).write_text(train if name == "train.txt" else " = A = \n b\n")
+    return list(plain_text.read_articles(plain_text.corpus_files([directory]), Reading()))
+
+
+def test_every_article_is_a_client(tmp_path):
+    found = collections.defaultdict(list)
+    for message in articles(tmp_path):
+        found[message.population, message.user].append(message.text.strip())
+    assert dict(found) == {
+        ("train", "train-00001"): [
+            *("= First =", "one line", "= = Section = =", "= = = Sub = = =", "x = y", "= 1 =")
+        ],
+        ("train", "train-00002"): ["= Of = two =", "last"],
+        ("validation", "validation-00001"): ["= A =", "b"],
+        ("held_out", "held_out-00001"): ["= A =", "b"],
+    }
+
+
+def test_what_stands_before_the_first_heading_is_an_article_of_its_own(tmp_path):
+    users = [message.user for message in articles(tmp_path, " cut here\n\n" + ARTICLES)]
+    assert users[0] == "train-00000"
+    assert len(set(users[:-4])) == 3
+
+
+def test_text_without_headings_has_no_articles(tmp_path):
+    with pytest.raises(DataError, match=r"train\.txt: no line behind.*'text'"):
+        articles(tmp_path, " = = Section = = \n x\n")
+
+
+def test_articles_make_a_store_by_their_files(tmp_path):
+    articles(tmp_path)
+    config = DataConfig(
+        source="articles", input=str(tmp_path), store=str(tmp_path / "store"), mode="whitespace"
+    )
+    prepare.prepare(config, tmp_path / "store")
+    store = ClientStore(tmp_path / "store")
+    assert len(store.client_ids("train")) == 2
+    assert len(store.client_ids("validation")) == len(store.client_ids("held_out")) == 1
+    assert "last" in store.vocabulary.words  # of one article: articles are not people

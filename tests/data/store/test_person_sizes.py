@@ -1,0 +1,125 @@
+"""What a person brings to a round, told from a data card, is about what people bring."""
+
+import math
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tff_keyboard.data.preparing.population_statistics import PopulationStatistics
+from tff_keyboard.data.store.person_sizes import PersonSizes, check_ins
+from tff_keyboard.federated.learning.cohorts import CohortSampler
+
+
+class Counted:
+    oov = oov_by_counts = masks = 0
+
+
+def of_people(counts):
+    statistics = PopulationStatistics(64, is_cut=False, tells_counts=False)
+    for count in counts:
+        statistics.add_client([3] * count, Counted())
+    return PersonSizes.of_card(statistics.as_json())
+
+
+@hypothesis.given(
+    counts=st.lists(st.integers(0, 3000), min_size=1, max_size=40).filter(any),
+    most=st.sampled_from([1, 8, 64, 100]),
+)
+@examples(100)
+def test_averages_are_about_those_of_the_people(counts, most):
+    found, true = of_people(counts), np.array(counts)
+    assert found.messages == pytest.approx(true.sum())
+    assert found.mean(float) == pytest.approx(true.mean())
+    bounded = found.mean(lambda messages: min(messages, most))
+    assert bounded == pytest.approx(np.minimum(true, most).mean(), rel=0.5)
+
+
+@pytest.mark.parametrize("most, expected", [(8, 8.0), (64, 20.0)])
+def test_people_who_typed_alike_are_known_exactly(most, expected):
+    found = of_people([20, 20, 20])
+    assert found.mean(lambda messages: min(messages, most), most) == pytest.approx(expected)
+
+
+def test_who_typed_more_checks_in_more_often():
+    counts = np.array([1] * 90 + [2000] * 10)
+    found = of_people(counts)
+    visits = np.ceil(counts / 8)
+    true = (visits * np.minimum(counts, 8)).sum() / visits.sum()
+    assert found.mean(lambda messages: min(messages, 8), 8) == pytest.approx(true, rel=0.02)
+    assert found.mean(lambda messages: min(messages, 8), math.inf) == pytest.approx(1.7, rel=0.25)
+
+
+def bounded(rounds, factor):
+    """Bisection of c = factor * mean(min(rounds, c))."""
+    low, high = 1.0, max(rounds)
+    for _ in range(100):
+        c = (low + high) / 2
+        low, high = (c, high) if c <= factor * np.minimum(rounds, c).mean() else (low, c)
+    return np.minimum(rounds, high)
+
+
+SOME_MESSAGES = st.lists(st.integers(0, 10**6), min_size=1, max_size=30).map(np.array)
+
+
+@hypothesis.given(
+    messages=SOME_MESSAGES, of_round=st.integers(1, 20), factor=st.sampled_from([1.0, 1.5, 5.0])
+)
+@examples(100)
+def test_nobody_has_more_than_so_many_times_the_average(messages, of_round, factor):
+    rounds = np.maximum(np.ceil(messages / of_round), 1)
+    found = check_ins(messages, of_round, factor)
+    np.testing.assert_allclose(found, bounded(rounds, factor), rtol=1e-9)
+    np.testing.assert_array_equal(check_ins(messages, of_round), rounds)
+    assert found.max() <= factor * found.mean() * (1 + 1e-12)
+    if factor == 1:  # all alike
+        np.testing.assert_array_equal(found, found[0])
+
+
+@pytest.mark.parametrize("claim", [5.28e17, 1.04281684e18, 2.25e15])
+def test_equal_claims_of_any_size_are_taken(claim):
+    """Their mean, rounded, may be less than each of them."""
+    for people in (1, 5, 9_320):
+        np.testing.assert_allclose(check_ins(np.full(people, claim), 8, 1.0), claim / 8)
+
+
+@hypothesis.given(
+    messages=SOME_MESSAGES,
+    liars=st.integers(1, 20),
+    claim=st.sampled_from([1.0, 1e3, 1e12]),
+    factor=st.sampled_from([1.0, 3.0, 10.0]),
+)
+@examples(100)
+def test_who_claims_text_has_no_more_than_so_many_times_their_share(messages, liars, claim, factor):
+    everybody = np.append(messages, np.full(liars, claim))
+    found = check_ins(everybody, 8, factor)
+    share = liars / len(everybody)
+    assert found[len(messages) :].sum() <= share * factor * found.sum() * (1 + 1e-12)
+
+
+@hypothesis.given(messages=SOME_MESSAGES, factor=st.sampled_from([0.0, 1.0, 5.0]))
+@examples(50)
+def test_people_in_groups_are_people(messages, factor):
+    groups, people = np.unique(messages, return_counts=True)
+    found = np.repeat(check_ins(groups, 8, factor, people), people)
+    np.testing.assert_allclose(found, check_ins(np.sort(messages), 8, factor))
+    assert not len(check_ins(np.array([]), 8, factor))
+
+
+def test_what_is_brought_is_that_of_the_cohorts_drawn():
+    counts = np.concatenate([np.tile(np.arange(1, 9), 100), np.full(8, 5793)])
+    weights = check_ins(counts, 8, 5.0)
+    assert weights.max() < check_ins(counts, 8).max() / 50
+    sampler = CohortSampler(len(counts), 16, seed=1, weights=weights)
+    drawn = np.concatenate([sampler.cohort(t).selected for t in range(400)])
+    people = of_people(counts)
+    found = people.mean(lambda messages: min(messages, 8), 8, 5.0)
+    assert found == pytest.approx(counts[drawn].clip(max=8).mean(), rel=0.1)
+    without = people.mean(lambda messages: min(messages, 8), 8)
+    assert without > 1.4 * found
+
+
+def test_nobody_brings_nothing():
+    assert PersonSizes(()).mean(float) == 0.0

@@ -1,0 +1,48 @@
+"""Counting in bounded memory: exact while it fits, frequent words kept when it does not."""
+
+import collections
+
+import hypothesis
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tff_keyboard.data.text.word_counts import WordCounts
+
+MESSAGES = st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=8), max_size=30)
+
+
+@hypothesis.given(messages=MESSAGES)
+@examples(50)
+def test_exact_while_it_fits(messages):
+    counts = WordCounts(max_distinct=10)
+    for message in messages:
+        counts.add_person(message)
+    assert counts.counts == collections.Counter(word for message in messages for word in message)
+    assert counts.people == collections.Counter(
+        word for message in messages for word in set(message)
+    )
+    assert counts.num_people == len(messages)
+    assert counts.forgotten == 0
+
+
+@hypothesis.given(messages=MESSAGES, limit=st.integers(1, 9))
+@examples(50)
+def test_never_over_the_limit_and_never_too_high(messages, limit):
+    counts = WordCounts(max_distinct=limit)
+    truth, people = collections.Counter(), collections.Counter()
+    for message in messages:
+        counts.add_person(message)
+        truth.update(message)
+        people.update(set(message))
+        assert len(counts.counts) <= limit
+    assert all(counts.counts[word] <= truth[word] for word in counts.counts)
+    assert all(counts.people[word] <= people[word] for word in truth)
+    assert counts.people.keys() == counts.counts.keys()
+
+
+def test_frequent_words_survive_a_flood_of_rare_ones():
+    counts = WordCounts(max_distinct=100)
+    for index in range(10_000):
+        counts.add_person(["often", f"rare{index}"])
+    assert counts.counts.most_common(1) == [("often", 10_000)]
+    assert counts.forgotten > 9_000

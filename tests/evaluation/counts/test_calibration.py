@@ -1,0 +1,118 @@
+"""Reliability and temperature on models whose calibration is known."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
+from tff_keyboard.evaluation.counts import calibration, predictor_evaluation
+from tff_keyboard.evaluation.counts.typed_text import TypedText
+
+WORDS = [f"w{i}" for i in range(12)]
+VOCABULARY = Vocabulary((*SPECIAL_WORDS, *WORDS), NormalisationRules())
+TRUTH = np.concatenate([[0.0, 0.0, 0.05, 0.05], 0.9 * np.arange(12, 0, -1) / 78])
+
+
+class Fixed:
+    """Gives the same distribution everywhere, PAD and BOS impossible."""
+
+    vocabulary = VOCABULARY
+
+    def __init__(self, inverse_temperature=1.0):
+        with np.errstate(divide="ignore"):
+            scores = inverse_temperature * np.log(TRUTH)
+        self.scores = (scores - np.log(np.exp(scores).sum())).astype(np.float32)
+
+    def suggest(self, context, prefix="", k=3):
+        raise NotImplementedError
+
+    def log_probabilities(self, ids):
+        return np.tile(self.scores, [np.count_nonzero(ids), 1])
+
+
+def typed(messages=300, seed=0):
+    """Messages whose words and ends are drawn from TRUTH."""
+    rng = np.random.default_rng(seed)
+    people = []
+    for _ in range(3):
+        person = []
+        for _ in range(messages // 3):
+            targets = []
+            while not targets or targets[-1] != 2:
+                target = rng.choice(16, p=TRUTH)
+                if targets or target != 2:  # no message is empty
+                    targets.append(target)
+            person.append(["zzz" if t == 3 else VOCABULARY.words[t] for t in targets[:-1]])
+        people.append(person)
+    return TypedText("t", ("a", "b", "c"), tuple(people))
+
+
+def error_of(predictor, text):
+    counts = predictor_evaluation.evaluate(predictor, text)
+    return calibration.expected_calibration_error(
+        calibration.reliability(counts.slices["confidence"])
+    )
+
+
+def test_reliability_is_claim_and_share_of_each_bin():
+    slices = {
+        "low": {"impressions": np.array([60, 40]), "confidence": np.array([6.0, 4.0]),
+                "hits_at_1": np.array([10, 20])},
+        "high": {"impressions": np.array([50, 50]), "confidence": np.array([40.0, 40.0]),
+                 "hits_at_1": np.array([40, 30])},
+    }  # fmt: skip
+    low, high = calibration.reliability(slices)
+    assert (low.positions, low.claimed, low.right) == (100, 0.1, 0.3)
+    assert (high.positions, high.claimed, high.right) == (100, 0.8, 0.7)
+    assert calibration.expected_calibration_error([low, high]) == pytest.approx(0.15)
+    assert np.isnan(calibration.expected_calibration_error([]))
+
+
+def test_the_first_suggestion_is_right_as_often_as_it_claims():
+    text = typed()
+    claim = TRUTH[4:].max()
+    assert np.exp(Fixed().scores[4:].max()) == pytest.approx(claim)
+    counts = predictor_evaluation.evaluate(Fixed(), text)
+    (point,) = calibration.reliability(counts.slices["confidence"])
+    hits = sum(
+        word == WORDS[0] for person in text.messages for message in person for word in message
+    )
+    assert point.claimed == pytest.approx(claim)
+    assert point.right == pytest.approx(hits / point.positions)
+
+
+@pytest.mark.parametrize("inverse", [0.5, 1.0, 2.5])
+def test_fits_the_temperature_of_the_least_loss(inverse):
+    predictor, text = Fixed(inverse), typed(150)
+
+    def loss(temperature):
+        scores = calibration.TemperedPredictor(predictor, temperature)
+        sums = predictor_evaluation.evaluate(scores, text).sums
+        return sums["nll"].sum()
+
+    expected = optimize.minimize_scalar(loss, bounds=(0.1, 10), method="bounded").x
+    found = calibration.fit(predictor, text)
+    assert found == pytest.approx(expected, rel=0.01)
+    assert found == pytest.approx(inverse, rel=0.2)  # what makes the truth of it again
+
+
+def test_a_tempered_predictor_is_normalised_and_ranks_alike():
+    plain = Fixed(2.0).log_probabilities(np.array([[1, 4]]))
+    tempered = calibration.TemperedPredictor(Fixed(2.0), 2.0)
+    scores = tempered.log_probabilities(np.array([[1, 4]]))
+    np.testing.assert_allclose(np.exp(scores).sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(np.argsort(-scores[0, 4:]), np.argsort(-plain[0, 4:]))
+    np.testing.assert_allclose(np.exp(scores[0, 2:]), TRUTH[2:], rtol=1e-4)
+    with pytest.raises(ValueError, match="`temperature` must be > 0"):
+        calibration.TemperedPredictor(Fixed(), 0.0)
+
+
+def test_a_temperature_out_of_range_ends_at_its_bound():
+    text = TypedText("t", ("a",), ([[WORDS[0]]] * 50,))
+    assert 0.05 < calibration.fit(Fixed(), text) < 10.01
+
+
+def test_an_overconfident_model_has_a_larger_error():
+    text = typed()
+    assert error_of(Fixed(), text) < 0.02
+    assert error_of(Fixed(3.0), text) > 0.1

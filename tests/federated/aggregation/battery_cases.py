@@ -1,0 +1,166 @@
+"""What the battery goes over: every rule, mechanism and wrapper that a config can ask for."""
+
+import collections
+import dataclasses
+import typing
+
+import numpy as np
+
+from tests.support.aggregation_fakes import SHAPES, VALUE_TYPE, WEIGHT_TYPE, deltas
+from tests.support.noise_fakes import noised
+from tff_keyboard.config.sections import aggregation_config, privacy_config, rule_config
+from tff_keyboard.config.sections.aggregation_config import AggregationConfig, NoClipping
+from tff_keyboard.federated.aggregation.row_correction import row_weight_type
+from tff_keyboard.federated.algorithms.build_aggregator import build_aggregator
+from tff_keyboard.federated.algorithms.fedmed.client_weight import fedmed_weight_type
+
+CLIENTS = 5
+_LITTLE = 1e-4  # of noise, in clip norms: the mean of five clients moves by 2e-5
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Case:
+    """One aggregator; compared and hashed by identity.
+
+    Attributes:
+      config: What is built.
+      atol: By how much a delta may be changed on its way (rounding, noise), in weight units.
+    """
+
+    config: AggregationConfig
+    atol: float = 1e-6
+
+    @property
+    def is_private(self):
+        return self.config.is_private
+
+    @property
+    def is_noisy(self):
+        return self.is_private and self.config.privacy.noise_multiplier > 0
+
+    @property
+    def counts_by_itself(self):
+        """Whether one client's delta is the aggregate of a round of one client."""
+        return not self.is_private
+
+    @property
+    def weight_type(self):
+        if isinstance(self.config.rule, rule_config.FedMed):
+            return fedmed_weight_type(len(SHAPES))
+        if self.tells_words:
+            return row_weight_type(SHAPES[0][0])
+        return WEIGHT_TYPE
+
+    @property
+    def tells_words(self):
+        return isinstance(self.config.row_correction, aggregation_config.TouchedRows)
+
+    def with_noise(self, process):
+        """`process` as a training runs it: its rounds have noise, where the mechanism has any."""
+        if not self.is_noisy:
+            return process
+        privacy = self.config.privacy
+        numbers = NOISE.get(type(privacy), {})
+        if isinstance(privacy, privacy_config.Gaussian):
+            numbers = {"is_discrete": privacy.is_discrete}
+        return noised(process, privacy.mechanism, **numbers)
+
+    def build(self):
+        names = ("embedding", "bias", "scale")
+        factory = build_aggregator(
+            self.config, clients_per_round=CLIENTS, seed=3, variable_names=names
+        )
+        return factory.create(VALUE_TYPE, self.weight_type)
+
+    def weigh(self, examples, loss, divergence):
+        if self.weight_type == WEIGHT_TYPE:
+            return np.float32(examples)
+        if self.tells_words:  # every word, so that the mean stays what it is
+            touched = np.full(SHAPES[0][0], examples > 0, np.float32)
+            return collections.OrderedDict(num_examples=np.float32(examples), touched=touched)
+        return collections.OrderedDict(
+            num_examples=np.float32(examples),
+            loss=np.float32(loss),
+            divergence=np.float32(divergence),
+        )
+
+    def no_weight(self):
+        return self.weigh(0, 0, np.zeros(len(SHAPES)))
+
+
+# What a delta does to fit: rounding, noise; where nothing is said, nothing.
+TOLERANCES = {"uniform_quantization": 1e-3, "normal": 1e-3}
+OPTIONS = {
+    aggregation_config.UniformQuantization: {"bits": 12, "threshold": 2},
+    aggregation_config.NormalClientNoise: {"scale": 1e-5},
+    privacy_config.TreeAdaptive: {"restart_rounds": 1},
+}
+# What the noise of a mechanism is made with.
+NOISE = {
+    privacy_config.TreeAdaptive: {"restart_rounds": 1},
+    privacy_config.Blt: {"decays": (0.5,), "scales": (0.4,)},
+    privacy_config.Banded: {"bands": (1.0, 0.5)},
+}
+
+
+def variants(union):
+    """One of each class of a config's union that does something, by its name."""
+    for table in typing.get_args(union):
+        name = dataclasses.fields(table)[0].default
+        if name not in ("none", "off"):
+            yield name, table(**OPTIONS.get(table, {}))
+
+
+def _rules():
+    for name, rule in variants(rule_config.Rule):
+        bare = {"rule": rule, "protection": NoClipping()}
+        if isinstance(rule, rule_config.PrivateFedAtt):
+            bare |= {"privacy": privacy_config.Gaussian(), "client_weighting": "uniform"}
+        yield f"rule {name}", Case(AggregationConfig(**bare))
+    top_k = rule_config.FedMed(top_fraction=0.6)
+    yield "rule fedmed, topK", Case(AggregationConfig(rule=top_k, protection=NoClipping()))
+
+
+def _mechanisms():
+    """Each without noise, where only the clip is left, and with little of it; and two of a kind."""
+    gaussian = privacy_config.Gaussian(noise_multiplier=_LITTLE)
+    found = {
+        "gaussian, discrete": dataclasses.replace(gaussian, distribution="discrete"),
+        "gaussian, a projection": dataclasses.replace(gaussian, noise_cohort_size=10 * CLIENTS),
+    }
+    for name, mechanism in variants(privacy_config.Privacy):
+        found[name] = mechanism
+        found[f"{name}, noisy"] = dataclasses.replace(mechanism, noise_multiplier=_LITTLE)
+    return found
+
+
+def _wrappers():
+    for name, mechanism in _mechanisms().items():
+        config = AggregationConfig(privacy=mechanism, client_weighting="uniform")
+        yield f"privacy {name}", Case(config, 10 * mechanism.noise_multiplier or 1e-6)
+    for field, union in (
+        ("protection", aggregation_config.Protection),
+        ("compression", aggregation_config.Compression),
+        ("client_noise", aggregation_config.ClientNoise),
+        ("row_correction", aggregation_config.RowCorrection),
+    ):
+        for name, table in variants(union):
+            config = AggregationConfig(**({"protection": NoClipping()} | {field: table}))
+            yield f"{field} {name}", Case(config, TOLERANCES.get(name, 1e-6))
+
+
+CASES = dict([*_rules(), *_wrappers()])
+
+
+def cohort(case, clients=CLIENTS):
+    """Deltas inside all clip norms, and weights."""
+    rng = np.random.default_rng(clients)
+    weights = [
+        case.weigh(1 + k, loss, rng.uniform(0, 0.6, len(SHAPES)))
+        for k, loss in enumerate(rng.uniform(1, 5, clients))
+    ]
+    return deltas(7, clients, 0.05), weights
+
+
+def equal_weights(case):
+    return [case.weigh(3, 2.0, np.full(len(SHAPES), 0.1))] * CLIENTS

@@ -1,0 +1,90 @@
+"""Both evaluations of validation clients, against sums in this process over the same batches."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tests.evaluation.reference import sums_per_client
+from tests.support import session_context
+from tests.support.fakes import tiny_config
+from tff_keyboard.data import batches
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.federated.algorithms import build_process
+from tff_keyboard.federated.learning import client_inputs, validation
+from tff_keyboard.federated.learning.federated_evaluation import FederatedEvaluator
+from tff_keyboard.program.engines import execution
+
+
+@pytest.fixture(name="setting", scope="module")
+def _setting(store):
+    config = tiny_config(store, "evaluation.max_examples=3", "evaluation.clients=4")
+    client_store = ClientStore(store)
+    model = build_process.build_initial_model(config, client_store.vocabulary)
+    model.embedding.assign(3 * model.embedding)  # sharper than an untrained model
+    clients = [
+        batches.evaluation_batches(
+            client_store.examples("validation", person),
+            batch_size=2,
+            max_length=config.data.max_length,
+            max_examples=3,
+        )
+        for person in client_inputs.evaluation_clients(
+            client_store, "validation", config.evaluation
+        )
+    ]
+    return SimpleNamespace(
+        config=config, store=client_store, model=model, expected=sums_per_client(model, clients)
+    )
+
+
+def check(found, expected):
+    assert set(expected) <= set(found)
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-5, err_msg=name)
+
+
+def test_in_this_process(setting):
+    weights = tff.learning.models.ModelWeights.from_model(setting.model)
+    evaluate = validation.in_this_process(setting.config)(setting.store)
+    check(evaluate(weights), setting.expected)
+
+
+def test_federated(setting):
+    weights = tff.learning.models.ModelWeights.from_model(setting.model)
+    weights = tff.learning.models.ModelWeights(
+        [v.numpy() for v in weights.trainable], [v.numpy() for v in weights.non_trainable]
+    )
+    evaluator = FederatedEvaluator(
+        build_process.build_model_fn(setting.config, len(setting.store.vocabulary), evaluation=True)
+    )
+    evaluate = validation.federated(evaluator, setting.config)(setting.store)
+    check(evaluate(weights), setting.expected)
+
+
+@pytest.mark.slow
+def test_rows_are_those_of_the_clients_whatever_the_calls_and_the_workers(setting):
+    """One client has nothing; rows keep their places over calls, packs and sub-rounds."""
+    model_fn = build_process.build_model_fn(
+        setting.config, len(setting.store.vocabulary), evaluation=True
+    )
+    weights = tff.learning.models.ModelWeights(
+        [v.numpy() for v in setting.model.trainable_variables], []
+    )
+    clients = client_inputs.evaluation_clients_batches(
+        setting.store, "validation", setting.config.evaluation, max_length=20
+    )
+    clients = [clients[0], [], *clients[1:], *clients]
+    found = []
+    for workers in (1, 2):
+        with execution.install_context(workers):
+            evaluator = FederatedEvaluator(model_fn, clients_per_call=5 if workers == 1 else 1000)
+            found.append(evaluator(weights, clients))
+    session_context.use()
+    for name, values in found[0].items():
+        np.testing.assert_array_equal(found[1][name], values, err_msg=name)
+        assert len(values) == len(clients)
+        np.testing.assert_array_equal(values[5:], np.delete(values[:5], 1, axis=0))
+    assert found[0]["tokens"][1] == 0
+    assert np.all(np.delete(found[0]["tokens"], 1) > 0)

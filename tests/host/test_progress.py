@@ -1,0 +1,57 @@
+"""The progress line: live on a terminal, rare elsewhere."""
+
+import io
+
+from tff_keyboard.host.progress import Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def run(stream, seconds_between, updates, **arguments):
+    clock = Clock()
+    with Progress("job", stream=stream, clock=clock, **arguments) as progress:
+        for done in range(1, updates + 1):
+            clock.now += seconds_between
+            progress.update(done)
+    return stream.getvalue()
+
+
+def test_terminal_line_is_rewritten_and_taken_away():
+    written = run(Terminal(), 1.0, 10, total=10, unit="users")
+    assert "\n" not in written
+    last = written.split("\r")
+    assert last[-3].startswith("job 10/10 users  100%  1 users/s  ETA 0:00")
+    assert last[-2].strip() == ""
+    assert last[-1] == ""
+
+
+def test_terminal_is_not_flooded():
+    assert run(Terminal(), 0.001, 1000, total=1000).count("\rjob") <= 6
+
+
+def test_log_has_a_line_now_and_then():
+    written = run(io.StringIO(), 1.0, 100, unit="users")
+    assert written.splitlines() == [
+        "job 30 users  1 users/s", "job 60 users  1 users/s", "job 90 users  1 users/s"
+    ]  # fmt: skip
+    assert run(io.StringIO(), 0.1, 100) == ""
+
+
+def test_resumed_job_counts_only_its_own_work():
+    clock = Clock()
+    stream = Terminal()
+    progress = Progress("round", total=100, stream=stream, clock=clock)
+    progress.start_from(50)
+    clock.now = 10.0
+    progress.update(60)
+    assert "1/s  ETA 0:40" in stream.getvalue()

@@ -1,0 +1,297 @@
+"""Epsilon against published figures, dp_accounting itself and limits."""
+
+import math
+import subprocess
+import sys
+import time
+
+import dp_accounting
+import mpmath
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from tests.support.examples import examples
+from tff_keyboard.privacy.accounting import accounting
+
+
+def gaussian_delta(epsilon, sigma):
+    """Balle & Wang 2018, Theorem 8, sensitivity 1."""
+    return stats.norm.cdf(0.5 / sigma - epsilon * sigma) - math.exp(epsilon) * stats.norm.cdf(
+        -0.5 / sigma - epsilon * sigma
+    )
+
+
+def test_gboard_launch_to_the_printed_digits_in_seconds():
+    start = time.process_time()
+    launch = accounting.tree_gaussian(
+        noise_multiplier=7.0, rounds=2000, delta=1e-10, min_separation=313, max_participations=6
+    )
+    assert f"{launch.rho:.2f}" == "0.81"
+    assert f"{launch.epsilon:.2f}" == "8.90"
+    assert time.process_time() - start < 10
+
+
+def test_exact_gaussian_is_tighter_than_the_rdp_conversion():
+    exact = accounting.epsilon_of_zcdp(79 / 98, 1e-10, method="exact Gaussian")
+    assert exact < accounting.epsilon_of_zcdp(79 / 98, 1e-10, method="RDP conversion")
+    assert exact == pytest.approx(8.526, abs=2e-3)
+
+
+@pytest.mark.parametrize("sigma, delta", [(1.0, 1e-5), (4.0, 1e-6), (0.7, 1e-10)])
+def test_exact_gaussian_matches_the_privacy_curve(sigma, delta):
+    epsilon = accounting.epsilon_of_zcdp(1 / (2 * sigma**2), delta, method="exact Gaussian")
+    truth = optimize.brentq(lambda e: gaussian_delta(e, sigma) - delta, 0, 60)
+    assert epsilon == pytest.approx(truth, rel=1e-9)
+
+
+@pytest.mark.parametrize("participations, noise", [(1, 4.0), (16, 8.0), (100, 5.0), (30, 2.0)])
+@pytest.mark.parametrize("delta", [1e-5, 1e-10])
+def test_closed_form_is_what_privacy_loss_distributions_bound_from_above(
+    participations, noise, delta
+):
+    exact = accounting.unsampled_gaussian(
+        noise_multiplier=noise, participations=participations, delta=delta
+    ).epsilon
+    accountant = dp_accounting.pld.PLDAccountant()
+    accountant.compose(dp_accounting.GaussianDpEvent(noise), participations)
+    bound = accountant.get_epsilon(delta)
+    assert exact <= bound + 1e-6
+    assert exact == pytest.approx(bound, rel=2e-3, abs=1e-3)
+
+
+@examples(100)
+@given(
+    log_mu=st.floats(-6, 6),
+    log_delta=st.floats(-100, -0.01),
+)
+def test_epsilon_is_the_least_whose_delta_is_allowed(log_mu, log_delta):
+    """Against 60 digits, for any noise and delta; never below the truth."""
+    mu, delta = 10**log_mu, 10**log_delta
+    epsilon = accounting.epsilon_of_zcdp(mu**2 / 2, delta, method="exact Gaussian")
+
+    def exact_delta(epsilon):
+        with mpmath.workdps(60):
+            a, b = mu / mpmath.mpf(2) - epsilon / mpmath.mpf(mu), epsilon / mpmath.mpf(mu) + mu / 2
+            return (
+                mpmath.erfc(-a / mpmath.sqrt(2))
+                - mpmath.exp(epsilon) * mpmath.erfc(b / mpmath.sqrt(2))
+            ) / 2
+
+    assert exact_delta(epsilon * (1 + 1e-9) + 1e-9) <= delta
+    assert epsilon == 0 or exact_delta(epsilon * (1 - 1e-9) - 1e-9) >= delta
+
+
+@pytest.mark.parametrize("noise, participations", [(0.01, 100), (1e-6, 10**6), (1e-150, 1)])
+def test_next_to_no_noise_costs_milliseconds_and_no_memory(noise, participations):
+    start = time.process_time()
+    guarantee = accounting.unsampled_gaussian(
+        noise_multiplier=noise, participations=participations, delta=1e-6
+    )
+    assert time.process_time() - start < 0.1
+    # mu^2 / 2 + 4.75 mu: the privacy loss is normal, and Phi(4.75) = 1 - 1e-6.
+    mu = math.sqrt(participations) / noise
+    assert guarantee.epsilon == pytest.approx(mu**2 / 2 + 4.7534 * mu, rel=1e-3)
+    assert math.isfinite(guarantee.epsilon)
+
+
+def test_noise_whose_square_no_float_holds_protects_nothing():
+    for noise in (1e-170, 5e-324):
+        guarantee = accounting.unsampled_gaussian(
+            noise_multiplier=noise, participations=1, delta=1e-6
+        )
+        assert guarantee.epsilon == math.inf
+
+
+def test_published_sampled_gaussian():
+    """Abadi et al. 2016, section 5: q = 0.01, z = 4, T = 10,000 gives (1.26, 1e-5) by moments.
+
+    RDP with today's conversion is tighter, and must not be above it.
+    """
+    arguments = {
+        "noise_multiplier": 4.0,
+        "sampling_probability": 0.01,
+        "rounds": 10_000,
+        "delta": 1e-5,
+    }
+    by_rdp = accounting.poisson_gaussian(**arguments, method="RDP").epsilon
+    assert 0.9 < by_rdp < 1.26
+    assert accounting.poisson_gaussian(**arguments).epsilon < by_rdp
+
+
+def test_full_participation_is_the_plain_gaussian():
+    sampled = accounting.poisson_gaussian(
+        noise_multiplier=8.0, sampling_probability=1.0, rounds=16, delta=1e-6, method="PLD"
+    )
+    plain = accounting.unsampled_gaussian(noise_multiplier=8.0, participations=16, delta=1e-6)
+    assert sampled.epsilon == pytest.approx(plain.epsilon, rel=1e-3)
+    assert plain.rho == 16 / (2 * 64)
+
+
+@pytest.mark.slow
+def test_fixed_size_cohorts_are_accounted_for_replacement():
+    """Replacing a person moves a sum of vectors of norm <= 1 by up to 2: twice the noise is due."""
+    guarantee = accounting.fixed_size_gaussian(
+        noise_multiplier=2.0, population=10_000, cohort=100, rounds=1000, delta=1e-6
+    )
+    assert guarantee.adjacency == accounting.REPLACE_ONE
+    accountant = dp_accounting.rdp.RdpAccountant(
+        neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
+    )
+    noise_over_sensitivity = dp_accounting.GaussianDpEvent(1.0)
+    event = dp_accounting.SampledWithoutReplacementDpEvent(10_000, 100, noise_over_sensitivity)
+    accountant.compose(event, 1000)
+    assert guarantee.epsilon == pytest.approx(accountant.get_epsilon(1e-6), rel=1e-9)
+    poisson = accounting.poisson_gaussian(
+        noise_multiplier=2.0, sampling_probability=0.01, rounds=1000, delta=1e-6
+    )
+    assert guarantee.epsilon > poisson.epsilon
+
+
+def test_a_whole_population_drawn_every_round_is_never_below_the_plain_gaussian():
+    """q = 1: the true cost of replacing is that of z/2, without any amplification."""
+    everyone = accounting.fixed_size_gaussian(
+        noise_multiplier=8.0, population=50, cohort=50, rounds=4, delta=1e-6
+    )
+    plain = accounting.unsampled_gaussian(noise_multiplier=4.0, participations=4, delta=1e-6)
+    assert everyone.epsilon >= plain.epsilon
+
+
+def test_one_tree_step_is_the_gaussian_mechanism():
+    tree = accounting.tree_gaussian(noise_multiplier=2.0, rounds=1, delta=1e-6, min_separation=1)
+    assert tree.rho == 1 / 8
+
+
+def test_a_single_epoch_over_restarted_trees_is_dp_accountings_event():
+    """Everyone joins once in all: only the deepest tree counts."""
+    ours = accounting.tree_gaussian(
+        noise_multiplier=4.0,
+        rounds=128 + 60,
+        delta=1e-6,
+        min_separation=1,
+        max_participations=1,
+        restart_rounds=128,
+    )
+    event = dp_accounting.SingleEpochTreeAggregationDpEvent(4.0, [128, 60])
+    relation = dp_accounting.NeighboringRelation.REPLACE_SPECIAL
+    theirs = dp_accounting.rdp.RdpAccountant(neighboring_relation=relation).compose(event)
+    assert ours.epsilon == pytest.approx(theirs.get_epsilon(1e-6), rel=1e-4)
+
+
+def test_restarts_when_everyone_joins_once_a_tree():
+    """Kairouz et al. 2021, Appendix D: the depths of the trees add up."""
+    ours = accounting.tree_gaussian(
+        noise_multiplier=4.0, rounds=256, delta=1e-6, min_separation=128, restart_rounds=128
+    )
+    assert ours.rho == (8 + 8) / (2 * 4.0**2)
+
+
+GUARANTEES = {
+    "tree": lambda z: accounting.tree_gaussian(
+        noise_multiplier=z, rounds=100, delta=1e-6, min_separation=10
+    ),
+    "poisson": lambda z: accounting.poisson_gaussian(
+        noise_multiplier=z, sampling_probability=0.05, rounds=100, delta=1e-6, method="RDP"
+    ),
+    "fixed size": lambda z: accounting.fixed_size_gaussian(
+        noise_multiplier=z, population=1000, cohort=20, rounds=100, delta=1e-6
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "target, name",
+    [
+        *[(target, "tree") for target in (0.5, 8.0)],
+        (0.5, "poisson"),
+        pytest.param(8.0, "poisson", marks=pytest.mark.slow),
+        pytest.param(0.5, "fixed size", marks=pytest.mark.slow),
+        pytest.param(8.0, "fixed size", marks=pytest.mark.slow),  # the same search, by slow steps
+    ],
+)
+def test_calibrated_noise_just_reaches_the_target(target, name):
+    guarantee = GUARANTEES[name]
+    noise = accounting.calibrate_noise_multiplier(guarantee, target_epsilon=target)
+    assert guarantee(noise).epsilon <= target
+    assert guarantee(noise * 0.99).epsilon > target
+
+
+@examples(30)
+@given(
+    noise=st.floats(0.5, 20),
+    rounds=st.integers(1, 200),
+    separation=st.integers(1, 60),
+    participations=st.integers(1, 8),
+)
+def test_more_separation_fewer_rounds_never_cost_more(noise, rounds, separation, participations):
+    def rho(**changes):
+        arguments = {
+            "noise_multiplier": noise,
+            "rounds": rounds,
+            "delta": 1e-6,
+            "min_separation": separation,
+            "max_participations": participations,
+        }
+        return accounting.tree_gaussian(**(arguments | changes)).rho
+
+    assert rho(min_separation=separation + 1) <= rho()
+    assert rho(max_participations=participations + 1) >= rho()
+    assert rho(rounds=rounds + 1) >= rho()
+
+
+def test_no_rounds_cost_nothing_and_no_noise_protects_nothing():
+    for rounds, noise, expected in [(0, 1.0, 0.0), (3, 0.0, math.inf)]:
+        for guarantee in (
+            accounting.tree_gaussian(
+                noise_multiplier=noise, rounds=rounds, delta=1e-6, min_separation=1
+            ),
+            accounting.poisson_gaussian(
+                noise_multiplier=noise, sampling_probability=0.1, rounds=rounds, delta=1e-6
+            ),
+            accounting.fixed_size_gaussian(
+                noise_multiplier=noise, population=100, cohort=10, rounds=rounds, delta=1e-6
+            ),
+            accounting.unsampled_gaussian(
+                noise_multiplier=noise, participations=rounds, delta=1e-6
+            ),
+        ):
+            assert guarantee.epsilon == expected
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"noise_multiplier": -1.0}, "`noise_multiplier` must be >= 0, got -1.0"),
+        ({"noise_multiplier": math.nan}, "`noise_multiplier`"),
+        ({"delta": 0.0}, r"`delta` must be in \(0, 1\), got 0.0"),
+        ({"min_separation": 0}, "`min_separation` must be >= 1 round, got 0"),
+        ({"rounds": -1}, "`rounds` must be >= 0, got -1"),
+        ({"restart_rounds": -1}, "`restart_rounds` must be >= 0"),
+        ({"method": "guess"}, "`method`"),
+    ],
+)
+def test_wrong_arguments_are_named(changes, words):
+    arguments = {"noise_multiplier": 1.0, "rounds": 4, "delta": 1e-6, "min_separation": 1}
+    with pytest.raises(ValueError, match=words):
+        accounting.tree_gaussian(**(arguments | changes))
+
+
+def test_unreachable_target_is_refused():
+    with pytest.raises(ValueError, match="No noise multiplier"):
+        accounting.calibrate_noise_multiplier(
+            lambda z: accounting.Guarantee(
+                epsilon=9.0, delta=0.1, adjacency="none", method="constant"
+            ),
+            target_epsilon=1.0,
+        )
+
+
+@pytest.mark.slow
+def test_accounting_imports_no_tensorflow():
+    code = (
+        "import sys, tff_keyboard.privacy.accounting.accounting, "
+        "tff_keyboard.privacy.ledger.ledger;"
+        "assert 'tensorflow' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,105 @@
+"""Plans reach their targets and no more; variances are those of the streams."""
+
+import numpy as np
+import pytest
+
+from tff_keyboard.privacy.claims import planning
+from tff_keyboard.privacy.claims.planning import Schedule, plan
+from tff_keyboard.privacy.mechanisms.mechanism import BandedMechanism, BltMechanism, Gaussian, Tree
+from tff_keyboard.privacy.mechanisms.noise_streams import keyed_draw
+
+SMALL = Schedule(rounds=64, cohort=10, population=1000, min_separation=16, delta=1e-6)
+GBOARD = Schedule(
+    rounds=2000,
+    cohort=6500,
+    population=10_000_000,
+    min_separation=313,
+    max_participations=6,
+    delta=1e-10,
+)
+
+
+@pytest.mark.parametrize("name", planning.COMPARED)
+def test_the_target_is_reached_and_not_passed(name):
+    found = plan(name, SMALL, target_epsilon=3.0)
+    assert 2.98 < found.guarantee.epsilon <= 3.0
+    less = plan(name, SMALL, target_epsilon=6.0)
+    assert less.noise_multiplier < found.noise_multiplier
+
+
+def test_gboards_multiplier_comes_back_from_its_epsilon():
+    found = plan("tree", GBOARD, target_epsilon=8.90)
+    assert found.noise_multiplier == pytest.approx(7.0, rel=2e-3)
+    assert found.guarantee.rho == pytest.approx(79 / 98, rel=4e-3)
+
+
+@pytest.mark.slow
+def test_correlated_noise_leaves_the_least_error():
+    errors = {
+        name: plan(name, GBOARD, target_epsilon=5.0).error for name in ("gaussian", "tree", "blt")
+    }
+    assert errors["blt"] < 0.66 * errors["tree"] < 0.3 * errors["gaussian"]
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Gaussian(),
+        Tree(),
+        Tree(restart_rounds=3),
+        BltMechanism(decays=(0.9,), scales=(0.3,)),
+        BandedMechanism(bands=(1.0, 0.5)),
+    ],
+    ids=str,
+)
+def test_variances_are_those_of_the_stream(mechanism):
+    noise = mechanism.noise(keyed_draw(bytes(32)), 40_000)
+    running = np.cumsum([noise(t) for t in range(8)], axis=0)
+    np.testing.assert_allclose(
+        planning.iterate_variances(mechanism, 8), running.var(axis=1), rtol=0.05
+    )
+
+
+@pytest.mark.slow
+def test_uniform_cohorts_are_amplified():
+    one = Schedule(rounds=50, cohort=10, population=10_000)
+    sampled = plan("gaussian", one, target_epsilon=4.0)
+    assert sampled.guarantee.method == "RDP"
+    unsampled = plan("gaussian", Schedule(**{**vars(one), "min_separation": 2}), target_epsilon=4.0)
+    assert sampled.noise_multiplier < unsampled.noise_multiplier
+
+
+def test_schedules_around_keep_to_the_population():
+    around = planning.schedules_around(SMALL)
+    assert [s.rounds for s in around["rounds"]] == [16, 32, 64, 128, 256]
+    assert [(s.cohort, s.min_separation) for s in around["cohort"]] == [
+        (2, 16), (5, 16), (10, 16), (20, 16), (40, 16)
+    ]  # fmt: skip
+    assert [s.min_separation for s in around["separation"]] == [4, 8, 16, 32, 64]
+    crowded = planning.schedules_around(
+        Schedule(rounds=8, cohort=10, population=160, min_separation=16)
+    )
+    assert [(s.cohort, s.min_separation) for s in crowded["cohort"]][-1] == (40, 4)
+    assert max(s.min_separation for s in crowded["separation"]) == 16
+
+
+def test_the_table_has_a_row_a_plan():
+    found = [plan(name, SMALL, target_epsilon=3.0) for name in ("tree", "blt")]
+    lines = planning.plans_table(found).splitlines()
+    assert len(lines) == 3
+    assert lines[0].split()[0] == "mechanism"
+    assert lines[2].split()[0] == "blt"
+    assert float(lines[2].split()[4]) == pytest.approx(found[1].noise_multiplier, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"rounds": 0}, "`rounds` must be >= 1, got 0"),
+        ({"delta": 1.0}, "`delta` must be in"),
+        ({"population": 159}, "159 people are too few for 10 a round.*takes 160"),
+    ],
+)
+def test_impossible_schedules_are_refused(change, words):
+    with pytest.raises(ValueError, match=words):
+        Schedule(**({"rounds": 8, "cohort": 10, "population": 160, "min_separation": 16} | change))

@@ -1,0 +1,86 @@
+"""Noise of a larger cohort in a small one: its size, its epsilon, and its label everywhere."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.support.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE
+from tests.support.fakes import ledger_header
+from tests.support.noise_fakes import noised
+from tff_keyboard.config.sections.aggregation_config import AggregationConfig
+from tff_keyboard.config.sections.privacy_config import Blt, Gaussian, GaussianAdaptive
+from tff_keyboard.config.sections.rule_config import PrivateFedAtt
+from tff_keyboard.federated.algorithms.build_aggregator import build_aggregator
+from tff_keyboard.privacy.claims.guarantee import composed, guarantee_of, history
+from tff_keyboard.privacy.claims.statement import privacy_statement
+from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
+from tff_keyboard.privacy.ledger_hook import LedgerHook
+
+SMALL = ledger_header(noise_cohort_size=500, key_id="a")
+LARGE = ledger_header(clients_per_round=500, selected_per_round=500, population=50_000, key_id="a")
+
+
+def config(privacy):
+    return AggregationConfig(privacy=privacy, client_weighting="uniform")
+
+
+def test_epsilon_is_that_of_the_larger_federation_and_says_so():
+    found = guarantee_of(SMALL, 7)
+    assert found.epsilon == guarantee_of(LARGE, 7).epsilon
+    assert found.method.startswith("PROJECTION to 500 clients a round, ")
+    together = composed([*history(SMALL, 7), *history(dataclasses.replace(LARGE, key_id="b"), 7)])
+    assert together.method.startswith("PROJECTION")
+    assert together.epsilon > found.epsilon
+
+
+def test_what_was_released_has_the_small_noise():
+    assert SMALL.unprojected.noise_multiplier == pytest.approx(1.0 * 10 / 500)
+    assert SMALL.unprojected.noise_cohort_size == 0
+    assert LARGE.unprojected == LARGE == LARGE.projected
+
+
+@pytest.mark.slow
+def test_the_noise_of_the_mean_is_that_of_the_larger_cohort():
+    privacy = Gaussian(clip_norm=0.5, noise_multiplier=3.0, noise_cohort_size=400)
+    spread = []
+    for one in (privacy, dataclasses.replace(privacy, noise_cohort_size=0)):
+        factory = build_aggregator(config(one), clients_per_round=40, seed=0)
+        process = noised(factory.create(VALUE_TYPE, WEIGHT_TYPE))
+        state, values = process.initialize(), []
+        for _ in range(20):
+            output = process.next(state, [], [])
+            state = output.state
+            values.append(np.concatenate([np.ravel(x) for x in output.result]))
+        spread.append(np.concatenate(values).std())
+    assert spread[0] == pytest.approx(3.0 * 0.5 / 400, rel=0.15)
+    assert spread[1] == pytest.approx(3.0 * 0.5 / 40, rel=0.15)
+
+
+@pytest.mark.slow
+def test_the_statement_and_the_metric_are_labelled(tmp_path):
+    path = tmp_path / "privacy_ledger.jsonl"
+    ledger = PrivacyLedger(path, SMALL)
+    ledger.record(1, clip_norm=0.5)
+    text = privacy_statement(path)
+    assert text.startswith("PROJECTION: epsilon below is that of a federation with 500 clients")
+    assert "among 50000 people" in text
+    assert "What this run released has epsilon" in text
+    assert "epsilon (projection)" in text
+    hook = LedgerHook(tmp_path / "other.jsonl", SMALL, epsilon_every=1)
+    assert list(hook.before_release(1, None, {})) == ["privacy/epsilon_projection"]
+
+
+def test_what_has_no_projection_is_refused():
+    with pytest.raises(ValueError, match="only a mean"):
+        AggregationConfig(
+            rule=PrivateFedAtt(),
+            privacy=Gaussian(noise_multiplier=1.0, noise_cohort_size=100),
+            client_weighting="uniform",
+        )
+    with pytest.raises(ValueError, match="needs a fixed clip norm"):
+        config(GaussianAdaptive(noise_multiplier=1.0, noise_cohort_size=100))
+    with pytest.raises(ValueError, match=r"must be 0 or >= `train.clients_per_round` = 40, got 30"):
+        build_aggregator(
+            config(Blt(noise_multiplier=1.0, noise_cohort_size=30)), clients_per_round=40, seed=0
+        )

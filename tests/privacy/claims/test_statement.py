@@ -1,0 +1,176 @@
+"""The printed statement names every assumption and claims no more than the accounting."""
+
+import dataclasses
+
+import pytest
+
+from tests.support.fakes import ledger_header
+from tff_keyboard.privacy.accounting import accounting
+from tff_keyboard.privacy.claims.guarantee import guarantee_of
+from tff_keyboard.privacy.claims.statement import privacy_statement
+from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
+from tff_keyboard.privacy.mechanisms import noise_key
+from tff_keyboard.privacy.mechanisms.mechanism import GaussianAdaptive, Tree, optimal_mechanism
+from tff_keyboard.storage.errors import RunDirectoryError
+
+HEADER = ledger_header(population=10_000, clients_per_round=100, selected_per_round=100)
+GBOARD = dataclasses.replace(
+    HEADER,
+    mechanism=Tree(),
+    noise_multiplier=7.0,
+    delta=1e-10,
+    clients_per_round=6500,
+    selected_per_round=6500,
+    population=10_000_000,
+    uniform_sampling=False,
+    min_separation_rounds=313,
+    max_participations=6,
+)
+
+
+def statement(tmp_path, header, rounds):
+    ledger = PrivacyLedger(tmp_path / "privacy_ledger.jsonl", header)
+    for round_num in range(1, rounds + 1):
+        ledger.record(round_num, clip_norm=header.clip_norm / round_num, clients=100)
+    return privacy_statement(tmp_path / "privacy_ledger.jsonl")
+
+
+def test_a_gboard_run_prints_the_published_figures(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda fd: None)  # 2,000 rounds
+    text = statement(tmp_path, GBOARD, 2000)
+    values = dict(line.split("  ", 1) for line in text.split("\n\n")[0].splitlines())
+    values = {key.strip(): value.strip() for key, value in values.items()}
+    assert values["epsilon"] == "8.90"
+    assert values["rho (zCDP)"] == "0.81"
+    assert values["delta"] == "1e-10"
+    assert "313 rounds later" in values["sampling"]
+    assert "at most 6 rounds" in values["sampling"]
+    assert values["unit"].startswith("one person")
+    assert values["adjacency"] == accounting.ZERO_OUT_ONE
+
+
+def test_fixed_size_sampling_is_accounted_as_such(tmp_path):
+    text = statement(tmp_path, HEADER, 3)
+    assert "fixed size, 100 of 10000 people a round" in text
+    assert accounting.REPLACE_ONE in text
+    assert "by the run's secret key" in text
+    assert "nobody learns who was drawn when" in text
+    expected = accounting.fixed_size_gaussian(
+        noise_multiplier=1.0, population=10_000, cohort=100, rounds=3, delta=1e-6
+    )
+    assert f"{expected.epsilon:.2f}" in text
+
+
+def test_poisson_is_said_to_be_an_assumption(tmp_path):
+    text = statement(tmp_path, dataclasses.replace(HEADER, sampling="poisson"), 2)
+    assert "Poisson sampling is an assumption" in text
+    assert accounting.ADD_OR_REMOVE_ONE in text
+
+
+def test_without_uniform_cohorts_no_amplification_is_claimed(tmp_path):
+    header = dataclasses.replace(HEADER, uniform_sampling=False, min_separation_rounds=5)
+    guarantee = guarantee_of(header, 12)
+    assert guarantee.rho == 3 / 2  # joins at most rounds 1, 6, 11
+    assert guarantee.epsilon > guarantee_of(HEADER, 12).epsilon
+    capped = dataclasses.replace(header, max_participations=2)
+    assert guarantee_of(capped, 12).rho == 1.0
+    assert "no amplification by sampling is claimed" in statement(tmp_path, header, 2)
+
+
+@pytest.mark.parametrize("sampling", ["fixed_size", "poisson"])
+def test_cohorts_that_the_seed_publishes_do_not_amplify(tmp_path, sampling):
+    header = dataclasses.replace(HEADER, sampling=sampling, secret_cohorts=False)
+    guarantee = guarantee_of(header, 12)
+    assert guarantee.rho == 12 / 2
+    text = statement(tmp_path, header, 12)
+    assert "cohorts follow from `train.seed`, which is no secret: no amplification" in text
+    assert "who was drawn when" not in text
+    assert "Poisson" not in text
+    projected = dataclasses.replace(header, noise_cohort_size=1000)
+    assert guarantee_of(projected, 12).epsilon == guarantee.epsilon
+
+
+@pytest.mark.parametrize(
+    "source, row, caveat",
+    [
+        (noise_key.SECRET, "a secret outside the run directory", ""),
+        (noise_key.NONCE, "lies in the run directory", "noise_nonce can remove the noise"),
+        (noise_key.FIXED_NONCE, "simulation: AES-256", "SIMULATION: the nonce"),
+    ],
+)
+def test_where_the_noise_comes_from_is_said(tmp_path, source, row, caveat):
+    text = statement(tmp_path, dataclasses.replace(HEADER, noise_source=source, key_id="ab"), 2)
+    assert row in text
+    assert caveat in text
+    assert ("simulation" in text.lower()) == (source == noise_key.FIXED_NONCE)
+
+
+def test_a_blt_run_prints_the_figures_of_its_schedule(tmp_path, monkeypatch):
+    """Gboard's schedule at the mean noise of its tree: rho 0.28 where the tree has 0.81."""
+    monkeypatch.setattr("os.fsync", lambda fd: None)  # 2,000 rounds
+    best = optimal_mechanism("blt", rounds=2000, min_separation=313, max_participations=6)
+    header = dataclasses.replace(
+        GBOARD,
+        mechanism=best,
+        noise_multiplier=3.29,
+    )
+    text = statement(tmp_path, header, 2000)
+    values = dict(line.split("  ", 1) for line in text.split("\n\n")[0].splitlines())
+    values = {key.strip(): value.strip() for key, value in values.items()}
+    assert "buffered linear Toeplitz" in values["mechanism"]
+    assert "none assumed" in values["sampling"]
+    assert values["accounting"] == "zCDP, exact Gaussian"
+    expected = accounting.matrix_gaussian(
+        noise=best.matrix(),
+        noise_multiplier=3.29,
+        rounds=2000,
+        delta=1e-10,
+        min_separation=313,
+        max_participations=6,
+    )
+    assert values["epsilon"] == f"{expected.epsilon:.2f}"
+    assert values["rho (zCDP)"] == f"{expected.rho:.2f}"
+
+
+def test_no_noise_is_said_plainly(tmp_path):
+    text = statement(tmp_path, dataclasses.replace(HEADER, noise_multiplier=0.0), 2)
+    assert "infinite: no guarantee" in text
+    assert "nothing is private" in text
+
+
+def test_private_fedatt_and_adaptive_clips_are_named(tmp_path):
+    header = dataclasses.replace(HEADER, mechanism=GaussianAdaptive(), aggregator="private_fedatt")
+    text = statement(tmp_path, header, 2)
+    assert "docs/privacy/private_fedatt.md" in text
+    assert "0.5 at first, 0.25 at last" in text
+
+
+def test_a_run_without_a_claim_says_so(tmp_path):
+    with pytest.raises(RunDirectoryError, match="made no privacy claim"):
+        privacy_statement(tmp_path / "privacy_ledger.jsonl")
+
+
+@pytest.mark.parametrize(
+    "noise, words",
+    [(1.0, ""), (0.2, ": weak, hardly a guarantee"), (0.01, ": no protection at all")],
+)
+def test_an_epsilon_that_protects_nobody_is_said_to(tmp_path, noise, words):
+    header = dataclasses.replace(HEADER, noise_multiplier=noise, uniform_sampling=False)
+    text = statement(tmp_path, header, 3)
+    epsilon = guarantee_of(header, 3).epsilon
+    assert (epsilon > 10, epsilon > 100) == (bool(words), "no protection" in words)
+    assert f"{epsilon:.2f}{words}\n" in text
+    assert ("above 10 says little" in text) == bool(words)
+
+
+def test_vocabulary_and_metrics_are_private_or_named(tmp_path):
+    chosen = statement(tmp_path / "chosen", dataclasses.replace(HEADER, truecase_forms=7), 1)
+    assert "price: unbounded" in chosen
+    assert "Nor were the 7 forms with capitals in truecase.txt" in chosen
+    assert "truecase.txt" not in statement(tmp_path / "none", HEADER, 1)
+    facts = {"vocabulary_rho": 0.25, "vocabulary_delta": 5e-9, "vocabulary_sha256": "v"}
+    new = statement(tmp_path / "new", dataclasses.replace(HEADER, **facts), 1)
+    assert "random weights" in new
+    assert "are withheld" in new
+    assert "The vocabulary is counted: rho 0.25" in new
+    assert "composed by" in new

@@ -1,0 +1,185 @@
+"""The ledger: on disk first, exact after crashes and resumes, loud about damage."""
+
+import dataclasses
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tests.support.fakes import ledger_header
+from tff_keyboard.privacy.ledger import ledger as ledger_module
+from tff_keyboard.privacy.ledger.ledger import PrivacyLedger, read_ledger, refuse_shared_noise
+from tff_keyboard.privacy.mechanisms.mechanism import BltMechanism
+from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
+
+HEADER = ledger_header()
+
+
+def ledger_with(path, rounds):
+    ledger = PrivacyLedger(path, HEADER)
+    for round_num in range(1, rounds + 1):
+        ledger.record(round_num, clip_norm=0.5 + round_num, clients=10)
+    return ledger
+
+
+def test_rounds_are_read_back(tmp_path):
+    ledger_with(tmp_path / "ledger.jsonl", 3)
+    header, rounds = read_ledger(tmp_path / "ledger.jsonl")
+    assert header == HEADER
+    assert [r["round"] for r in rounds] == [1, 2, 3]
+    assert rounds[1]["clip_norm"] == 2.5
+
+
+def test_a_round_is_synced_before_record_returns(tmp_path, monkeypatch):
+    synced = []
+    ledger = ledger_with(tmp_path / "ledger.jsonl", 1)
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_size), real(fd)))
+    ledger.record(2, clients=9)
+    assert synced == [(tmp_path / "ledger.jsonl").stat().st_size]
+
+
+def test_a_failed_write_raises_and_leaves_the_ledger_whole(tmp_path, monkeypatch):
+    ledger = ledger_with(tmp_path / "ledger.jsonl", 2)
+    before = (tmp_path / "ledger.jsonl").read_bytes()
+
+    def full(fd):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(ProgramError, match="No space left"):
+            ledger.record(3, clients=10)
+    assert (tmp_path / "ledger.jsonl").read_bytes() == before
+    ledger.record(3, clients=10)
+
+
+def test_reopening_goes_on_where_it_stopped(tmp_path):
+    ledger_with(tmp_path / "one.jsonl", 5)
+    ledger_with(tmp_path / "two.jsonl", 3)
+    reopened = PrivacyLedger(tmp_path / "two.jsonl", HEADER)
+    for round_num in (4, 5):
+        reopened.record(round_num, clip_norm=0.5 + round_num, clients=10)
+    assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
+
+
+@examples(20)
+@given(total=st.integers(0, 6), kept=st.integers(0, 6))
+def test_rolling_back_then_rerunning_gives_the_same_bytes(tmp_path_factory, total, kept):
+    path = tmp_path_factory.mktemp("ledger") / "ledger.jsonl"
+    ledger = ledger_with(path, total)
+    before = path.read_bytes()
+    if kept > total:
+        with pytest.raises(RunDirectoryError, match="rounds are missing"):
+            ledger.roll_back_to(kept)
+        return
+    ledger.roll_back_to(kept)
+    assert PrivacyLedger(path, HEADER).rounds == kept
+    for round_num in range(kept + 1, total + 1):
+        ledger.record(round_num, clip_norm=0.5 + round_num, clients=10)
+    assert path.read_bytes() == before
+
+
+def test_a_line_torn_by_a_crash_was_never_released(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    ledger_with(path, 3)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    assert PrivacyLedger(path, HEADER).rounds == 2
+    assert path.read_bytes() == b"".join(whole.splitlines(keepends=True)[:3])
+
+
+@pytest.mark.parametrize("damage", ["edit", "drop", "swap", "repeat", "junk"])
+def test_damage_is_found_and_named(tmp_path, damage):
+    path = tmp_path / "ledger.jsonl"
+    ledger_with(path, 4)
+    lines = path.read_bytes().splitlines(keepends=True)
+    if damage == "edit":
+        lines[2] = lines[2].replace(b'"clients": 10', b'"clients": 99')
+    elif damage == "drop":
+        del lines[2]
+    elif damage == "swap":
+        lines[2], lines[3] = lines[3], lines[2]
+    elif damage == "repeat":
+        lines.insert(2, lines[2])
+    else:
+        lines[2] = b"not json\n"
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(RunDirectoryError, match=r"line [34] is damaged"):
+        PrivacyLedger(path, HEADER)
+    with pytest.raises(RunDirectoryError):
+        read_ledger(path)
+
+
+def test_a_line_of_another_ledger_does_not_fit(tmp_path):
+    """Its checksum and its number are right; what stands before it is not."""
+    paths = [tmp_path / name for name in ("ledger.jsonl", "other.jsonl")]
+    for path, clip_norm in zip(paths, (0.5, 0.6), strict=True):
+        ledger = PrivacyLedger(path, HEADER)
+        for round_num in (1, 2, 3):
+            ledger.record(round_num, clip_norm=clip_norm if round_num == 1 else 1.0, clients=10)
+    lines, others = (path.read_bytes().splitlines(keepends=True) for path in paths)
+    paths[0].write_bytes(b"".join([*lines[:2], others[2], *lines[3:]]))
+    with pytest.raises(RunDirectoryError, match="line 3 is damaged"):
+        read_ledger(paths[0])
+
+
+def test_another_noise_cannot_go_on_in_the_same_ledger(tmp_path):
+    ledger_with(tmp_path / "ledger.jsonl", 1)
+    louder = dataclasses.replace(HEADER, noise_multiplier=0.1)
+    with pytest.raises(RunDirectoryError, match=r"noise_multiplier 1\.0 -> 0\.1"):
+        PrivacyLedger(tmp_path / "ledger.jsonl", louder)
+
+
+def test_rounds_come_in_order(tmp_path):
+    ledger = ledger_with(tmp_path / "ledger.jsonl", 2)
+    for wrong in (2, 4):
+        with pytest.raises(ValueError, match="`round_num` must be 3"):
+            ledger.record(wrong)
+
+
+def test_missing_and_empty_files_are_refused(tmp_path):
+    with pytest.raises(RunDirectoryError, match="made no privacy claim"):
+        read_ledger(tmp_path / "none.jsonl")
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(RunDirectoryError, match="is empty"):
+        read_ledger(tmp_path / "empty.jsonl")
+
+
+@pytest.mark.parametrize("step", [-1, 1])
+def test_another_format_is_refused(tmp_path, step):
+    path = tmp_path / "ledger.jsonl"
+    ledger_with(path, 0)
+    content = json.loads(path.read_text())
+    assert content["format"] == ledger_module.FORMAT
+    content["format"] = ledger_module.FORMAT + step
+    del content["checksum"], content["previous"]
+    path.write_bytes(ledger_module._line("", content))
+    with pytest.raises(RunDirectoryError, match="another version"):
+        read_ledger(path)
+
+
+def test_two_ledgers_with_one_noise_key_are_refused(tmp_path):
+    paths = []
+    for name, key_id in (("a", "12ab"), ("b", "34cd"), ("c", "12ab"), ("old", ""), ("older", "")):
+        paths.append(tmp_path / name / "privacy_ledger.jsonl")
+        PrivacyLedger(paths[-1], dataclasses.replace(HEADER, key_id=key_id))
+    refuse_shared_noise([*paths[:2], *paths[3:], paths[0], tmp_path / "no" / "ledger"])
+    with pytest.raises(RunDirectoryError, match="have one noise key") as error:
+        refuse_shared_noise(paths)
+    assert f"{tmp_path / 'a'} and {tmp_path / 'c'}" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_coefficients_come_back_to_the_bit(tmp_path):
+    header = dataclasses.replace(
+        HEADER,
+        mechanism=BltMechanism(decays=(0.1 + 0.2, 1 / 3), scales=(0.1, 2 / 7)),
+        key_id="ab",
+    )
+    PrivacyLedger(tmp_path / "l.jsonl", header)
+    assert read_ledger(tmp_path / "l.jsonl")[0] == header
+    PrivacyLedger(tmp_path / "l.jsonl", header)  # opens

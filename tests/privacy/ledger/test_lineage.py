@@ -1,0 +1,181 @@
+"""What an initial model has seen, and what the statement makes of it."""
+
+import dataclasses
+
+import pytest
+
+from tests.support.fakes import ledger_header
+from tff_keyboard.privacy.claims import composed_statement
+from tff_keyboard.privacy.claims.guarantee import composed, history, total_guarantee
+from tff_keyboard.privacy.claims.statement import privacy_statement
+from tff_keyboard.privacy.ledger import people
+from tff_keyboard.privacy.ledger.ledger import PrivacyLedger, read_ledger
+from tff_keyboard.privacy.ledger.lineage import ancestors, ledger_of
+from tff_keyboard.privacy.mechanisms.mechanism import Tree
+
+OURS = ["ann", "bob", "eve"]
+TREE = ledger_header(mechanism=Tree(), uniform_sampling=False, min_separation_rounds=4)
+
+
+def make_run(path, client_ids, *, header=None, rounds=3, initial_model=""):
+    """A run directory as far as lineage reads it."""
+    (path / "model").mkdir(parents=True)
+    (path / "config.toml").write_text(f'[model]\ninitial_model = "{initial_model}"\n')
+    people.write(path / "people_digests", people.salted(client_ids))
+    if header is not None:
+        ledger = PrivacyLedger(path / "privacy_ledger.jsonl", header)
+        for number in range(1, rounds + 1):
+            ledger.record(number)
+    return path
+
+
+def found(initial_model):
+    return ancestors(str(initial_model), ours=[people.salted(OURS)])
+
+
+def text_of(tmp_path, **changes):
+    header = dataclasses.replace(TREE, key_id="me", initial_model="x", **changes)
+    path = make_run(tmp_path / "text", OURS, header=header) / "privacy_ledger.jsonl"
+    assert read_ledger(path)[0] == header  # ancestors survive JSON
+    return privacy_statement(path)
+
+
+def test_random_weights_have_no_ancestors():
+    assert found("") == ()
+
+
+def test_the_same_people_without_privacy_leave_no_claim(tmp_path):
+    before = found(make_run(tmp_path / "plain", OURS))
+    assert [(one.people, one.header) for one in before] == [("same", None)]
+    text = text_of(tmp_path, ancestors=before)
+    assert text.startswith("NO CLAIM: the initial model")
+    assert "without privacy on all of these people" in text
+    assert "epsilon            NO CLAIM" in text
+
+
+def test_a_model_of_unknown_origin_leaves_no_claim(tmp_path):
+    (tmp_path / "model").mkdir()
+    before = found(tmp_path / "model")
+    assert [one.people for one in before] == ["unknown"]
+    assert "NO CLAIM" in text_of(tmp_path, ancestors=before)
+
+
+def test_other_people_cost_nothing(tmp_path):
+    before = found(make_run(tmp_path / "plain", ["dan"]) / "model")
+    assert [one.people for one in before] == ["none"]
+    text = text_of(tmp_path, ancestors=before)
+    assert "NO CLAIM" not in text
+    assert "(other people)" in text
+    header = dataclasses.replace(TREE, ancestors=before)
+    assert total_guarantee(header, 3) == total_guarantee(TREE, 3)
+
+
+def test_private_training_of_the_same_people_composes(tmp_path):
+    first = make_run(tmp_path / "first", OURS, header=dataclasses.replace(TREE, key_id="first"))
+    before = found(first)
+    header = dataclasses.replace(TREE, key_id="me", ancestors=before)
+    total, alone = total_guarantee(header, 3), total_guarantee(TREE, 3)
+    assert total.rho == pytest.approx(2 * alone.rho)
+    assert total.epsilon > 1.3 * alone.epsilon
+    text = text_of(tmp_path, ancestors=before)
+    assert f"{total.epsilon:.2f}" in text
+    assert f"of this run alone  {alone.epsilon:.2f}" in text
+
+
+def test_what_lies_two_runs_back_counts(tmp_path):
+    oldest = make_run(tmp_path / "oldest", OURS)
+    middle = make_run(tmp_path / "middle", ["dan"], header=TREE, initial_model=oldest)
+    assert [one.people for one in found(middle)] == ["none", "same"]
+    header = dataclasses.replace(TREE, ancestors=found(middle))
+    assert total_guarantee(header, 3) is None
+
+
+def test_without_its_digests_a_run_is_of_unknown_people(tmp_path):
+    run = make_run(tmp_path / "old", OURS)
+    (run / "people_digests").unlink()
+    assert found(run)[0].people == "unknown"
+
+
+def test_composition_adds_up_by_hand():
+    """Two unsampled runs and one sampled: RDP of the parts, with rho four times beside it."""
+    sampled = ledger_header(noise_multiplier=2.0, key_id="s")
+    alone = composed(history(sampled, 100))
+    trees = [dataclasses.replace(TREE, key_id=name, noise_multiplier=5.0) for name in "ab"]
+    both = composed([r for tree in trees for r in history(tree, 8)])
+    assert both.adjacency == "zero out one person's contributions"
+    all_three = composed([r for h in (*trees, sampled) for r in history(h, 8)])
+    assert all_three.adjacency == "replace one person"
+    assert all_three.epsilon > both.epsilon
+    # An upper bound by hand at one order of RDP, and none below the largest part.
+    assert all_three.epsilon >= composed(history(sampled, 8)).epsilon
+    assert alone.method == "RDP"
+
+
+def test_a_noiseless_part_makes_it_infinite():
+    bare = dataclasses.replace(TREE, noise_multiplier=0.0)
+    private = dataclasses.replace(TREE, key_id="a")
+    found_ = composed([*history(bare, 2), *history(private, 2)])
+    assert found_.epsilon == float("inf")
+
+
+def test_a_private_vocabulary_is_counted_once():
+    facts = {"vocabulary_sha256": "v", "vocabulary_rho": 0.5, "vocabulary_delta": 1e-8}
+    runs = [dataclasses.replace(TREE, key_id=name, **facts) for name in "ab"]
+    one, two = (composed([r for h in runs[:n] for r in history(h, 3)]) for n in (1, 2))
+    rho = total_guarantee(TREE, 3).rho
+    assert one.rho == pytest.approx(rho + 0.5)
+    assert two.rho == pytest.approx(2 * rho + 0.5)
+    assert one.delta == pytest.approx(TREE.delta + 1e-8)
+
+
+def test_several_runs_compose_by_population(tmp_path):
+    headers = {name: dataclasses.replace(TREE, key_id=name) for name in "abc"}
+    who = {"a": OURS, "b": ["eve", "dan"], "c": ["zoe"]}
+    runs = {
+        name: composed_statement.LedgerAndPeople.of_run(
+            make_run(tmp_path / name, who[name], header=header)
+        )
+        for name, header in headers.items()
+    }
+    text = composed_statement.composed_statement(runs)
+    assert text.startswith("Together, a, b are 2 releases on one population: epsilon")
+    expected = composed([r for name in "ab" for r in history(headers[name], 3)])
+    assert f"{expected.epsilon:.2f}" in text
+    assert composed_statement.composed_statement({"a": runs["a"], "c": runs["c"]}) == ""
+
+
+def test_a_run_and_its_continuation_are_not_counted_twice(tmp_path):
+    first = make_run(tmp_path / "first", OURS, header=dataclasses.replace(TREE, key_id="first"))
+    later = dataclasses.replace(TREE, key_id="later", ancestors=found(first))
+    second = make_run(tmp_path / "second", OURS, header=later)
+    parts = {path.name: composed_statement.LedgerAndPeople.of_run(path) for path in (first, second)}
+    assert "are 2 releases" in composed_statement.composed_statement(parts)
+
+
+def test_an_ancestor_with_the_same_noise_leaves_no_guarantee(tmp_path):
+    """It was counted as the run itself, once; their difference has no noise at all."""
+    me = dataclasses.replace(TREE, key_id="me", initial_model="x")
+    twin = make_run(tmp_path / "twin", OURS, header=dataclasses.replace(me, noise_cohort_size=99))
+    header = dataclasses.replace(me, ancestors=found(twin))
+    assert len(history(header, 3)) == 2
+    assert total_guarantee(header, 3).epsilon == float("inf")
+    itself = make_run(tmp_path / "itself", OURS, header=me, rounds=2)
+    header = dataclasses.replace(me, ancestors=found(itself))
+    assert [release.rounds for release in history(header, 3)] == [3]
+
+
+def test_one_run_without_a_claim_leaves_none_for_all(tmp_path):
+    plain = make_run(tmp_path / "plain", OURS)
+    later = dataclasses.replace(TREE, key_id="later", ancestors=found(plain))
+    paths = [
+        make_run(tmp_path / "second", OURS, header=later),
+        make_run(tmp_path / "third", OURS, header=dataclasses.replace(TREE, key_id="third")),
+    ]
+    parts = {path.name: composed_statement.LedgerAndPeople.of_run(path) for path in paths}
+    assert composed_statement.composed_statement(parts).startswith("NO CLAIM for second, third")
+
+
+def test_a_model_is_known_by_its_run(tmp_path):
+    run = make_run(tmp_path / "run", OURS, header=TREE)
+    assert ledger_of(run) == ledger_of(run / "model") == run / "privacy_ledger.jsonl"
+    assert not ledger_of(tmp_path).exists()

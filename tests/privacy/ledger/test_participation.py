@@ -1,0 +1,121 @@
+"""The record of who took part: the separation holds across runs and re-prepared stores."""
+
+import stat
+
+import numpy as np
+import pytest
+
+from tff_keyboard.federated.learning.cohorts import CohortSampler
+from tff_keyboard.privacy.ledger.participation import (
+    ParticipationRecord,
+    cohorts_before,
+    record_path,
+)
+from tff_keyboard.storage.errors import RunDirectoryError
+
+PEOPLE = [f"{n:016x}" for n in range(24)]
+SEPARATION = 5
+
+
+def run_rounds(path, name, first, last, *, seed=1, people=PEOPLE):
+    """The rounds of a run on the store, as `train_federated` goes about them."""
+    cohorts = {}
+    record = ParticipationRecord(path, name, people, lambda r: cohorts[r])
+    record.restart_after(first - 1)
+    sampler = CohortSampler(
+        len(people), 3, seed, min_separation_rounds=SEPARATION,
+        earlier=cohorts_before(path, name, people, SEPARATION - 1),
+    )  # fmt: skip
+    for number in range(first, last + 1):
+        cohorts[number] = sampler.cohort(number).selected
+        record.before_release(number, None, {})
+    return [cohorts[number] for number in range(first, last + 1)]
+
+
+def assert_separated(cohorts):
+    for t, cohort in enumerate(cohorts):
+        for earlier in cohorts[max(t - SEPARATION + 1, 0) : t]:
+            assert not set(cohort) & set(earlier)
+
+
+def test_without_the_record_people_come_again_too_early(tmp_path):
+    one = run_rounds(tmp_path / "a", "one", 1, 6, seed=1)
+    other = run_rounds(tmp_path / "b", "other", 1, 6, seed=2)
+    with pytest.raises(AssertionError):
+        assert_separated([*one, *other])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_separation_holds_across_runs(tmp_path, seed):
+    path = tmp_path / "record"
+    runs = [run_rounds(path, name, 1, 6, seed=seed + k) for k, name in enumerate("abc")]
+    assert_separated([cohort for run in runs for cohort in run])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_resumed_run_has_the_cohorts_and_the_file_of_a_straight_one(tmp_path):
+    files = []
+    for name, stops in (("straight", [(1, 7)]), ("stopped", [(1, 5), (4, 7)])):
+        path = tmp_path / name
+        run_rounds(path, "before", 1, 3)
+        parts = {}
+        for first, last in stops:
+            parts.update(
+                zip(
+                    range(first, last + 1), run_rounds(path, "me", first, last, seed=7), strict=True
+                )
+            )
+        files.append((path.read_bytes(), [parts[r].tolist() for r in range(1, 8)]))
+    assert files[0] == files[1]
+
+
+def test_a_run_that_another_has_overtaken_is_refused(tmp_path):
+    path = tmp_path / "record"
+    run_rounds(path, "one", 1, 2)
+    run_rounds(path, "two", 1, 2)
+    with pytest.raises(RunDirectoryError, match=r"names it two.*Begin a new run directory"):
+        run_rounds(path, "one", 3, 4)
+
+
+def test_people_are_known_in_a_store_prepared_anew(tmp_path):
+    path = tmp_path / "record"
+    cohorts = run_rounds(path, "one", 1, 4)
+    shuffled = list(np.random.default_rng(0).permutation(PEOPLE[:-2]))
+    before = cohorts_before(path, "two", shuffled, 2)
+    last = [{shuffled[i] for i in cohort} for cohort in before]
+    expected = [{PEOPLE[i] for i in cohort} & set(shuffled) for cohort in cohorts[-2:]]
+    assert last == expected
+    assert all(cohort.tolist() == sorted(cohort) for cohort in before)
+    assert cohorts_before(path, "two", shuffled, 0) == []
+
+
+def test_before_a_run_that_goes_on_is_what_was_before_it_began(tmp_path):
+    path = tmp_path / "record"
+    cohorts = run_rounds(path, "one", 1, 2)
+    run_rounds(path, "two", 1, 3)
+    for name, expected in (("one", []), ("two", cohorts)):
+        found = cohorts_before(path, name, PEOPLE, 9)
+        assert [set(cohort) for cohort in found] == list(map(set, expected))
+    assert len(cohorts_before(path, None, PEOPLE, 9)) == 5
+
+
+def test_too_few_people_are_left_after_a_larger_run(tmp_path):
+    path = tmp_path / "record"
+    record = ParticipationRecord(path, "large", PEOPLE, lambda r: np.arange(22))
+    record.before_release(1, None, {})
+    with pytest.raises(ValueError, match="Round 1 needs 3 clients, but 2 do not wait"):
+        run_rounds(path, "next", 1, 1)
+
+
+def test_damage_is_one_line_and_a_torn_end_is_forgotten(tmp_path):
+    path = tmp_path / "record"
+    run_rounds(path, "one", 1, 2)
+    path.write_bytes(path.read_bytes() + b'{"run": "one", "rou')
+    assert len(run_rounds(path, "one", 3, 3)) == 1
+    path.write_bytes(b"{}\n" + path.read_bytes())
+    with pytest.raises(RunDirectoryError, match="line 1 is damaged"):
+        run_rounds(path, "one", 4, 4)
+
+
+def test_the_record_lies_beside_the_store(tmp_path):
+    assert record_path(tmp_path / "data" / "sms") == (tmp_path / "data" / "sms.participation.jsonl")

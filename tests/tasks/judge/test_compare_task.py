@@ -1,0 +1,305 @@
+"""The task compare, end to end."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from tasks import cli
+from tasks.judge import compare as compare_task
+from tests.support.fakes import ledger_header, save_untrained_run, tiny_config
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
+from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
+from tff_keyboard.storage.errors import RunDirectoryError
+
+
+@pytest.fixture(scope="module")
+def place(store, tmp_path_factory):
+    """A folder with a store, a run directory of an untrained CIFG, and a saved n-gram."""
+    folder = tmp_path_factory.mktemp("compare")
+    (folder / "store").symlink_to(store)
+    config = tiny_config(
+        folder / "store", "data.max_length=6", "model.units=9", "model.embedding_size=5"
+    )
+    save_untrained_run(folder / "run", config)
+    store = ClientStore(folder / "store")
+    NGramPredictor.train(store.all_examples("train"), store.vocabulary, order=3).save(
+        folder / "saved_ngram"
+    )
+    return folder
+
+
+def compare(models, **options):
+    """Runs the task on these models."""
+    return compare_task.run(compare_task.Options(models=tuple(models), **options))
+
+
+def test_compares_models_of_all_kinds(place, tmp_path, capsys):
+    models = [str(place / "run"), "ngram:3", "unigram", str(place / "saved_ngram")]
+    arguments = [*models, "--max-length=6", f"--out={tmp_path / 'out'}"]
+    assert cli.launch(compare_task, arguments) == cli.OK
+    result = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert [model["model"]["name"] for model in result["models"]] == [
+        "run", "ngram:3", "unigram", "saved_ngram",
+    ]  # fmt: skip
+    by_name = {model["model"]["name"]: model["metrics"] for model in result["models"]}
+    assert by_name["ngram:3"] == by_name["saved_ngram"]
+    for better, worse in (("ngram:3", "unigram"), ("unigram", "run")):
+        for name in ("recall_at_3_no_eos", "kss"):
+            assert by_name[better][name]["value"] > by_name[worse][name]["value"]
+    verdicts = {row["model"]: row["metrics"]["kss"]["verdict"] for row in result["differences"]}
+    assert verdicts["ngram:3"] == "better"
+    assert result["text"]["max_length"] == 6
+    store = ClientStore(place / "store")
+    assert len(result["text"]["people"]) == len(store.client_ids("held_out"))
+    typed = sum(len(m) for p in store.client_ids("held_out") for m in store.words("held_out", p))
+    assert result["text"]["words"] + result["text"]["words_left_out"] == typed
+    assert result["text"]["words_left_out"] > 0
+    assert not [p for p in (tmp_path / "out").iterdir() if p.name.startswith(".")]
+    shown = capsys.readouterr().out
+    assert "keystrokes saved" in shown
+    assert "better" in shown
+    left_out = f"{result['text']['words_left_out']:,} more"
+    assert left_out in shown
+    assert "--max-length=0 reads them" in shown
+
+
+def test_whole_messages_leave_nothing_out(place, tmp_path, capsys):
+    models = [str(place / "run"), "unigram", "--all", f"--out={tmp_path}"]
+    assert cli.launch(compare_task, models) == cli.OK
+    text = json.loads((tmp_path / "comparison.json").read_text())["text"]
+    assert (text["words_left_out"], text["max_length"]) == (0, 0)
+    shown = capsys.readouterr().out
+    assert "left out" not in shown
+    for part in ("slice by slice", "first word", "out of vocabulary", "expected calibration error"):
+        assert part in shown
+
+
+def test_the_first_messages_of_each_person_alone(place, tmp_path):
+    some = {"store": place / "store", "out": tmp_path}
+    store = ClientStore(place / "store")
+    first = [store.words("held_out", person)[:2] for person in store.client_ids("held_out")]
+    found = compare(["unigram"], most_messages=2, **some).text.words
+    assert found == sum(len(message) for person in first for message in person)
+    assert found < compare(["unigram"], **some).text.words
+
+
+def test_a_hybrid_learns_while_it_is_compared(place, tmp_path):
+    run = str(place / "run")
+    comparison = compare([f"hybrid:6kB:{run}", run, "ngram:6kB"], out=tmp_path)
+    hybrid, network, ngram = comparison.evaluations
+    assert hybrid.model.kind == "hybrid"
+    assert hybrid.model.name == "hybrid:run"
+    assert hybrid.model.details["ngram_bytes"] <= 6000
+    assert "'validation'" in hybrid.model.details["weights_fitted_on"]
+    assert len(hybrid.model.details["weights"]) == 12
+    for metric in ("perplexity", "recall_at_3_no_eos"):
+        values = [e.metrics[metric].value for e in (hybrid, network, ngram)]
+        assert values[0] < min(values[1:]) if metric == "perplexity" else values[0] > values[1]
+    assert hybrid.sums["oov_hits_at_3"].sum() > 0
+    assert ngram.sums["oov_hits_at_3"].sum() == 0
+    for name in ("tokens", "oov_tokens", "characters", "examples"):
+        np.testing.assert_array_equal(hybrid.sums[name], network.sums[name])
+
+
+def test_compares_ngrams_of_every_size(place, tmp_path):
+    models = ["ngram", "ngram:1k", "ngram:6kB"]
+    result = compare(models, store=place / "store", out=tmp_path)
+    whole, pruned, file = (model.model.details for model in result.evaluations)
+    assert sum(pruned["ngrams"]) == 1000 < sum(whole["ngrams"])
+    assert file["bytes"] <= 6000
+    assert "bytes" not in pruned
+    perplexities = [model.metrics["perplexity"].value for model in result.evaluations]
+    assert perplexities[0] != perplexities[1] != perplexities[2]
+
+
+def test_an_exported_file_is_compared_word_by_word(place, tmp_path):
+    from tasks.phone import export as export_task
+
+    arguments = [
+        str(place / "run"),
+        f"--out={tmp_path / 'kb.tflite'}",
+        "--quantize=none",
+        "--noparity",
+    ]
+    assert cli.launch(export_task, arguments) == cli.OK
+    models = [str(place / "run"), str(tmp_path / "kb.tflite")]
+    result = compare(models, out=tmp_path)
+    # The file sorts its rows; in the ids of the run its ties and its perplexity are comparable.
+    for name in ("recall_at_3_no_eos", "kss", "perplexity"):
+        keras, exported = (model.metrics[name].value for model in result.evaluations)
+        assert exported == pytest.approx(keras, rel=1e-4)
+        assert name in result.differences[0]
+    assert result.evaluations[1].model.kind == "tflite"
+    # Slices by frequency follow the run's order of words, not the file's, which is by letters.
+    first, second = (model.slices["frequency"] for model in result.evaluations)
+    assert {k: v["tokens"].tolist() for k, v in first.items()} == {
+        k: v["tokens"].tolist() for k, v in second.items()
+    }
+
+
+def test_an_exported_hybrid_is_compared_as_the_phone_has_it(place, tmp_path):
+    from tasks.phone import export as export_task
+
+    file = tmp_path / "kb.tflite"
+    arguments = [str(place / "run"), f"--out={file}", "--quantize=none", "--ngram=6kB"]
+    arguments.append("--no-parity")
+    assert cli.launch(export_task, arguments) == cli.OK
+    result = compare([str(file), f"network:{file}", f"hybrid:6kB:{place / 'run'}"], out=tmp_path)
+    bundle, network, trained = result.evaluations
+    assert [model.model.kind for model in result.evaluations] == ["hybrid", "tflite", "hybrid"]
+    assert bundle.model.details["ngram_bytes"] == file.with_suffix(".ngram").stat().st_size
+    listed = json.loads(file.with_suffix(".json").read_text())["ngram"]
+    assert trained.model.details["ngrams"] == listed["ngrams"]
+    assert trained.model.details["ngram_bytes"] == listed["bytes"]
+    for name in ("recall_at_3_no_eos", "kss", "perplexity", "recall_at_3_oov"):
+        assert bundle.metrics[name].value == pytest.approx(trained.metrics[name].value, rel=1e-3)
+    assert network.sums["oov_hits_at_3"].sum() == 0 < bundle.sums["oov_hits_at_3"].sum()
+    assert {k: v["tokens"].tolist() for k, v in bundle.slices["frequency"].items()} == {
+        k: v["tokens"].tolist() for k, v in trained.slices["frequency"].items()
+    }
+
+
+def test_compares_on_a_text_file(place, tmp_path):
+    text = tmp_path / "phrases.txt"
+    text.write_text("".join(f"see you at {n} tomorrow\nok thanks\n" for n in ("one", "two", "six")))
+    result = compare(
+        [str(place / "saved_ngram"), "unigram"],
+        text=text,
+        store=place / "store",
+        blocks=3,
+        out=tmp_path / "out",
+    )
+    assert (result.text.name, len(result.text.people)) == ("phrases.txt", 3)
+    assert (result.text.words, result.text.words_left_out, result.text.max_length) == (21, 0, 0)
+    assert result.text.pseudo_users
+    assert result.text.store == ClientStore(place / "store").card_hash
+    assert result.text.store_path == str(place / "store")
+
+
+@pytest.mark.parametrize(
+    "arguments, code",
+    [
+        ([], cli.USAGE),
+        (["ngram"], cli.USAGE),  # no store
+        (["ngram:1.44", "--store={place}/store"], cli.USAGE),
+        (["ngram:0.1kB", "--store={place}/store"], cli.USAGE),
+        (["ngram:1M", "nowhere.ngram", "--store={place}/store"], cli.BAD_INPUT),
+        (["nowhere", "--store={place}/store"], cli.USAGE),
+        (["hybrid:nowhere", "--store={place}/store"], cli.USAGE),
+        (["hybrid:1.x.MB:{place}/run", "--store={place}/store"], cli.USAGE),
+        (["hybrid:{place}/saved_ngram", "--store={place}/store"], cli.USAGE),
+        (["hybrid:0.1kB:{place}/run", "--store={place}/store"], cli.USAGE),
+        (["ngram", "ngram", "--store={place}/store"], cli.USAGE),
+        (["ngram", "--text={place}/none.txt"], cli.USAGE),
+        (["{place}/saved_ngram", "--text={place}/none.txt"], cli.BAD_INPUT),
+        (["{place}/saved_ngram", "--text={place}/run/config.toml", "--blocks=1"], cli.USAGE),
+        (["unigram", "--store={place}/run"], cli.BAD_INPUT),
+        (["unigram", "--store={place}/store", "--clients=train_later"], cli.BAD_INPUT),
+        (["unigram", "--store={place}/store", "--most-messages=-1"], cli.USAGE),
+        (["unigram", "--store={place}/store", "--most-messages=2", "--cluster=a:1"], cli.USAGE),
+    ],
+)
+def test_refuses_with_one_line(place, tmp_path, capsys, arguments, code):
+    words = [word.format(place=place) for word in arguments]
+    assert cli.launch(compare_task, [*words, f"--out={tmp_path}"]) == code
+    error = capsys.readouterr().err.strip().splitlines()
+    assert error[-1].startswith("error: ")
+
+
+def test_a_folder_that_cannot_be_written_to_is_named_before_the_work(place, tmp_path, capsys):
+    (tmp_path / "file").write_text("not a folder")
+    out = tmp_path / "file" / "out"
+    assert cli.launch(compare_task, [str(place / "run"), f"--out={out}"]) == cli.MACHINE
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"error: Cannot write {out}: Not a directory.")
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_a_failed_write_leaves_the_old_comparison(place, tmp_path, monkeypatch, capsys):
+    (tmp_path / "comparison.json").write_text("old")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tff_keyboard.storage.files.os.fsync", full)
+    models = [str(place / "saved_ngram"), f"--store={place / 'store'}"]
+    assert cli.launch(compare_task, [*models, f"--out={tmp_path}"]) == cli.MACHINE
+    assert "comparison.json: No space left on device." in capsys.readouterr().err
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "comparison.json": "old"
+    }
+
+
+def test_models_of_other_rules_are_refused(place, tmp_path, capsys):
+    from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
+
+    store = ClientStore(place / "store")
+    whitespace = Vocabulary(store.vocabulary.words, NormalisationRules(mode="whitespace"))
+    NGramPredictor.train([np.array([4, 5])], whitespace, order=2).save(tmp_path / "other")
+    arguments = ["unigram", str(tmp_path / "other"), f"--store={place / 'store'}"]
+    assert cli.launch(compare_task, [*arguments, f"--out={tmp_path}"]) == cli.USAGE
+    assert "other rules" in capsys.readouterr().err
+
+
+def test_two_runs_with_one_noise_key_are_not_compared(tmp_path):
+    runs = [tmp_path / name for name in ("a", "b")]
+    for run in runs:
+        header = dataclasses.replace(ledger_header(), key_id="ab")
+        PrivacyLedger(run / "privacy_ledger.jsonl", header)
+    with pytest.raises(RunDirectoryError, match="have one noise key"):
+        compare([str(run) for run in runs], out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_release_gate_opens_for_what_is_no_worse(place, tmp_path, capsys):
+    models = ["unigram", "ngram:3", f"--store={place / 'store'}", f"--out={tmp_path}"]
+    assert cli.launch(compare_task, [*models, "--fail-if-worse=top-3:40,kss:10"]) == cli.OK
+    shown = capsys.readouterr().out
+    assert "ngram:3: top-3 recall, difference +" in shown
+    assert shown.count(": no worse") == 2
+    # Better in value, and still not shown to be no worse: these are too few people.
+    assert cli.launch(compare_task, [*models, "--fail-if-worse=kss:0.2"]) == cli.CHECK_FAILED
+    assert "ngram:3 kss: undecided. Undecided: too few people" in capsys.readouterr().err
+
+
+def test_a_release_gate_stays_shut_for_what_is_worse(place, tmp_path, capsys):
+    models = ["ngram:3", "unigram", f"--store={place / 'store'}", f"--out={tmp_path}"]
+    assert cli.launch(compare_task, [*models, "--fail-if-worse=kss:0.2"]) == cli.CHECK_FAILED
+    captured = capsys.readouterr()
+    assert "unigram: keystrokes saved, difference -" in captured.out
+    assert captured.err.startswith("error: Not shown to be no worse than the first model: unigram")
+    assert (tmp_path / "comparison.json").is_file()
+
+
+def test_golden_prompts_are_asked_of_every_model(place, tmp_path, capsys):
+    saved, store = str(place / "saved_ngram"), ClientStore(place / "store")
+    best = [word for word, _ in NGramPredictor.load(place / "saved_ngram").suggest([], "", 3)]
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text(f"\t{best[0]}\n")
+    arguments = [saved, f"--store={store.directory}", f"--out={tmp_path}", f"--prompts={prompts}"]
+    assert cli.launch(compare_task, arguments) == cli.OK
+    assert "golden prompts: 1 of 1 as wanted" in capsys.readouterr().out
+    prompts.write_text(f"\t!{best[0]}\n")
+    assert cli.launch(compare_task, arguments) == cli.CHECK_FAILED
+    assert "saved_ngram fails 1 of 1 golden prompts" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["{place}/saved_ngram", "--fail-if-worse=kss:0.2"], cli.USAGE),  # alone
+        (["ngram", "unigram", "--fail-if-worse=kss"], cli.USAGE),
+        (["ngram", "unigram", "--fail-if-worse=oov_rate:1"], cli.USAGE),
+        (["ngram", "unigram", "--prompts={place}/none.txt"], cli.BAD_INPUT),
+    ],
+)
+def test_a_gate_that_is_none_is_refused_before_the_work(place, tmp_path, capsys, arguments, code):
+    words = [word.format(place=place) for word in arguments]
+    out = tmp_path / "out"
+    assert cli.launch(compare_task, [*words, f"--store={place / 'store'}", f"--out={out}"]) == code
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not out.exists()

@@ -1,0 +1,228 @@
+"""The task `export` from a run directory with its store, and text from stores and files."""
+
+import gzip
+import json
+import shutil
+
+import pytest
+
+from tasks import cli
+from tasks.phone import export as export_task
+from tests.support.fakes import save_untrained_run, tiny_config
+from tests.support.keyboard import export_fakes
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import NormalisationRules
+from tff_keyboard.storage.errors import DataError, ExportError
+from tflite_export.gate import texts
+
+RULES = NormalisationRules()
+
+
+@pytest.fixture(scope="module")
+def place(store, tmp_path_factory):
+    """A folder with a store of synthetic typists and a run directory of an untrained CIFG."""
+    folder = tmp_path_factory.mktemp("task")
+    (folder / "store").symlink_to(store)
+    config = tiny_config(folder / "store", "model.units=10", "model.embedding_size=6")
+    save_untrained_run(folder / "run", config)
+    return folder
+
+
+def launch(*arguments):
+    """With the few words of the shared store, which are no verdict."""
+    return cli.launch(export_task, [*map(str, arguments), "--allow-little-text"])
+
+
+def test_finds_the_store_of_the_run(place, tmp_path, capsys):
+    out = tmp_path / "k.tflite"
+    (place / "run" / "truecase.txt").write_text("NUS\nSingapore\n")
+    assert launch(place / "run", "--out", out, "--quantize", "none", "--explain") == cli.OK
+    shown = capsys.readouterr().out
+    assert f"{out}: {out.stat().st_size:,} bytes, none" in shown
+    assert "same best word     1.0000" in shown
+    assert "graph: tensors, operators, signatures" in shown
+    manifest = json.loads(out.with_suffix(".json").read_text())
+    assert manifest["model"]["training_length"] == 64  # `data.max_length`
+    assert manifest["truecase"] == ["NUS", "Singapore"]
+    held_out = ClientStore(place / "store").card["populations"]["held_out"]
+    assert manifest["parity"]["people"] == held_out["clients"]
+    assert manifest["parity"]["words"] == held_out["words"]
+
+
+def test_int4_is_calibrated_on_train_clients_of_the_store(place, tmp_path, capsys):
+    out = tmp_path / "k.tflite"
+    arguments = [place / "run", "--out", out, "--quantize=int4-rows", "--allow-loss"]
+    assert launch(*arguments) == cli.OK
+    assert "int4-rows" in capsys.readouterr().out
+
+
+def test_a_gate_that_fails_says_which_figure_and_shows_all(place, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("tflite_export.graphs.quantization.INT8_MAX", 1)
+    assert launch(place / "run", "--out", tmp_path / "k.tflite") == cli.CHECK_FAILED
+    captured = capsys.readouterr()
+    assert "same best three" in captured.out
+    assert len(captured.err.strip().splitlines()) == 1
+    assert "--allow-loss" in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], cli.USAGE, "Give a run directory"),
+        (["{run}", "{run}"], cli.USAGE, "got 2"),
+        (["{run}", "--quantize=int3"], cli.USAGE, "int3"),
+        (["{folder}/nowhere"], cli.BAD_INPUT, "no saved model here"),
+        (["{run}", "--store={folder}/nowhere"], cli.BAD_INPUT, "nowhere"),
+        (["{run}", "--text={folder}/nowhere.txt"], cli.BAD_INPUT, "cannot be read"),
+        (["{run}/model"], cli.BAD_INPUT, "names no client store"),
+        (["{run}", "--clients=train_later"], cli.BAD_INPUT, "'train_later' has no words"),
+        (["{run}", "--trainable", "--quantize=none"], cli.BAD_INPUT, "`trainable` needs"),
+    ],
+)
+def test_errors_are_one_line(place, tmp_path, capsys, arguments, code, message):
+    words = [word.format(run=place / "run", folder=place) for word in arguments]
+    assert launch(*words, "--out", tmp_path / "k.tflite") == code
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_of_whole_people_until_there_is_enough(place):
+    store = ClientStore(place / "store")
+
+    def read(most, seed=1):
+        return texts.from_store(
+            place / "store", "train", store.vocabulary, max_words=most, seed=seed
+        )
+
+    everyone = read(10**9)
+    assert set(everyone) == set(store.client_ids("train"))
+    some = read(100)
+    assert all(messages == everyone[name] for name, messages in some.items())
+    words = [sum(map(len, messages)) for messages in some.values()]
+    assert sum(words[:-1]) < 100 <= sum(words)
+    assert read(100) == some
+    assert list(read(100, seed=2)) != list(some)
+    five = texts.from_store(
+        place / "store", "train", store.vocabulary, max_words=1, seed=1, least_people=5
+    )
+    assert list(five) == list(everyone)[:5]  # however much the first of them typed
+
+
+def test_a_store_of_another_vocabulary_is_rejected(place):
+    with pytest.raises(ExportError, match="its vocabulary is not the one of the run"):
+        texts.from_store(place / "store", "train", export_fakes.vocabulary(), max_words=10, seed=1)
+
+
+def test_a_directory_that_is_no_store_is_rejected(place):
+    with pytest.raises(DataError):
+        texts.from_store(place / "run", "train", export_fakes.vocabulary(), max_words=10, seed=1)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_text_with_and_without_names(tmp_path, packed):
+    lines = ["ann\tSee you!", "bob\tOk.", "", "ann\tare you home?"]
+    path = tmp_path / ("text.tsv.gz" if packed else "text.tsv")
+    (gzip.open if packed else open)(path, "wt", encoding="utf-8").write("\n".join(lines))
+    assert texts.from_file(path, RULES, max_words=100) == {
+        "ann": [["see", "you"], ["are", "you", "home"]],
+        "bob": [["ok"]],
+    }
+    plain = tmp_path / "plain.txt"
+    plain.write_text("see you\n" * (texts.LINES_A_PERSON + 1))
+    found = texts.from_file(plain, RULES, max_words=1000)
+    assert [len(messages) for messages in found.values()] == [texts.LINES_A_PERSON, 1]
+    assert sum(map(len, texts.from_file(plain, RULES, max_words=4).values())) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.txt", b"\xff\xfe\x00"),
+        ("a.gz", b"no gzip"),
+        ("b.gz", gzip.compress(b"a b" * 99, mtime=0)[:20]),
+    ],
+)
+def test_a_file_that_is_no_text_is_rejected(tmp_path, name, data):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ExportError, match=f"{name}: cannot be read as UTF-8 text"):
+        texts.from_file(tmp_path / name, RULES, max_words=10)
+
+
+def test_a_file_without_a_word_is_rejected(tmp_path):
+    (tmp_path / "a.txt").write_text("...\n\n!!\n")
+    with pytest.raises(ExportError, match="holds no words"):
+        texts.from_file(tmp_path / "a.txt", RULES, max_words=10)
+
+
+def test_an_ngram_goes_beside_the_model(place, tmp_path, capsys):
+    out = tmp_path / "k.tflite"
+    arguments = [place / "run", "--out", out, "--quantize=none", "--ngram=6kB"]
+    assert launch(*arguments) == cli.OK
+    shown = capsys.readouterr().out
+    sizes = [out.with_suffix(end).stat().st_size for end in (".tflite", ".vocabulary", ".ngram")]
+    assert sizes[2] <= 6000
+    line = next(line for line in shown.splitlines() if line.startswith("n-gram: "))
+    assert f"{sum(sizes[:2]):,} bytes without it, {sum(sizes):,} with it" in line
+    assert "top-3 recall, unknown words" in shown
+    manifest = json.loads(out.with_suffix(".json").read_text())
+    assert manifest["ngram"]["bytes"] == sizes[2]
+    assert len(manifest["mixture"]["weights"]) == 12
+    assert "'validation'" in manifest["mixture"]["fitted_on"]
+    alone, hybrid, _ = manifest["hybrid"]["metrics"]["recall_at_3_no_eos"]
+    assert hybrid > alone + 0.1  # the network is untrained
+
+
+@pytest.mark.parametrize(
+    ("size", "code", "message"),
+    [("0.5kB", cli.BAD_INPUT, "too few")]
+    + [
+        (size, cli.USAGE, f"--ngram={size}: a size in bytes is wanted, such as 500kB")
+        for size in ("5", "1k", "x", "100kBB")
+    ],
+)
+def test_a_size_that_is_none_is_refused(place, tmp_path, capsys, size, code, message):
+    out = tmp_path / "k.tflite"
+    assert launch(place / "run", "--out", out, f"--ngram={size}") == code
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_ngram_beside_a_promise_of_privacy(place, tmp_path, capsys):
+    run = tmp_path / "private"
+    shutil.copytree(place / "run", run)
+    (run / "privacy_ledger.jsonl").write_text("{}\n")
+    arguments = [run, "--out", tmp_path / "k.tflite", "--ngram=6kB", "--no-parity"]
+    assert launch(*arguments) == cli.BAD_INPUT
+    assert "has a privacy ledger" in capsys.readouterr().err
+
+
+def test_little_text_is_no_verdict(place, tmp_path, capsys):
+    arguments = [str(place / "run"), f"--out={tmp_path / 'k.tflite'}"]
+    assert cli.launch(export_task, arguments) == cli.CHECK_FAILED
+    error = capsys.readouterr().err
+    assert error.startswith("error: The gate is not decided: a verdict takes 1,000 words")
+    assert "--allow-little-text" in error
+    assert len(error.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_golden_prompts_are_checked_before_anything_appears(place, tmp_path, capsys):
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("\t!nosuchword\n")
+    (tmp_path / "out").mkdir()
+    out = tmp_path / "out" / "k.tflite"
+    arguments = [place / "run", "--out", out, "--no-parity", f"--prompts={prompts}"]
+    assert launch(*arguments) == cli.OK
+    assert "golden prompts: 1 of 1 as wanted" in capsys.readouterr().out
+    found = json.loads(out.with_suffix(".json").read_text())["prompts"]
+    assert (found["file"], found["prompts"], found["failed_lines"]) == ("prompts.txt", 1, [])
+    before = out.read_bytes()
+    prompts.write_text("# nobody types this\n\tnosuchword\n")
+    assert launch(*arguments, "--quantize=none") == cli.CHECK_FAILED
+    assert "k.tflite fails 1 of 1 golden prompts" in capsys.readouterr().err
+    assert out.read_bytes() == before

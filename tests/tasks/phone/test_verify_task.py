@@ -1,0 +1,79 @@
+"""The task `verify` from the command line."""
+
+import json
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+
+from tasks import cli
+from tasks.phone import verify as verify_task
+from tests.support.keyboard import export_fakes
+from tests.support.keyboard.export_fakes import export
+from tflite_export.export.export_options import ExportOptions
+from tflite_export.format import manifest
+from tflite_export.gate import model_trial
+
+KEY, OTHER = (ed25519.Ed25519PrivateKey.generate() for _ in range(2))
+
+
+def forge(folder):
+    """An export that crashes an interpreter, with right hashes, and the signature of the other."""
+    data = b"\xff\xff\xff\x7f" + (folder / "k.tflite").read_bytes()[4:]
+    content = json.loads((folder / "k.json").read_text())
+    content["model"]["sha256"] = manifest.sha256(data)
+    (folder / "forged.tflite").write_bytes(data)
+    (folder / "forged.json").write_text(json.dumps(content))
+    for ending in (".vocabulary", ".card.md", ".sig"):
+        (folder / "forged").with_suffix(ending).write_bytes(
+            (folder / "k").with_suffix(ending).read_bytes()
+        )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("verify")
+    run = export_fakes.save_run(folder / "run")
+    export(run, folder / "k.tflite", ExportOptions(), sign_key=KEY)
+    forge(folder)
+    for name, key in (("ours", KEY), ("theirs", OTHER)):
+        (folder / f"{name}.pem").write_bytes(
+            key.public_key().public_bytes(
+                serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+            )
+        )
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["{}/k.tflite"], cli.OK, "signature: there is one, not checked"),
+        (["{}/k.tflite", "--public-key={}/ours.pem"], cli.OK, "signature: right, by the key"),
+        (["{}/k.tflite", "--public-key={}/theirs.pem"], cli.CHECK_FAILED, "with another key"),
+        (["{}/k.tflite", "--public-key={}/none.pem"], cli.BAD_INPUT, "cannot be read"),
+        (["{}/none.tflite"], cli.BAD_INPUT, "none.tflite: cannot be read"),
+        (["{}/forged.tflite"], cli.CHECK_FAILED, "forged.tflite: crashes the interpreter"),
+        (["{}/forged.tflite", "--public-key={}/ours.pem"], cli.CHECK_FAILED, "is not that of this"),
+        ([], cli.USAGE, "Give a .tflite file"),
+    ],
+)
+def test_says_what_it_found(folder, capsys, arguments, code, says):
+    assert cli.launch(verify_task, [word.format(folder) for word in arguments]) == code
+    shown = capsys.readouterr()
+    assert says in (shown.out if code == cli.OK else shown.err)
+    assert shown.err.count("\n") == (code != cli.OK)
+
+
+@pytest.mark.parametrize("name, flags", [("forged", ["--public-key={}/ours.pem"]), ("cut", [])])
+def test_opens_nothing_that_is_not_as_signed_or_hashed(folder, monkeypatch, capsys, name, flags):
+    """Not in a child, either."""
+    monkeypatch.setattr(model_trial, "use_in_child", lambda *_: pytest.fail("was opened"))
+    for ending in (".vocabulary", ".card.md", ".json"):
+        (folder / "cut").with_suffix(ending).write_bytes(
+            (folder / "k").with_suffix(ending).read_bytes()
+        )
+    (folder / "cut.tflite").write_bytes((folder / "k.tflite").read_bytes()[:-1])
+    words = [f"{folder}/{name}.tflite", *(flag.format(folder) for flag in flags)]
+    assert cli.launch(verify_task, words) in (cli.BAD_INPUT, cli.CHECK_FAILED)
+    assert capsys.readouterr().err.count("\n") == 1

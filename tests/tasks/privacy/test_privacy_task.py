@@ -1,0 +1,65 @@
+"""The privacy task: statements of several runs, and plans for a target."""
+
+import dataclasses
+
+import pytest
+
+from tasks.privacy import privacy
+from tests.support.fakes import ledger_header
+from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
+from tff_keyboard.storage.errors import RunDirectoryError, UsageError
+
+SCHEDULE = ("train.rounds=40", "train.clients_per_round=10", "train.min_separation_rounds=8")
+
+
+def run_with_ledger(path, key_id):
+    ledger = PrivacyLedger(
+        path / "privacy_ledger.jsonl", dataclasses.replace(ledger_header(), key_id=key_id)
+    )
+    ledger.record(1, clip_norm=0.5)
+    return path
+
+
+def test_statements_of_several_runs(tmp_path, capsys):
+    runs = [run_with_ledger(tmp_path / name, name * 2) for name in ("a", "b")]
+    privacy.run(privacy.Options(run_dirs=tuple(runs)))
+    text = capsys.readouterr().out
+    assert text.count("adjacency") == 2
+    assert all(str(run) in text for run in runs)
+
+
+def test_two_runs_with_one_noise_key_are_refused(tmp_path, capsys):
+    runs = tuple(run_with_ledger(tmp_path / name, "ab") for name in ("a", "b"))
+    with pytest.raises(RunDirectoryError, match="have one noise key"):
+        privacy.run(privacy.Options(run_dirs=runs))
+    assert capsys.readouterr().out == ""
+
+
+def test_a_plan_compares_mechanisms_and_schedules(tmp_path, capsys):
+    plot = tmp_path / "plan.svg"
+    options = privacy.Options(target_epsilon=4.0, population=500, plot=plot, set=SCHEDULE)
+    privacy.run(options)
+    text = capsys.readouterr().out
+    rows = [line.split() for line in text.splitlines() if line.split()[:1] in (["tree"], ["blt"])]
+    assert all(float(row[6]) <= 4.0 for row in rows)
+    assert {"gaussian", "tree", "banded", "blt"} <= {
+        line.split(" ")[0] for line in text.split("\n")
+    }
+    for varied in ("rounds", "cohort", "separation"):
+        assert f"other {varied}:" in text
+    assert plot.read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({}, "Give a run directory, or --target-epsilon"),
+        ({"target_epsilon": 1.0}, "Give --population"),
+        ({"target_epsilon": 0.0, "population": 9}, "--target-epsilon must be > 0, got 0.0"),
+        ({"target_epsilon": 1.0, "population": 9, "run_dirs": ("a",)}, "not both"),
+        ({"run_dirs": ("a",), "population": 9}, "need --target-epsilon"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, words):
+    with pytest.raises(UsageError, match=words):
+        privacy.Options(**options)

@@ -1,0 +1,336 @@
+"""Files made to hurt: one clear line each, in bounded memory and time.
+
+See "Signatures, and files of others" in docs/phone/export.md.
+"""
+
+import hashlib
+import io
+import json
+import os
+import resource
+import shutil
+import stat
+import subprocess
+import sys
+import zipfile
+import zlib
+
+import pytest
+
+from tasks.phone import play, verify
+from tests.support.keyboard import export_fakes
+from tests.support.keyboard.export_fakes import export
+from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
+from tff_keyboard.storage.errors import ExportError
+from tflite_export.export.export_options import ExportOptions
+from tflite_export.format import associated_files, manifest, vocabulary_file
+from tflite_export.gate import model_trial, verification
+from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
+
+WORDS = vocabulary_file.sorted_vocabulary(export_fakes.vocabulary()).words[4:]
+RULES = {"lowercase": True, "mode": "words", "version": 1}
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sound")
+    run = export_fakes.save_run(folder / "run")
+    return export(run, folder / "k.tflite", ExportOptions()).paths
+
+
+@pytest.fixture
+def files(sound, tmp_path):
+    """A copy, whose manifest can be written anew with the right hashes."""
+    paths = manifest.ExportPaths(tmp_path / "k.tflite")
+    for name in ("model", "vocabulary", "manifest"):
+        getattr(paths, name).write_bytes(getattr(sound, name).read_bytes())
+    return paths
+
+
+def seal(paths, edit=lambda content: None):
+    content = json.loads(paths.manifest.read_text())
+    content["vocabulary"]["sha256"] = manifest.sha256(paths.vocabulary.read_bytes())
+    edit(content)
+    paths.manifest.write_text(json.dumps(content))
+
+
+def refused(paths, message=""):
+    with pytest.raises(ExportError, match=message) as caught:
+        KeyboardPredictor(paths.model)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def set_at(*path, value):
+    def edit(content):
+        for part in path[:-1]:
+            content = content[part]
+        content[path[-1]] = value
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("model", "state_sizes", "c"), True),
+        (("model", "state_sizes", "c"), 0),
+        (("model", "state_sizes", "c"), 10**9),
+        (("model", "state_sizes"), [24, 8]),
+        (("model", "quantization"), None),
+        (("model", "quantization"), {"a": 1}),
+        (("model", "top_k"), 3.0),
+        (("model", "top_k"), True),
+        (("model", "bytes"), -5),
+        (("model", "bytes"), True),
+        (("model",), []),
+        (("vocabulary",), "x"),
+        (("special_ids",), {"pad": 0.0, "bos": 1.0, "eos": 2.0, "oov": 3.0}),
+        (("special_ids",), {"pad": False, "bos": True, "eos": 2, "oov": 3}),
+        (("special_ids",), []),
+        (("ngram",), {"sha256": 5}),
+        (("ngram",), 7),
+        (("format",), 1),
+        *((("truecase",), forms) for forms in ("Singapore", [1], [""], ["a" * 101], {"a": "A"})),
+        (("truecase",), ["a"] * 50_001),
+        (("mixture",), {}),
+        (("parity",), {"people": 5}),
+        (("vocabulary", "rules"), {"mode": "x" * 9999}),
+        (("another",), 1),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_wrong_field_of_the_manifest(files, path, value):
+    seal(files, set_at(*path, value=value))
+    refused(files, "k.json")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("model", "state_sizes", "c"), 25, r"`c` of the signature `step` has the shape \[1, 24\]"),
+        (("model", "state_sizes", "h"), 99_999, "`h` of the signature `step`"),
+        (("model", "top_k"), 4, "`ids` of the signature `step`"),
+    ],
+)
+def test_a_size_that_is_not_the_models(files, path, value, message):
+    seal(files, set_at(*path, value=value))
+    refused(files, message)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"[" * 200_000, b'{"a":' * 50_000, b'{"format":' + b"9" * 6000 + b"}", b"\0" * 100, b"",
+     '{"format": 1}'.encode("utf-16"), b" " * 2**23],
+    ids=["deep list", "deep object", "huge number", "NUL", "empty", "UTF-16", "8 MB"],
+)  # fmt: skip
+def test_a_manifest_that_is_none(files, data):
+    files.manifest.write_bytes(data)
+    refused(files, "k.json")
+
+
+def vocabulary_data(words=(), *, payload=None, header=None):
+    """A vocabulary file with the right checksum, whatever it holds."""
+    size = len(words) + 4
+    if payload is None:
+        payload = bytes(len(words)) + "".join(word + "\n" for word in words).encode()
+    found = {"rules": RULES, "size": size}
+    if len(set(words)) == len(words):
+        vocabulary = Vocabulary((*SPECIAL_WORDS, *words), NormalisationRules())
+        found["fingerprint"] = vocabulary.fingerprint
+    line = json.dumps(found | (header or {})).encode() if not isinstance(header, bytes) else header
+    body = line + b"\n" + zlib.compress(payload, 9)
+    digest = hashlib.sha256(body).hexdigest().encode()
+    return b"\n".join([vocabulary_file.FORMAT, digest, body])
+
+
+def swapped(words):
+    found = list(words)
+    found[3], found[20] = found[20], found[3]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (vocabulary_data(swapped(WORDS)), "not in order"),
+        (vocabulary_data(sorted([*WORDS[:-1], WORDS[0]])), "not in order"),
+        (vocabulary_data(WORDS[:20]), r"`logits` of .* has the shape \[1, 44\]"),
+        (vocabulary_data(sorted([*WORDS, "zzz"])), "`logits` of the signature"),
+        (vocabulary_data(header={"size": 10**12}), "its size is not"),
+        (vocabulary_data(header={"size": -10}), "its size is not"),
+        (vocabulary_data(header={"size": True}), "its size is not"),
+        (vocabulary_data(header=b"[" * 100_000), "not a whole vocabulary file"),
+        (vocabulary_data(["a"], header={"rules": {"mode": "words", "evil": 1}}), "not a whole"),
+        (vocabulary_data(["a"], payload=b"\0" * 10**8), "cut, too long"),
+        (vocabulary_data(["a"], payload=b"\n" * 10**7), "another number of words"),
+    ],
+    ids=[
+        "unsorted", "repeated", "short", "long", "huge size", "negative", "bool", "deep header",
+        "rules", "bomb", "many lines",
+    ],
+)  # fmt: skip
+def test_a_vocabulary_made_to_hurt(files, data, message):
+    files.vocabulary.write_bytes(data)
+    seal(files)
+    refused(files, message)
+
+
+def front_coded_bomb(rows):
+    """Every word shares 253 characters with the one before: four bytes a word, 255 characters."""
+    first = "a" * 255
+    pairs = [f"{a}{b}" for a in "bcdefgh" for b in "bcdefghijklmnopqrstuvwxyz"]
+    endings = [first, *(pairs[number % len(pairs)] for number in range(rows - 1))]
+    payload = bytes([0] + [253] * (rows - 1)) + "".join(e + "\n" for e in endings).encode()
+    return vocabulary_data(payload=payload, header={"size": rows + 4, "fingerprint": "x"})
+
+
+def packed(sound, files, compression=zipfile.ZIP_STORED):
+    stream = io.BytesIO(sound.model.read_bytes())
+    with zipfile.ZipFile(stream, "a", compression) as archive:
+        for name, data in files:
+            archive.writestr(name, data)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("extra", "compression", "message"),
+    [
+        ([("../../PWNED", b"x")], zipfile.ZIP_STORED, "no export packs"),
+        ([("keyboard.txt", b"x")], zipfile.ZIP_STORED, "no export packs"),
+        ([("keyboard.json", b"{}")], zipfile.ZIP_STORED, "twice"),
+        ([("keyboard.md", b"\0" * 10**8)], zipfile.ZIP_DEFLATED, "compressed"),
+        ([(f"n{n}", b"") for n in range(9)], zipfile.ZIP_STORED, "more files than an export packs"),
+    ],
+    ids=["slip", "foreign", "twice", "bomb", "many"],
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_archive_that_no_export_packs(sound, tmp_path, extra, compression, message):
+    own = [("keyboard.vocabulary", sound.vocabulary.read_bytes()),
+           ("keyboard.json", sound.manifest.read_bytes())]  # fmt: skip
+    path = tmp_path / "deep" / "k.tflite"
+    path.parent.mkdir()
+    path.write_bytes(packed(sound, own))
+    assert KeyboardPredictor(path).suggest(["are"])
+    path.write_bytes(packed(sound, [*own, *extra], compression))
+    refused(manifest.ExportPaths(path), message)
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["deep", "k.tflite"]
+
+
+def test_an_entry_that_says_it_is_larger_than_the_file(sound):
+    data = bytearray(packed(sound, [("keyboard.json", b"{}")]))
+    directory = data.rindex(b"PK\1\2")
+    data[directory + 20 : directory + 28] = b"\xf0\xff\xff\x7f" * 2  # both sizes
+    with pytest.raises(ExportError, match="damaged"):
+        associated_files.extract(bytes(data))
+
+
+def test_an_entry_whose_name_is_long_is_not_quoted_whole():
+    data = bytearray(associated_files.append(bytes(50_000), {"keyboard.json": b"x" * 50_000}))
+    start = data.index(b"PK\3\4")
+    data[start + 26 : start + 28] = (40_000).to_bytes(2, "little")  # length of its name
+    with pytest.raises(ExportError, match="damaged") as caught:
+        associated_files.extract(bytes(data))
+    assert len(str(caught.value)) < 200
+
+
+def test_what_is_no_file_is_not_read(files):
+    files.manifest.unlink()
+    os.mkfifo(files.manifest)
+    assert "k.tflite" in refused(files) or "k.json" in refused(files)
+    files.manifest.unlink()
+    files.manifest.symlink_to("/dev/zero")
+    refused(files)
+    files.vocabulary.unlink()
+    files.vocabulary.symlink_to("/dev/zero")
+    refused(files)
+
+
+@pytest.fixture
+def handed_over(files):
+    """With neighbours, and a directory that says what an interrupted export would do to them."""
+    folder = files.model.parent
+    (folder / "thesis.txt").write_text("precious")
+    (folder / ".bashrc").write_text("mine")
+    ready = folder / ".k.tflite.ready"
+    ready.mkdir()
+    (ready / ".gone").write_text('["thesis.txt", "k.vocabulary"]')
+    (ready / ".bashrc").write_text("evil")
+    (ready / "k.tflite").write_text("evil")
+    return files
+
+
+def all_files(folder):
+    return {
+        path: path.read_bytes() if path.is_file() else stat.S_IFMT(path.lstat().st_mode)
+        for path in folder.rglob("*")
+    }
+
+
+READERS = [
+    manifest.load_checked,
+    KeyboardPredictor,
+    model_trial.use_in_child,
+    lambda model: verification.verify(model, None),
+    lambda model: play.run(play.Options(models=(model,))),
+    lambda model: verify.run(verify.Options(model=model)),
+]
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_no_reader_moves_removes_or_replaces_a_file(handed_over, read):
+    before = all_files(handed_over.model.parent)
+    with pytest.raises(ExportError, match="an export was interrupted here") as caught:
+        read(handed_over.model)
+    assert "\n" not in str(caught.value)
+    assert all_files(handed_over.model.parent) == before
+
+
+@pytest.mark.parametrize("kind", ["pipe", "endless", "number", "cut", "file", "link"])
+def test_no_reader_opens_what_a_writer_left(handed_over, kind):
+    ready = handed_over.model.with_name(".k.tflite.ready")
+    (ready / ".gone").unlink()
+    if kind in ("file", "link"):
+        shutil.rmtree(ready)
+    {
+        "pipe": lambda: os.mkfifo(ready / ".gone"),
+        "endless": lambda: (ready / ".gone").symlink_to("/dev/zero"),
+        "number": lambda: (ready / ".gone").write_text("[1]"),
+        "cut": lambda: (ready / ".gone").write_text("{"),
+        "file": lambda: ready.write_text("x"),
+        "link": lambda: ready.symlink_to("/"),
+    }[kind]()
+    with pytest.raises(ExportError, match="an export was interrupted here"):
+        verification.verify(handed_over.model, None)
+
+
+SCRIPT = """
+import resource, sys
+from tff_keyboard.storage.errors import ExportError
+from tflite_export.format import vocabulary_file
+data = open(sys.argv[1], "rb").read()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    vocabulary_file.decode(data)
+except ExportError as error:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, error)
+"""
+
+
+@pytest.mark.parametrize("rows", [500_000, 3_000_000])
+def test_a_front_coded_bomb_stays_small(tmp_path, rows):
+    """The audit's: 359 KB of file made 5.7 GB of words in 40 s."""
+    path = tmp_path / "bomb.vocabulary"
+    path.write_bytes(front_coded_bomb(rows))
+    assert path.stat().st_size < 100_000
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (10, 10)),
+    )
+    kilobytes, error = done.stdout.split(" ", 1)
+    assert int(kilobytes) < 150_000
+    assert "not a whole vocabulary file" in error

@@ -1,0 +1,54 @@
+"""The models that we ship: whole, small, and they suggest."""
+
+import hashlib
+import json
+import pathlib
+
+import pytest
+
+from tflite_export.runtime.hybrid_keyboard import open_keyboard
+
+FOLDER = pathlib.Path("models")
+
+
+@pytest.fixture(scope="module", params=["messages", "persuasion"])
+def folder(request):
+    return FOLDER / request.param
+
+
+@pytest.fixture(scope="module")
+def manifest(folder):
+    return json.loads((folder / "keyboard.json").read_text())
+
+
+def test_files_are_those_of_the_manifest(folder, manifest):
+    for name, part in (("tflite", manifest["model"]), ("ngram", manifest["ngram"])):
+        content = (folder / f"keyboard.{name}").read_bytes()
+        assert len(content) == part["bytes"]
+        assert hashlib.sha256(content).hexdigest() == part["sha256"]
+
+
+def test_is_small_and_passed_its_gate(folder, manifest):
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 1_440_000
+    assert manifest["parity"]["forgiven"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "context", "one_of"),
+    [
+        ("messages", "see you", {"later", "soon", "tomorrow"}),
+        ("messages", "good", {"morning", "night", "evening"}),
+        ("persuasion", "thank you for your", {"donation", "time"}),
+    ],
+)
+def test_says_what_people_say(name, context, one_of):
+    keyboard = open_keyboard(FOLDER / name / "keyboard.tflite")
+    strip = [word for word, _ in keyboard.suggest(context.split())]
+    assert one_of & set(strip)
+    assert all(word.startswith("don") for word, _ in keyboard.suggest(["your"], "don"))
+
+
+def test_the_readme_has_the_sizes_of_the_files(folder):
+    text = (FOLDER / "README.md").read_text()
+    for path in folder.iterdir():
+        assert f"| `{path.name}` | {path.stat().st_size:,} |" in text

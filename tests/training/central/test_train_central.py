@@ -1,0 +1,241 @@
+"""Central training: steps against plain SGD, budget, resume, and starting from a saved model."""
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tasks import cli
+from tasks.train import train_server as train_server_task
+from tests.support import fakes
+from tff_keyboard.config import ConfigError
+from tff_keyboard.config.sections.learning_config import FedAvgClient
+from tff_keyboard.data.preparing.prepare import prepare as prepare_store
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.federated.learning.optimizers.optimizers import build_client_optimizer
+from tff_keyboard.models import build_model
+from tff_keyboard.models.saved_model import load_model
+from tff_keyboard.storage.errors import SavedModelError
+from tff_keyboard.training.central.central_training import CentralTraining, PooledInputs
+from tff_keyboard.training.central.train_central import budget_of, train_central
+
+
+def tiny_config(store, *overrides):
+    return fakes.tiny_config(store, "client.batch_size=4", "train.rounds=4", *overrides)
+
+
+@pytest.fixture(scope="module")
+def finished(store, tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "straight"
+    train_central(tiny_config(store), path)
+    return path
+
+
+def test_steps_are_those_of_sgd_with_momentum():
+    def fresh():
+        return build_model("cifg", vocabulary_size=11, seed=2, units=5, embedding_size=3)
+
+    rng = np.random.default_rng(0)
+    batches = [rng.integers(4, 11, size=[3, 6]).astype(np.int32) for _ in range(4)]
+    batches[1][0, 4:] = PAD
+    model = fresh()
+    velocity = [np.zeros(v.shape) for v in model.trainable_variables]
+    total, norms = 0.0, []
+    for batch in batches:
+        x, y = batch[:, :-1], batch[:, 1:]
+        with tf.GradientTape() as tape:
+            log_p = tf.nn.log_softmax(model(x))
+            losses = -tf.gather(log_p, y, batch_dims=2)[y != PAD]
+            loss = tf.reduce_mean(losses)
+        total += float(tf.reduce_sum(losses))
+        gradients = [
+            tf.convert_to_tensor(g).numpy() for g in tape.gradient(loss, model.trainable_variables)
+        ]
+        norm = math.sqrt(sum(np.sum(g.astype(np.float64) ** 2) for g in gradients))
+        norms.append(norm)
+        for i, v in enumerate(model.trainable_variables):
+            velocity[i] = 0.9 * velocity[i] + gradients[i] * min(1, 0.1 / norm)
+            v.assign(v - 0.3 * velocity[i])
+    assert min(norms) < 0.1 < max(norms)  # some gradients were clipped, some not
+
+    sgd = FedAvgClient(learning_rate=0.3, momentum=0.9, gradient_clip_norm=0.1)
+    process = CentralTraining(fresh(), build_client_optimizer(sgd))
+    state, nll = process.initialize(), 0.0
+    for part in (batches[:2], batches[2:]):  # the velocity goes on from round to round
+        output = process.next(state, part)
+        state = output.state
+        nll += output.metrics["client_work"]["train"]["nll"]
+    for found, expected in zip(state.weights, model.trainable_variables, strict=True):
+        np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-6)
+    assert output.metrics["client_work"]["train"]["tokens"] == 30
+    assert output.metrics["finalizer"]["update_non_finite"] == 0
+    np.testing.assert_allclose(nll, total, rtol=1e-4)
+
+
+def test_a_round_that_diverges_changes_nothing():
+    model = build_model("cifg", vocabulary_size=11, seed=2, units=5, embedding_size=3)
+    optimizer = build_client_optimizer(FedAvgClient(learning_rate=1e30, gradient_clip_norm=0.0))
+    process = CentralTraining(model, optimizer)
+    state = process.initialize()
+    batch = np.array([[1, 4, 5, 6], [1, 7, 8, 2]], np.int32)
+    output = process.next(state, [batch, batch, batch])
+    assert output.metrics["finalizer"]["update_non_finite"] == 1
+    assert output.state is state
+
+
+def test_rounds_go_through_every_message_once_an_epoch(store):
+    client_store = ClientStore(store)
+    pooled = PooledInputs(tiny_config(store), client_store)
+    total = int(client_store.num_examples("train").sum())
+    rounds = -(-total // pooled.messages_per_round)
+    rows, tokens = [], 0
+    for round_num in range(1, rounds + 1):
+        round_batches, facts = pooled.round_input(round_num)
+        rows.extend(tuple(row[row != PAD]) for batch in round_batches for row in batch)
+        assert facts["examples"] == pooled.messages_per_round == 24
+        tokens += facts["tokens"]
+    longest = tiny_config(store).data.max_length
+    everything = [
+        (1, *map(int, message), 2)[: longest + 1]
+        for client in client_store.client_ids("train")
+        for message in client_store.examples("train", client)
+    ]
+    assert len(rows) == rounds * 24
+    counts = {row: rows.count(row) - everything.count(row) for row in set(everything)}
+    assert min(counts.values()) >= 0  # each was there; the rest is the start of the next epoch
+    assert sum(counts.values()) == rounds * 24 - total
+    assert pooled.rounds_for(pooled.tokens_per_epoch) == rounds
+    assert abs(tokens - pooled.tokens_per_epoch) < 0.2 * pooled.tokens_per_epoch
+
+
+def test_a_round_is_a_function_of_its_number(store):
+    first, second = (PooledInputs(tiny_config(store), ClientStore(store)) for _ in range(2))
+    second.round_input(1)
+    for a, b in zip(first.round_input(7)[0], second.round_input(7)[0], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_writes_what_other_tasks_take(finished):
+    rows = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    assert [row["round"] for row in rows] == [1, 2, 3, 4]
+    assert "evaluation/recall_at_1_no_eos" in rows[-1]
+    model, vocabulary = load_model(finished)
+    assert model.vocabulary_size == len(vocabulary)
+    nats = [row["client_work/train/nll"] / row["client_work/train/tokens"] for row in rows]
+    assert nats[-1] < nats[0]
+
+
+def test_stop_and_resume_is_bit_identical(store, finished, tmp_path):
+    train_central(tiny_config(store, "train.rounds=2"), tmp_path / "run")
+    train_central(tiny_config(store), tmp_path / "run")
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == (
+        finished / "metrics.jsonl"
+    ).read_bytes()
+    first, second = (load_model(path)[0].get_weights() for path in (finished, tmp_path / "run"))
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_budget_of_another_run(store, finished, tmp_path):
+    tokens = budget_of(finished).tokens
+    arguments = [f"--like={finished}", f"--workdir={tmp_path / 'twin'}", "--set=train.seed=2"]
+    assert cli.launch(train_server_task, arguments) == cli.OK
+    found = budget_of(tmp_path / "twin").tokens
+    assert abs(found - tokens) < 0.3 * tokens  # to a round
+
+
+def part_of(finished, path, initial_model, store_sha256=None):
+    """A finished run that began with a model."""
+    shutil.copytree(finished, path)
+    config = path / "config.toml"
+    text = config.read_text()
+    assert 'initial_model = ""' in text
+    config.write_text(text.replace('initial_model = ""', f'initial_model = "{initial_model}"'))
+    if store_sha256:
+        card = path / "data_card.json"
+        card.write_text(json.dumps({**json.loads(card.read_text()), "store_sha256": store_sha256}))
+    return path
+
+
+def test_a_budget_is_that_of_all_parts_on_the_same_people(store, finished, tmp_path):
+    tokens = budget_of(finished).tokens
+    second = part_of(finished, tmp_path / "second", finished / "model")
+    third = part_of(finished, tmp_path / "third", second)
+    budget = budget_of(third)
+    assert budget.tokens == 3 * tokens
+    assert budget.parts == (third, second, finished)
+    assert budget.initial_model == ""
+    twin = budget.at_the_beginning(tiny_config(store, f"model.initial_model={second}"))
+    assert twin.model.initial_model == ""
+    own = tiny_config(store, f"model.initial_model={tmp_path}")  # no part: it was asked for
+    assert budget.at_the_beginning(own) is own
+
+    elsewhere = part_of(finished, tmp_path / "elsewhere", finished, "another")
+    tuned = part_of(finished, tmp_path / "tuned", elsewhere)
+    assert budget_of(tuned).tokens == tokens
+    assert budget_of(tuned).initial_model == str(elsewhere)
+    circle = part_of(finished, tmp_path / "circle", tmp_path / "circle")
+    assert budget_of(circle).tokens == tokens
+
+
+@pytest.mark.slow
+def test_starts_from_a_saved_model(store, finished, tmp_path):
+    config = tiny_config(
+        store, f"model.initial_model={finished}", "client.learning_rate=1e-9", "train.rounds=1"
+    )
+    train_central(config, tmp_path / "run")
+    before, after = (load_model(path)[0].get_weights() for path in (finished, tmp_path / "run"))
+    for a, b in zip(before, after, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_a_metric_it_does_not_measure_is_refused(store, tmp_path):
+    with pytest.raises(ConfigError, match=r"best_metric.*trade_off/perplexity"):
+        train_central(
+            tiny_config(store, "train.best_metric=trade_off/perplexity"), tmp_path / "run"
+        )
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_keystrokes_and_a_general_corpus_are_measured_as_in_train(store, tmp_path):
+    config = tiny_config(
+        store,
+        "train.rounds=1",
+        "evaluation.keystroke_words=60",
+        f"fine_tuning.general_store={store}",
+        "train.best_metric=trade_off/kss",
+    )
+    row = train_central(config, tmp_path / "run")
+    for name in ("recall_at_1_no_eos", "kss", "kss_with_spaces"):
+        assert 0 <= row[f"evaluation/{name}"] <= 1
+        assert row[f"evaluation/general/{name}"] == row[f"evaluation/{name}"]  # the same text
+        assert row[f"evaluation/trade_off/{name}"] == pytest.approx(row[f"evaluation/{name}"])
+
+
+def test_a_model_that_does_not_fit_is_refused(store, finished, tmp_path):
+    wrong_size = tiny_config(store, f"model.initial_model={finished}", "model.units=13")
+    with pytest.raises(SavedModelError, match=r"Change the section \[model\]"):
+        train_central(wrong_size, tmp_path / "a")
+    other = tmp_path / "other_store"
+    changed = tiny_config(other, "data.vocabulary_size=90", f"model.initial_model={finished}")
+    prepare_store(changed.data, other)
+    with pytest.raises(SavedModelError, match=r"data\.vocabulary_path"):
+        train_central(changed, tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--like=x"],
+        ["--workdir=x"],
+        ["--workdir=x", "--config=configs/demo.toml", "--tokens=9", "--epochs=1"],
+        ["--workdir=x", "--config=configs/demo.toml", "stray"],
+    ],
+)
+def test_flags_that_do_not_fit(arguments):
+    assert cli.launch(train_server_task, arguments) == cli.USAGE

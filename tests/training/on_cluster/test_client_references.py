@@ -1,0 +1,84 @@
+"""Names of clients: small, without text, and the same packs as from the data in hand."""
+
+import pickle
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support.fakes import tiny_config
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.federated.learning.client_delivery import Handover
+from tff_keyboard.federated.learning.client_inputs import CohortInputs, evaluation_clients_batches
+from tff_keyboard.storage.errors import DataError
+from tff_keyboard.training.on_cluster import client_references
+from tff_keyboard.training.on_cluster.store_references import StoreReference
+
+HANDOVER = Handover(2, 3, is_joined=True)
+
+
+@pytest.fixture
+def opened(store):
+    return ClientStore(store)
+
+
+@pytest.fixture
+def config(store):
+    return tiny_config(store, "train.clients_per_round=5")
+
+
+def assert_same(ours, theirs):
+    assert len(ours) == len(theirs)
+    for a, b in zip(tf.nest.flatten(ours), tf.nest.flatten(theirs), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_train_clients_are_made_as_here(opened, config):
+    cohorts = CohortInputs(config, opened)
+    groups, facts = cohorts.round_plan(2, HANDOVER)
+    expected, expected_facts = cohorts.round_input(2, HANDOVER)
+    clients = client_references.TrainClients(
+        client_references.Recipe.of(config, opened, None),
+        HANDOVER,
+        2,
+        client_references.as_groups(groups),
+    )
+    sent = pickle.loads(pickle.dumps(clients))
+    assert facts == expected_facts
+    assert_same(sent.make(), expected)
+    assert_same([*sent[:1].make(), *sent[1:].make()], expected)
+
+
+def test_evaluation_clients_are_made_as_here(opened, config):
+    here = evaluation_clients_batches(
+        opened, "validation", config.evaluation, max_length=config.data.max_length
+    )
+    recipe = client_references.Recipe.of(config, opened)
+    clients = client_references.EvaluationClients(recipe, config.data.store, ((1, 0), (2,)))
+    packs = clients.make()
+    assert len(clients) == len(packs) == 2
+    assert [list(pack["ends"]) for pack in packs] == [
+        list(np.cumsum([len(here[1]), len(here[0])])),
+        [len(here[2])],
+    ]
+
+
+def test_no_text_travels(opened, config):
+    recipe = client_references.Recipe.of(config, opened)
+    clients = client_references.TrainClients(recipe, HANDOVER, 1, tuple((i,) for i in range(10)))
+    sent = pickle.dumps(clients)
+    ids = opened.client_ids("train")
+    assert not any(client_id.encode() in sent for client_id in ids)
+    words = [w for w in opened.vocabulary.words[4:] if len(w) > 5]
+    assert not any(word.encode() in sent for word in words if word not in recipe.config_text)
+    longer = client_references.TrainClients(recipe, HANDOVER, 1, tuple((i,) for i in range(1010)))
+    assert len(pickle.dumps(longer)) - len(sent) < 10 * 1000
+
+
+def test_another_store_is_refused(opened, config, store):
+    wrong = client_references.Recipe(
+        client_references.Recipe.of(config, opened).config_text,
+        ((str(store), StoreReference(str(store.absolute()), "another hash")),),
+    )
+    with pytest.raises(DataError, match="is not the client store that the driver of the cluster"):
+        client_references.TrainClients(wrong, HANDOVER, 1, ((0,),)).make()

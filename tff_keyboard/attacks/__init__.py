@@ -1,0 +1,1 @@
+"""Clients that misbehave, and what an aggregation rule withstands. Never used in training."""

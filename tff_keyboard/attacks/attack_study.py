@@ -1,0 +1,196 @@
+"""Runs one training clean and under each attack, for several rules; resumes where it stopped.
+
+Trainings keep their last model and never end early: choosing the best one on validation would hide
+an attack that came later, and so would stopping at it.
+"""
+
+import dataclasses
+import functools
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from tff_keyboard.attacks import attackers as attacks_lib
+from tff_keyboard.attacks import backdoor
+from tff_keyboard.attacks.attack_names import ATTACK_NAMES, BACKDOORS, COLLUDING, TARGET, TRIGGER
+from tff_keyboard.attacks.attack_report import POPULATIONS, Row, figures
+from tff_keyboard.config import RunConfig
+from tff_keyboard.config.sections.aggregation_config import NoClipping
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.evaluation.results.result import Evaluation
+from tff_keyboard.evaluation.run_evaluation import kept_evaluation
+from tff_keyboard.federated.learning.cohorts import share_of_seats
+from tff_keyboard.models.saved_model import load_model
+from tff_keyboard.predictors.keras_predictor import KerasPredictor
+from tff_keyboard.storage import files, names
+from tff_keyboard.storage.errors import ConfigError, UsageError
+from tff_keyboard.storage.metrics_rows import total
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training.federated import train_federated
+
+CLEAN = "clean"
+UNPROTECTED = "_unprotected"  # ends the name of a variant
+
+
+def study_attacks(
+    configs: Mapping[str, RunConfig],
+    workdir: pathlib.Path,
+    *,
+    attacks: Sequence[str] = ATTACK_NAMES,
+    share: float = 0.1,
+    unprotected: bool = False,
+) -> list[Row]:
+    """Trains and evaluates whatever is not done yet; writes the results after each run.
+
+    Args:
+      configs: Name of a rule -> config. The name becomes a folder.
+      workdir: Folder of the runs: WORKDIR/<rule>/<attack>/run.
+      attacks: Of `ATTACK_NAMES`; the clean run is always there.
+      share: Of the accounts that attack, in [0, 1]. Where clients check in by text they claim so
+        much that they have the most of the cohorts that `train.check_in_factor` lets them have.
+      unprotected: Whether each rule is also run without zeroing and clipping.
+
+    Returns:
+      A row for each rule and attack; attacks.json holds them, too.
+
+    Raises:
+      ConfigError: A config fixes the nonce of its noise, has no client work to attack, or has too
+        few words for a backdoor.
+      UsageError: WORKDIR holds runs of another attack.
+    """
+    rules = variants(configs, unprotected)
+    for config in configs.values():
+        _refuse_fixed_nonce(config)
+        _refuse_without_client_work(config)
+        if set(attacks) & set(BACKDOORS):
+            _refuse_few_words(config)
+    for rule, config in rules.items():  # all of them before the first training
+        for attack in attacks:
+            seed = config.train.seed
+            _mark(workdir / rule / attack, {"attack": attack, "share": share, "seed": seed})
+    rows: list[Row] = []
+    for rule, config in rules.items():
+        clean: dict[str, Evaluation] | None = None
+        for attack in (CLEAN, *dict.fromkeys(attacks)):
+            print(f"== {rule}, {attack}", flush=True)
+            path = _train(config, workdir / rule / attack, attack, share)
+            results = {people: kept_evaluation(path, people) for people in POPULATIONS}
+            run_rows = RunDirectory(path).all_rows()
+            shows_hit = attack in BACKDOORS or (attack == CLEAN and set(attacks) & set(BACKDOORS))
+            rows.append(
+                Row(
+                    rule=rule,
+                    attack=attack,
+                    share=0.0 if attack == CLEAN else share,
+                    share_of_seats=0.0 if attack == CLEAN else share_of_seats(config.train, share),
+                    seed=config.train.seed,
+                    rounds=len(run_rows),
+                    clients_per_round=config.train.clients_per_round,
+                    refused_updates=int(total(run_rows, "refused_non_finite")),
+                    impossible_claims=int(total(run_rows, "impossible_claims")),
+                    capped_weights=int(total(run_rows, "capped_weights")),
+                    rejected_rounds=int(total(run_rows, "rejected")),
+                    figures=figures(results, clean, _hits(config, path) if shows_hit else None),
+                )
+            )
+            clean = clean or results
+            content = json.dumps([row.to_json() for row in rows], indent=1)
+            files.write_atomically(workdir / names.ATTACKS, [content.encode()])
+    return rows
+
+
+def variants(configs: Mapping[str, RunConfig], unprotected: bool) -> dict[str, RunConfig]:
+    """The trainings to attack by name: as configured and, if asked for, without protection.
+
+    A rule that has no protection to lose has no second variant.
+    """
+    found = {}
+    for name, config in configs.items():
+        fixed = dataclasses.replace(
+            config.train,
+            final_model="last",
+            early_stop_patience=0,
+            max_rejected_rounds=config.train.rounds,
+        )
+        found[name] = dataclasses.replace(config, train=fixed)
+        if unprotected and config.aggregation.resolved_protection != NoClipping():
+            bare = dataclasses.replace(config.aggregation, protection=NoClipping())
+            found[name + UNPROTECTED] = dataclasses.replace(found[name], aggregation=bare)
+    return found
+
+
+def _train(config: RunConfig, folder: pathlib.Path, attack: str, share: float) -> pathlib.Path:
+    """Trains in `folder`/run unless that is done; returns it."""
+    wrap = None
+    if attack in COLLUDING:
+        config = _in_one_place(config)
+    if attack != CLEAN:
+        wrap = functools.partial(
+            attacks_lib.build_attacked_client_work,
+            attack=attack,
+            share=share_of_seats(config.train, share),
+            seed=config.train.seed,
+        )
+    train_federated(config, folder / "run", wrap_client_work=wrap)
+    return folder / "run"
+
+
+def _in_one_place(config: RunConfig) -> RunConfig:
+    """Colluders see the whole round, which neither packs nor parts of it do."""
+    execution = dataclasses.replace(
+        config.execution, engine="local", workers=1, sub_rounds=1, clients_per_pack=1
+    )
+    return dataclasses.replace(config, execution=execution)
+
+
+def _hits(config: RunConfig, path: pathlib.Path) -> dict[str, float]:
+    predictor, store = KerasPredictor(*load_model(path)), ClientStore(config.data.store)
+    return {
+        people: backdoor.hit_rate(predictor, store, people, trigger=TRIGGER, target=TARGET)
+        for people in POPULATIONS
+    }
+
+
+def _refuse_without_client_work(config: RunConfig) -> None:
+    if config.client.algorithm == "fedsgd":
+        raise ConfigError(
+            "`client.algorithm` must be 'fedavg' here, got 'fedsgd': attackers change what clients "
+            "train, and its clients train nothing."
+        )
+
+
+def _refuse_few_words(config: RunConfig) -> None:
+    size = len(ClientStore(config.data.store).vocabulary)
+    if size <= TARGET:
+        raise ConfigError(
+            f"{config.data.store} must have more than {TARGET} rows of vocabulary for a backdoor, "
+            f"got {size}. Prepare it with a larger `data.vocabulary_size`, or leave backdoors out."
+        )
+
+
+def _refuse_fixed_nonce(config: RunConfig) -> None:
+    """What the attackers do is no key of the config, so all runs would have the same noise."""
+    if getattr(config.aggregation.privacy, "fixed_nonce", ""):
+        raise ConfigError(
+            "`aggregation.privacy.fixed_nonce` must be '' here: clean and attacked runs would have "
+            "one noise, which cancels between their models. Leave it out."
+        )
+
+
+def _mark(folder: pathlib.Path, facts: Mapping[str, str | float]) -> None:
+    """Writes what the run in `folder` suffers, or refuses to go on with something else."""
+    path = folder / names.ATTACK
+    if not path.exists():
+        if (folder / "run").exists():
+            raise UsageError(
+                f"{folder} holds a run but no {names.ATTACK}: nobody knows how it was attacked. "
+                "Give another --workdir."
+            )
+        files.make_directory(folder)
+        files.write_atomically(path, [json.dumps(facts).encode()])
+        return
+    before = json.loads(path.read_text(encoding="utf-8"))
+    if before != facts:
+        raise UsageError(
+            f"{folder} was begun with {before}, now it is {facts}. Give another --workdir."
+        )

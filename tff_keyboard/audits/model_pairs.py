@@ -1,0 +1,93 @@
+"""Draws texts from pairs of trained models and audits what they show of the person left out."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tff_keyboard.audits import neighbouring_runs, tail_audit
+from tff_keyboard.audits.tail_audit import Settings
+from tff_keyboard.audits.tail_report import TailAudit
+from tff_keyboard.config import ConfigError
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.models.generation import sample_texts, text_log_probabilities
+from tff_keyboard.models.next_word_model import NextWordModel
+from tff_keyboard.models.saved_model import load_model
+from tff_keyboard.privacy.ledger.ledger import refuse_shared_noise
+from tff_keyboard.privacy.ledger.lineage import ledger_of
+
+
+def audit_pairs(
+    full: pathlib.Path,
+    others: Sequence[pathlib.Path],
+    settings: Settings,
+    passed: Callable[[], None] = lambda: None,
+) -> TailAudit:
+    """Audits pairs of trained models.
+
+    Args:
+      full: Run directory or saved model, trained on everyone.
+      others: The same, each trained without one person.
+      settings: What is drawn and reported.
+      passed: Called after each of the `num_passes` passes over texts.
+
+    Raises:
+      ConfigError: The models do not have the same vocabulary.
+      RunDirectoryError: Two runs have one noise key, so that their noise cancels.
+      SavedModelError: A path holds no model.
+    """
+    refuse_shared_noise([ledger_of(path) for path in (full, *others)])
+    model, vocabulary = load_model(full)
+    for path in others:  # all of them before the first text
+        _check_same_vocabulary(full, vocabulary, path, load_model(path)[1])
+
+    def draw(drawn_model: NextWordModel, part: int) -> np.ndarray:
+        texts = sample_texts(
+            drawn_model, settings.num_texts, settings.num_words, 2 * settings.seed + part
+        )
+        passed()
+        return texts
+
+    def score(scoring_model: NextWordModel, texts: np.ndarray) -> np.ndarray:
+        log_p = text_log_probabilities(scoring_model, texts)
+        passed()
+        return log_p
+
+    full_texts = draw(model, 0)
+    full_own = score(model, full_texts)
+    pairs = []
+    for path in others:
+        other, _ = load_model(path)
+        texts = draw(other, 1)
+        ratios = {
+            # ln c: under the model the texts do not come from, over the one they do.
+            "without": score(model, texts) - score(other, texts),
+            "with": score(other, full_texts) - full_own,
+        }
+        pairs.append(
+            dataclasses.replace(
+                tail_audit.both_directions(ratios, settings),
+                name=path.name or str(path),
+                model=str(path),
+                rounds_joined=neighbouring_runs.rounds_joined(full, path),
+                other_differences=neighbouring_runs.other_differences(full, path),
+            )
+        )
+    formal = neighbouring_runs.formal_guarantee(full)
+    return TailAudit(settings=settings, full=str(full), formal=formal, pairs=pairs)
+
+
+def num_passes(num_others: int) -> int:
+    """How often `audit_pairs` goes over all texts: each model draws and is scored with."""
+    return 2 + 4 * num_others
+
+
+def _check_same_vocabulary(
+    full: pathlib.Path, vocabulary: Vocabulary, other: pathlib.Path, its_own: Vocabulary
+) -> None:
+    if vocabulary.fingerprint != its_own.fingerprint:
+        raise ConfigError(
+            f"{full} and {other} have different vocabularies, so they do not write the same texts. "
+            "Train both from one client store."
+        )

@@ -1,0 +1,246 @@
+"""Empirical differential privacy of a pair of models, one trained without a person, from texts.
+
+Popov et al. 2018, https://arxiv.org/abs/1712.07473: texts are drawn from both models, the
+probability of each under one model is divided by that under the other, and the Pareto tail of these
+ratios (`tail_statistics`) gives epsilon at a delta, in both directions. An estimate from one
+training, not a guarantee; docs/privacy/tail_audit.md says what it leaves out.
+
+The other model's texts bound the same epsilon from below with no tail (`direct_bounds`). No figure
+is below that bound, and a tail that they contradict is REFUTED: a memorised phrase is in the texts
+of one model only, so the tail of the other's cannot show it. Nor can they show a phrase that is
+rarer than their detection limit: epsilon at a smaller delta is NOT ESTABLISHED, whatever the tail,
+and where no text differs at all.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from tff_keyboard.audits import direct_bounds, tail_statistics
+
+NO_DIFFERENCE, ESTIMATE, NO_ESTIMATE = "no difference", "estimate", "no estimate"
+REFUTED, NOT_ESTABLISHED = "refuted", "not established"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is drawn and reported.
+
+    Attributes:
+      num_texts: Drawn from each model; the smallest tail that is tried needs 100.
+      num_words: Of each text, >= 1.
+      delta: Epsilon is given here; in (0, 1). Below `detection_limit` there is none.
+      epsilon: Delta is given here, too; >= 0.
+      seed: Of the texts and of the simulated p-values.
+    """
+
+    num_texts: int = 10_000
+    num_words: int = 10
+    delta: float = 1e-3
+    epsilon: float = 1.0
+    seed: int = 1
+
+    @property
+    def detection_limit(self) -> float:
+        """A phrase of smaller probability may be in no text of the model that writes it."""
+        return direct_bounds.detection_limit(self.num_texts)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Found:
+    """What texts say of epsilon.
+
+    Attributes:
+      outcome: One of the words above.
+      epsilon: At `Settings.delta`; None where there is no estimate, and `outcome` says why.
+      epsilon_conservative: With the lower end of alpha's interval; None also where it is infinite.
+      epsilon_direct: A 95 % lower bound that needs no tail.
+    """
+
+    outcome: str
+    epsilon: float | None = None
+    epsilon_conservative: float | None = None
+    epsilon_direct: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tried:
+    """One tail that was tried; see `tail_statistics.TailFit`."""
+
+    num_tail: int
+    statistic: float
+    p_value: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Direction(Found):
+    """What the texts of one model of a pair say; of the other's texts the last three fields.
+
+    Attributes:
+      largest_log_ratio: The largest ln c.
+      tried: All tails, the chosen one last.
+      tail: The chosen one; None where none passes, or every ratio is 1.
+      delta_at_epsilon: At `Settings.epsilon`.
+      delta_at_epsilon_conservative: As `epsilon_conservative`.
+      delta_at_epsilon_direct: Without a tail.
+      refutation: Where they contradict the tail; None: nowhere.
+      smallest_log_ratio_direct: The smallest ln c.
+    """
+
+    largest_log_ratio: float
+    tried: tuple[Tried, ...]
+    tail: tail_statistics.TailFit | None = None
+    delta_at_epsilon: float | None = None
+    delta_at_epsilon_conservative: float | None = None
+    delta_at_epsilon_direct: float = 0.0
+    refutation: direct_bounds.Refutation | None = None
+    smallest_log_ratio_direct: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pair(Found):
+    """The worse of both directions of one pair of models.
+
+    Attributes:
+      directions: "without" and "with", whose texts they are.
+      name: The last part of the path of the model without the person.
+      model: That path.
+      rounds_joined: By the person; None: not known.
+      other_differences: Config keys in which the runs differ beside the person.
+    """
+
+    directions: Mapping[str, Direction]
+    name: str = ""
+    model: str = ""
+    rounds_joined: int | None = None
+    other_differences: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Worst(Found):
+    """The worst pair.
+
+    Attributes:
+      no_estimate_for: Names of the pairs without one.
+    """
+
+    no_estimate_for: Sequence[str] = ()
+
+
+def direction(log_ratios: np.ndarray, settings: Settings) -> Direction:
+    """What one sample of log-ratios says: the tail that was chosen, epsilon and delta.
+
+    Args:
+      log_ratios: [texts] float64, ln c.
+      settings: Where epsilon and delta are reported, and the seed.
+    """
+    search = tail_statistics.fit_tail(log_ratios, seed=settings.seed)
+    tried = tuple(
+        Tried(num_tail=tail.num_tail, statistic=tail.statistic, p_value=tail.p_value)
+        for tail in search.tried
+    )
+    facts = Direction(outcome=NO_ESTIMATE, largest_log_ratio=float(log_ratios.max()), tried=tried)
+    if search.no_difference:
+        return dataclasses.replace(
+            facts,
+            outcome=NO_DIFFERENCE,
+            epsilon=0.0,
+            epsilon_conservative=0.0,
+            delta_at_epsilon=0.0,
+            delta_at_epsilon_conservative=0.0,
+        )
+    if search.fit is None:
+        return facts
+    careful = search.fit.conservative()
+    epsilon = _finite(tail_statistics.estimated_epsilon(log_ratios, search.fit, settings.delta))
+    return dataclasses.replace(
+        facts,
+        outcome=NO_ESTIMATE if epsilon is None else ESTIMATE,
+        tail=search.fit,
+        epsilon=epsilon,
+        epsilon_conservative=_finite(
+            tail_statistics.estimated_epsilon(log_ratios, careful, settings.delta)
+        ),
+        delta_at_epsilon=_finite(
+            tail_statistics.estimated_delta(log_ratios, search.fit, settings.epsilon)
+        ),
+        delta_at_epsilon_conservative=_finite(
+            tail_statistics.estimated_delta(log_ratios, careful, settings.epsilon)
+        ),
+    )
+
+
+def both_directions(ratios: Mapping[str, np.ndarray], settings: Settings) -> Pair:
+    """What the texts of one pair of models say.
+
+    Where the outcome is "not established" epsilon is None: what the tail says is below what the
+    texts can show.
+
+    Args:
+      ratios: "without" and "with", whose texts they are: ln c, [texts] float64, under the model the
+        texts do not come from over the one they do.
+      settings: As `direction`.
+    """
+    directions = {name: direction(values, settings) for name, values in ratios.items()}
+    for name, opposite in (("without", "with"), ("with", "without")):
+        directions[name] = _checked(directions[name], ratios[name], ratios[opposite], settings)
+    return Pair(**vars(_worse(directions.values())), directions=directions)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _checked(
+    facts: Direction, sample: np.ndarray, opposite: np.ndarray, settings: Settings
+) -> Direction:
+    """One direction after what the other model's texts say of it."""
+    at_least = direct_bounds.direct_epsilon_lower_bound(opposite, settings.delta)
+    refutation = None
+    if facts.tail is not None:
+        refutation = direct_bounds.refutation(sample, facts.tail, opposite)
+    is_refuted = refutation is not None or (facts.outcome == NO_DIFFERENCE and at_least > 0)
+    outcome = REFUTED if is_refuted else facts.outcome
+    is_seen = settings.delta >= settings.detection_limit
+    if outcome in (ESTIMATE, NO_DIFFERENCE) and not is_seen:
+        outcome = NOT_ESTABLISHED
+
+    def raised(value: float | None) -> float | None:
+        return None if value is None or outcome == NOT_ESTABLISHED else max(value, at_least)
+
+    return dataclasses.replace(
+        facts,
+        outcome=outcome,
+        epsilon=raised(facts.epsilon),
+        epsilon_conservative=raised(facts.epsilon_conservative),
+        delta_at_epsilon_direct=tail_statistics.direct_delta(opposite, settings.epsilon),
+        epsilon_direct=at_least,
+        refutation=refutation,
+        smallest_log_ratio_direct=float(opposite.min()),
+    )
+
+
+def _worse(results: Iterable[Found]) -> Found:
+    """The largest epsilon of several results; None as soon as one of them has none."""
+    results = list(results)
+    outcomes = [result.outcome for result in results]
+    ranking = (REFUTED, NO_ESTIMATE, NOT_ESTABLISHED, ESTIMATE, NO_DIFFERENCE)
+    return Found(
+        outcome=next(outcome for outcome in ranking if outcome in outcomes),
+        epsilon=_largest([result.epsilon for result in results]),
+        epsilon_conservative=_largest([result.epsilon_conservative for result in results]),
+        epsilon_direct=max(result.epsilon_direct for result in results),
+    )
+
+
+def _largest(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return max(known) if len(known) == len(values) else None
+
+
+def worst(pairs: Sequence[Pair]) -> Worst:
+    """The worst pair, and those without an estimate."""
+    without = [pair.name for pair in pairs if pair.outcome == NO_ESTIMATE]
+    return Worst(**vars(_worse(pairs)), no_estimate_for=without)

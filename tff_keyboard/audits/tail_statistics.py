@@ -1,0 +1,350 @@
+"""The Pareto tail of probability ratios, and the (epsilon, delta) that it means.
+
+A text s has the probability p(s) under one model and p'(s) under another, trained on one user
+less. Draw s from p' and let c = p(s) / p'(s). For every set S of texts
+
+    p(S) - e^eps p'(S)  <=  sum_s (p(s) - e^eps p'(s))_+  =  E[(c - e^eps)_+]  =  delta(eps),
+
+with equality for S = {c > e^eps}: delta(eps) is exactly the smallest delta for which a text drawn
+from p is (eps, delta)-indistinguishable from one drawn from p', in this direction. If the tail is
+Pareto, P(c > x) = C x^-alpha for x >= u with alpha > 1, then for e^eps >= u
+
+    delta(eps) = integral of P(c > x) from e^eps  =  C / (alpha - 1) * e^(-eps (alpha - 1)).
+
+alpha is Hill's estimate from the largest values, and Lilliefors' test says whether log c above the
+threshold may be exponential at all, which is what a Pareto tail means. Everything is in terms of
+log c, natural logarithms, so that no ratio overflows. An estimate from samples, not a guarantee:
+docs/privacy/tail_audit.md says what it leaves out.
+
+Sources: Popov et al. 2018, https://arxiv.org/abs/1712.07473, section 4 and appendix (eqs. 7, 13);
+Hill 1975 (Annals of Statistics 3); Lilliefors 1969 (JASA 64).
+"""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+from scipy import stats
+
+from tff_keyboard.audits.lilliefors import TRIALS, lilliefors_exponential
+
+# Shares of the sample that are tried as its tail, largest first.
+TAIL_FRACTIONS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005)
+MIN_TAIL = 20  # values of a tail; with fewer, neither interval nor test says much
+SIGNIFICANCE = 0.05  # a tail is rejected at a p-value below it
+
+_CONFIDENCE = 0.95
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HillEstimate:
+    """The exponent of a tail.
+
+    Attributes:
+      alpha: Hill's estimate; infinite where the tail is a single value.
+      low: Lower end of its 95 % interval.
+      high: Upper end.
+      log_threshold: ln u, the largest value below the tail.
+    """
+
+    alpha: float
+    low: float
+    high: float
+    log_threshold: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TailFit:
+    """One tail of a sample of log-ratios: how heavy it is, and whether it may be Pareto.
+
+    Attributes:
+      num_samples: Of the whole sample, n.
+      num_tail: Of the tail, k.
+      log_threshold: ln u; P(c > u) is estimated by k / n.
+      alpha: Exponent, Hill's estimate.
+      alpha_low: Lower end of its 95 % interval: the heavier tail, the conservative choice.
+      alpha_high: Upper end.
+      log_scale: ln C at `alpha`.
+      statistic: Lilliefors' distance of the tail from an exponential distribution.
+      p_value: Of that distance.
+    """
+
+    num_samples: int
+    num_tail: int
+    log_threshold: float
+    alpha: float
+    alpha_low: float
+    alpha_high: float
+    log_scale: float
+    statistic: float
+    p_value: float
+
+    def conservative(self) -> "TailFit":
+        """The same tail with its exponent at the lower end of the interval."""
+        log_scale = pareto_log_scale(
+            self.alpha_low,
+            num_tail=self.num_tail,
+            num_samples=self.num_samples,
+            log_threshold=self.log_threshold,
+        )
+        return dataclasses.replace(self, alpha=self.alpha_low, log_scale=log_scale)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TailSearch:
+    """All tails that were tried on one sample.
+
+    Attributes:
+      tried: Largest tail first, up to and with the first that was not rejected.
+      significance: A tail with a p-value below it is rejected.
+      no_difference: Every ratio is exactly 1: there is no tail and nothing was tried; delta is 0
+        for every eps.
+    """
+
+    tried: tuple[TailFit, ...]
+    significance: float
+    no_difference: bool = False
+
+    @property
+    def fit(self) -> TailFit | None:
+        """The largest tail that is not rejected; None where there is no such.
+
+        None without `no_difference` means that there is no estimate, not that eps is 0.
+        """
+        accepted = [tail for tail in self.tried if tail.p_value >= self.significance]
+        return accepted[0] if accepted else None
+
+
+def hill_estimate(log_values: np.ndarray, num_tail: int) -> HillEstimate:
+    """Estimates alpha of P(c > x) ~ x^-alpha from the k largest of n values.
+
+        1 / alpha = mean over i <= k of (ln c_(i) - ln c_(k+1)),    c_(1) >= c_(2) >= ...
+
+    Above the threshold ln c - ln u is exponential with the rate alpha, so alpha times the sum of k
+    of them is a gamma variable: the interval uses its quantiles and is exact for a Pareto tail.
+
+    Args:
+      log_values: [n] float, ln c, finite, in any order.
+      num_tail: k, 1 <= k < n.
+
+    Raises:
+      ValueError: `log_values` or `num_tail` is not as above.
+    """
+    ordered = _ordered(log_values)
+    excesses, log_threshold = _excesses(ordered, num_tail)
+    mean = float(excesses.mean())
+    alpha = 1.0 / mean if mean > 0 else math.inf
+    low, high = (
+        float(alpha * stats.gamma.ppf(share, num_tail) / num_tail)
+        for share in ((1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2)
+    )
+    return HillEstimate(alpha=alpha, low=low, high=high, log_threshold=log_threshold)
+
+
+def pareto_log_scale(
+    alpha: float, *, num_tail: int, num_samples: int, log_threshold: float
+) -> float:
+    """ln C of P(c > x) = C x^-alpha, from P(c > u) = k / n.
+
+    Args:
+      alpha: Exponent, > 0.
+      num_tail: k.
+      num_samples: n.
+      log_threshold: ln u.
+    """
+    return math.log(num_tail / num_samples) + alpha * log_threshold
+
+
+def tail_delta(epsilon: float, *, alpha: float, log_scale: float) -> float:
+    """delta(eps) = C / (alpha - 1) * e^(-eps (alpha - 1)).
+
+    Args:
+      epsilon: Any; the formula holds where e^eps lies in the tail.
+      alpha: Exponent. With alpha <= 1 the expectation does not exist: infinite.
+      log_scale: ln C.
+    """
+    if alpha <= 1:
+        return math.inf
+    if math.isinf(alpha):  # nothing lies beyond the threshold
+        return 0.0
+    exponent = log_scale - math.log(alpha - 1) - epsilon * (alpha - 1)
+    return math.exp(exponent) if exponent < 700 else math.inf
+
+
+def tail_epsilon(delta: float, *, alpha: float, log_scale: float) -> float:
+    """The eps >= 0 at which `tail_delta` is `delta`; 0 where it is smaller everywhere.
+
+    >>> alpha, log_scale = 15.8, math.log(3.25)  # the paper's
+    >>> round(tail_epsilon(1e-5, alpha=alpha, log_scale=log_scale), 2)
+    0.68
+
+    Raises:
+      ValueError: `delta` is not in (0, 1).
+    """
+    _require_delta(delta)
+    if alpha <= 1:
+        return math.inf
+    return max(0.0, (log_scale - math.log(alpha - 1) - math.log(delta)) / (alpha - 1))
+
+
+def estimated_delta(log_ratios: np.ndarray, fit: TailFit, epsilon: float) -> float:
+    """delta(eps) = E[(c - e^eps)_+]: the sample itself up to the threshold, Pareto beyond it.
+
+    Args:
+      log_ratios: [n] float, the sample that `fit` was made from.
+      fit: Its tail, or that tail's `conservative()`.
+      epsilon: >= 0.
+
+    Returns:
+      delta, at most 1: an estimate above says nothing.
+
+    Raises:
+      ValueError: `epsilon` < 0.
+    """
+    if epsilon < 0:
+        raise ValueError(f"`epsilon` must be >= 0, got {epsilon}.")
+    start = max(epsilon, fit.log_threshold)
+    delta = tail_delta(start, alpha=fit.alpha, log_scale=fit.log_scale)
+    if epsilon < fit.log_threshold:
+        body = np.exp(np.clip(log_ratios, epsilon, fit.log_threshold)) - math.exp(epsilon)
+        delta += float(body.mean())
+    return min(1.0, delta)
+
+
+def estimated_epsilon(log_ratios: np.ndarray, fit: TailFit, delta: float) -> float:
+    """The smallest eps >= 0 with `estimated_delta` <= `delta`; see there.
+
+    Raises:
+      ValueError: `delta` is not in (0, 1).
+    """
+    _require_delta(delta)
+    low, high = 0.0, max(0.0, fit.log_threshold)
+    if estimated_delta(log_ratios, fit, high) > delta:  # it lies in the tail
+        return tail_epsilon(delta, alpha=fit.alpha, log_scale=fit.log_scale)
+    if estimated_delta(log_ratios, fit, low) <= delta:
+        return 0.0
+    while high - low > 1e-9 * high:  # delta(low) > delta >= delta(high), and it falls
+        middle = (low + high) / 2
+        if estimated_delta(log_ratios, fit, middle) > delta:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def direct_delta(log_ratios: np.ndarray, epsilon: float) -> float:
+    """The same delta(eps) from texts drawn from the other model, without any tail.
+
+        sum_s (p(s) - e^eps p'(s))_+  =  E over s from p of (1 - e^eps p'(s) / p(s))_+
+
+    An average of values in [0, 1], so it needs no assumption and has a small error, about
+    sqrt(delta / n), but it cannot see a delta below 1 / n. Beside it a tail's figure can be checked
+    where both can speak.
+
+    Args:
+      log_ratios: [n] float, ln p'(s) / p(s) of texts drawn from p: the sample of the *opposite*
+        direction.
+      epsilon: >= 0.
+
+    Raises:
+      ValueError: `epsilon` < 0.
+    """
+    if epsilon < 0:
+        raise ValueError(f"`epsilon` must be >= 0, got {epsilon}.")
+    exponents = np.minimum(0.0, epsilon + np.asarray(log_ratios, np.float64))
+    return float(np.abs(np.expm1(exponents)).mean())  # 1 - e^x for x <= 0
+
+
+def fit_tail(
+    log_ratios: np.ndarray,
+    *,
+    seed: int,
+    fractions: tuple[float, ...] = TAIL_FRACTIONS,
+    significance: float = SIGNIFICANCE,
+    trials: int = TRIALS,
+) -> TailSearch:
+    """Finds the largest tail of a sample that may be Pareto.
+
+    The rule: tails of the given shares of the sample are tested in turn, largest first, and the
+    first that Lilliefors' test does not reject is taken. A large tail gives a narrow interval, a
+    tail that reaches into the body a wrong exponent. Tails of less than `MIN_TAIL` values are not
+    tried.
+
+    Args:
+      log_ratios: [n] float, ln c, finite.
+      seed: Of the simulated p-values.
+      fractions: Shares in (0, 1), falling.
+      significance: In (0, 1).
+      trials: Simulated samples behind each p-value.
+
+    Raises:
+      ValueError: The sample is too small for any tail, or an argument is not as above.
+    """
+    if not fractions or not all(0 < f < 1 for f in fractions):
+        raise ValueError(f"`fractions` must lie in (0, 1), got {fractions}.")
+    if any(a <= b for a, b in itertools.pairwise(fractions)):
+        raise ValueError(f"`fractions` must fall, got {fractions}.")
+    if not 0 < significance < 1:
+        raise ValueError(f"`significance` must be in (0, 1), got {significance}.")
+    ordered = _ordered(log_ratios)
+    sizes = [round(f * len(ordered)) for f in fractions]
+    sizes = [size for size in sizes if MIN_TAIL <= size < len(ordered)]
+    if not sizes:
+        raise ValueError(
+            f"{len(ordered)} ratios are too few: a tail of {fractions[0]:.0%} needs "
+            f"{MIN_TAIL} values. Draw at least {math.ceil(MIN_TAIL / fractions[0])} texts."
+        )
+    if not ordered.any():
+        return TailSearch(tried=(), significance=significance, no_difference=True)
+    tried: list[TailFit] = []
+    for size in sizes:
+        tried.append(_fit(ordered, size, seed, trials))
+        if tried[-1].p_value >= significance:
+            break
+    return TailSearch(tried=tuple(tried), significance=significance)
+
+
+def _fit(ordered: np.ndarray, num_tail: int, seed: int, trials: int) -> TailFit:
+    hill = hill_estimate(ordered, num_tail)
+    excesses, log_threshold = _excesses(ordered, num_tail)
+    statistic, p_value = lilliefors_exponential(excesses, seed=seed, trials=trials)
+    return TailFit(
+        num_samples=len(ordered),
+        num_tail=num_tail,
+        log_threshold=log_threshold,
+        alpha=hill.alpha,
+        alpha_low=hill.low,
+        alpha_high=hill.high,
+        log_scale=pareto_log_scale(
+            hill.alpha,
+            num_tail=num_tail,
+            num_samples=len(ordered),
+            log_threshold=log_threshold,
+        ),
+        statistic=statistic,
+        p_value=p_value,
+    )
+
+
+def _ordered(log_values: np.ndarray) -> np.ndarray:
+    """[n] float64, largest first."""
+    log_values = np.asarray(log_values, np.float64)
+    if log_values.ndim != 1 or not np.isfinite(log_values).all():
+        raise ValueError("Log-ratios must be a list of finite values.")
+    return np.sort(log_values)[::-1]
+
+
+def _excesses(ordered: np.ndarray, num_tail: int) -> tuple[np.ndarray, float]:
+    """`(ln c_(i) - ln u for i <= k, ln u)` with u = c_(k+1)."""
+    if not 1 <= num_tail < len(ordered):
+        raise ValueError(
+            f"`num_tail` must be >= 1 and below the {len(ordered)} values, got {num_tail}."
+        )
+    log_threshold = float(ordered[num_tail])
+    return ordered[:num_tail] - log_threshold, log_threshold
+
+
+def _require_delta(delta: float) -> None:
+    if not 0 < delta < 1:
+        raise ValueError(f"`delta` must be in (0, 1), got {delta}.")

@@ -1,1 +1,0 @@
-"""Models that federated training has to beat. NumPy only."""

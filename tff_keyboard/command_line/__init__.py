@@ -1,1 +1,0 @@
-"""Flags from the fields of a dataclass (`tasks/options.py` shows them), output that lasts."""

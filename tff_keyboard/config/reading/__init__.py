@@ -1,0 +1,1 @@
+"""From TOML tables to frozen dataclasses, with messages a person can act on."""

@@ -1,0 +1,253 @@
+"""From TOML tables to frozen dataclasses: types, unknown keys, variants chosen by a tag.
+
+A field whose type is a union of dataclasses is a tagged table. Each variant has a tag, its first
+field that is a `Literal` of one value:
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class TrimmedMean(Table):
+        name: Literal["trimmed_mean"] = "trimmed_mean"
+        trim_fraction: float = 0.1
+
+    rule: Mean | TrimmedMean        # [aggregation.rule] name = "trimmed_mean"
+
+so that a key of another variant is an error that says to whom it belongs. A new variant is a class
+and its name in the union. Without a tag the variant is that of the field's default.
+"""
+
+import dataclasses
+import difflib
+import functools
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from tff_keyboard.config.reading.checks import require_one_of
+from tff_keyboard.storage.errors import ConfigError
+
+Toml: TypeAlias = dict[str, Any]  # a table as TOML has it: nothing is known of it yet
+
+
+class Table:
+    """Base of the dataclasses that stand for tables.
+
+    Choices (`Literal` fields) are checked here, ranges in the `__post_init__` of each table, which
+    calls this one first. `PATH` is the table's name in a config, for messages.
+    """
+
+    PATH: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        cls: Any = type(self)
+        for key, hint in _hints(cls).items():
+            if typing.get_origin(hint) is Literal:
+                require_one_of(f"{self.PATH}.{key}", getattr(self, key), typing.get_args(hint))
+
+
+def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any = None) -> Any:
+    """The dataclass, or the variant of a union of them, that `values` describes.
+
+    Args:
+      hint: A dataclass or a union of dataclasses with tags.
+      values: The table, as TOML has it.
+      prefix: Dotted name of the table, for messages.
+      default: An instance; its tag counts where the table has none.
+
+    Raises:
+      ConfigError: A key is unknown or belongs to another variant, a value has the wrong type or is
+        out of range.
+    """
+    cls = class_of(hint, values, prefix, default)
+    hints = _hints(cls)
+    defaults = {field.name: _default_of(field) for field in dataclasses.fields(cls)}
+    arguments = {}
+    for key, value in values.items():
+        if key not in hints:
+            raise ConfigError(_unknown(key, prefix, hints, cls, variants(hint)))
+        arguments[key] = _coerce(value, hints[key], _join(prefix, key), defaults[key])
+    for field in dataclasses.fields(cls):
+        required = field.default is field.default_factory is dataclasses.MISSING
+        if required and field.name not in arguments:
+            raise ConfigError(f"`{_join(prefix, field.name)}` is missing. It has no default.")
+    try:
+        return cls(**arguments)
+    except ValueError as error:
+        # A table that stands in several places names itself in general.
+        own = getattr(cls, "PATH", prefix)
+        raise ConfigError(str(error).replace(f"`{own}.", f"`{prefix}.")) from None
+
+
+def class_of(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any = None) -> Any:
+    """The dataclass that a table stands for: by its tag, or by that of the default.
+
+    Raises:
+      ConfigError: There is no such variant.
+    """
+    family = variants(hint)
+    if not family:
+        return hint
+    key = tag_of(next(iter(family.values())))
+    tag = values.get(key, getattr(default, key, None))
+    if isinstance(tag, str) and tag in family:
+        return family[tag]
+    near = difflib.get_close_matches(str(tag), family, n=1, cutoff=0.5)
+    suggestion = f" Did you mean {near[0]!r}?" if near else ""
+    known = ", ".join(map(repr, family))
+    raise ConfigError(f"`{_join(prefix, key)}` must be one of {known}, got {tag!r}.{suggestion}")
+
+
+def merge(
+    hint: Any, below: Mapping[str, Any], above: Mapping[str, Any], default: Any = None
+) -> Toml:
+    """`below` with what `above` says instead.
+
+    A table that chooses another variant replaces the one below as a whole: the keys of FedAtt mean
+    nothing to FedMed. Unknown keys are kept for `build` to report.
+
+    Args:
+      hint: As of `build`.
+      below: A table.
+      above: Another, whose values win.
+      default: As of `build`.
+    """
+    family = variants(hint)
+    cls = hint
+    if family:
+        tag = tag_of(next(iter(family.values())))
+        old = below.get(tag, getattr(default, tag, None))
+        if above.get(tag, old) != old:
+            return dict(above)
+        known = old if isinstance(old, str) else ""  # what is no word `build` reports
+        cls = family.get(known, next(iter(family.values())))
+    hints = _hints(cls)
+    defaults = {field.name: _default_of(field) for field in dataclasses.fields(cls)}
+    merged = dict(below)
+    for key, value in above.items():
+        old_value = merged.get(key)
+        if _is_table(hints.get(key)) and isinstance(value, Mapping):
+            old_table = old_value if isinstance(old_value, Mapping) else {}
+            merged[key] = merge(hints[key], old_table, value, defaults[key])
+        else:
+            merged[key] = value
+    return merged
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses as nested tables of plain values; None is left out (TOML has no null)."""
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+        tag = tag_of(type(value))
+        names.sort(key=lambda name: name != tag)  # first, as people write it
+        items = ((name, getattr(value, name)) for name in names)
+        return {name: plain(item) for name, item in items if item is not None}
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return value
+
+
+def variants(hint: Any) -> dict[str, type]:
+    """Tag to dataclass where `hint` is a union of tagged dataclasses (or one); else nothing."""
+    options = typing.get_args(hint) if _is_union(hint) else (hint,)
+    if not all(dataclasses.is_dataclass(option) and tag_of(option) for option in options):
+        return {}
+    return {typing.get_args(_hints(option)[tag_of(option)])[0]: option for option in options}
+
+
+def _unknown(
+    key: str, prefix: str, known: Mapping[str, Any], cls: type, family: Mapping[str, type]
+) -> str:
+    name = _join(prefix, key)
+    owners = [tag for tag, other in family.items() if key in _hints(other)]
+    if owners:
+        tag_key = tag_of(cls)
+        mine = next(tag for tag, other in family.items() if other is cls)
+        return (
+            f"`{name}` has no effect with `{_join(prefix, tag_key)}` = {mine!r}: it belongs to "
+            f"{_listed(owners)}. Remove it, or choose {_listed(owners)}."
+        )
+    kind = "key" if prefix else "section"
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    if near:
+        return f"Unknown {kind} `{name}`. Did you mean `{_join(prefix, near[0])}`?"
+    return f"Unknown {kind} `{name}`. Known: {', '.join(f'`{k}`' for k in known)}."
+
+
+def _coerce(value: Any, hint: Any, name: str, default: Any = None) -> Any:
+    """Checks one TOML value against a field's type; ints are accepted where floats are asked."""
+    if _is_table(hint):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"`{name}` must be a section, got {value!r}. Write [{name}].")
+        return build(hint, value, name, default)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if _is_union(hint):
+        return _coerce_union(value, arguments, name)
+    if origin is Literal:
+        return _coerce(value, type(arguments[0]), name)  # `Table` checks the choice
+    if origin in (tuple, list):
+        if not isinstance(value, list | tuple):
+            raise _wrong(name, "a list", value)
+        return origin(_coerce(item, arguments[0], f"{name}[{i}]") for i, item in enumerate(value))
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise _wrong(name, "a table", value)
+        return {key: _coerce(item, arguments[1], f"{name}.{key}") for key, item in value.items()}
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        words = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
+        raise _wrong(name, words[hint], value)
+    return value
+
+
+def _coerce_union(value: Any, options: Iterable[Any], name: str) -> Any:
+    errors = []
+    for option in options:
+        if option is type(None):
+            continue
+        try:
+            return _coerce(value, option, name)
+        except ConfigError as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def _wrong(name: str, wanted: str, value: Any) -> ConfigError:
+    return ConfigError(f"`{name}` must be {wanted}, got {value!r}.")
+
+
+def tag_of(cls: type) -> str:
+    """Name of the first field that is a `Literal` of one value, else ""."""
+    for name, hint in _hints(cls).items():
+        if typing.get_origin(hint) is Literal and len(typing.get_args(hint)) == 1:
+            return name
+    return ""
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+def _default_of(field: dataclasses.Field) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return None if field.default is dataclasses.MISSING else field.default
+
+
+def _is_table(hint: Any) -> bool:
+    return dataclasses.is_dataclass(hint) or (_is_union(hint) and bool(variants(hint)))
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+
+
+def _join(prefix: str, key: str) -> str:
+    return f"{prefix}.{key}" if prefix else key
+
+
+def _listed(tags: Iterable[str]) -> str:
+    return " or ".join(map(repr, tags))

@@ -1,0 +1,287 @@
+"""The `[aggregation]` tables: how one round of client deltas becomes one server delta.
+
+No TensorFlow here: a config is read and refused in milliseconds. What each option does is
+written in the module it names (`federated/algorithms/fedatt/aggregator.py`,
+`federated/aggregation/compression.py`).
+"""
+
+import dataclasses
+from typing import ClassVar, Literal, TypeAlias
+
+from tff_keyboard.config.reading.checks import require, require_at_least, require_positive
+from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.config.sections.privacy_config import (
+    Gaussian,
+    MechanismConfig,
+    NoPrivacy,
+    Privacy,
+)
+from tff_keyboard.config.sections.rule_config import Mean, PrivateFedAtt, Rule
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AutoProtection(Table):
+    """Zeroing and adaptive clipping before mean, FedAtt and FedMed without privacy; else none."""
+
+    PATH: ClassVar[str] = "aggregation.protection"
+
+    clipping: Literal["auto"] = "auto"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NoClipping(Table):
+    """Whole deltas are not clipped.
+
+    Attributes:
+      zeroing: Whether deltas with an extreme coordinate become zeros.
+    """
+
+    PATH: ClassVar[str] = "aggregation.protection"
+
+    clipping: Literal["off"] = "off"
+    zeroing: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FixedClipping(Table):
+    """Whole deltas are clipped to a fixed L2 norm.
+
+    Attributes:
+      clip_norm: In weight units, > 0.
+      zeroing: As of "off".
+    """
+
+    PATH: ClassVar[str] = "aggregation.protection"
+
+    clipping: Literal["fixed"] = "fixed"
+    clip_norm: float = 1.0
+    zeroing: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(f"{self.PATH}.clip_norm", self.clip_norm)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AdaptiveClipping(Table):
+    """Whole deltas are clipped to a norm that follows a quantile, without noise.
+
+    Attributes:
+      clip_norm: The first bound, in weight units, > 0. About the 80 % quantile of norms is usual.
+      quantile: The share of clients left unclipped, in (0, 1).
+      learning_rate: At most exp(rate) of change a round, > 0. There is no noise to smooth, so it is
+        fast: a first bound ten times too large, which an attacker could fill, is gone in a dozen
+        rounds.
+      zeroing: As of "off".
+    """
+
+    PATH: ClassVar[str] = "aggregation.protection"
+
+    clipping: Literal["adaptive"] = "adaptive"
+    clip_norm: float = 1.0
+    quantile: float = 0.8
+    learning_rate: float = 1.0
+    zeroing: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(f"{self.PATH}.clip_norm", self.clip_norm)
+        require(0 < self.quantile < 1, f"{self.PATH}.quantile", "must be in (0, 1)", self.quantile)
+        require_positive(f"{self.PATH}.learning_rate", self.learning_rate)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NoCompression(Table):
+    """Uploads are sent as they are; their bytes are counted."""
+
+    PATH: ClassVar[str] = "aggregation.compression"
+
+    codec: Literal["none"] = "none"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UniformQuantization(Table):
+    """Uploads are quantised on the client, under any rule.
+
+    Attributes:
+      bits: Bits a coordinate, 1..16.
+      threshold: Tensors of at most that many elements are sent whole, >= 0.
+    """
+
+    PATH: ClassVar[str] = "aggregation.compression"
+
+    codec: Literal["uniform_quantization"] = "uniform_quantization"
+    bits: int = 8
+    threshold: int = 1000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(1 <= self.bits <= 16, f"{self.PATH}.bits", "must be in 1..16", self.bits)
+        require_at_least(f"{self.PATH}.threshold", self.threshold, 0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NoClientNoise(Table):
+    """Deltas are sent as they are."""
+
+    PATH: ClassVar[str] = "aggregation.client_noise"
+
+    distribution: Literal["none"] = "none"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NormalClientNoise(Table):
+    """FedAtt's eq. 6: each client adds beta N(0, sigma^2). Not a differential privacy guarantee.
+
+    Attributes:
+      scale: beta times sigma, the standard deviation in weight units, > 0.
+    """
+
+    PATH: ClassVar[str] = "aggregation.client_noise"
+
+    distribution: Literal["normal"] = "normal"
+    scale: float = 1e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_positive(f"{self.PATH}.scale", self.scale)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AllRows(Table):
+    """Every row of a word table is averaged over the whole cohort."""
+
+    PATH: ClassVar[str] = "aggregation.row_correction"
+
+    kind: Literal["none"] = "none"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TouchedRows(Table):
+    """Rows of word tables count the clients that typed their word (FedSubAvg).
+
+    Attributes:
+      largest_factor: What the row of a rare word is multiplied by at most, > 1.
+    """
+
+    PATH: ClassVar[str] = "aggregation.row_correction"
+
+    kind: Literal["touched"] = "touched"
+    largest_factor: float = 10.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        factor = self.largest_factor
+        require(1 < factor < 1e6, f"{self.PATH}.largest_factor", "must be in (1, 1e6)", factor)
+
+
+RowCorrection: TypeAlias = AllRows | TouchedRows
+Protection: TypeAlias = AutoProtection | NoClipping | FixedClipping | AdaptiveClipping
+Compression: TypeAlias = NoCompression | UniformQuantization
+ClientNoise: TypeAlias = NoClientNoise | NormalClientNoise
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AggregationConfig(Table):
+    """A rule, and what stands before it.
+
+    Attributes:
+      client_weighting: What one client counts for in a weighted mean: "tokens" (words typed),
+        "examples" (messages) or "uniform". FedAtt and medians only use whether it is > 0.
+      rule: How deltas are combined, by `name`.
+      privacy: The mechanism of differential privacy, by `mechanism`.
+      protection: What extreme deltas meet before the rule, by `clipping`.
+      compression: How uploads are encoded, by `codec`.
+      row_correction: How rows of rare words are averaged, by `kind`.
+      client_noise: What clients add before they send, by `distribution`.
+    """
+
+    PATH: ClassVar[str] = "aggregation"
+
+    client_weighting: Literal["tokens", "examples", "uniform"] = "tokens"
+    rule: Rule = dataclasses.field(default_factory=Mean)
+    privacy: Privacy = dataclasses.field(default_factory=NoPrivacy)
+    protection: Protection = dataclasses.field(default_factory=AutoProtection)
+    compression: Compression = dataclasses.field(default_factory=NoCompression)
+    row_correction: RowCorrection = dataclasses.field(default_factory=AllRows)
+    client_noise: ClientNoise = dataclasses.field(default_factory=NoClientNoise)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.rule, PrivateFedAtt) and not isinstance(self.privacy, Gaussian):
+            raise ValueError(
+                "`aggregation.rule.name` = 'private_fedatt' needs `aggregation.privacy.mechanism` "
+                f"= 'gaussian', got {self.privacy.mechanism!r}: its record has fixed clip norms "
+                "and its ratio needs each round's own sum, not a running one."
+            )
+        discrete = isinstance(self.privacy, Gaussian) and self.privacy.is_discrete
+        if discrete and not isinstance(self.rule, Mean):
+            raise ValueError(
+                "`aggregation.privacy.distribution` = 'discrete' needs `aggregation.rule.name` = "
+                f"'mean', got {self.rule.name!r}: only sums of deltas are on a grid."
+            )
+        if self.is_private:
+            self._check_private()
+            self._check_projection()
+
+    @property
+    def is_private(self) -> bool:
+        """Whether a mechanism of differential privacy is at work."""
+        return isinstance(self.privacy, MechanismConfig)
+
+    @property
+    def resolved_protection(self) -> NoClipping | FixedClipping | AdaptiveClipping:
+        """`protection` with "auto" decided."""
+        if not isinstance(self.protection, AutoProtection):
+            return self.protection
+        return AdaptiveClipping() if self.rule.averages and not self.is_private else NoClipping()
+
+    def _check_projection(self) -> None:
+        assert isinstance(self.privacy, MechanismConfig)
+        size = self.privacy.noise_cohort_size
+        if size and not isinstance(self.rule, Mean):
+            raise ValueError(
+                f"`aggregation.privacy.noise_cohort_size` = {size} needs `aggregation.rule.name` = "
+                f"'mean', got {self.rule.name!r}: only a mean's noise falls with the cohort."
+            )
+        if size and self.privacy.mechanism.endswith("_adaptive"):
+            raise ValueError(
+                f"`aggregation.privacy.noise_cohort_size` = {size} needs a fixed clip norm, got "
+                f"{self.privacy.mechanism!r}: the count of unclipped clients is that of the small "
+                "cohort."
+            )
+
+    def _check_private(self) -> None:
+        mechanism = f"`aggregation.privacy.mechanism` = {self.privacy.mechanism!r}"
+        if self.rule.privacy_problem:
+            raise ValueError(
+                f"{mechanism} cannot be claimed for `aggregation.rule.name` = {self.rule.name!r}: "
+                f"{self.rule.privacy_problem}"
+            )
+        if self.client_weighting != "uniform":
+            raise ValueError(
+                f"{mechanism} needs `aggregation.client_weighting` = 'uniform', "
+                f"got {self.client_weighting!r}: the privacy accounting assumes equal weights. "
+                "Change the weighting, or set the mechanism to 'none'."
+            )
+        if isinstance(self.row_correction, TouchedRows):
+            raise ValueError(
+                f"`aggregation.row_correction.kind` = 'touched' with {mechanism}: who typed which "
+                "word would be released beside the deltas. One person moves as many counts as it "
+                "has words, so noise of the square root of that number would have to go on each, "
+                "and the noise in rare rows would grow by `largest_factor`. Set it to 'none'."
+            )
+        protection = self.resolved_protection
+        if protection.zeroing:
+            raise ValueError(
+                f"`aggregation.protection.zeroing` = true with {mechanism}: its threshold is a "
+                "quantile estimated without noise, which the guarantee does not cover. Set it to "
+                "false."
+            )
+        if not isinstance(protection, NoClipping):
+            raise ValueError(
+                f"`aggregation.protection.clipping` = {protection.clipping!r} with {mechanism}: "
+                "the mechanism clips itself, and a second, noiseless bound is not covered by the "
+                "guarantee. Set it to 'off'; for a bound that adapts choose a mechanism "
+                "'*_adaptive'."
+            )

@@ -1,0 +1,96 @@
+"""Learning rates that change with the round: `[server.schedule]`, `[client.schedule]`, ...
+
+The rate of round t >= 1 is the table's `learning_rate` times a factor
+(`federated/learning/schedules.py`), a pure function of t. No schedule looks at `train.rounds`,
+which may grow while a run goes on.
+"""
+
+import dataclasses
+from typing import ClassVar, Literal, TypeAlias
+
+from tff_keyboard.config.reading.checks import (
+    require,
+    require_at_least,
+    require_fraction,
+    require_positive,
+)
+from tff_keyboard.config.reading.tables import Table
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Schedule(Table):
+    """What all schedules have.
+
+    Attributes:
+      warmup_rounds: Rounds over which the rate rises linearly to its full value, reached in round
+        `warmup_rounds`; 0 starts with it.
+    """
+
+    PATH: ClassVar[str] = "schedule"
+
+    warmup_rounds: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least("schedule.warmup_rounds", self.warmup_rounds, 0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Constant(_Schedule):
+    """The full rate in all rounds after the warm-up."""
+
+    name: Literal["constant"] = "constant"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConstantThenDecay(_Schedule):
+    """The full rate for a while, then half of it every `half_life_rounds`.
+
+    Attributes:
+      constant_rounds: The last round with the full rate, >= `warmup_rounds`.
+      half_life_rounds: > 0.
+      lowest: The factor never falls below this, in [0, 1].
+    """
+
+    name: Literal["constant_then_decay"] = "constant_then_decay"
+    constant_rounds: int
+    half_life_rounds: float
+    lowest: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.constant_rounds >= self.warmup_rounds,
+            "schedule.constant_rounds",
+            f"must be >= `schedule.warmup_rounds` = {self.warmup_rounds}",
+            self.constant_rounds,
+        )
+        require_positive("schedule.half_life_rounds", self.half_life_rounds)
+        require_fraction("schedule.lowest", self.lowest, below_one=False)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cosine(_Schedule):
+    """Half a cosine from the full rate at the end of the warm-up down to `lowest` of it.
+
+    Attributes:
+      rounds: The round that reaches the lowest rate, > `warmup_rounds`; later rounds keep it.
+      lowest: Its factor, in [0, 1].
+    """
+
+    name: Literal["cosine"] = "cosine"
+    rounds: int
+    lowest: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.rounds > self.warmup_rounds,
+            "schedule.rounds",
+            f"must be > `schedule.warmup_rounds` = {self.warmup_rounds}",
+            self.rounds,
+        )
+        require_fraction("schedule.lowest", self.lowest, below_one=False)
+
+
+Schedule: TypeAlias = Constant | ConstantThenDecay | Cosine

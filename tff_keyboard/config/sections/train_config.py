@@ -1,0 +1,148 @@
+"""The training program and its evaluations."""
+
+import dataclasses
+from typing import ClassVar, Literal
+
+from tff_keyboard.config.reading.checks import require, require_at_least, require_fraction
+from tff_keyboard.config.reading.tables import Table
+from tff_keyboard.config.sections.cohort_config import (
+    CohortConfig,
+    GrowingCohort,
+    SteadyCohort,
+    clients_in_round,
+)
+
+MOST_CHECK_IN_FACTOR = 100.0  # with more than this, 1 % of the accounts may be everybody
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainConfig(Table):
+    """Rounds, cohorts, checkpoints and stopping.
+
+    Attributes:
+      rounds: Federated rounds in all.
+      clients_per_round: Clients whose deltas a round aggregates (the report goal).
+      cohort: Whether that number grows, by `kind`.
+      seed: Cohorts, data order and initial weights are functions of it and the round. Of a private
+        run (`aggregation.privacy`), cohorts and noise hang on its secret key, too.
+      check_in: How often a client is drawn: "uniform", all alike; or "by_text", who has k times
+        `client.max_examples` messages k times as often as who has no more than that, as a phone
+        that trains on what was typed since it last did. Then every message counts alike, not
+        every person.
+      check_in_factor: With "by_text", nobody is drawn more than this many times as often as the
+        average person, in [1, 100]: a share s of the accounts has at most s times this of a
+        cohort, whatever text they claim (docs/attacks.md). 0 is no bound.
+      over_selection: The server selects ceil(this * clients_per_round) clients and takes the
+        first `clients_per_round` that report; >= 1.
+      dropout_rate: Chance that a selected client never reports, in [0, 1).
+      min_separation_rounds: A client is selected again only this many rounds later; 1 means any
+        round.
+      left_out_client: Position (in sorted order) of a train client whose data is left out of all
+        cohorts it is drawn for; everyone else trains as before. Audits of privacy compare such a
+        run with one where nobody is left out, -1.
+      checkpoint_every: Rounds between checkpoints.
+      keep_checkpoints: Newest checkpoints kept, beside the best one.
+      best_metric: Validation metric that chooses the best model and decides on stopping early: a
+        name of `evaluation.metrics.metric_table.FEDERATED_METRICS`, or another that
+        `federated/learning/validation.py` lists, such as "trade_off/perplexity" of a fine-tuning
+        run.
+      best_mode: "max" or "min".
+      final_model: Which model the run leaves in `model/`: "best" on validation, or "last".
+      early_stop_patience: Evaluations without improvement before training ends; 0 means never.
+      max_rejected_rounds: Consecutive rounds without a usable update before training fails.
+    """
+
+    PATH: ClassVar[str] = "train"
+
+    rounds: int = 100
+    clients_per_round: int = 10
+    cohort: CohortConfig = dataclasses.field(default_factory=SteadyCohort)
+    seed: int = 1
+    check_in: Literal["uniform", "by_text"] = "uniform"
+    check_in_factor: float = 5.0
+    over_selection: float = 1.0
+    dropout_rate: float = 0.0
+    min_separation_rounds: int = 1
+    left_out_client: int = -1
+    checkpoint_every: int = 5
+    keep_checkpoints: int = 3
+    best_metric: str = "recall_at_1_no_eos"
+    best_mode: Literal["max", "min"] = "max"
+    final_model: Literal["best", "last"] = "best"
+    early_stop_patience: int = 0
+    max_rejected_rounds: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least("train.rounds", self.rounds, 1)
+        require_at_least("train.clients_per_round", self.clients_per_round, 1)
+        if isinstance(self.cohort, GrowingCohort):
+            require(
+                self.cohort.most > self.clients_per_round,
+                "train.cohort.most",
+                f"must be > `train.clients_per_round` = {self.clients_per_round}",
+                self.cohort.most,
+            )
+        require_at_least("train.seed", self.seed, 0)
+        require(
+            not self.check_in_factor or 1 <= self.check_in_factor <= MOST_CHECK_IN_FACTOR,
+            "train.check_in_factor",
+            f"must be in [1, {MOST_CHECK_IN_FACTOR:g}], or 0 for no bound",
+            self.check_in_factor,
+        )
+        require(
+            self.check_in == "by_text" or self.check_in_factor == TrainConfig.check_in_factor,
+            "train.check_in_factor",
+            f"has no effect with `train.check_in` = {self.check_in!r}",
+            self.check_in_factor,
+            "Remove it, or set `train.check_in` to 'by_text'.",
+        )
+        require_at_least("train.over_selection", self.over_selection, 1.0)
+        require_fraction("train.dropout_rate", self.dropout_rate)
+        require_at_least("train.min_separation_rounds", self.min_separation_rounds, 1)
+        require_at_least("train.left_out_client", self.left_out_client, -1)
+        require_at_least("train.checkpoint_every", self.checkpoint_every, 1)
+        require_at_least("train.keep_checkpoints", self.keep_checkpoints, 1)
+        require_at_least("train.early_stop_patience", self.early_stop_patience, 0)
+        require_at_least("train.max_rejected_rounds", self.max_rejected_rounds, 1)
+
+    @property
+    def most_clients_per_round(self) -> int:
+        """Of all rounds."""
+        if isinstance(self.cohort, GrowingCohort):
+            return self.cohort.most
+        return self.clients_per_round
+
+    def clients_in_round(self, round_num: int) -> int:
+        """Clients of round `round_num`."""
+        return clients_in_round(self.cohort, self.clients_per_round, round_num)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationConfig(Table):
+    """Federated evaluation on people the model never trained on.
+
+    Attributes:
+      every: Rounds between validation evaluations; the last round is always evaluated.
+      clients: Validation clients in each, the same ones every time, drawn by seed; 0 means all.
+      max_examples: Messages of a client that count, drawn by seed; 0 means all.
+      batch_size: Messages in a batch.
+      keystroke_words: Words of each population on which keystroke savings are measured, too; 0
+        means none. About 8,000 a second on two cores.
+    """
+
+    PATH: ClassVar[str] = "evaluation"
+
+    every: int = 10
+    clients: int = 0
+    max_examples: int = 0
+    batch_size: int = 64
+    keystroke_words: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least("evaluation.every", self.every, 1)
+        require_at_least("evaluation.clients", self.clients, 0)
+        require_at_least("evaluation.max_examples", self.max_examples, 0)
+        require_at_least("evaluation.batch_size", self.batch_size, 1)
+        require_at_least("evaluation.keystroke_words", self.keystroke_words, 0)

@@ -1,0 +1,1 @@
+"""From people's text to a client store: grouping, populations, vocabulary, data card."""

@@ -1,0 +1,327 @@
+"""From text to a client store: tokens, populations, vocabulary, SQLite, data card.
+
+Messages stream through a scratch file on disk, which groups them by user; then two
+passes over the users build the vocabulary (train users only) and write the store.
+Memory holds a block of messages, one user, and the counts of distinct words
+(`word_counts`), whatever the number of users.
+
+The store appears whole or not at all, and a second call with the same inputs and
+options changes nothing. docs/data.md gives the format and every treatment of bad
+input.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import errno
+import json
+import pathlib
+import sqlite3
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tff_keyboard.config.sections.data_config import DataConfig
+from tff_keyboard.data.preparing import (
+    grouping,
+    population_statistics,
+    private_words,
+    store_target,
+    user_plan,
+)
+from tff_keyboard.data.sources import messages
+from tff_keyboard.data.sources import open_source as sources
+from tff_keyboard.data.store import example_bytes, store_writer, truecase_table, word_choice
+from tff_keyboard.data.store.store_card import CARD_FORMAT, Card, Identity
+from tff_keyboard.data.text import word_counts
+from tff_keyboard.data.text.capitals import Capitals, capitals_line
+from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
+from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
+from tff_keyboard.host.progress import Progress
+from tff_keyboard.storage import directories, errors, names
+
+_SCRATCH_FILE = "scratch.sqlite"
+
+
+class Prepared(NamedTuple):
+    """The data card of the store, and whether it was there already."""
+
+    card: Card
+    was_up_to_date: bool
+
+
+def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -> Prepared:
+    """Makes the client store `out` from the inputs of `config`.
+
+    Args:
+      config: Source and options; `config.store` is not used.
+      out: Directory of the store.
+      overwrite: Replaces a store made from other inputs or options.
+
+    Raises:
+      DataError: Bad input, a population without users, or another store at `out`.
+      ProgramError: `out` cannot be written.
+
+    `out` is as it was before where anything is raised.
+    """
+    if config.long_messages == "split" and config.mode == "words":
+        raise errors.DataError(
+            "`data.long_messages` = 'split' cuts after sentence ends, which `data.mode` = 'words' "
+            "drops. Set it to 'continue': long messages then go on in further training sequences."
+        )
+    source = sources.open_source(config)
+    given = _given_vocabulary(config)
+    identity: Identity = {
+        "inputs": [
+            {"name": file.name, "bytes": file.stat().st_size, "sha256": digest}
+            for file, digest in ((file, sources.file_sha256(file)) for file in source.files)
+        ],
+        "options": _options(config, given),
+    }
+    card = store_target.equal_store(out, identity, overwrite=overwrite)
+    if card is not None:
+        return Prepared(card, True)
+    try:
+        with directories.new_directory(out, mode=directories.PRIVATE) as work:
+            card = _write_store(config, source, given, work, identity)
+            _check_unchanged(source, identity)
+            _write_card(work, card)
+    except (OSError, sqlite3.OperationalError) as error:
+        why = getattr(error, "strerror", None) or error
+        is_full = getattr(error, "errno", None) == errno.ENOSPC or "full" in str(error)
+        raise errors.ProgramError(
+            f"{out}: the store cannot be written: {why}. "
+            f"{'Free some space or choose' if is_full else 'Choose'} another folder."
+        ) from None
+    return Prepared(card, False)
+
+
+def _check_unchanged(source: sources.Source, identity: Identity) -> None:
+    for file, recorded in zip(source.files, identity["inputs"], strict=True):
+        if sources.file_sha256(file) != recorded["sha256"]:
+            raise errors.DataError(f"{file}: was changed while it was read. Start again.")
+
+
+def _given_vocabulary(config: DataConfig) -> Vocabulary | None:
+    if not config.vocabulary_path:
+        return None
+    given = Vocabulary.load(sources.expand_path(config.vocabulary_path, "data.vocabulary_path"))
+    for field in ("mode", "lowercase"):
+        wanted, found = getattr(config, field), getattr(given.rules, field)
+        if wanted != found:
+            raise errors.DataError(
+                f"`data.{field}` = {wanted!r}, but the vocabulary of `data.vocabulary_path` was "
+                f"made with {found!r}. Set it to {found!r}."
+            )
+    return given
+
+
+def _options(config: DataConfig, given: Vocabulary | None) -> dict[str, object]:
+    """What decides the content of the store, beside the inputs."""
+    options = dataclasses.asdict(config)
+    for name in ("input", "store", "vocabulary_path", *_unused_options(config)):
+        del options[name]
+    options["vocabulary_fingerprint"] = given.fingerprint if given else None
+    options["card_format"] = CARD_FORMAT
+    return options
+
+
+def _unused_options(config: DataConfig) -> Iterator[str]:
+    """Options that do nothing with this source, so that changing them changes no store."""
+    if config.is_published_text:
+        yield from ("validation_fraction", "held_out_fraction", "dedup_min_words")
+    yield "max_users" if config.source == "text" else "num_shards"
+    if config.source != "synthetic":
+        yield from ("synthetic_typists", "synthetic_messages")
+    if config.vocabulary_path:
+        yield from ("vocabulary_size", "min_word_count", "min_word_users")
+    if not config.vocabulary_epsilon:
+        yield from (
+            *("vocabulary_epsilon", "vocabulary_delta"),
+            "vocabulary_words_per_person",
+        )
+
+
+def _write_store(
+    config: DataConfig,
+    source: sources.Source,
+    given: Vocabulary | None,
+    work: pathlib.Path,
+    identity: Identity,
+) -> Card:
+    """Fills `work` except for the card, which is returned."""
+    rules = (
+        given.rules if given else NormalisationRules(mode=config.mode, lowercase=config.lowercase)
+    )
+    scratch = work / _SCRATCH_FILE
+    groups = grouping.Grouping(scratch)
+    try:
+        skipped = _read_and_tokenise(config, source, FastTokenizer(rules), groups)
+        plan = user_plan.UserPlan(config, groups)
+        counts = word_counts.WordCounts()
+        private = private_words.PrivateWords(config) if config.vocabulary_epsilon else None
+        reader = truecase_table.FormReader(rules)
+        forms = truecase_table.FormCounts(reader)
+        sizes: collections.Counter[str] = collections.Counter()
+        with Progress("vocabulary", total=groups.num_users(), unit="users") as progress:
+            for index, client in enumerate(plan.clients()):
+                progress.update(index)
+                sizes[client.population] += 1
+                if client.population == messages.TRAIN:
+                    words = " ".join(client.messages).split(" ")
+                    counts.add_person(words)
+                    if private:
+                        private.add_person(words)
+                    forms.add_person([Capitals.of_line(line) for line in client.capitals if line])
+        plan.check_populations(sizes)
+        choice = None
+        vocabulary = given
+        if private:
+            vocabulary = private.vocabulary(rules)
+        if vocabulary is None:
+            choice = _choose_words(config, counts, rules)
+            vocabulary = choice.vocabulary
+        (work / names.VOCABULARY).write_bytes(vocabulary.to_bytes())
+        case = None
+        if truecase_table.has_capitals(rules) and not private:  # the table is no private release
+            least = _min_word_users(config, counts.num_people)
+            table = truecase_table.choose_forms(forms, counts, vocabulary, min_users=least)
+            (work / names.TRUECASE).write_bytes(truecase_table.to_bytes(table))
+            case = truecase_table.CaseAccuracy(table, vocabulary, reader)
+        statistics, digests = _write_clients(config, work, plan, sizes, vocabulary, choice, case)
+    finally:
+        groups.close()
+    scratch.unlink()
+    about_words: dict[str, object] = {
+        "rows": len(vocabulary),
+        "fingerprint": vocabulary.fingerprint,
+        "from": "file" if given else "train users",
+        "distinct_train_words": len(counts.counts) + counts.forgotten,
+        "words_forgotten_in_counting": counts.forgotten,
+        "rules": dataclasses.asdict(vocabulary.rules),
+    }
+    if choice:
+        about_words |= {**choice.facts}
+    if private:
+        about_words["privacy"] = private.facts
+    card: Card = {
+        "format": CARD_FORMAT,
+        "inputs": identity["inputs"],
+        "options": identity["options"],
+        "populations": {name: part.as_json() for name, part in statistics.items()},
+        "vocabulary": about_words,
+        "skipped_lines": dict(sorted(skipped.items())),
+        "dropped": dict(sorted(plan.dropped.items())),
+        "store_sha256": digests["store_sha256"],
+        "lengths_sha256": digests["lengths_sha256"],
+        "file_bytes": {
+            name: (work / name).stat().st_size
+            for name in store_target.DATA_FILES
+            if (work / name).exists()
+        },
+    }
+    if case:
+        card["truecase"] = {"forms": len(table), "held_out": case.as_json()}
+    return card
+
+
+def _write_clients(
+    config: DataConfig,
+    work: pathlib.Path,
+    plan: user_plan.UserPlan,
+    sizes: collections.Counter[str],
+    vocabulary: Vocabulary,
+    choice: word_choice.WordChoice | None,
+    case: truecase_table.CaseAccuracy | None,
+) -> tuple[dict[str, population_statistics.PopulationStatistics], dict[str, str]]:
+    """Writes the clients' files; returns the statistics by population and the files' digests."""
+    statistics = {
+        population: population_statistics.PopulationStatistics(
+            config.max_length,
+            is_cut=config.long_messages == "keep",
+            tells_counts=choice is not None,
+        )
+        for population in messages.POPULATIONS
+        if sizes[population]
+    }
+    words = example_bytes.WordBytes(vocabulary, choice)
+    writer = store_writer.StoreWriter(work)
+    with Progress("write", total=sum(sizes.values()), unit="clients") as progress:
+        for index, client in enumerate(plan.clients()):
+            progress.update(index)
+            words.reset()
+            lengths, examples = zip(*map(words.message, client.messages), strict=True)
+            client_id = store_writer.client_id_of(client.user)
+            writer.add_client(client.population, client_id, examples, lengths)
+            statistics[client.population].add_client(lengths, words)
+            if case is not None and client.population == messages.HELD_OUT:
+                capitals = [Capitals.of_line(line) for line in client.capitals]
+                case.add_person(client.messages, capitals)
+    return statistics, writer.close()
+
+
+def _read_and_tokenise(
+    config: DataConfig,
+    source: sources.Source,
+    tokenizer: FastTokenizer,
+    groups: grouping.Grouping,
+) -> collections.Counter[str]:
+    """Fills `groups`; returns what was skipped, by reason."""
+    factor = 1e-6 if source.unit == "bytes" else 1.0
+    unit = "MB" if source.unit == "bytes" else source.unit
+    total = source.total * factor if source.total is not None else None
+    num_messages = 0
+    keeps_capitals = truecase_table.has_capitals(tokenizer.rules)
+    with Progress("read", total=total, unit=unit) as progress:
+        reading = messages.Reading(
+            config.on_bad_line,
+            lambda position: progress.update(position * factor, f"{num_messages:,} messages"),
+        )
+        for user, typed, population, is_later in source.messages(reading):
+            row = groups.add_user(user, population)
+            tokens = tokenizer.joined(typed)
+            if tokens:
+                capitals = capitals_line(typed) if keeps_capitals else ""
+                groups.add_message(row, is_later, tokens, capitals)
+                num_messages += 1
+            else:
+                reading.skip("no_words")
+    if not num_messages:
+        skipped = ", ".join(f"{count} {reason}" for reason, count in reading.skipped.items())
+        raise errors.DataError(
+            f"{', '.join(str(file) for file in source.files)}: no usable message"
+            f"{f' (skipped: {skipped})' if skipped else ''}. Check `data.source` and `data.mode`."
+        )
+    groups.freeze()
+    return reading.skipped
+
+
+def _choose_words(
+    config: DataConfig, counts: word_counts.WordCounts, rules: NormalisationRules
+) -> word_choice.WordChoice:
+    try:
+        return word_choice.choose_words(
+            counts,
+            size=config.vocabulary_size,
+            min_count=config.min_word_count,
+            min_users=_min_word_users(config, counts.num_people),
+            rules=rules,
+        )
+    except ValueError as error:
+        raise errors.DataError(
+            f"Train users typed no word that can be learned: {error} Give more text, or set "
+            "`data.min_word_users` or `data.min_word_count` lower."
+        ) from None
+
+
+def _min_word_users(config: DataConfig, num_people: int) -> int:
+    if config.min_word_users:
+        return config.min_word_users
+    return 1 if config.is_published_text else word_choice.usual_min_users(num_people)
+
+
+def _write_card(work: pathlib.Path, card: Card) -> None:
+    """Last: a directory without it is not a store."""
+    (work / names.DATA_CARD).write_text(
+        json.dumps(card, indent=2, sort_keys=True, ensure_ascii=True) + "\n", encoding="utf-8"
+    )

@@ -1,0 +1,62 @@
+"""Chooses the vocabulary of a store privately (`data.vocabulary_epsilon`), for `prepare`."""
+
+from collections.abc import Iterable
+
+from tff_keyboard.config.sections.data_config import DataConfig
+from tff_keyboard.data.store.store_card import PrivacyFacts
+from tff_keyboard.data.text.identifiers import is_identifier
+from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary, is_mask
+from tff_keyboard.privacy.accounting import private_vocabulary
+from tff_keyboard.storage.errors import DataError
+
+_UNITS = 10**9  # `Vocabulary.from_counts` counts in whole numbers
+
+
+class PrivateWords:
+    """Adds up people's words and chooses once; its noise is drawn from the operating system.
+
+    Args:
+      config: With a `vocabulary_epsilon` above 0.
+    """
+
+    def __init__(self, config: DataConfig):
+        self._config = config
+        self._mechanism = private_vocabulary.plan_vocabulary(
+            epsilon=config.vocabulary_epsilon,
+            delta=config.vocabulary_delta,
+            max_words=config.vocabulary_words_per_person,
+        )
+        self._counts = private_vocabulary.BoundedCounts(config.vocabulary_words_per_person)
+
+    def add_person(self, words: Iterable[str]) -> None:
+        """All that a train person typed; masks and what looks like an identifier never count."""
+        self._counts.add_person(w for w in words if not is_mask(w) and not is_identifier(w))
+
+    def vocabulary(self, rules: NormalisationRules) -> Vocabulary:
+        """The chosen words, the heaviest first.
+
+        Raises:
+          DataError: No word has passed the threshold.
+        """
+        weights = self._counts.released(self._mechanism, private_vocabulary.fresh_normal)
+        if not weights:
+            raise DataError(
+                f"No word reaches the threshold of `data.vocabulary_epsilon` = "
+                f"{self._config.vocabulary_epsilon:g}: {self._mechanism.threshold:.1f} people's "
+                "weight. Give more people's text, a larger epsilon, or a public vocabulary with "
+                "`data.vocabulary_path`."
+            )
+        counts = {word: round(weight * _UNITS) for word, weight in weights.items()}
+        return Vocabulary.from_counts(counts, self._config.vocabulary_size, rules)
+
+    @property
+    def facts(self) -> PrivacyFacts:
+        """For the data card: what the choice cost."""
+        return {
+            "epsilon": self._config.vocabulary_epsilon,
+            "delta": self._config.vocabulary_delta,
+            "rho": self._mechanism.rho,
+            "delta_of_words": self._mechanism.delta_of_words,
+            "threshold": self._mechanism.threshold,
+            "words_per_person": self._mechanism.max_words,
+        }

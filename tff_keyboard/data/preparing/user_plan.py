@@ -1,0 +1,167 @@
+"""Which client of which population each user becomes, and with which of their messages."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tff_keyboard.config.sections.data_config import DataConfig
+from tff_keyboard.data.preparing import grouping
+from tff_keyboard.data.sources import messages, split
+from tff_keyboard.data.text import long_messages
+from tff_keyboard.storage import errors
+
+
+class Client(NamedTuple):
+    """A user in a population.
+
+    Attributes:
+      user: Name.
+      population: Name.
+      messages: Tokens of each, joined by spaces; with "split", of each piece.
+      capitals: A line for each message as typed: `text.capitals`.
+    """
+
+    user: str
+    population: str
+    messages: list[str]
+    capitals: list[str]
+
+
+class UserPlan:
+    """Turns grouped users into clients, the same way each time it is asked.
+
+    Attributes:
+      dropped: Messages and users left out by the last full iteration, by reason.
+    """
+
+    def __init__(self, config: DataConfig, groups: grouping.Grouping):
+        self._config = config
+        self._groups = groups
+        self.dropped: collections.Counter[str] = collections.Counter()
+
+    def clients(self) -> Iterator[Client]:
+        """Clients in the order of user names; a user may be in train and train_later."""
+        config = self._config
+        self.dropped.clear()
+        chosen = None
+        if config.max_users and config.source != "text":
+            chosen = set(
+                split.choose_users(self._groups.user_names(), config.max_users, seed=config.seed)
+            )
+        for user in self._groups.users():
+            if chosen is not None and user.user not in chosen:
+                self.dropped["users_over_max_users"] += 1
+                continue
+            if not user.messages:
+                self.dropped["users_without_usable_text"] += 1
+                continue
+            kept = self._without_duplicates(user.messages)
+            if len(kept) < config.min_messages_per_user:
+                self.dropped["users_under_min_messages"] += 1
+                self.dropped["messages_of_users_under_min_messages"] += len(kept)
+                continue
+            population = user.population or split.population_of(
+                user.user,
+                seed=config.seed,
+                validation_fraction=config.validation_fraction,
+                held_out_fraction=config.held_out_fraction,
+            )
+            if population != messages.TRAIN:
+                yield self._client(user, population, kept)
+                continue
+            later = set(user.later)
+            sooner = [place for place in kept if place not in later]
+            last = [place for place in kept if place in later]
+            num_later = int(len(sooner) * config.later_fraction)
+            if num_later:
+                sooner, last = sooner[:-num_later], sooner[-num_later:]
+            if sooner:
+                yield self._client(user, messages.TRAIN, sooner)
+            if last:
+                yield self._client(user, messages.TRAIN_LATER, last)
+
+    def _without_duplicates(self, given: list[str]) -> Sequence[int]:
+        """Places of the messages that stay: without long ones that this user typed before."""
+        least = self._config.dedup_min_words
+        is_unique = len(set(given)) == len(given)
+        if is_unique or not least or self._config.is_published_text:
+            return range(len(given))
+        seen: set[str] = set()
+        kept = []
+        for place, message in enumerate(given):
+            if message.count(" ") + 1 >= least:
+                if message in seen:
+                    self.dropped["duplicate_messages"] += 1
+                    continue
+                seen.add(message)
+            kept.append(place)
+        return kept
+
+    def _client(
+        self, user: grouping.UserMessages, population: str, places: Sequence[int]
+    ) -> Client:
+        given = [user.messages[place] for place in places]
+        capitals = [user.capitals[place] for place in places]
+        if self._config.long_messages == "split":
+            given = [
+                " ".join(piece)
+                for tokens in given
+                for piece in long_messages.split_message(
+                    tokens.split(" "), self._config.max_length - 1
+                )
+            ]
+        return Client(user.user, population, given, capitals)
+
+    def check_populations(self, sizes: collections.Counter[str]) -> None:
+        """Raises unless train, validation and held-out all have a client.
+
+        Args:
+          sizes: Clients of each population.
+
+        Raises:
+          DataError: One has none; names a seed that works, if one is near.
+        """
+        empty = [
+            name
+            for name in (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT)
+            if not sizes[name]
+        ]
+        if not empty:
+            return
+        users = sum(sizes.values()) - sizes[messages.TRAIN_LATER]
+        message = f"Of {users} usable users none fell into {' and '.join(empty)}."
+        if users < 3:
+            raise errors.DataError(
+                f"{message} At least 3 are needed, one for each population. Give messages of more "
+                "people, or cut one person's into several users (by chat or by month)."
+            )
+        seed = self._working_seed()
+        way_out = (
+            f"Set `data.seed` = {seed}, which fills all three"
+            if seed is not None
+            else ("Give more users")
+        )
+        raise errors.DataError(
+            f"{message} {way_out}, or raise `data.validation_fraction` and "
+            "`data.held_out_fraction`."
+        )
+
+    def _working_seed(self) -> int | None:
+        """The nearest seed above under which no population is empty, if one is near."""
+        users = sorted({client.user for client in itertools.islice(self.clients(), 10_000)})
+        for seed in range(self._config.seed + 1, self._config.seed + 1000):
+            filled = {
+                split.population_of(
+                    user,
+                    seed=seed,
+                    validation_fraction=self._config.validation_fraction,
+                    held_out_fraction=self._config.held_out_fraction,
+                )
+                for user in users
+            }
+            if len(filled) == 3:
+                return seed
+        return None

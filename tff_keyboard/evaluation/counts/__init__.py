@@ -1,0 +1,1 @@
+"""Models read people's text; sums per person come out."""

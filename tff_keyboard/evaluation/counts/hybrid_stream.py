@@ -1,0 +1,330 @@
+"""Evaluates a hybrid as it is used: person by person, message by message, learning as it goes.
+
+Each person starts with a cache of what they typed before, if the text says so (`TypedText.before`),
+else an empty one; their messages are scored in the order typed, and what was scored is learnt
+before the next message, never before. A message that is cut for scoring is learnt whole.
+`predictor_evaluation.py` counts the scored positions, so that one table compares a hybrid with
+models that learn nothing; the weights of the mixture are fitted by the same walk over other people.
+
+A word out of the vocabulary that the cache knows is `named`: its rank is its place on the strip.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, OOV, PAD, Vocabulary, is_mask
+from tff_keyboard.evaluation.counts.positions import Positions, longest_target
+from tff_keyboard.evaluation.counts.typed_text import TypedText
+from tff_keyboard.evaluation.metrics.keystrokes import characters_typed
+from tff_keyboard.evaluation.metrics.metric_table import STRIP
+from tff_keyboard.evaluation.metrics.target_ranks import target_ranks
+from tff_keyboard.predictors.hybrid import mixture
+from tff_keyboard.predictors.hybrid.hybrid_predictor import CacheTable, HybridPredictor
+from tff_keyboard.predictors.hybrid.word_cache import EDGE
+from tff_keyboard.predictors.prefix_index import PrefixIndex
+
+_SCORES_AT_ONCE = 2**24  # float32: 64 MB
+_MOST_EXTRAS = 4000  # words out of the vocabulary that one prefix index holds, of some people
+
+
+@dataclasses.dataclass(frozen=True)
+class _Message:
+    """One message before it is learnt.
+
+    Attributes:
+      owner: Whose, a number.
+      words: All of it.
+      before: [n] the word before each target; `EDGE` for the first.
+      targets: [n] ids of the words that are scored, and EOS where the message was not cut.
+      network: [n, V] float32 probabilities.
+      ngram: The same.
+      buckets: [n].
+      table: The cache.
+    """
+
+    owner: int
+    words: list[str]
+    before: list[str]
+    targets: np.ndarray
+    network: np.ndarray
+    ngram: np.ndarray
+    buckets: np.ndarray
+    table: CacheTable
+
+    @property
+    def typed(self) -> list[str]:
+        """[n] the word of each target, `EDGE` for the end."""
+        return [*self.words, EDGE][: len(self.targets)]
+
+
+def positions(
+    hybrid: HybridPredictor,
+    text: TypedText,
+    *,
+    max_length: int = 0,
+    reference: Vocabulary | None = None,
+) -> Iterator[Positions]:
+    """Every position of a text, scored before anything behind it is learnt.
+
+    What was learnt from one person is forgotten before the next one and at the end.
+
+    Args:
+      hybrid: The model; its cache is empty before and after.
+      text, max_length, reference: As `predictor_evaluation.evaluate` takes them.
+
+    Yields:
+      Positions person by person, in the order typed.
+
+    Raises:
+      ValueError: `max_length` is negative.
+    """
+    limit = longest_target(max_length)
+    for first, end in _groups(text, hybrid.vocabulary):
+        extended = _extended(text, hybrid.vocabulary, first, end)
+        index = PrefixIndex(extended)
+        waiting: list[_Message] = []
+        scores: list[np.ndarray] = []
+        for message in _replay(hybrid, text, first, end, limit):
+            waiting.append(dataclasses.replace(message, network=_NOTHING, ngram=_NOTHING))
+            scores.append(_scores(message, hybrid.weights, extended))
+            if sum(map(len, scores)) * len(extended) >= _SCORES_AT_ONCE:
+                yield _score(waiting, np.concatenate(scores), hybrid.vocabulary, index, reference)
+                waiting, scores = [], []
+        if waiting:
+            yield _score(waiting, np.concatenate(scores), hybrid.vocabulary, index, reference)
+
+
+def fit_weights(
+    hybrid: HybridPredictor,
+    text: TypedText,
+    *,
+    max_length: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> mixture.MixtureWeights:
+    """The weights under which this text is most probable; those of `hybrid` are not read.
+
+    Raises:
+      ValueError: The text is empty.
+    """
+    limit = longest_target(max_length)
+    total = sum(min(len(m) + 1, limit) for person in text.messages for m in person)
+    probabilities, buckets = [], []
+    done = 0
+    for message in _replay(hybrid, text, 0, len(text.people), limit):
+        rows = np.arange(len(message.targets))
+        probabilities.append(
+            np.stack(
+                [
+                    message.network[rows, message.targets],
+                    message.ngram[rows, message.targets],
+                    _cache_probabilities(message, len(hybrid.vocabulary)),
+                ],
+                axis=1,
+            )
+        )
+        buckets.append(message.buckets)
+        done += len(message.targets)
+        if progress is not None:
+            progress(done, total)
+    if not buckets:
+        raise ValueError("There are no words to fit the mixture on.")
+    return mixture.fit(np.concatenate(probabilities), np.concatenate(buckets))[0]
+
+
+_NOTHING = np.empty([0, 0], np.float32)
+
+
+def _replay(
+    hybrid: HybridPredictor, text: TypedText, first: int, end: int, limit: int
+) -> Iterator[_Message]:
+    """Every message of people `first` to `end`, learnt once it has been handed out."""
+    size = len(hybrid.vocabulary)
+    for owner in range(first, end):
+        hybrid.cache.forget_all()
+        for words in _before(text, owner):
+            hybrid.learn(words)
+        messages = text.messages[owner]
+        for start, stop in _runs(messages, limit, max(1, _SCORES_AT_ONCE // (2 * size))):
+            targets = [
+                np.array([*hybrid.vocabulary.encode(words), EOS][:limit])
+                for words in messages[start:stop]
+            ]
+            ids = np.full([stop - start, max(map(len, targets))], PAD, np.int32)
+            for row, target in zip(ids, targets, strict=True):
+                row[: len(target)] = [BOS, *target[:-1]]
+            network, ngram, orders = hybrid.parts(ids)
+            place = 0
+            for words, target in zip(messages[start:stop], targets, strict=True):
+                rows = slice(place, place + len(target))
+                place += len(target)
+                table = hybrid.table
+                before = [EDGE, *words][: len(target)]
+                buckets = [
+                    mixture.bucket_of(int(order), table.familiarity(word))
+                    for order, word in zip(orders[rows], before, strict=True)
+                ]
+                yield _Message(
+                    owner=owner,
+                    words=words,
+                    before=before,
+                    targets=target,
+                    network=network[rows],
+                    ngram=ngram[rows],
+                    buckets=np.array(buckets),
+                    table=table,
+                )
+                hybrid.learn(words)
+    hybrid.cache.forget_all()
+
+
+def _runs(messages: list[list[str]], limit: int, positions: int) -> Iterator[tuple[int, int]]:
+    """Neighbouring messages whose padded batch has at most so many positions."""
+    start = 0
+    while start < len(messages):
+        end, longest = start + 1, min(len(messages[start]) + 1, limit)
+        while end < len(messages):
+            longest = max(longest, min(len(messages[end]) + 1, limit))
+            if longest * (end + 1 - start) > positions:
+                break
+            end += 1
+        yield start, end
+        start = end
+
+
+def _groups(text: TypedText, vocabulary: Vocabulary) -> Iterator[tuple[int, int]]:
+    """Runs of people whose words out of the vocabulary fit into one index."""
+    start, words = 0, set[str]()
+    for person, messages in enumerate(text.messages):
+        own = _unknown([*_before(text, person), *messages], vocabulary)
+        if person > start and len(words | own) > _MOST_EXTRAS:
+            yield start, person
+            start, words = person, set()
+        words |= own
+    if text.messages:
+        yield start, len(text.messages)
+
+
+def _before(text: TypedText, person: int) -> list[list[str]]:
+    return text.before[person] if text.before else []
+
+
+def _unknown(messages: list[list[str]], vocabulary: Vocabulary) -> set[str]:
+    return {
+        word
+        for message in messages
+        for word in message
+        if vocabulary.id_of(word) == OOV and not is_mask(word)
+    }
+
+
+def _extended(text: TypedText, vocabulary: Vocabulary, first: int, end: int) -> Vocabulary:
+    """The vocabulary, and behind it every other word that these people type."""
+    own = set().union(
+        *(
+            _unknown([*_before(text, person), *text.messages[person]], vocabulary)
+            for person in range(first, end)
+        )
+    )
+    return Vocabulary((*vocabulary.words, *sorted(own)), vocabulary.rules)
+
+
+def _cache_probabilities(message: _Message, size: int) -> np.ndarray:
+    """What the cache gave each target, OOV as a whole: [n] float64."""
+    found = np.zeros(len(message.targets))
+    if message.table.total > 0:
+        for place, target in enumerate(message.targets):
+            scores = np.zeros(size + len(message.table.extras), np.float32)
+            message.table.add_to(scores, message.before[place], 1.0)
+            found[place] = scores[target]
+            if target == OOV:
+                found[place] += scores[size:].sum()
+    return found
+
+
+def _scores(message: _Message, weights: mixture.MixtureWeights, extended: Vocabulary) -> np.ndarray:
+    """The mixture in the ids of the extended vocabulary: [n, V + words] float32."""
+    size = message.network.shape[1]
+    scores = np.zeros([len(message.targets), len(extended)], np.float32)
+    lambdas = weights.table[message.buckets].astype(np.float32)  # [n, 3]
+    np.multiply(message.network, lambdas[:, :1], out=scores[:, :size])
+    scores[:, :size] += message.ngram * lambdas[:, 1:2]
+    if message.table.total > 0:
+        extras = [extended.id_of(word) for word in message.table.extras]
+        own = np.empty(size + len(extras), np.float32)
+        for place, row in enumerate(scores):
+            own[:] = 0
+            message.table.add_to(own, message.before[place], float(lambdas[place, 2]))
+            row[:size] += own[:size]
+            row[extras] += own[size:]
+    return scores
+
+
+def _score(
+    messages: list[_Message],
+    scores: np.ndarray,
+    vocabulary: Vocabulary,
+    index: PrefixIndex,
+    reference: Vocabulary | None,
+) -> Positions:
+    """As `positions.score`, of messages whose scores are rows in order.
+
+    Args:
+      messages: Without what the models said.
+      scores: [n, V + words] float32 probabilities; those of OOV are changed.
+      vocabulary: Of the model.
+      index: Of the vocabulary and the words behind it.
+      reference: As in `positions.text_batches`.
+    """
+    size = len(vocabulary)
+    targets = np.concatenate([message.targets for message in messages])
+    words = [word for message in messages for word in message.typed]
+    masked = np.array([is_mask(word) for word in words])
+    lengths = np.where(masked, 0, [len(word) for word in words]).astype(np.int32)
+    # Where the cache knows an OOV word, the strip may offer it: its id is one of the index.
+    cached = [
+        word if message.table.id_of(word) >= size else None
+        for message in messages
+        for word in message.typed
+    ]
+    named = np.array([word is not None for word in cached])
+    asked = targets.copy()
+    asked[named] = [index.vocabulary.id_of(word) for word in cached if word is not None]
+
+    scores[:, OOV] += scores[:, size:].sum(axis=1)  # as one class, named or not
+    rows = np.arange(len(targets))
+    losses = -np.log(scores[rows, targets].astype(np.float64))
+    ranks = target_ranks(scores, asked)
+    ahead = ranks.all_ids.copy()
+    ahead[named] = _ahead_of_oov(scores[named, :size])
+    offered = asked >= NUM_SPECIAL
+    typed = lengths.copy()
+    typed[offered] = characters_typed(
+        scores[offered], asked[offered], index, k=STRIP, word_ranks=ranks.words[offered]
+    )
+    return Positions(
+        owner=np.repeat([m.owner for m in messages], [len(m.targets) for m in messages]),
+        place=np.concatenate([np.arange(len(m.targets)) for m in messages]),
+        message_words=np.repeat(
+            [len(m.words) for m in messages], [len(m.targets) for m in messages]
+        ),
+        reference=targets if reference is None else np.array(reference.encode(words)),
+        targets=targets,
+        named=named,
+        lengths=lengths,
+        masked=masked,
+        losses=losses,
+        rank=ranks.words,
+        rank_or_eos=ranks.words_or_eos,
+        rank_of_all=ahead,
+        typed=typed,
+        confidence=scores[:, NUM_SPECIAL:].max(axis=1).astype(np.float64),
+    )
+
+
+def _ahead_of_oov(scores: np.ndarray) -> np.ndarray:
+    """Ids of the table ranked before OOV: [n, V] -> [n]."""
+    own = scores[:, OOV, np.newaxis]
+    ties = np.count_nonzero(scores[:, :OOV] == own, axis=1)
+    return np.count_nonzero(scores > own, axis=1) + ties

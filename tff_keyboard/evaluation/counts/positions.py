@@ -1,0 +1,262 @@
+"""What a model predicts at every position of a text, reduced to what metrics and slices need.
+
+`text_batches` cuts a text into batches of messages of about equal length; `score` turns the scores
+of a batch, [n, V], into `Positions`: n rows of some twenty numbers.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, OOV, PAD, Vocabulary, is_mask
+from tff_keyboard.evaluation.counts.typed_text import TypedText
+from tff_keyboard.evaluation.metrics.keystrokes import characters_typed
+from tff_keyboard.evaluation.metrics.metric_table import STRIP
+from tff_keyboard.evaluation.metrics.target_ranks import target_ranks
+from tff_keyboard.predictors.prefix_index import PrefixIndex
+
+# Scores held at once: 2^24 float32 are 64 MB, 1,600 positions at V = 10,000.
+_SCORES_AT_ONCE = 2**24
+
+# A message is scored in one piece. One that fills a book would not fit into memory.
+LONGEST_MESSAGE = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Messages of about equal length.
+
+    Attributes:
+      ids: [rows, time + 1] int32: BOS + words + EOS, cut, PAD on the right.
+      owner: [rows], whose message.
+      message_words: [rows], words of the whole message.
+      lengths: [rows, time + 1] int32, characters of the word at each place; 0 for BOS, EOS, PAD and
+        masks.
+      masked: [rows, time + 1] bool, whether the place is a collector's mask.
+      reference: [rows, time + 1] int32, ids of the words in the reference vocabulary.
+    """
+
+    ids: np.ndarray
+    owner: np.ndarray
+    message_words: np.ndarray
+    lengths: np.ndarray
+    masked: np.ndarray
+    reference: np.ndarray
+
+    @functools.cached_property
+    def real(self) -> np.ndarray:
+        """[rows, time] bool: places that have a target. EOS, the last input of a row, has none."""
+        return self.ids[:, 1:] != PAD
+
+    @property
+    def inputs(self) -> np.ndarray:
+        """[rows, time] int32 for `Predictor.log_probabilities`, PAD where there is no target."""
+        return np.where(self.real, self.ids[:, :-1], PAD)
+
+
+@dataclasses.dataclass(frozen=True)
+class Positions:
+    """n positions, one array [n] each.
+
+    Attributes:
+      owner: Whose message.
+      place: Of the target in its message, from 0.
+      message_words: Words of the whole message.
+      reference: Id of the target in the reference vocabulary, whose ids are ordered by frequency.
+      targets: Ids of the model's vocabulary.
+      named: Whether an OOV target is a word that the strip can offer by name; where it is, the
+        ranks and `typed` are those of this word.
+      lengths: Characters of the target; 0 for EOS and masks.
+      masked: Whether it is a mask.
+      losses: -log p(target), nats, float64.
+      rank: On the strip, from 0 (special ids masked); meaningless where the target is special and
+        not `named`.
+      rank_or_eos: On a strip that may suggest EOS.
+      rank_of_all: Nothing masked.
+      typed: Characters typed until the word is on the strip.
+      confidence: Probability of the first suggestion, float64.
+    """
+
+    owner: np.ndarray
+    place: np.ndarray
+    message_words: np.ndarray
+    reference: np.ndarray
+    targets: np.ndarray
+    named: np.ndarray
+    lengths: np.ndarray
+    masked: np.ndarray
+    losses: np.ndarray
+    rank: np.ndarray
+    rank_or_eos: np.ndarray
+    rank_of_all: np.ndarray
+    typed: np.ndarray
+    confidence: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    @property
+    def is_eos(self) -> np.ndarray:
+        """[positions] bool: ends of messages."""
+        return self.targets == EOS
+
+    @property
+    def is_oov(self) -> np.ndarray:
+        """[positions] bool: words out of the vocabulary."""
+        return self.targets == OOV
+
+    @property
+    def is_word(self) -> np.ndarray:
+        """In-vocabulary words."""
+        return self.targets >= NUM_SPECIAL
+
+    @staticmethod
+    def concatenate(parts: Sequence["Positions"]) -> "Positions":
+        """The positions of several batches."""
+        columns = [field.name for field in dataclasses.fields(Positions)]
+        return Positions(
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+        )
+
+
+def text_batches(
+    text: TypedText,
+    vocabulary: Vocabulary,
+    *,
+    max_length: int = 0,
+    reference: Vocabulary | None = None,
+    only: slice = slice(None),
+) -> Iterator[Batch]:
+    """The messages of all people, sorted by length.
+
+    Args:
+      text: Normalised by the rules of `vocabulary`.
+      vocabulary: Of the model.
+      max_length: Targets of a message, at most, its end included; 0 takes whole messages, up to
+        `LONGEST_MESSAGE` targets.
+      reference: In whose order words are frequent or rare; the model's own if None.
+      only: Which of the batches.
+
+    Raises:
+      ValueError: `max_length` is negative.
+    """
+    messages = _by_length(text)
+    for rows, width in _bounds(messages, vocabulary, max_length)[only]:
+        yield _batch(messages[rows], width, vocabulary, reference)
+
+
+def batch_targets(text: TypedText, vocabulary: Vocabulary, *, max_length: int = 0) -> list[int]:
+    """Targets of each batch of `text_batches`.
+
+    Raises:
+      ValueError: `max_length` is negative.
+    """
+    messages = _by_length(text)
+    most = longest_target(max_length)
+    return [
+        sum(min(len(words) + 1, most) for _, words in messages[rows])
+        for rows, _ in _bounds(messages, vocabulary, max_length)
+    ]
+
+
+def _by_length(text: TypedText) -> list[tuple[int, Sequence[str]]]:
+    """Owner and words of each message."""
+    messages = [(owner, words) for owner, person in enumerate(text.messages) for words in person]
+    return sorted(messages, key=lambda item: len(item[1]))  # stable
+
+
+def _bounds(
+    messages: Sequence[tuple[int, Sequence[str]]], vocabulary: Vocabulary, max_length: int
+) -> list[tuple[slice, int]]:
+    """Of each batch its messages and its columns."""
+    most = longest_target(max_length)
+    longest = [min(len(words) + 1, most) + 1 for _, words in messages]  # with BOS
+    positions = max(1, _SCORES_AT_ONCE // len(vocabulary))
+    found, start = [], 0
+    while start < len(messages):
+        end = start + 1
+        while end < len(messages) and longest[end] * (end + 1 - start) <= positions:
+            end += 1
+        found.append((slice(start, end), longest[end - 1]))
+        start = end
+    return found
+
+
+def longest_target(max_length: int) -> int:
+    """Targets of a message that are read at most.
+
+    Raises:
+      ValueError: `max_length` is negative.
+    """
+    if max_length < 0:
+        raise ValueError(f"`max_length` must be >= 0, got {max_length}.")
+    return min(max_length or LONGEST_MESSAGE, LONGEST_MESSAGE)
+
+
+def _batch(
+    rows: Sequence[tuple[int, Sequence[str]]],
+    width: int,
+    vocabulary: Vocabulary,
+    reference: Vocabulary | None,
+) -> Batch:
+    ids = np.full([len(rows), width], PAD, np.int32)
+    in_reference = ids.copy()
+    lengths = np.zeros([len(rows), width], np.int32)
+    masked = np.zeros([len(rows), width], bool)
+    for row, (_, words) in enumerate(rows):
+        words = words[: width - 1]
+        end = [EOS] if len(words) < width - 1 else []
+        ids[row, : len(words) + 1 + len(end)] = [BOS, *vocabulary.encode(words), *end]
+        if reference is not None:
+            in_reference[row, 1 : len(words) + 1] = reference.encode(words)
+        for place, word in enumerate(words, start=1):
+            if is_mask(word):
+                masked[row, place] = True
+            else:
+                lengths[row, place] = len(word)
+    return Batch(
+        ids=ids,
+        owner=np.array([owner for owner, _ in rows]),
+        message_words=np.array([len(words) for _, words in rows]),
+        lengths=lengths,
+        masked=masked,
+        reference=ids if reference is None else in_reference,
+    )
+
+
+def score(batch: Batch, scores: np.ndarray, index: PrefixIndex) -> Positions:
+    """What the scores of a batch say about its targets.
+
+    Args:
+      batch: Of `text_batches`.
+      scores: [n, V] log-probabilities at its `inputs`, in row-major order.
+      index: Of the model's vocabulary.
+    """
+    real = batch.real
+    targets = batch.ids[:, 1:][real]
+    rows, places = np.nonzero(real)
+    ranks = target_ranks(scores, targets)
+    is_word = targets >= NUM_SPECIAL
+    lengths = batch.lengths[:, 1:][real]
+    typed = lengths.copy()
+    typed[is_word] = characters_typed(
+        scores[is_word], targets[is_word], index, k=STRIP, word_ranks=ranks.words[is_word]
+    )
+    return Positions(
+        owner=batch.owner[rows],
+        place=places,
+        message_words=batch.message_words[rows],
+        reference=batch.reference[:, 1:][real],
+        targets=targets,
+        named=np.zeros(len(targets), bool),
+        lengths=lengths,
+        masked=batch.masked[:, 1:][real],
+        losses=-scores[np.arange(len(targets)), targets].astype(np.float64),
+        rank=ranks.words,
+        rank_or_eos=ranks.words_or_eos,
+        rank_of_all=ranks.all_ids,
+        typed=typed,
+        confidence=np.exp(scores[:, NUM_SPECIAL:].max(axis=1).astype(np.float64)),
+    )

@@ -1,0 +1,364 @@
+"""Evaluates any `Predictor` on what people typed: sums per person, in whole and by slice.
+
+One pass over the text serves all metrics. The text is cut into parts, counted one by one and added
+up in order; what is cut where depends on the model's vocabulary and the text alone, so whoever
+counts a part, the sums have the same bits (`Compute`). The sums of federated evaluation are counted
+in TensorFlow too (`tensorflow_sums.py`); ratios mean the same whoever added them up. Evaluate,
+compare, the parity gate, personalisation and train-server all count through this module.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.evaluation.counts import hybrid_stream
+from tff_keyboard.evaluation.counts.positions import (
+    Batch,
+    Positions,
+    batch_targets,
+    longest_target,
+    score,
+    text_batches,
+)
+from tff_keyboard.evaluation.counts.slices import FAMILIES, SLICE_SUMS
+from tff_keyboard.evaluation.counts.typed_text import TypedText, some_people
+from tff_keyboard.evaluation.metrics import typists
+from tff_keyboard.evaluation.metrics.impressions import reciprocal_ranks
+from tff_keyboard.evaluation.metrics.keystrokes import keystrokes_with_selection
+from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, STRIP
+from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
+from tff_keyboard.predictors.predictor import Predictor
+from tff_keyboard.predictors.prefix_index import PrefixIndex
+
+_POSITIONS_AT_ONCE = 2**16  # of a part, which are kept before they are added up: 9 MB
+
+SliceSums = dict[str, dict[str, dict[str, np.ndarray]]]  # family -> slice -> sum -> [people]
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """What a model is worth on a text.
+
+    Attributes:
+      sums: Every name of `HOST_SUMS` -> [people], int64 or float64.
+      slices: Family -> slice -> every name of `SLICE_SUMS` -> [people]; slices nobody has a
+        position in are left out.
+    """
+
+    sums: dict[str, np.ndarray]
+    slices: SliceSums
+
+
+@dataclasses.dataclass(frozen=True)
+class PartCounts:
+    """What a part of a text adds.
+
+    Attributes:
+      people: [n] positions of people in the text, increasing.
+      counts: Of these people.
+      targets: That were scored.
+    """
+
+    people: np.ndarray
+    counts: Counts
+    targets: int
+
+
+class Compute(Protocol):
+    """Counts the parts of a text, here or elsewhere."""
+
+    def __call__(
+        self,
+        predictor: Predictor,
+        text: TypedText,
+        parts: Sequence[slice],
+        *,
+        max_length: int,
+        reference: Vocabulary | None,
+        scored: Callable[[int], None],
+    ) -> Iterator[tuple[int, PartCounts]]:
+        """The position in `parts` and the `count_part` of each, each once, in any order."""
+
+
+class Counter:
+    """Adds up the positions of one model.
+
+    Args:
+      vocabulary: Of the model.
+      people: How many there are.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, people: int):
+        self._vocabulary = vocabulary
+        self._people = people
+        self._waiting: list[Positions] = []
+        self._sums: dict[str, np.ndarray] = {
+            name: np.zeros(people, kind) for name, kind in HOST_SUMS.items()
+        }
+        self._slices: dict[str, dict[str, np.ndarray]] = {
+            family: {name: np.zeros([people, len(cut.labels)], HOST_SUMS[name])
+                     for name in SLICE_SUMS}
+            for family, cut in FAMILIES.items()
+        }  # fmt: skip
+
+    @functools.cached_property
+    def _index(self) -> PrefixIndex:
+        return PrefixIndex(self._vocabulary)
+
+    def add(self, batch: Batch, scores: np.ndarray) -> None:
+        """Counts a batch.
+
+        Args:
+          batch: Of `text_batches`.
+          scores: [n, V] log-probabilities at its `inputs`.
+        """
+        self.add_positions(score(batch, scores, self._index))
+
+    def add_positions(self, positions: Positions) -> None:
+        """Counts positions that were scored already."""
+        self._waiting.append(positions)
+        if sum(map(len, self._waiting)) > _POSITIONS_AT_ONCE:
+            self._add_up()
+
+    def add_part(self, part: PartCounts) -> None:
+        """Counts what was counted elsewhere."""
+        for name, values in part.counts.sums.items():
+            self._sums[name][part.people] += values
+        for family, slices in part.counts.slices.items():
+            for label, sums in slices.items():
+                place = FAMILIES[family].labels.index(label)
+                for name, values in sums.items():
+                    self._slices[family][name][part.people, place] += values
+
+    def counts(self) -> Counts:
+        """Of all batches so far."""
+        self._add_up()
+        slices: SliceSums = {}
+        for family, table in self._slices.items():
+            slices[family] = {
+                label: {name: values[:, place] for name, values in table.items()}
+                for place, label in enumerate(FAMILIES[family].labels)
+                if table["tokens"][:, place].any()
+            }
+        return Counts(dict(self._sums), slices)
+
+    def _add_up(self) -> None:
+        if not self._waiting:
+            return
+        positions = Positions.concatenate(self._waiting)
+        self._waiting = []
+        columns = _columns(positions)
+        for name, values in columns.items():
+            self._sums[name] += _total(values, positions.owner, self._people, HOST_SUMS[name])
+        for family, table in self._slices.items():
+            places = FAMILIES[family].index(positions)
+            inside = places >= 0
+            width = len(FAMILIES[family].labels)
+            key = positions.owner[inside] * width + places[inside]
+            for name, values in table.items():
+                total = _total(
+                    columns[name][inside], key, self._people * width, HOST_SUMS[name]
+                )  # fmt: skip
+                values += total.reshape(values.shape)
+
+
+def evaluate(
+    predictor: Predictor,
+    text: TypedText,
+    *,
+    max_length: int = 0,
+    reference: Vocabulary | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    compute: Compute | None = None,
+) -> Counts:
+    """Counts per person.
+
+    Args:
+      predictor: Any model; one that is a `HybridPredictor` learns as it goes.
+      text: Normalised by the rules of the predictor's vocabulary.
+      max_length: Targets of a message, at most, its end included; 0 takes whole messages, up to
+        `LONGEST_MESSAGE` targets.
+      reference: Vocabulary whose ids are ordered by frequency; the predictor's own if None.
+      progress: Called with (targets scored, targets in all).
+      compute: Counts the parts; None: they are counted here, one after the other.
+
+    Raises:
+      ValueError: `max_length` is negative.
+    """
+    sizes = _sizes(predictor, text, max_length)
+    done = 0
+
+    def scored(targets: int) -> None:
+        nonlocal done
+        done += targets
+        if progress is not None:
+            progress(done, sum(sizes))
+
+    counter = Counter(predictor.vocabulary, len(text.people))
+    waiting: dict[int, PartCounts] = {}
+    following = 0
+    results = (compute or one_by_one)(
+        *(predictor, text, _cut(sizes)),
+        max_length=max_length,
+        reference=reference,
+        scored=scored,
+    )
+    for place, found in results:
+        waiting[place] = found
+        while following in waiting:
+            counter.add_part(waiting.pop(following))
+            following += 1
+    return counter.counts()
+
+
+def count_part(
+    predictor: Predictor,
+    text: TypedText,
+    part: slice,
+    *,
+    max_length: int,
+    reference: Vocabulary | None,
+    scored: Callable[[int], None] = lambda targets: None,
+) -> PartCounts:
+    """Counts a part of a text.
+
+    Args:
+      predictor, text, max_length, reference: As `evaluate` takes them.
+      part: Batches of `text_batches`; people, where the model learns as it goes.
+      scored: Called with numbers of targets, as they are scored.
+    """
+    positions = []
+    first = 0
+    if isinstance(predictor, HybridPredictor):
+        first = part.start
+        found = hybrid_stream.positions(
+            predictor, some_people(text, part), max_length=max_length, reference=reference
+        )
+    else:
+        found = _of_batches(predictor, text, part, max_length, reference)
+    for some in found:
+        positions.append(some)
+        scored(len(some))
+    joined = Positions.concatenate(positions)
+    people, owner = np.unique(joined.owner, return_inverse=True)
+    counter = Counter(predictor.vocabulary, len(people))
+    counter.add_positions(dataclasses.replace(joined, owner=owner))
+    return PartCounts(people + first, counter.counts(), len(joined))
+
+
+def _of_batches(
+    predictor: Predictor,
+    text: TypedText,
+    part: slice,
+    max_length: int,
+    reference: Vocabulary | None,
+) -> Iterator[Positions]:
+    index = _prefix_index(predictor.vocabulary)
+    for batch in text_batches(
+        text, predictor.vocabulary, max_length=max_length, reference=reference, only=part
+    ):
+        yield score(batch, predictor.log_probabilities(batch.inputs), index)
+
+
+@functools.lru_cache(maxsize=2)
+def _prefix_index(vocabulary: Vocabulary) -> PrefixIndex:
+    return PrefixIndex(vocabulary)
+
+
+def one_by_one(
+    predictor: Predictor,
+    text: TypedText,
+    parts: Sequence[slice],
+    *,
+    max_length: int,
+    reference: Vocabulary | None,
+    scored: Callable[[int], None],
+) -> Iterator[tuple[int, PartCounts]]:
+    """The `Compute` of this machine."""
+    for place, part in enumerate(parts):
+        yield (
+            place,
+            count_part(
+                predictor, text, part, max_length=max_length, reference=reference, scored=scored
+            ),
+        )
+
+
+def _sizes(predictor: Predictor, text: TypedText, max_length: int) -> list[int]:
+    """Targets of each of what a part is a run of."""
+    most = longest_target(max_length)
+    if isinstance(predictor, HybridPredictor):
+        return [sum(min(len(words) + 1, most) for words in person) for person in text.messages]
+    return batch_targets(text, predictor.vocabulary, max_length=max_length)
+
+
+def _cut(sizes: Sequence[int]) -> list[slice]:
+    """Runs with more than `_POSITIONS_AT_ONCE` targets, but for the last one; none is empty."""
+    parts, start, targets = [], 0, 0
+    for end, size in enumerate(sizes, start=1):
+        targets += size
+        if targets > _POSITIONS_AT_ONCE or (end == len(sizes) and targets):
+            parts.append(slice(start, end))
+            start, targets = end, 0
+    return parts
+
+
+def _total(values: np.ndarray, key: np.ndarray, size: int, kind: type) -> np.ndarray:
+    """Sums of values that share a key: [size]."""
+    totals = np.bincount(key, weights=values, minlength=size)
+    return totals if kind is float else totals.astype(np.int64)  # exact: far below 2^53
+
+
+def _columns(positions: Positions) -> dict[str, np.ndarray]:
+    """What each position adds to each sum of `HOST_SUMS`: name -> [n]."""
+    is_word, is_eos, is_oov = positions.is_word, positions.is_eos, positions.is_oov
+    is_first = positions.place == 0
+    offered = is_word | positions.named
+    on_strip = offered & (positions.rank < STRIP)
+    word_or_eos = is_word | is_eos
+    is_best = positions.rank_of_all == 0
+    everywhere = np.ones(len(positions))
+    return {
+        "examples": is_first,
+        "tokens": everywhere,
+        "eos_tokens": is_eos,
+        "oov_tokens": is_oov,
+        "nll": positions.losses,
+        "nll_eos": np.where(is_eos, positions.losses, 0.0),
+        "nll_oov": np.where(is_oov, positions.losses, 0.0),
+        "hits_at_1": is_word & (positions.rank < 1),
+        "hits_at_3": is_word & on_strip,
+        "hits_at_1_eos_allowed": word_or_eos & (positions.rank_or_eos < 1),
+        "hits_at_3_eos_allowed": word_or_eos & (positions.rank_or_eos < STRIP),
+        "argmax_hits_words": is_best & is_word,
+        "argmax_hits_eos": is_best & is_eos,
+        "argmax_hits_oov": is_best & is_oov,
+        "characters": positions.lengths,
+        "oov_characters": np.where(is_oov, positions.lengths, 0),
+        "typed_free": positions.typed,
+        "typed_counted": keystrokes_with_selection(positions.typed, positions.lengths),
+        "masked_words": positions.masked,
+        **_efforts(positions),
+        "reciprocal_ranks": reciprocal_ranks(positions.rank, offered, STRIP),
+        "impressions": everywhere,
+        "impression_matches": on_strip,
+        "zero_state_impressions": is_first,
+        "zero_state_matches": on_strip & is_first,
+        "confidence": positions.confidence,
+        "oov_hits_at_1": positions.named & (positions.rank < 1),
+        "oov_hits_at_3": positions.named & on_strip,
+    }
+
+
+def _efforts(positions: Positions) -> dict[str, np.ndarray]:
+    """Expected keys and seconds of each typist; without a strip they are the same for all."""
+    found = {}
+    for name, typist in typists.TYPISTS.items():
+        effort = typists.with_strip(positions.typed, positions.lengths, positions.rank, typist)
+        found[f"keys_{name}"], found[f"seconds_{name}"] = effort
+    found["plain_keys"], found["plain_seconds"] = typists.plain(positions.lengths, typist)
+    return found

@@ -1,0 +1,61 @@
+"""The event log that a person would have left who typed a text with the help of a model.
+
+The typist of `evaluation/metrics/keystrokes.py`: looks at every strip, takes the word as soon as it
+is there, types on otherwise, sends the message behind its last word. So a replay's impression
+recall is that of `evaluate` on the same text; live logs also have people who do not look.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from tff_keyboard.evaluation.events.event_log import Strip
+from tff_keyboard.evaluation.metrics.metric_table import STRIP
+from tff_keyboard.predictors.predictor import Predictor
+
+
+def replay(
+    predictor: Predictor,
+    messages: Sequence[Sequence[str]],
+    *,
+    model: str,
+    hour: str,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Iterator[Strip]:
+    """The strips of one person's messages.
+
+    Args:
+      predictor: What suggests.
+      messages: Normalised words each, in the order typed.
+      model: As in the log; see `model_digest`.
+      hour: As in the log.
+      clock: Seconds; for the latency.
+    """
+    for number, message in enumerate(messages):
+        for place, word in enumerate([*message, None]):
+            for prefix in range(len(word) if word else 1):
+                start = clock()
+                typed = word[:prefix] if word else ""
+                shown = [s for s, _ in predictor.suggest(message[:place], typed, STRIP)]
+                latency = max(0, round(1e6 * (clock() - start)))
+                match = shown.index(word) if word in shown else None
+                yield Strip(
+                    model=model,
+                    hour=hour,
+                    message=number,
+                    place=place,
+                    prefix=prefix,
+                    shown=len(shown),
+                    match=match,
+                    outcome="left" if word is None else "typed" if match is None else "accepted",
+                    rank=match,
+                    deleted=False,
+                    latency_us=latency,
+                )
+                if match is not None:
+                    break
+
+
+def model_digest(content: bytes) -> str:
+    """Name of a model in a log: the first 12 digits of its SHA-256."""
+    return hashlib.sha256(content).hexdigest()[:12]

@@ -1,0 +1,1 @@
+"""What is counted: the table of all metrics, and the count behind each."""

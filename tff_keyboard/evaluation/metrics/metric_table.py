@@ -1,0 +1,257 @@
+"""Every metric in one table: what it divides by what, how it is called, which way is better.
+
+A metric is a ratio of sums over a text, so sums of people add up to those of a population and each
+ratio can be jackknifed over people. Adding a metric is adding a row to `_ROWS`; one that needs a
+new sum names it in `HOST_SUMS` and counts it in `predictor_evaluation.py`.
+
+Denominators, by the end of a name:
+
+  all       every target: words, EOS and OOV. EOS and OOV are never suggested, so always missed.
+  no_eos    words and OOV: what a person typed.
+  words     in-vocabulary words only.
+  words_eos in-vocabulary words and EOS, with a strip that may suggest EOS.
+
+`accuracy*` follows TFF's Stack Overflow task instead (nothing masked, targets excluded).
+Keystrokes are those of `evaluation/metrics/keystrokes.py`, impressions those of
+`evaluation/metrics/impressions.py`.
+
+>>> METRICS["kss"].format(0.87219)
+'87.22'
+>>> METRICS["perplexity"].format(8.3912)
+'8.4'
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+
+from tff_keyboard.evaluation.metrics.typists import TYPISTS
+
+STRIP = 3  # suggestions on a phone's strip
+
+# Sums over targets that are not PAD. Counts are int64, log-likelihoods float64: a float32 sum over
+# 10^6 tokens loses the third digit. These come from clients in federated evaluation, too.
+FEDERATED_SUMS: dict[str, type] = {
+    "examples": int,  # messages
+    "tokens": int,  # targets: words, EOS and OOV
+    "eos_tokens": int,
+    "oov_tokens": int,
+    "nll": float,  # nats, over all targets
+    "nll_eos": float,
+    "nll_oov": float,
+    "hits_at_1": int,  # special ids masked: hits are in-vocabulary words
+    "hits_at_3": int,
+    "hits_at_1_eos_allowed": int,  # PAD, BOS, OOV masked: words or EOS
+    "hits_at_3_eos_allowed": int,
+    "argmax_hits_words": int,  # nothing masked, by kind of target
+    "argmax_hits_eos": int,
+    "argmax_hits_oov": int,
+}
+
+# What evaluation of a `Predictor` counts besides.
+HOST_SUMS: dict[str, type] = {
+    **FEDERATED_SUMS,
+    "characters": int,  # of words that are no masks
+    "oov_characters": int,
+    "typed_free": int,  # keystrokes, a tap on the strip free
+    "typed_counted": int,  # keystrokes, a tap counted as one
+    "masked_words": int,  # left out of keystrokes
+    "reciprocal_ranks": float,  # 1 / place on the strip, 0 if not on it
+    "impressions": int,  # strips of next words that were shown
+    "impression_matches": int,
+    "zero_state_impressions": int,  # the first of each message
+    "zero_state_matches": int,
+    "confidence": float,  # probability of the first word on the strip, over impressions
+    "plain_keys": float,  # expected of a typist, see evaluation/metrics/typists.py
+    "plain_seconds": float,
+    **{f"{what}_{typist}": float for typist in TYPISTS for what in ("keys", "seconds")},
+    "oov_hits_at_1": int,  # OOV words that a strip offered by name, from its owner's cache
+    "oov_hits_at_3": int,
+}
+
+# Zero where they are not counted: a model of a fixed table names no other word.
+OPTIONAL_SUMS = frozenset({"oov_hits_at_1", "oov_hits_at_3"})
+
+Signs = Mapping[str, int]
+
+HITS_AT_1 = {"hits_at_1": 1, "oov_hits_at_1": 1}
+HITS_AT_3 = {"hits_at_3": 1, "oov_hits_at_3": 1}
+_WORDS_TYPED = {"tokens": 1, "eos_tokens": -1}
+_WORDS = {"tokens": 1, "eos_tokens": -1, "oov_tokens": -1}
+_WORDS_EOS = {"tokens": 1, "oov_tokens": -1}
+_ALL = {"tokens": 1}
+_LOSS_NO_OOV = {"nll": 1, "nll_oov": -1}
+_EFFORT = {
+    "seconds": "expected time of typing, looks at the strip included (metrics/typists.py)",
+    "keys": "expected keys and taps, spaces and corrections included",
+}
+_LOSS_WORDS = {"nll": 1, "nll_oov": -1, "nll_eos": -1}
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+      name: As in files and tables.
+      above: Numerator, a signed sum of sums.
+      below: Denominator, likewise.
+      label: A few words for a table.
+      meaning: What is counted over what.
+      kind: "percent", "perplexity" (exp of the ratio), "nats" or "ratio".
+      better: "higher", "lower", or "" for what is a fact of the text and not of the model.
+      headline: Whether tables for people show it; files hold all.
+      may_lose: Whether it can be below 0: what looking costs may exceed what it saves.
+    """
+
+    name: str
+    above: Signs
+    below: Signs
+    label: str
+    meaning: str
+    kind: str = "percent"
+    better: str = "higher"
+    headline: bool = True
+    may_lose: bool = False
+
+    def format(self, value: float) -> str:
+        """A value for people; percent without the sign."""
+        if self.kind == "percent":
+            return f"{100 * value:.2f}"
+        return f"{value:.1f}" if self.is_perplexity else f"{value:.4f}"
+
+    def from_points(self, points: float) -> float:
+        """A difference in the metric's own unit, of one in the points that people speak of."""
+        return points / 100 if self.kind == "percent" else points
+
+    @property
+    def is_perplexity(self) -> bool:
+        """Whether it is exp of its ratio; differences are then factors."""
+        return self.kind == "perplexity"
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it lies between 0 and 1."""
+        return self.kind in ("percent", "ratio") and not self.may_lose
+
+    @property
+    def neutral(self) -> float:
+        """The difference of a model to itself."""
+        return 1.0 if self.is_perplexity else 0.0
+
+    @property
+    def sums(self) -> set[str]:
+        """Names of the sums it needs: those of `OPTIONAL_SUMS` only if nothing else is above."""
+        spared = OPTIONAL_SUMS if set(self.above) - OPTIONAL_SUMS else set()
+        return {*self.above, *self.below} - spared
+
+
+_ROWS = (
+    Metric("recall_at_1_all", HITS_AT_1, _ALL, "top-1 recall, all tokens",
+           "all targets, ends of message (always missed) among them", headline=False),
+    Metric("recall_at_3_all", HITS_AT_3, _ALL, "top-3 recall, all tokens",
+           "the same on the strip of 3", headline=False),
+    Metric("recall_at_1_no_eos", HITS_AT_1, _WORDS_TYPED, "top-1 recall",
+           "words typed that were the first suggestion; OOV words count, and are missed by a model "
+           "of a fixed table"),
+    Metric("recall_at_3_no_eos", HITS_AT_3, _WORDS_TYPED, "top-3 recall",
+           "words typed that were on the strip of 3"),
+    Metric("recall_at_1_words", {"hits_at_1": 1}, _WORDS, "top-1 recall, in vocabulary",
+           "the same over in-vocabulary words"),
+    Metric("recall_at_3_words", {"hits_at_3": 1}, _WORDS, "top-3 recall, in vocabulary",
+           "the same over in-vocabulary words"),
+    Metric("recall_at_3_oov", {"oov_hits_at_3": 1}, {"oov_tokens": 1},
+           "top-3 recall, unknown words", "words out of the vocabulary that were on the strip of 3",
+           headline=False),
+    Metric("recall_at_1_words_eos", {"hits_at_1_eos_allowed": 1}, _WORDS_EOS,
+           "top-1, words and end", "words and ends of message, which may be suggested",
+           headline=False),
+    Metric("recall_at_3_words_eos", {"hits_at_3_eos_allowed": 1}, _WORDS_EOS,
+           "top-3, words and end", "the same on the strip of 3", headline=False),
+    Metric("mrr_at_3_no_eos", {"reciprocal_ranks": 1}, _WORDS_TYPED, "MRR@3",
+           "mean of 1 / place on the strip, 0 if not on it", kind="ratio"),
+    Metric("kss", {"characters": 1, "typed_free": -1}, {"characters": 1}, "keystrokes saved",
+           "share of characters that need not be typed with a strip of 3; accepting is free"),
+    Metric("kss_selection_counted", {"characters": 1, "typed_counted": -1}, {"characters": 1},
+           "keystrokes saved, tap counted",
+           "the same with one keystroke for each accepted suggestion"),
+    Metric("kss_with_spaces", {"characters": 1, "typed_free": -1},
+           {"characters": 1, **_WORDS_TYPED, "masked_words": -1}, "keystrokes saved, with spaces",
+           "the same with a space behind each word: a tap is one keystroke and types it, too"),
+    *(
+        Metric(f"{what}_saved_{typist}", {f"plain_{what}": 1, f"{what}_{typist}": -1},
+               {f"plain_{what}": 1}, f"{what} saved, {typist} typist", meaning,
+               headline=what == "seconds", may_lose=True)
+        for what, meaning in _EFFORT.items() for typist in TYPISTS
+    ),
+    Metric("oov_cost", {"oov_characters": 1}, {"characters": 1}, "typed for unknown words",
+           "share of characters in words out of the vocabulary, which are typed in full",
+           better=""),
+    Metric("prediction_impression_recall", {"impression_matches": 1}, {"impressions": 1},
+           "impression recall", "next-word strips shown that held the word typed next"),
+    Metric("zero_state_recall", {"zero_state_matches": 1}, {"zero_state_impressions": 1},
+           "zero-state recall", "the same for the first strip of a message"),
+    Metric("accuracy", {"argmax_hits_words": 1, "argmax_hits_eos": 1, "argmax_hits_oov": 1}, _ALL,
+           "accuracy", "TFF's: nothing masked", headline=False),
+    Metric("accuracy_no_oov", {"argmax_hits_words": 1, "argmax_hits_eos": 1}, _WORDS_EOS,
+           "accuracy without OOV", "TFF's: nothing masked", headline=False),
+    Metric("accuracy_no_oov_or_eos", {"argmax_hits_words": 1}, _WORDS,
+           "accuracy without OOV and EOS", "TFF's: nothing masked", headline=False),
+    Metric("nats_per_token", {"nll": 1}, _ALL, "nats a token",
+           "mean negative log-likelihood over words, OOV and end of message",
+           kind="nats", better="lower", headline=False),
+    Metric("nats_per_token_no_oov", _LOSS_NO_OOV, _WORDS_EOS, "nats a token without OOV",
+           "the same without OOV targets", kind="nats", better="lower", headline=False),
+    Metric("nats_per_token_words", _LOSS_WORDS, _WORDS, "nats a word", "in-vocabulary words only",
+           kind="nats", better="lower", headline=False),
+    Metric("perplexity", {"nll": 1}, _ALL, "perplexity",
+           "exp of the mean negative log-likelihood, over words, OOV and end of message",
+           kind="perplexity", better="lower"),
+    Metric("perplexity_no_oov", _LOSS_NO_OOV, _WORDS_EOS, "perplexity without OOV",
+           "the same without OOV targets", kind="perplexity", better="lower"),
+    Metric("perplexity_words", _LOSS_WORDS, _WORDS, "perplexity of words",
+           "the same over in-vocabulary words only", kind="perplexity", better="lower",
+           headline=False),
+    Metric("oov_rate", {"oov_tokens": 1}, _WORDS_TYPED, "out of vocabulary",
+           "words typed that are not in the table", better=""),
+)  # fmt: skip
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _ROWS}
+# What people say for the metrics they name most.
+SHORT_NAMES = {
+    "top-1": "recall_at_1_no_eos",
+    "top-3": "recall_at_3_no_eos",
+    "tap-counted": "kss_selection_counted",
+}
+HEADLINES = tuple(metric for metric in _ROWS if metric.headline)
+
+
+def metric_called(word: str) -> Metric:
+    """The metric of a name or a short name.
+
+    Raises:
+      ValueError: There is none.
+
+    >>> metric_called("top-3").name
+    'recall_at_3_no_eos'
+    """
+    found = METRICS.get(SHORT_NAMES.get(word, word))
+    if found is None:
+        known = ", ".join([*SHORT_NAMES, *(metric.name for metric in HEADLINES)])
+        raise ValueError(f"There is no metric {word!r}. Known: {known}.")
+    return found
+
+
+def computable(sums: Collection[str]) -> list[str]:
+    """Names of the metrics that these sums are enough for, in the order of the table."""
+    return [name for name, metric in METRICS.items() if metric.sums <= set(sums)]
+
+
+def _of_the_model(names: Collection[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if METRICS[name].better)
+
+
+# What a federated validation reports; and what needs the keystrokes of `HOST_SUMS`.
+FEDERATED_METRICS = _of_the_model(computable(FEDERATED_SUMS))
+KEYSTROKE_METRICS = _of_the_model(
+    [name for name, metric in METRICS.items() if "characters" in metric.sums]
+)

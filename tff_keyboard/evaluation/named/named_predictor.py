@@ -1,0 +1,61 @@
+"""A model that has been opened, with what a table says about it."""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, NormalisationRules, Vocabulary
+from tff_keyboard.evaluation.results.result import ModelFacts
+from tff_keyboard.predictors.predictor import Predictor
+from tff_keyboard.storage.errors import UsageError
+
+
+@dataclasses.dataclass(frozen=True)
+class NamedPredictor:
+    """A model and its name.
+
+    Attributes:
+      name: What a table calls it.
+      kind: "keras", "ngram", "tflite" or "hybrid".
+      predictor: The model.
+      details: What else is worth keeping: order of an n-gram, bytes of a file.
+      source: As the person wrote it.
+    """
+
+    name: str
+    kind: str
+    predictor: Predictor
+    details: Mapping[str, Any]
+    source: str
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What an evaluation keeps of it."""
+        return ModelFacts(name=self.name, kind=self.kind, source=self.source, details=self.details)
+
+
+def common_rules(models: Sequence[NamedPredictor]) -> NormalisationRules:
+    """The rules by which all of them cut text into words; there is one model at least.
+
+    Raises:
+      UsageError: They have different ones.
+    """
+    rules = models[0].predictor.vocabulary.rules
+    for other in models[1:]:
+        if other.predictor.vocabulary.rules != rules:
+            raise UsageError(
+                f"'{other.name}' cuts text into words by other rules than '{models[0].name}': they "
+                "cannot be compared on the same words."
+            )
+    return rules
+
+
+def vocabulary_by_frequency(models: Sequence[NamedPredictor]) -> Vocabulary | None:
+    """The first whose ids are ordered by frequency: an exported file sorts its words by letters."""
+    vocabularies = (model.predictor.vocabulary for model in models)
+    return next((v for v in vocabularies if not _is_sorted(v.words[NUM_SPECIAL:])), None)
+
+
+def _is_sorted(words: Sequence[str]) -> bool:
+    return all(one <= other for one, other in itertools.pairwise(words))

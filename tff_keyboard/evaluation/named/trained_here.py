@@ -1,0 +1,181 @@
+"""Models that are trained as soon as they are named: an n-gram, or a network joined with one.
+
+Both take the pooled text of a store's train clients; a hybrid's weights, which say how far each of
+its parts is believed, are fitted on the store's validation people. The n-gram of a hybrid goes on
+phones and lists nothing that one person alone typed (`predictors/ngram/ngram_people.py`); it is the
+same here and in an export. A baseline stays here and lists everything.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.evaluation.counts import hybrid_stream, typed_text
+from tff_keyboard.evaluation.named import references
+from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
+from tff_keyboard.host.progress import Progress
+from tff_keyboard.predictors.hybrid import mixture
+from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor, Network
+from tff_keyboard.predictors.ngram import ngram_spec
+from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
+from tff_keyboard.storage.errors import UsageError
+
+LEAST_PEOPLE = 2  # who typed an n-gram, for that of a hybrid to list it
+
+_FIT_WORDS = 60_000  # of validation people; more change no weight in the second digit
+_FIT_WORDS_OF_ONE = 1_000  # so that where people write much, many of them are heard
+
+
+class TrainText(NamedTuple):
+    """What the train clients of a store typed.
+
+    Attributes:
+      messages: Ids of the words of each message, [words] int.
+      owners: Whose each message is, a number from 0 on.
+    """
+
+    messages: list[np.ndarray]
+    owners: list[int]
+
+
+def read_train_text(store: ClientStore) -> TrainText:
+    """All of it.
+
+    Raises:
+      DataError: There is none.
+    """
+    counts = store.num_examples("train")
+    owners = np.repeat(np.arange(len(counts)), counts).tolist()
+    return TrainText(store.all_examples("train"), owners)
+
+
+def read_spec(word: str) -> ngram_spec.NGramSpec:
+    """The n-gram that `word`, a baseline or a hybrid, asks for.
+
+    Raises:
+      UsageError: It asks for none that there is.
+    """
+    try:
+        return ngram_spec.parse(references.ngram_of(word))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def train_baseline(
+    word: str,
+    name: str,
+    spec: ngram_spec.NGramSpec,
+    messages: Sequence[np.ndarray],
+    vocabulary: Vocabulary,
+) -> NamedPredictor:
+    """Trains an n-gram to compare with.
+
+    Args:
+      word: As the person wrote it.
+      name: What to call it.
+      spec: Of `word`.
+      messages: Ids of the words of each message.
+      vocabulary: Of the ids.
+
+    Raises:
+      UsageError: It cannot be as small as asked for.
+    """
+    try:
+        predictor, data = ngram_spec.train(spec, messages, vocabulary)
+    except ValueError as error:
+        raise UsageError(f"'{word}': {error}") from None
+    details = ngram_details(predictor)
+    if data is not None:
+        details["bytes"] = len(data)
+    return NamedPredictor(name, "ngram", predictor, details, word)
+
+
+def train_for_hybrid(
+    spec: ngram_spec.NGramSpec, text: TrainText, vocabulary: Vocabulary
+) -> tuple[NGramPredictor, bytes]:
+    """Trains the n-gram that stands beside a network.
+
+    Args:
+      spec: Of a file, in bytes.
+      text: What it counts.
+      vocabulary: Of the text.
+
+    Returns:
+      What a reader of its file has, and the content of the file.
+
+    Raises:
+      ValueError: The vocabulary alone is larger than the size wanted.
+    """
+    predictor, data = ngram_spec.train(
+        spec, text.messages, vocabulary, owners=text.owners, least_people=LEAST_PEOPLE
+    )
+    assert data is not None, spec
+    return predictor, data
+
+
+def join_hybrid(
+    model: NamedPredictor, spec: ngram_spec.NGramSpec, text: TrainText, store: ClientStore
+) -> NamedPredictor:
+    """A network with an n-gram and a cache, weights fitted on validation people.
+
+    Args:
+      model: The network; its `source` is the word for the hybrid.
+      spec: Of the n-gram.
+      text: To train it.
+      store: Where the text is from, and the validation people.
+
+    Raises:
+      UsageError: `model` is no network, or its vocabulary is not that of the store.
+      DataError: The store has no validation people.
+    """
+    word = model.source
+    if not isinstance(model.predictor, Network) or model.kind == "ngram":
+        raise UsageError(f"'{word}': a hybrid takes a run directory or a .tflite file.")
+    try:
+        ngram, data = train_for_hybrid(spec, text, store.vocabulary)
+        hybrid = HybridPredictor(model.predictor, ngram, mixture.EQUAL)
+    except ValueError as error:
+        raise UsageError(f"'{word}': {error}") from None
+    fitted_on = fit_on_validation(hybrid, store, model.name)
+    details = {
+        **model.details,
+        "ngrams": ngram.model.num_ngrams,
+        "ngram_bytes": len(data),
+        "weights": hybrid.weights.to_json(),
+        "weights_fitted_on": fitted_on,
+    }
+    return dataclasses.replace(model, kind="hybrid", predictor=hybrid, details=details)
+
+
+def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) -> str:
+    """Sets the weights of the mixture to those under which the validation people are likeliest.
+
+    Args:
+      hybrid: Changed in place.
+      store: Of the n-gram.
+      name: For the line of progress.
+
+    Returns:
+      Who it was fitted on, in words.
+
+    Raises:
+      DataError: The store has no validation people.
+    """
+    everybody = typed_text.of_population(store, "validation")
+    text = typed_text.first_people(
+        typed_text.first_words(everybody, _FIT_WORDS_OF_ONE), max_words=_FIT_WORDS
+    )
+    with Progress(f"fit {name}", total=text.num_words, unit="words") as line:
+        hybrid.weights = hybrid_stream.fit_weights(
+            hybrid, text, progress=lambda done, total: line.update(text.num_words * done / total)
+        )
+    return f"{len(text.people)} people of 'validation'"
+
+
+def ngram_details(predictor: NGramPredictor) -> dict[str, object]:
+    """What a table says about an n-gram: its order, and how many n-grams of each length."""
+    return {"order": predictor.model.order, "ngrams": predictor.model.num_ngrams}

@@ -1,0 +1,151 @@
+"""Golden prompts: beginnings of messages, and what must or must not be on the strip behind them.
+
+    # what has been typed <TAB> words of which one must be suggested, !words that must not
+    see you <TAB>later tomorrow soon
+    i am on my w<TAB>way !wali
+
+A space before the <TAB> asks for the next word; without it the last word is not finished yet. A
+team writes them for its language and looks at them before a release: figures over a million words
+do not show a strip that everybody sees. Empty lines and lines that begin with # are left out.
+"""
+
+import dataclasses
+import hashlib
+import pathlib
+from collections.abc import Sequence
+
+from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
+from tff_keyboard.data.text.typed_so_far import context_and_prefix
+from tff_keyboard.evaluation.metrics.metric_table import STRIP
+from tff_keyboard.predictors.predictor import Predictor
+from tff_keyboard.storage.errors import CheckFailed, DataError
+
+_MOST_BYTES = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Prompt:
+    """One line.
+
+    Attributes:
+      line: Its number, from 1.
+      typed: What stands in the input field.
+      wanted: One of them must be on the strip; () for any strip.
+      unwanted: None of them may be.
+    """
+
+    line: int
+    typed: str
+    wanted: tuple[str, ...]
+    unwanted: tuple[str, ...]
+
+    def failure(self, strip: Sequence[str]) -> str:
+        """What is wrong with a strip; "" if nothing is."""
+        if set(strip) & set(self.unwanted):
+            return "a word that must not be is on the strip"
+        if self.wanted and not set(strip) & set(self.wanted):
+            return "none of the wanted words is on the strip"
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Prompts:
+    """A file of prompts.
+
+    Attributes:
+      path: The file.
+      prompts: One at least.
+      sha256: Of the file.
+    """
+
+    path: pathlib.Path
+    prompts: tuple[Prompt, ...]
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class PromptReport:
+    """What a model shows for every prompt.
+
+    Attributes:
+      prompts: The file.
+      failures: `(prompt, what is wrong)`.
+    """
+
+    prompts: Prompts
+    failures: tuple[tuple[Prompt, str], ...]
+
+    def table(self) -> str:
+        """A line for each failure, and how many passed."""
+        count = len(self.prompts.prompts)
+        lines = [f"golden prompts: {count - len(self.failures)} of {count} as wanted"]
+        lines += [f"  {self.prompts.path}:{p.line}: {what}" for p, what in self.failures]
+        return "\n".join(lines)
+
+    def check(self, model: str) -> None:
+        """Raises if one failed.
+
+        Args:
+          model: What to call the model.
+
+        Raises:
+          CheckFailed: Says which lines.
+        """
+        if self.failures:
+            lines = ", ".join(str(prompt.line) for prompt, _ in self.failures[:10])
+            more = ", .." if len(self.failures) > 10 else ""
+            raise CheckFailed(
+                f"{model} fails {len(self.failures)} of {len(self.prompts.prompts)} golden prompts "
+                f"of {self.prompts.path} (line {lines}{more}). Train another model, or change the "
+                "prompts."
+            )
+
+
+def read_prompts(path: pathlib.Path) -> Prompts:
+    """The prompts of a UTF-8 file.
+
+    Raises:
+      DataError: It cannot be read, a line breaks the format, or there is none.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        text = data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise DataError(f"{path}: cannot be read as prompts ({reason}).") from None
+    if len(data) > _MOST_BYTES:
+        raise DataError(f"{path}: more than {_MOST_BYTES:,} bytes are no list of prompts.")
+    prompts = tuple(
+        _parse(path, number, line)
+        for number, line in enumerate(text.split("\n"), start=1)
+        if line.strip() and not line.startswith("#")
+    )
+    if not prompts:
+        raise DataError(f"{path}: has no prompts. Write what is typed, a <TAB>, wanted words.")
+    return Prompts(path, prompts, hashlib.sha256(data).hexdigest())
+
+
+def check_prompts(predictor: Predictor, prompts: Prompts) -> PromptReport:
+    """Asks a model about every prompt."""
+    tokenizer = PythonTokenizer(predictor.vocabulary.rules)
+    failures = []
+    for prompt in prompts.prompts:
+        context, prefix = context_and_prefix(tokenizer, prompt.typed)
+        strip = [word for word, _ in predictor.suggest(context, prefix, STRIP)]
+        failure = prompt.failure(strip)
+        if failure:
+            failures.append((prompt, failure))
+    return PromptReport(prompts, tuple(failures))
+
+
+def _parse(path: pathlib.Path, number: int, line: str) -> Prompt:
+    typed, tab, words = line.rstrip("\r").partition("\t")
+    wanted = tuple(word for word in words.split() if not word.startswith("!"))
+    unwanted = tuple(word[1:] for word in words.split() if word.startswith("!"))
+    if not tab or not (wanted or unwanted) or "" in unwanted:
+        raise DataError(
+            f"{path}:{number}: a prompt is what is typed, a <TAB> and words, those that must not "
+            "be suggested with ! before them."
+        )
+    return Prompt(number, typed, wanted, unwanted)

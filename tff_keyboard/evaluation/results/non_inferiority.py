@@ -1,0 +1,143 @@
+"""May a new model take the place of the one in use? Paired non-inferiority over people.
+
+    d = new - old, on the same people;  [low, high] its 95 % jackknife interval;  m the margin
+    no worse    low >= -m     whatever the true difference is, it is no loss beyond the margin
+    worse       high < -m
+    undecided   else: too few people to say
+
+(signs the other way round where lower is better). Only "no worse" opens the gate: that a
+difference is "not distinguishable" from zero may mean nothing but few people. As the interval has
+two sides, the chance to let a model through that loses m or more is 2.5 % for each metric. Source:
+Piaggio et al. 2012 (CONSORT, non-inferiority), https://doi.org/10.1001/jama.2012.87802.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from tff_keyboard.evaluation.metrics.metric_table import METRICS, SHORT_NAMES, Metric
+from tff_keyboard.evaluation.results.comparison import Comparison
+from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.storage.errors import CheckFailed, UsageError
+
+_EXAMPLE = "Write for instance --fail-if-worse=top-3:0.2,kss:0.2."
+
+NO_WORSE, WORSE, UNDECIDED = "no worse", "worse", "undecided"
+
+
+@dataclasses.dataclass(frozen=True)
+class Margin:
+    """How much of a metric a new model may lose.
+
+    Attributes:
+      metric: Whose.
+      points: In percentage points; of a perplexity in percent of it; else in the metric's unit.
+    """
+
+    metric: Metric
+    points: float
+
+    @property
+    def limit(self) -> float:
+        """The worst difference that is let through; of a perplexity a factor."""
+        if self.metric.is_perplexity:
+            return 1 + self.points / 100
+        size = self.metric.from_points(self.points)
+        return size if self.metric.better == "lower" else -size
+
+    def verdict(self, difference: Interval) -> str:
+        """`NO_WORSE`, `WORSE` or `UNDECIDED`; the last with an interval that is not known.
+
+        >>> margin = parse_margins("kss:0.2")[0]
+        >>> [margin.verdict(Interval(0.0, low, high, 0.001, 9))
+        ...  for low, high in ((-0.001, 0.002), (-0.003, 0.004), (-0.009, -0.003))]
+        ['no worse', 'undecided', 'worse']
+        """
+        low, high = difference.low, difference.high
+        if self.metric.better == "lower":
+            low, high = -high, -low
+        limit = -self.limit if self.metric.better == "lower" else self.limit
+        if math.isnan(low):
+            return UNDECIDED
+        if low >= limit:
+            return NO_WORSE
+        return WORSE if high < limit else UNDECIDED
+
+
+@dataclasses.dataclass(frozen=True)
+class GateLine:
+    """One metric of one model."""
+
+    model: str
+    margin: Margin
+    difference: Interval
+    verdict: str
+
+    def __str__(self) -> str:
+        metric, found = self.margin.metric, self.difference
+        scale = 100 if metric.kind == "percent" else 1
+        value, low, high = (scale * end for end in found[:3])
+        what = "factor" if metric.is_perplexity else "difference"
+        return (
+            f"{self.model}: {metric.label}, {what} {value:+.3f} [{low:+.3f}, {high:+.3f}], limit "
+            f"{scale * self.margin.limit:+.3f}: {self.verdict}"
+        )
+
+
+def parse_margins(text: str) -> tuple[Margin, ...]:
+    """Margins of a command line, as "top-3:0.2,kss:0.2".
+
+    Raises:
+      UsageError: It names no metric that can be better, or no number >= 0.
+    """
+    margins = []
+    for item in text.split(","):
+        name, _, number = item.strip().partition(":")
+        metric = METRICS.get(SHORT_NAMES.get(name, name))
+        if metric is None or not metric.better:
+            known = [*SHORT_NAMES, *(m.name for m in METRICS.values() if m.headline and m.better)]
+            raise UsageError(f"{name!r} is no metric of {', '.join(known)}. {_EXAMPLE}")
+        try:
+            points = float(number)
+        except ValueError:
+            points = math.nan
+        if not 0 <= points < math.inf:
+            raise UsageError(f"The margin of {name!r} must be a number >= 0. {_EXAMPLE}")
+        margins.append(Margin(metric, points))
+    return tuple(margins)
+
+
+def gate_lines(comparison: Comparison, margins: Sequence[Margin]) -> list[GateLine]:
+    """Every later model against the first.
+
+    Raises:
+      CheckFailed: A metric cannot be compared: the models have other vocabularies.
+    """
+    lines = []
+    for model, found in zip(comparison.evaluations[1:], comparison.differences, strict=True):
+        for margin in margins:
+            if margin.metric.name not in found:
+                raise CheckFailed(
+                    f"{margin.metric.name} of '{model.model.name}' cannot be compared with that of "
+                    f"'{comparison.first.model.name}': not the same vocabulary, or not counted for "
+                    "both. Take another metric for --fail-if-worse."
+                )
+            interval = found[margin.metric.name].interval
+            lines.append(GateLine(model.model.name, margin, interval, margin.verdict(interval)))
+    return lines
+
+
+def check_lines(lines: list[GateLine]) -> None:
+    """Raises unless every line is "no worse".
+
+    Raises:
+      CheckFailed: Says which metrics of which models are not.
+    """
+    failed = [line for line in lines if line.verdict != NO_WORSE]
+    if failed:
+        named = [f"{line.model} {line.margin.metric.name}: {line.verdict}" for line in failed]
+        undecided = any(line.verdict == UNDECIDED for line in failed)
+        few = " Undecided: too few people for this margin." if undecided else ""
+        raise CheckFailed(
+            f"Not shown to be no worse than the first model: {', '.join(named)}.{few}"
+        )

@@ -1,0 +1,236 @@
+"""What one model is worth on one text, as a typed value and as a file.
+
+A file holds sums per person, from which every metric and interval is made again when it is read:
+`metrics` in it is for readers of the file. People have names that only their store can undo
+(`ClientStore.pseudonym`) and are sorted by them, since the order of their ids would undo them: two
+evaluations on equal stores have the same names in the same order.
+
+    {"format": "tff-keyboard evaluation 4",
+     "text":   name, people, words, words_left_out, max_length, pseudo_users, store, store_path
+     "model":  name, kind, source, vocabulary_rows, vocabulary_fingerprint, details
+     "metrics": name -> value, low, high
+     "sums":   name -> list over people
+     "slices": family -> slice -> name -> list over people
+     "seconds", "suggestion_milliseconds"
+     "general": an evaluation on the general corpus of a fine-tuning run, where there is one}
+
+"""
+
+import dataclasses
+import functools
+import json
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, METRICS, computable
+from tff_keyboard.evaluation.statistics import sums as sums_lib
+from tff_keyboard.evaluation.statistics.jackknife import Interval, effective_number
+from tff_keyboard.evaluation.statistics.sums import Sums
+from tff_keyboard.storage.errors import DataError
+
+FORMAT = "tff-keyboard evaluation 4"
+
+Slices = Mapping[str, Mapping[str, Sums]]
+
+_T = TypeVar("_T")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextFacts:
+    """What was evaluated on.
+
+    Attributes:
+      name: A population, or the name of a file.
+      people: Their pseudonyms, sorted, in the order of the sums.
+      words: Words typed that were evaluated.
+      words_left_out: Words beyond `max_length` targets of their message; None where a file does
+        not say.
+      max_length: Targets of a message at most, 0 for whole messages.
+      pseudo_users: Whether the people are blocks of lines of one text.
+      store: Hash of the client store's card; None for a file of text.
+      store_path: Where the store was.
+    """
+
+    name: str
+    people: tuple[str, ...]
+    words: int
+    words_left_out: int | None = None
+    max_length: int = 0
+    pseudo_users: bool = False
+    store: str | None = None
+    store_path: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        return {**dataclasses.asdict(self), "people": list(self.people)}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "TextFacts":
+        """From `to_json`."""
+        return cls(**{**content, "people": tuple(content["people"])})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelFacts:
+    """Which model was evaluated.
+
+    Attributes:
+      name: What to call it.
+      kind: "keras", "ngram" or "tflite".
+      source: How it was named on the command line; "" where a file does not say.
+      vocabulary_rows: V; 0 where a file does not say.
+      vocabulary_fingerprint: Of its words and rules; "" where a file does not say.
+      details: Anything else worth keeping: order of an n-gram, bytes of a file.
+    """
+
+    name: str
+    kind: str = "keras"
+    source: str = ""
+    vocabulary_rows: int = 0
+    vocabulary_fingerprint: str = ""
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """One model on one text.
+
+    Attributes:
+      model: Which.
+      text: Which.
+      sums: Name -> [people], of `HOST_SUMS` or a part of them.
+      slices: Family -> slice -> name -> [people]; empty where a file has none.
+      seconds: What it took.
+      suggestion_milliseconds: "p50" and "p95" of one call of `suggest`, where measured.
+      general: The same model on the general corpus, where there is one.
+    """
+
+    model: ModelFacts
+    text: TextFacts
+    sums: Sums
+    slices: Slices = dataclasses.field(default_factory=dict)
+    seconds: float = 0.0
+    suggestion_milliseconds: Mapping[str, float] | None = None
+    general: "Evaluation | None" = None
+
+    @functools.cached_property
+    def metrics(self) -> dict[str, Interval]:
+        """Every metric its sums are enough for, with its interval over people."""
+        return {name: sums_lib.metric_interval(self.sums, name) for name in computable(self.sums)}
+
+    @property
+    def effective_people(self) -> float:
+        """Kish's effective number of people, by words typed."""
+        return effective_number(self.sums["tokens"] - self.sums["eos_tokens"])
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values; `from_json` makes an equal evaluation of them."""
+        content = {"format": FORMAT, "text": self.text.to_json(), **self.body_to_json()}
+        if self.general is not None:
+            content["general"] = self.general.to_json()
+        return content
+
+    def body_to_json(self) -> dict[str, object]:
+        """All but format, text and general corpus, which a comparison writes once."""
+        return {
+            "model": dataclasses.asdict(self.model),
+            "seconds": self.seconds,
+            "suggestion_milliseconds": self.suggestion_milliseconds,
+            "metrics": {name: interval.to_json() for name, interval in self.metrics.items()},
+            "sums": _lists(self.sums),
+            "slices": {
+                family: {label: _lists(sums) for label, sums in slices.items()}
+                for family, slices in self.slices.items()
+            },
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Evaluation":
+        """From `to_json`.
+
+        Raises:
+          KeyError, TypeError, ValueError: It is not.
+        """
+        if content["format"] != FORMAT:
+            raise ValueError("another version")
+        evaluation = cls.body_from_json(content, TextFacts.from_json(content["text"]))
+        if content.get("general"):
+            general = cls.from_json(content["general"])
+            evaluation = dataclasses.replace(evaluation, general=general)
+        return evaluation
+
+    @classmethod
+    def body_from_json(cls, content: Mapping[str, Any], text: TextFacts) -> "Evaluation":
+        """From `body_to_json`."""
+        people = len(text.people)
+        return cls(
+            model=ModelFacts(**content["model"]),
+            text=text,
+            sums=arrays(content["sums"], people),
+            slices={
+                family: {label: arrays(sums, people) for label, sums in slices.items()}
+                for family, slices in content["slices"].items()
+            },
+            seconds=float(content["seconds"]),
+            suggestion_milliseconds=content["suggestion_milliseconds"],
+        )
+
+
+def pooled_sums(evaluations: Sequence[Evaluation]) -> dict[str, np.ndarray]:
+    """Sums added over evaluations (seeds) of the same people, who stay one person each.
+
+    Raises:
+      ValueError: The evaluations are not of the same people and text.
+    """
+    texts = {(e.text.store, e.text.name, e.text.max_length, e.text.people) for e in evaluations}
+    if len(texts) != 1:
+        raise ValueError("Evaluations can be pooled or compared on the same people only.")
+    return {
+        name: np.sum([evaluation.sums[name] for evaluation in evaluations], axis=0)
+        for name in evaluations[0].sums
+        if all(name in evaluation.sums for evaluation in evaluations)
+    }
+
+
+def arrays(lists: Mapping[str, Sequence[float]], people: int) -> dict[str, np.ndarray]:
+    """Sums of a file, checked and typed: name -> [people]. Names nobody knows are left out.
+
+    Raises:
+      ValueError: A sum is not a finite number for each person.
+    """
+    found: dict[str, np.ndarray] = {}
+    for name, values in lists.items():
+        if name in HOST_SUMS:
+            found[name] = np.asarray(values, np.float64).astype(HOST_SUMS[name])
+            if found[name].shape != (people,) or not np.isfinite(found[name]).all():
+                raise ValueError(f"{name} is not a number for each person")
+    return found
+
+
+def read_json(path: pathlib.Path, parse: Callable[[Mapping[str, Any]], _T], again: str) -> _T:
+    """Reads a file of results.
+
+    Args:
+      path: The file.
+      parse: `from_json` of what it should hold.
+      again: The task that writes such a file.
+
+    Raises:
+      DataError: It cannot be read, is damaged, or is of a version that is not known.
+    """
+    try:
+        return parse(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise DataError(
+            f"{path}: holds no results that this version reads. Run `{again}` again."
+        ) from None
+
+
+def _lists(sums: Sums) -> dict[str, list[float]]:
+    return {name: values.tolist() for name, values in sums.items()}
+
+
+assert all(metric.sums <= set(HOST_SUMS) for metric in METRICS.values())

@@ -1,0 +1,1 @@
+"""From sums per person to figures with intervals, and how many people a test needs."""

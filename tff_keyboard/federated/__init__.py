@@ -1,0 +1,1 @@
+"""What builds a federated process: aggregation, learning, algorithms."""

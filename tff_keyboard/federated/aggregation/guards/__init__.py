@@ -1,0 +1,1 @@
+"""Bounds on what one client can do: broken, long and heavy deltas."""

@@ -1,0 +1,1 @@
+"""Differentially private sums and means; which noise they get is decided outside."""

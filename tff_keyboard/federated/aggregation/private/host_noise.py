@@ -1,0 +1,106 @@
+"""Gives a private process the noise of each round, and keeps it out of what the round loop sees.
+
+A private aggregator (`noised_sum.py`) has a slot for a round's noise in its state. Here a process
+(an aggregation or a learning process) is wrapped: before a round the slot is filled, after it the
+slot is emptied, so that states that are kept, checkpointed or compared hold no noise.
+"""
+
+import collections
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tff_keyboard.federated.aggregation.private.noised_sum import (
+    EMPTY_ROUND,
+    NoisedSumState,
+    NoiseSlot,
+)
+
+# Round (rounds done before it) to noise, [size] float64.
+NoiseOfRound = Callable[[int], np.ndarray]
+
+
+class NoisedProcess:
+    """Looks like the process it wraps to whoever runs rounds.
+
+    Args:
+      process: `initialize()` and `next(state, ...)`; its state has exactly one `NoisedSumState`.
+      build_noise: From the size of a round's noise to the noise of any round.
+
+    Raises:
+      ValueError: There is no slot, or there are several.
+    """
+
+    def __init__(self, process: Any, build_noise: Callable[[int], NoiseOfRound]):
+        self._process = process
+        self._initial = process.initialize()
+        self._size = len(_query_state(self._initial).slot.values)
+        self._noise = build_noise(self._size)
+
+    @property
+    def process(self) -> Any:
+        """The process it wraps."""
+        return self._process
+
+    def around(self, process: Any) -> "NoisedProcess":
+        """The same noise for another form of the same process, with the same states."""
+        other = copy.copy(self)
+        other._process = process
+        return other
+
+    def initialize(self) -> Any:
+        """The initial state, its slot empty."""
+        return self._with_slot(self._initial, EMPTY_ROUND, np.zeros(0))
+
+    def next(self, state: Any, *arguments: Any) -> Any:
+        """One round: the output of the process, the slot of its state empty."""
+        round_num = int(_query_state(state).round)
+        filled = self._with_slot(state, round_num, self._noise(round_num))
+        output = self._process.next(filled, *arguments)
+        emptied = self._with_slot(output.state, EMPTY_ROUND, np.zeros(0))
+        return _replaced(output, state=emptied)
+
+    def get_model_weights(self, state: Any) -> Any:
+        """As of a learning process."""
+        full = self._with_slot(state, EMPTY_ROUND, np.zeros(self._size))
+        return self._process.get_model_weights(full)
+
+    def _with_slot(self, state: Any, round_num: int, values: np.ndarray) -> Any:
+        slot = NoiseSlot(np.int64(round_num), values)
+        return map_query_states(state, lambda query: query._replace(slot=slot))
+
+
+def map_query_states(state: Any, change: Callable[[NoisedSumState], NoisedSumState]) -> Any:
+    """`state` with `change` applied to every `NoisedSumState` in it; mappings come out ordered."""
+    if isinstance(state, NoisedSumState):
+        return change(state)
+    if isinstance(state, collections.abc.Mapping):
+        items = ((key, map_query_states(value, change)) for key, value in state.items())
+        return collections.OrderedDict(items)
+    if isinstance(state, tuple) and hasattr(state, "_fields"):
+        return type(state)(*(map_query_states(value, change) for value in state))
+    if isinstance(state, tuple | list):
+        return type(state)(map_query_states(value, change) for value in state)
+    return state
+
+
+def _query_state(state: Any) -> NoisedSumState:
+    found: list[NoisedSumState] = []
+
+    def note(query: NoisedSumState) -> NoisedSumState:
+        found.append(query)
+        return query
+
+    map_query_states(state, note)
+    if len(found) != 1:
+        raise ValueError(f"The process has {len(found)} private sums in its state; 1 is needed.")
+    return found[0]
+
+
+def _replaced(output: Any, state: Any) -> Any:
+    """A named tuple or an attrs object with another state."""
+    if hasattr(output, "_replace"):
+        return output._replace(state=state)
+    return type(output)(state, output.result, output.measurements)

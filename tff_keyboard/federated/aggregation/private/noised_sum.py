@@ -1,0 +1,197 @@
+"""The one query behind every private rule: clip on clients, sum, add the server's noise.
+
+    result = (sum_k clip(delta_k, C) + z C w_t) / denominator
+
+w_t is the round's noise in units of one draw: independent, a tree's, correlated. It is not drawn
+here. The server puts it into the query's state before each round (`host_noise.py`), made from the
+run's key in double precision (`privacy/mechanisms/noise_streams.py`), and the query takes it out
+again. So one graph serves every mechanism, neither key nor draws nor buffers of noise are in a
+checkpoint, and the bits do not depend on workers or sub-rounds. Fail-safe: a round without its own
+noise gives NaN, which the finalizer refuses; no sum leaves here unnoised.
+
+With an adaptive clip norm each record has one more number, noised by the last number of w_t.
+
+A `tensorflow_privacy` query, run by `tff.aggregators.DifferentiallyPrivateFactory`: the record
+aggregation (a plain or a secure sum) is TFF's. The sum is in float32, noise is added in float64 and
+the result rounded to float32 once, after the noise.
+
+Sources: McMahan et al. 2018, https://arxiv.org/abs/1710.06963; restarts with adaptive clipping:
+Xu et al. 2023, https://arxiv.org/abs/2305.18465; adaptive clipping: see `adaptive_clip.py`.
+"""
+
+import collections
+import math
+from typing import Any, NamedTuple
+
+import dp_accounting
+import numpy as np
+import tensorflow as tf
+import tensorflow_privacy as tfp
+
+from tff_keyboard.federated.aggregation.private.adaptive_clip import (
+    AdaptiveClip,
+    clip_with_norm,
+    delta_noise_multiplier,
+)
+
+EMPTY_ROUND = -1
+
+
+class NoiseSlot(NamedTuple):
+    """Where a round's noise lies; empty between rounds.
+
+    Attributes:
+      round: int64, the round (rounds done before it) it is for; -1 where it is empty.
+      values: [size] float64, in units of one draw: the record's tensors in order, row-major, then
+        one for the count of unclipped clients if the clip norm adapts. [0] without noise.
+    """
+
+    round: Any
+    values: Any
+
+
+class NoisedSumState(NamedTuple):
+    """State of `NoisedSumQuery`."""
+
+    clip_norm: tf.Tensor  # of the next round
+    estimate: tf.Tensor  # the quantile followed meanwhile
+    last_clip_norm: tf.Tensor  # of the round that ended, for measurements
+    round: tf.Tensor  # int64, rounds done
+    slot: NoiseSlot
+
+
+class NoisedSumQuery(tfp.SumAggregationDPQuery):
+    """Clipped sum / denominator with noise from outside.
+
+    Metrics: `clip_norm` (of the round that ended) and `noise_stddev` (of one draw).
+
+    Args:
+      specs: `tf.TensorSpec`s of a record.
+      clip_norm: L2 bound on a record; with `adaptive`, the first one; > 0.
+      noise_multiplier: Standard deviation of one draw / clip norm, >= 0; 0 takes no noise.
+      event: What accounting makes of a round.
+      denominator: What the noisy sum is divided by: the report goal for a mean, 1 for a sum. It
+        must not depend on who took part.
+      adaptive: How the clip norm follows a quantile; None keeps it.
+      clip_every: With `adaptive`, rounds between changes of the clip norm, >= 1: the rounds of a
+        tree, whose nodes must share one sensitivity.
+      grid_bits: 0, or records are rounded towards zero, which lengthens none, to whole multiples of
+        the noise's standard deviation / 2^grid_bits and summed as integers, and so is the noise,
+        whose draws must be whole multiples of 2^-grid_bits. Not with `adaptive`; needs noise.
+
+    Raises:
+      ValueError: Adaptive clipping would spend all of the noise.
+    """
+
+    def __init__(
+        self,
+        *,
+        specs: Any,
+        clip_norm: float,
+        noise_multiplier: float,
+        event: dp_accounting.DpEvent,
+        denominator: float = 1.0,
+        adaptive: AdaptiveClip | None = None,
+        clip_every: int = 1,
+        grid_bits: int = 0,
+    ):
+        self._specs = tf.nest.flatten(specs)
+        self._clip_norm = clip_norm
+        self._event = event
+        self._denominator = denominator
+        self._adaptive = adaptive
+        self._clip_every = clip_every
+        self._grid = float(2**grid_bits) if grid_bits else 0.0  # steps of a standard deviation
+        self._count_stddev = 0.0
+        self._multiplier = noise_multiplier
+        if adaptive is not None and noise_multiplier:
+            self._count_stddev = adaptive.count_stddev
+            self._multiplier = delta_noise_multiplier(noise_multiplier, self._count_stddev)
+        self._size = 0
+        if noise_multiplier:
+            self._size = sum(_elements(spec) for spec in self._specs) + (adaptive is not None)
+
+    def initial_global_state(self):
+        """See base class; the slot is empty."""
+        clip_norm = tf.constant(self._clip_norm, tf.float32)
+        return NoisedSumState(
+            clip_norm, clip_norm, clip_norm, tf.constant(0, tf.int64), self._empty_slot()
+        )
+
+    def derive_sample_params(self, global_state):
+        """The clip norm and the estimate, which go to the clients."""
+        return global_state.clip_norm, global_state.estimate
+
+    def initial_sample_state(self, template=None):
+        """Zeros shaped as a preprocessed record."""
+        zeros = tf.nest.map_structure(
+            lambda x: tf.zeros(x.shape, tf.int64 if self._grid else x.dtype), template
+        )
+        return (zeros, tf.constant(0.0)) if self._adaptive else zeros
+
+    def preprocess_record(self, params, record):
+        """On the client: clips; with an adaptive norm, adds whether the delta was inside it."""
+        clip_norm, estimate = params
+        clipped, norm = clip_with_norm(record, clip_norm)
+        if self._grid:
+            steps = self._grid / self._stddev(clip_norm)
+            # A cast to integers rounds towards zero.
+            return tf.nest.map_structure(
+                lambda x: tf.cast(tf.cast(x, tf.float64) * steps, tf.int64), clipped
+            )
+        if not self._adaptive:
+            return clipped
+        return clipped, tf.cast(norm <= tf.cast(estimate, tf.float64), tf.float32) - 0.5
+
+    def get_noised_result(self, sample_state, global_state):
+        """On the server: adds the slot's noise to the sum and divides."""
+        state, total = global_state, sample_state
+        noise = state.slot.values
+        if self._size:
+            nothing = tf.constant(math.nan, tf.float64)
+            noise = tf.where(tf.equal(state.slot.round, state.round), noise, nothing)
+        clip_norm, estimate = state.clip_norm, state.estimate
+        if self._adaptive is not None:
+            total, count = sample_state
+            if self._size:
+                count += tf.cast(self._count_stddev * noise[-1], count.dtype)
+            estimate = self._adaptive.updated(estimate, count)
+            ends = tf.equal((state.round + 1) % self._clip_every, 0)
+            clip_norm = tf.where(ends, estimate, clip_norm)
+        result = self._noised(total, noise, self._stddev(state.clip_norm))
+        new_state = NoisedSumState(
+            clip_norm, estimate, state.clip_norm, state.round + 1, self._empty_slot()
+        )
+        return result, new_state, self._event
+
+    def derive_metrics(self, global_state):
+        """See class."""
+        clip_norm = global_state.last_clip_norm
+        return collections.OrderedDict(
+            clip_norm=clip_norm, noise_stddev=tf.cast(self._stddev(clip_norm), tf.float32)
+        )
+
+    def _noised(self, total: Any, noise: tf.Tensor, stddev: tf.Tensor) -> Any:
+        flat, start = [], 0
+        for x, spec in zip(tf.nest.flatten(total), self._specs, strict=True):
+            exact = tf.cast(x, tf.float64)
+            if self._size:
+                end = start + _elements(x)
+                drawn = tf.reshape(noise[start:end], x.shape)
+                start = end
+                if self._grid:  # integers, exact below 2^53
+                    exact = (exact + self._grid * drawn) * (stddev / self._grid)
+                else:
+                    exact += stddev * drawn
+            flat.append(tf.cast(exact / self._denominator, spec.dtype))
+        return tf.nest.pack_sequence_as(total, flat)
+
+    def _stddev(self, clip_norm: tf.Tensor) -> tf.Tensor:
+        return tf.cast(clip_norm, tf.float64) * self._multiplier
+
+    def _empty_slot(self) -> NoiseSlot:
+        return NoiseSlot(tf.constant(EMPTY_ROUND, tf.int64), tf.zeros([self._size], tf.float64))
+
+
+def _elements(spec: Any) -> int:
+    return int(np.prod(spec.shape.as_list(), dtype=np.int64))

@@ -1,0 +1,188 @@
+"""Averages the row of a rare word over the few clients who typed it, not over all of them.
+
+A word table has a row for each word. The mean of deltas divides a row by the whole cohort though
+perhaps two people typed its word, so rare rows learn slowly, whatever the learning rate. Each row
+of the aggregate is multiplied by
+
+    factor_v = min(largest_factor, N / n_v)
+
+n_v is the number of participations so far whose client typed word v (as input or target), N that of
+all participations, both over the rounds so far and this one. So the step of a row is that of the
+people it concerns. The factor belongs to a word, not to a round's luck: a row is pushed up when its
+word is typed and down, by the softmax, when it is not, and both are scaled alike, so the point
+where they balance stays.
+
+The counts are sums over clients of zeros and ones, which a secure sum can hide. Under differential
+privacy they would be one more release, so `AggregationConfig` refuses that (`_check_private` in
+`config/sections/aggregation_config.py` says the price).
+
+Source: Ding et al. 2022, "Federated Submodel Optimization for Hot and Cold Data Features"
+(FedSubAvg), Algorithm 1, https://arxiv.org/abs/2109.07704, where n_m is known beforehand.
+"""
+
+import collections
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.federated.aggregation.guards.weight_limits import WeightLimit
+from tff_keyboard.federated.aggregation.layers import require_float_tensors, tensor_types
+
+# Variables whose first axis is the vocabulary.
+WORD_TABLES = ("embedding", "output_table", "output_bias")
+
+
+def row_weight_type(vocabulary_size: int) -> tff.Type:
+    """What a client tells besides its delta: examples (or tokens), and 1 for each word it typed."""
+    return tff.to_type(
+        collections.OrderedDict(
+            num_examples=np.float32, touched=tff.TensorType(np.float32, [vocabulary_size])
+        )
+    )
+
+
+def limit_row_weight(limit_examples: WeightLimit) -> WeightLimit:
+    """Bounds on what a client tells: `limit_examples` on its examples, a word counts once."""
+
+    def limit(weight: Any) -> Any:
+        return collections.OrderedDict(
+            num_examples=limit_examples(weight["num_examples"]),
+            touched=tf.minimum(weight["touched"], 1.0),
+        )
+
+    return limit
+
+
+class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
+    """Scales the rows of word tables in what `inner` returns; the weight is `row_weight_type`.
+
+    A client counts when `num_examples` > 0. State: `participations` (float32), `touched` (float32
+    [vocabulary]) and `inner`. Measurements: `largest_factor` and `mean_factor` (of the words
+    touched this round, each once; 1 where there are none), `words_touched`, and `inner`.
+
+    Args:
+      inner: A weighted factory whose weight is a float32 scalar.
+      largest_factor: >= 1; 1 changes nothing.
+      variable_names: Of the tensors of a delta, in order; those in `WORD_TABLES` are scaled.
+
+    Raises:
+      ValueError: An argument is out of range, or no variable is a word table.
+    """
+
+    def __init__(
+        self,
+        inner: tff.aggregators.WeightedAggregationFactory,
+        *,
+        largest_factor: float,
+        variable_names: Sequence[str],
+    ):
+        if not largest_factor >= 1:
+            raise ValueError(f"`largest_factor` must be >= 1, got {largest_factor!r}.")
+        self._tables = [i for i, name in enumerate(variable_names) if name in WORD_TABLES]
+        if not self._tables:
+            raise ValueError(
+                f"None of {', '.join(WORD_TABLES)} is among the variables "
+                f"{', '.join(variable_names)}: there are no rows to correct."
+            )
+        self._inner = inner
+        self._largest = largest_factor
+
+    def create(
+        self, value_type: tff.Type, weight_type: tff.Type
+    ) -> tff.templates.AggregationProcess:
+        """See base class.
+
+        Raises:
+          TypeError: `weight_type` is not `row_weight_type` of the tables' rows.
+        """
+        require_float_tensors(value_type, "Row correction")
+        tensors = tensor_types(value_type)
+        rows = {int(tensors[i].shape[0]) for i in self._tables}
+        if len(rows) > 1 or not _is_row_weight(weight_type, rows):
+            raise TypeError(
+                f"Row correction of tables of {sorted(rows)} rows needs client weights of type "
+                f"{row_weight_type(min(rows))}, got {weight_type}: build the client work with "
+                "`touched_rows`."
+            )
+        inner = self._inner.create(value_type, tff.TensorType(np.float32))
+        counts_type = tff.to_type(
+            collections.OrderedDict(
+                participations=np.float32, touched=tff.TensorType(np.float32, [min(rows)])
+            )
+        )
+
+        @tff.tensorflow.computation(weight_type)
+        def num_examples(weight):
+            return weight["num_examples"]
+
+        @tff.tensorflow.computation(weight_type)
+        def counts_of(weight):
+            counts = tf.cast(weight["num_examples"] > 0, tf.float32)
+            return collections.OrderedDict(
+                participations=counts, touched=counts * weight["touched"]
+            )
+
+        @tff.tensorflow.computation(counts_type, counts_type)
+        def add(total, of_round):
+            return tf.nest.map_structure(tf.add, total, of_round)
+
+        @tff.tensorflow.computation(value_type, counts_type, counts_type)
+        def corrected(value, total, of_round):
+            factors = row_factors(total["participations"], total["touched"], self._largest)
+            flat = list(tf.nest.flatten(value))
+            for i in self._tables:
+                shape = [-1, *[1] * (flat[i].shape.rank - 1)]
+                flat[i] *= tf.cast(tf.reshape(factors, shape), flat[i].dtype)
+            now = tf.cast(of_round["touched"] > 0, tf.float32)
+            words = tf.reduce_sum(now)
+            mean = tf.math.divide_no_nan(tf.reduce_sum(now * factors), words)
+            measurements = collections.OrderedDict(
+                largest_factor=tf.reduce_max(factors),
+                mean_factor=tf.where(words > 0, mean, 1.0),
+                words_touched=tf.cast(words, tf.int32),
+            )
+            return tf.nest.pack_sequence_as(value, flat), measurements
+
+        @tff.tensorflow.computation
+        def nothing():
+            return collections.OrderedDict(
+                participations=tf.constant(0.0), touched=tf.zeros([min(rows)])
+            )
+
+        @tff.federated_computation
+        def init_fn():
+            return tff.federated_zip(
+                collections.OrderedDict(
+                    counts=tff.federated_eval(nothing, tff.SERVER), inner=inner.initialize()
+                )
+            )
+
+        @tff.federated_computation(
+            init_fn.type_signature.result,
+            tff.FederatedType(value_type, tff.CLIENTS),
+            tff.FederatedType(weight_type, tff.CLIENTS),
+        )
+        def next_fn(state, value, weight):
+            examples = tff.federated_map(num_examples, weight)
+            output = inner.next(state["inner"], value, examples)
+            of_round = tff.federated_sum(tff.federated_map(counts_of, weight))
+            total = tff.federated_map(add, (state["counts"], of_round))
+            result, measurements = tff.federated_map(corrected, (output.result, total, of_round))
+            after = tff.federated_zip(collections.OrderedDict(counts=total, inner=output.state))
+            measured = collections.OrderedDict(rows=measurements, inner=output.measurements)
+            return tff.templates.MeasuredProcessOutput(after, result, tff.federated_zip(measured))
+
+        return tff.templates.AggregationProcess(init_fn, next_fn)
+
+
+def row_factors(participations: tf.Tensor, touched: tf.Tensor, largest: float) -> tf.Tensor:
+    """min(largest, N / n_v), [vocabulary] float32; a word nobody typed yet counts as typed once."""
+    factors = tf.maximum(participations, 1.0) / tf.maximum(touched, 1.0)
+    return tf.minimum(factors, largest)
+
+
+def _is_row_weight(weight_type: tff.Type, rows: Collection[int]) -> bool:
+    return row_weight_type(min(rows)).is_assignable_from(tff.to_type(weight_type))

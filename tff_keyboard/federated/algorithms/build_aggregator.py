@@ -1,0 +1,240 @@
+"""From `[aggregation]` to a factory: the rule by name, its protection, privacy and compression.
+
+From outside in, and so in the order a delta meets them:
+
+    guard            refuses NaN, infinity, senseless weights; limits claims; counts both
+    weight cap       twice the median weight of earlier rounds at most, unless all weigh alike
+    row correction   rows of word tables count those who typed the word, where asked for
+    client noise     FedAtt's eq. 6, where asked for
+    compression      quantises and decodes; or only counts bytes
+    zeroing          deltas with an extreme coordinate become zeros (adaptive quantile)
+    clipping         whole deltas to an L2 norm (adaptive quantile, or fixed)
+    rule             mean, FedAtt, FedMed, private FedAtt, median, trimmed mean, private mean
+
+Every factory here is weighted; where privacy demands equal clients the weight is dropped inside.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, assert_never
+
+import tensorflow_federated as tff
+
+from tff_keyboard.config.sections.aggregation_config import (
+    AdaptiveClipping,
+    AggregationConfig,
+    Compression,
+    FixedClipping,
+    NoClipping,
+    NoCompression,
+    NormalClientNoise,
+    TouchedRows,
+    UniformQuantization,
+)
+from tff_keyboard.config.sections.privacy_config import (
+    Gaussian,
+    GaussianAdaptive,
+    MechanismConfig,
+    Privacy,
+    TreeAdaptive,
+)
+from tff_keyboard.config.sections.rule_config import (
+    BoundedTrimmedMean,
+    FedAtt,
+    FedMed,
+    Mean,
+    Median,
+    PrivateFedAtt,
+    TrimmedMean,
+)
+from tff_keyboard.federated.aggregation import compression
+from tff_keyboard.federated.aggregation.bounded_trimmed_mean import BoundedTrimmedMeanFactory
+from tff_keyboard.federated.aggregation.guards import norm_bounds
+from tff_keyboard.federated.aggregation.guards.update_guard import UpdateGuardFactory
+from tff_keyboard.federated.aggregation.guards.weight_cap import WeightCapFactory
+from tff_keyboard.federated.aggregation.guards.weight_limits import WeightLimit
+from tff_keyboard.federated.aggregation.private.adaptive_clip import AdaptiveClip
+from tff_keyboard.federated.aggregation.private.private_mean import PrivateMeanFactory
+from tff_keyboard.federated.aggregation.robust_mean import RobustMeanFactory
+from tff_keyboard.federated.aggregation.row_correction import RowCorrectionFactory
+from tff_keyboard.federated.aggregation.upload_size import (
+    UploadSizeFactory,
+    encoded_bytes,
+    raw_bytes,
+)
+from tff_keyboard.federated.algorithms.fedatt.aggregator import FedAttFactory
+from tff_keyboard.federated.algorithms.fedatt.client_noise import ClientNoiseFactory
+from tff_keyboard.federated.algorithms.fedatt.private_fedatt import PrivateFedAttFactory
+from tff_keyboard.federated.algorithms.fedmed.aggregator import FedMedFactory
+from tff_keyboard.privacy.mechanisms.discrete_normal import BITS
+
+Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
+Names: TypeAlias = Sequence[str] | None
+
+
+def build_rule(
+    config: AggregationConfig, *, clients_per_round: int, variable_names: Names = None
+) -> Factory:
+    """The factory of `aggregation.rule`, bare; see `build_aggregator`."""
+    rule, privacy, names = config.rule, config.privacy, variable_names
+    match rule:
+        case Mean() if config.is_private:
+            private = _private_mean(privacy, clients_per_round)
+            return tff.aggregators.as_weighted_aggregator(private)
+        case Mean():
+            return tff.aggregators.MeanFactory(no_nan_division=True)
+        case FedAtt():
+            return FedAttFactory(rule, variable_names=names)
+        case FedMed():
+            return FedMedFactory(
+                rule,
+                max_clients=clients_per_round,
+                upload_bytes=_upload_bytes(config.compression),
+                variable_names=names,
+            )
+        case PrivateFedAtt():
+            assert isinstance(privacy, Gaussian)
+            factory = PrivateFedAttFactory(
+                rule,
+                noise_multiplier=privacy.noise_multiplier,
+                layer_clip_norm=privacy.clip_norm,
+                variable_names=names,
+            )
+            return tff.aggregators.as_weighted_aggregator(factory)
+        case Median() | TrimmedMean():
+            return RobustMeanFactory(rule)
+        case BoundedTrimmedMean():
+            return BoundedTrimmedMeanFactory(rule)
+    assert_never(rule)  # mypy says which rule has no case
+
+
+def _private_mean(privacy: Privacy, clients_per_round: int) -> PrivateMeanFactory:
+    assert isinstance(privacy, MechanismConfig)
+    adaptive, clip_every = None, 1
+    if isinstance(privacy, GaussianAdaptive | TreeAdaptive):
+        adaptive = AdaptiveClip(
+            target_quantile=privacy.target_unclipped_quantile,
+            learning_rate=privacy.clip_learning_rate,
+            count_stddev=privacy.clipped_count_noise * clients_per_round,
+            expected_clients=float(clients_per_round),
+        )
+    if isinstance(privacy, TreeAdaptive):
+        clip_every = privacy.restart_rounds
+    return PrivateMeanFactory(
+        clip_norm=privacy.clip_norm,
+        noise_multiplier=_multiplier_here(privacy, clients_per_round),
+        clients_per_round=clients_per_round,
+        independent_noise=isinstance(privacy, Gaussian | GaussianAdaptive),
+        adaptive=adaptive,
+        clip_every=clip_every,
+        grid_bits=BITS if isinstance(privacy, Gaussian) and privacy.is_discrete else 0,
+    )
+
+
+def _multiplier_here(privacy: MechanismConfig, clients_per_round: int) -> float:
+    """Of the sum of this cohort: less where a larger cohort's noise is simulated."""
+    size = privacy.noise_cohort_size
+    if not size:
+        return privacy.noise_multiplier
+    if size < clients_per_round:
+        raise ValueError(
+            f"`aggregation.privacy.noise_cohort_size` must be 0 or >= `train.clients_per_round` = "
+            f"{clients_per_round}, got {size}."
+        )
+    return privacy.noise_multiplier * clients_per_round / size
+
+
+def build_aggregator(
+    config: AggregationConfig,
+    *,
+    clients_per_round: int,
+    seed: int,
+    variable_names: Names = None,
+    limit: WeightLimit | None = None,
+) -> Factory:
+    """The factory a config describes, protected and composed.
+
+    Args:
+      config: The `[aggregation]` table.
+      clients_per_round: The report goal; denominator of private means, buffer of FedMed.
+      seed: Of the run; noise and rounding are pure functions of it and the round.
+      variable_names: Of the tensors of a delta, in order; what `layer_groups` may name.
+      limit: What no client can claim; None: nothing. Weights are capped all the same.
+
+    Returns:
+      A weighted factory. Weights are float32 scalars; for "fedmed" they are `fedmed_weight_type`,
+      which `build_scored_client_work` makes.
+
+    Raises:
+      ValueError: Options do not fit `clients_per_round`.
+    """
+    rule = build_rule(config, clients_per_round=clients_per_round, variable_names=variable_names)
+    return protect(rule, config, seed=seed, variable_names=variable_names, limit=limit)
+
+
+def protect(
+    factory: Factory,
+    config: AggregationConfig,
+    *,
+    seed: int,
+    variable_names: Names = None,
+    limit: WeightLimit | None = None,
+) -> Factory:
+    """All that stands before a rule, around it; see `build_aggregator`."""
+    protection = config.resolved_protection
+    factory = _clipped(factory, protection)
+    if protection.zeroing:
+        factory = norm_bounds.zeroing_factory(_zeroing_bound(), factory)
+    if isinstance(config.compression, UniformQuantization):
+        factory = compression.CompressedUploadFactory(factory, config.compression, seed=seed)
+    else:
+        factory = UploadSizeFactory(factory)
+    if isinstance(config.client_noise, NormalClientNoise):
+        factory = ClientNoiseFactory(factory, config.client_noise, seed=seed)
+    if isinstance(config.row_correction, TouchedRows):
+        factory = RowCorrectionFactory(
+            factory,
+            largest_factor=config.row_correction.largest_factor,
+            variable_names=variable_names or (),
+        )
+    if config.client_weighting != "uniform":
+        factory = WeightCapFactory(factory)
+    return UpdateGuardFactory(factory, limit)
+
+
+def _upload_bytes(compression_config: Compression) -> Callable[[tff.Type], int]:
+    """Size of one client's upload, by the type of its delta."""
+    if isinstance(compression_config, NoCompression):
+        return raw_bytes
+    codec = compression_config
+    return functools.partial(encoded_bytes, bits=codec.bits, threshold=codec.threshold)
+
+
+def _clipped(
+    factory: Factory, protection: NoClipping | FixedClipping | AdaptiveClipping
+) -> Factory:
+    match protection:
+        case NoClipping():
+            return factory
+        case FixedClipping():
+            return norm_bounds.clipping_factory(protection.clip_norm, factory)
+        case AdaptiveClipping():
+            bound = tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
+                initial_estimate=protection.clip_norm,
+                target_quantile=protection.quantile,
+                learning_rate=protection.learning_rate,
+            )
+            return norm_bounds.clipping_factory(bound, factory)
+
+
+def _zeroing_bound() -> tff.templates.EstimationProcess:
+    # As `_default_zeroing` of TFF's federated/learning/model_update_aggregator.py: within a round
+    # or two at twice the 98 % quantile, plus one.
+    return tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
+        initial_estimate=10.0,
+        target_quantile=0.98,
+        learning_rate=math.log(10.0),
+        multiplier=2.0,
+        increment=1.0,
+    )

@@ -1,0 +1,242 @@
+"""From a config to the learning process it describes: every name is looked up here."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.config import RunConfig
+from tff_keyboard.config.sections.aggregation_config import TouchedRows as TouchedRowsConfig
+from tff_keyboard.config.sections.fine_tuning_config import LearningWithoutForgetting, Transfer
+from tff_keyboard.config.sections.learning_config import FedAvgClient
+from tff_keyboard.config.sections.privacy_config import MechanismConfig
+from tff_keyboard.config.sections.rule_config import FedMed
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.federated.aggregation import row_correction
+from tff_keyboard.federated.aggregation.guards import weight_limits
+from tff_keyboard.federated.aggregation.private.host_noise import NoisedProcess, NoiseOfRound
+from tff_keyboard.federated.algorithms import fed_avg, fed_sgd
+from tff_keyboard.federated.algorithms.build_aggregator import build_rule, protect
+from tff_keyboard.federated.algorithms.fedmed.aggregator import FedMedFactory
+from tff_keyboard.federated.algorithms.fedmed.client_weight import limit_fedmed_weight
+from tff_keyboard.federated.algorithms.fedmed.process import build_fedmed
+from tff_keyboard.federated.algorithms.fine_tuning import lwf, server_transfer
+from tff_keyboard.federated.learning import variable_model
+from tff_keyboard.federated.learning.client_training import TouchedRows
+from tff_keyboard.federated.learning.composition import ClientWork, ModelFn
+from tff_keyboard.federated.learning.initial_state import with_initial_weights
+from tff_keyboard.federated.learning.optimizers import optimizers
+from tff_keyboard.models import NextWordModel, build_model
+from tff_keyboard.models.initial_weights import assign_initial_weights
+from tff_keyboard.models.saved_model import weights_by_name
+from tff_keyboard.program.rounds.round_process import RoundProcess
+
+BuildNoise: TypeAlias = Callable[[int], NoiseOfRound]
+WrapClientWork: TypeAlias = Callable[[ClientWork], ClientWork]
+Process: TypeAlias = tff.learning.templates.LearningProcess
+Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
+
+
+def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordModel:
+    """The model training starts from: drawn by `train.seed`, or `model.initial_model`.
+
+    Raises:
+      SavedModelError: `model.initial_model` is no model or does not fit.
+    """
+    model = build_model(
+        config.model.name,
+        vocabulary_size=len(vocabulary),
+        seed=config.train.seed,
+        **config.model.options(),
+    )
+    if config.model.initial_model:
+        assign_initial_weights(model, config.model.initial_model, vocabulary)
+    return model
+
+
+def build_model_fn(config: RunConfig, vocabulary_size: int, *, evaluation: bool) -> ModelFn:
+    """The TFF model of a run, reporting the sums of training or of evaluation.
+
+    Its initial weights are zeros: clients and evaluations are always given weights.
+    """
+    return variable_model.build_model_fn(
+        config.model.name,
+        vocabulary_size=vocabulary_size,
+        seed=None,
+        options=config.model.options(),
+        weight_unit=_weight_unit(config),
+        evaluation=evaluation,
+    )
+
+
+def build_training_model_fn(config: RunConfig, vocabulary_size: int) -> ModelFn:
+    """The TFF model that clients train, with the loss of `[fine_tuning.method]`."""
+    method = config.fine_tuning.method
+    if not isinstance(method, LearningWithoutForgetting):
+        return build_model_fn(config, vocabulary_size, evaluation=False)
+    return lwf.build_lwf_model_fn(
+        config.model.name,
+        vocabulary_size=vocabulary_size,
+        options=config.model.options(),
+        true_label_weight=method.true_label_weight,
+        weight_unit=_weight_unit(config),
+    )
+
+
+def _weight_unit(config: RunConfig) -> str:
+    return "examples" if config.aggregation.client_weighting == "examples" else "tokens"
+
+
+def build_weight_limit(config: RunConfig, vocabulary_size: int) -> weight_limits.WeightLimit:
+    """What the server believes of a claim at all; what it then caps is in `weight_cap.py`."""
+    uniform = config.aggregation.client_weighting == "uniform"
+    limit: weight_limits.WeightLimit = weight_limits.zero_or_one if uniform else tf.identity
+    if isinstance(config.aggregation.rule, FedMed):
+        return limit_fedmed_weight(limit, vocabulary_size)
+    if isinstance(config.aggregation.row_correction, TouchedRowsConfig):
+        return row_correction.limit_row_weight(limit)
+    return limit
+
+
+class _Parts(NamedTuple):
+    """What an algorithm is built of.
+
+    Attributes:
+      rule: The factory of the rule, bare.
+      protect: Puts around it what deltas meet before.
+      wrap: Changes what clients do; None: nothing.
+      joined: See `build_process`.
+      touched_rows: What clients tell for `aggregation.row_correction`; None: nothing.
+    """
+
+    model_fn: ModelFn
+    rule: Factory
+    protect: Callable[[Factory], Factory]
+    wrap: WrapClientWork | None = None
+    joined: bool = False
+    touched_rows: TouchedRows | None = None
+
+
+def _touched_rows(config: RunConfig, vocabulary_size: int) -> TouchedRows | None:
+    if not isinstance(config.aggregation.row_correction, TouchedRowsConfig):
+        return None
+    return TouchedRows(vocabulary_size, lambda batch: (batch["x"], batch["y"]))
+
+
+def _fedavg(config: RunConfig, parts: _Parts) -> Process:
+    assert isinstance(config.client, FedAvgClient)
+    build: Callable[..., Process]
+    if isinstance(parts.rule, FedMedFactory):
+        build = functools.partial(build_fedmed, factory=parts.rule, protect=parts.protect)
+    else:
+        build = functools.partial(
+            fed_avg.build_fed_avg,
+            aggregator=parts.protect(parts.rule),
+            touched_rows=parts.touched_rows,
+        )
+    return build(
+        parts.model_fn,
+        client_optimizer=optimizers.build_client_optimizer(config.client),
+        server_optimizer=optimizers.build_server_optimizer(config.server),
+        uniform_weights=config.aggregation.client_weighting == "uniform",
+        wrap_client_work=parts.wrap,
+        joined=parts.joined,
+    )
+
+
+def _fedsgd(config: RunConfig, parts: _Parts) -> Process:
+    if parts.wrap is not None:
+        raise ValueError("`client.algorithm` = 'fedsgd' has no client work to wrap. Use 'fedavg'.")
+    return fed_sgd.build_fed_sgd(
+        parts.model_fn,
+        server_optimizer=optimizers.build_server_optimizer(config.server),
+        aggregator=parts.protect(parts.rule),
+    )
+
+
+ALGORITHMS: Mapping[str, Callable[[RunConfig, _Parts], Process]] = {
+    "fedavg": _fedavg,
+    "fedsgd": _fedsgd,
+}
+
+
+def build_process(
+    config: RunConfig,
+    initial_model: NextWordModel,
+    *,
+    wrap_client_work: WrapClientWork | None = None,
+    general_store: ClientStore | None = None,
+    build_noise: BuildNoise | None = None,
+    joined: bool = False,
+) -> RoundProcess:
+    """The learning process of `client.algorithm` with the aggregator of `aggregation.rule.name`.
+
+    With `fine_tuning.server.name` = "transfer" it is a `server_transfer.ServerTransferProcess`.
+
+    Args:
+      config: Of the run.
+      initial_model: Whose weights training starts from.
+      wrap_client_work: Changes what clients do; the attack harness does.
+      general_store: Of `fine_tuning.general_store`; the server's transfer learning on general text
+        needs it.
+      build_noise: `privacy.run_privacy.RunPrivacy.build_noise`; a private run with noise needs it.
+      joined: Whether clients may hold their batches joined (`packs/elements.py`), which is faster.
+        What has no such form (FedSGD, the server's transfer learning, wrapped work) has them one
+        by one all the same; the type of `next` tells.
+
+    Raises:
+      ValueError: Options that do not go together, or a private run has no noise.
+    """
+    if isinstance(config.fine_tuning.server, Transfer):
+        return _server_transfer(config, initial_model, wrap_client_work, general_store)
+    weights = weights_by_name(initial_model)
+    vocabulary_size = initial_model.vocabulary_size
+    parts = _Parts(
+        build_training_model_fn(config, vocabulary_size),
+        build_rule(
+            config.aggregation,
+            clients_per_round=config.train.most_clients_per_round,
+            variable_names=list(weights),
+        ),
+        functools.partial(
+            protect,
+            config=config.aggregation,
+            seed=config.train.seed,
+            variable_names=list(weights),
+            limit=build_weight_limit(config, vocabulary_size),
+        ),
+        wrap_client_work,
+        joined and wrap_client_work is None,
+        _touched_rows(config, vocabulary_size),
+    )
+    process = ALGORITHMS[config.client.algorithm](config, parts)
+    process = with_initial_weights(process, list(weights.values()))
+    privacy = config.aggregation.privacy
+    if not isinstance(privacy, MechanismConfig) or not privacy.noise_multiplier:
+        return process
+    if build_noise is None:
+        raise ValueError(
+            "A run with privacy noise needs `build_noise`, the noise of its key: see "
+            "`privacy.run_privacy.open_run_privacy`."
+        )
+    return NoisedProcess(process, build_noise)
+
+
+def _server_transfer(
+    config: RunConfig,
+    initial_model: NextWordModel,
+    wrap: WrapClientWork | None,
+    general_store: ClientStore | None,
+) -> RoundProcess:
+    weights = weights_by_name(initial_model)
+    one_client = server_transfer.one_client_config(config)
+    model_fn = build_training_model_fn(one_client, initial_model.vocabulary_size)
+    # Of one client, NaN where its weight is 0: so a useless model is told from a useful one.
+    parts = _Parts(model_fn, tff.aggregators.MeanFactory(), lambda mean: mean, wrap)
+    process = _fedavg(one_client, parts)
+    return server_transfer.build_server_transfer(
+        with_initial_weights(process, list(weights.values())), config, initial_model, general_store
+    )

@@ -1,0 +1,104 @@
+"""FedAtt: attention over clients, layer by layer, by the distance each client moved.
+
+    s_k^l = ||theta^l - theta_k^l||_p,   alpha^l = softmax_k(s^l / temperature),
+    theta^l <- theta^l - epsilon sum_k alpha_k^l (theta^l - theta_k^l)
+
+The factory gives sum_k alpha_k^l delta_k^l; epsilon is the learning rate of the server's SGD, so
+it can be scheduled, and FedAvg with that learning rate is the control: equal norms give equal
+weights. Attention goes to whoever moved *furthest*: of ten clients with norms 1, ..., 1, 10 the
+last gets 99.9 %. Clip deltas first (the default of `build_aggregator`).
+
+Source: Ji et al. 2019, eqs. 2-4 and Algorithm 3, https://arxiv.org/abs/1812.07108.
+"""
+
+import collections
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.config.sections.rule_config import FedAtt
+from tff_keyboard.federated.aggregation.layers import (
+    layer_norms,
+    require_float_tensors,
+    resolve_layers,
+)
+from tff_keyboard.federated.algorithms.fedatt import online_softmax
+
+
+class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
+    """Softmax-weighted mean of deltas, one aggregation, memory flat in clients.
+
+    A client counts when its weight is > 0, however large: empty clients and refused updates come
+    with weight 0. A round where nobody counts gives zeros. No state. Measurements: `clients`
+    (int32, who counted) and `attention`, per layer `entropy` (nats), `effective_clients`
+    (its exponential), `maximum_weight` (in (0, 1]) and `maximum_score` (norm / temperature).
+
+    Args:
+      rule: Norm ("spectral" is found by power iteration, as in the authors' code), temperature and
+        layers.
+      variable_names: See `layers.resolve_layers`.
+
+    Raises:
+      ValueError: In `create`: groups are no partition of the variables.
+    """
+
+    def __init__(
+        self,
+        rule: FedAtt,
+        *,
+        variable_names: Sequence[str] | None = None,
+    ):
+        self._rule = rule
+        self._variable_names = variable_names
+
+    def create(
+        self, value_type: tff.Type, weight_type: tff.Type
+    ) -> tff.templates.AggregationProcess:
+        """See base class; `weight_type` is a number."""
+        require_float_tensors(value_type, "FedAtt")
+        layers = resolve_layers(value_type, self._rule.layer_groups, self._variable_names)
+        specs = tff.types.type_to_tf_tensor_specs(value_type)
+
+        @tff.tensorflow.computation
+        def zero():
+            return online_softmax.empty(specs, len(layers))
+
+        accumulator_type = zero.type_signature.result
+
+        @tff.tensorflow.computation(accumulator_type, tff.to_type([value_type, weight_type]))
+        def accumulate(accumulator, client):
+            value, weight = client
+            norms = layer_norms(value, layers, self._rule.norm, exact=False)
+            scores = norms / self._rule.temperature
+            one = online_softmax.single(value, scores, tf.cast(weight, tf.float32) > 0)
+            return online_softmax.merge(accumulator, one, layers)
+
+        @tff.tensorflow.computation(accumulator_type, accumulator_type)
+        def merge(a, b):
+            return online_softmax.merge(a, b, layers)
+
+        @tff.tensorflow.computation(accumulator_type)
+        def report(accumulator):
+            return online_softmax.weighted_mean(accumulator, layers), collections.OrderedDict(
+                clients=accumulator["clients"],
+                attention=online_softmax.attention_measurements(accumulator, layers),
+            )
+
+        @tff.federated_computation
+        def init_fn():
+            return tff.federated_value((), tff.SERVER)
+
+        @tff.federated_computation(
+            init_fn.type_signature.result,
+            tff.FederatedType(value_type, tff.CLIENTS),
+            tff.FederatedType(weight_type, tff.CLIENTS),
+        )
+        def next_fn(state, value, weight):
+            clients = tff.federated_zip((value, weight))
+            result, measurements = tff.federated_aggregate(
+                clients, zero(), accumulate, merge, report
+            )
+            return tff.templates.MeasuredProcessOutput(state, result, measurements)
+
+        return tff.templates.AggregationProcess(init_fn, next_fn)

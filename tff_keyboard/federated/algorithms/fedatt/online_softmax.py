@@ -1,0 +1,118 @@
+"""A softmax-weighted mean in one pass: clients come one by one, scores of any size.
+
+For each layer l the accumulator keeps, over the clients k seen so far with score s_k,
+
+    m = max s_k,   z = sum e^(s_k - m),   t = sum e^(s_k - m) (s_k - m),
+    v = sum e^(s_k - m) delta_k
+
+and two accumulators merge by rescaling to the larger m. So sum_k alpha_k delta_k = v / z with
+alpha = softmax(s), and the entropy of alpha is log z - t / z. Memory does not grow with clients,
+merging is associative and commutative (to rounding), nothing overflows, and there is one
+aggregation, not a maximum followed by a sum, which TFF could not spread over several workers.
+
+Source: Milakov & Gimelshein 2018, https://arxiv.org/abs/1805.02867.
+"""
+
+import collections
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tff_keyboard.federated.aggregation.layers import Layer, scale_layers
+
+# A maximum over no clients: finite, and far enough from the end that a difference is finite too.
+_LOWEST = np.finfo(np.float64).min / 4
+
+Accumulator = collections.OrderedDict
+
+
+def empty(value_specs: Any, num_layers: int) -> Accumulator:
+    """The accumulator of no clients."""
+    return collections.OrderedDict(
+        maximum=tf.fill([num_layers], tf.constant(_LOWEST, tf.float64)),
+        total=tf.zeros([num_layers], tf.float64),
+        score_total=tf.zeros([num_layers], tf.float64),
+        clients=tf.constant(0),
+        value=tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), value_specs),
+    )
+
+
+def single(value: Any, scores: tf.Tensor, counts: tf.Tensor) -> Accumulator:
+    """The accumulator of one client.
+
+    Args:
+      value: Its delta, finite.
+      scores: float64 [layers], finite.
+      counts: bool scalar; false leaves the client out altogether.
+    """
+    present = tf.fill(tf.shape(scores), tf.cast(counts, tf.float64))
+    # A condition, unlike `tf.where`, copies nothing of a client that counts.
+    kept = tf.cond(counts, lambda: value, lambda: tf.nest.map_structure(tf.zeros_like, value))
+    return collections.OrderedDict(
+        maximum=tf.where(
+            counts, scores, tf.fill(tf.shape(scores), tf.constant(_LOWEST, tf.float64))
+        ),
+        total=present,
+        score_total=tf.zeros_like(scores),
+        clients=tf.cast(counts, tf.int32),
+        value=kept,
+    )
+
+
+def merge(a: Accumulator, b: Accumulator, layers: Sequence[Layer]) -> Accumulator:
+    """The accumulator of the clients of `a` and `b`."""
+    maximum = tf.maximum(a["maximum"], b["maximum"])
+    rescaled = [_rescaled(side, maximum, layers) for side in (a, b)]
+    return collections.OrderedDict(
+        maximum=maximum,
+        total=rescaled[0][0] + rescaled[1][0],
+        score_total=rescaled[0][1] + rescaled[1][1],
+        clients=a["clients"] + b["clients"],
+        value=tf.nest.map_structure(tf.add, rescaled[0][2], rescaled[1][2]),
+    )
+
+
+def _rescaled(side: Accumulator, maximum: tf.Tensor, layers: Sequence[Layer]):
+    down = side["maximum"] - maximum  # <= 0; about -4.5e307 for a side without clients
+    factor = tf.exp(down)
+    # 0 * -4.5e307 is 0, as it must be: factor is 0 there, and so are total and score_total.
+    score_total = factor * (side["score_total"] + side["total"] * down)
+    return factor * side["total"], score_total, scale_layers(side["value"], layers, factor)
+
+
+def weighted_mean(accumulator: Accumulator, layers: Sequence[Layer]) -> Any:
+    """sum_k alpha_k delta_k; zeros where no client counted."""
+    return scale_layers(
+        accumulator["value"], layers, tf.math.reciprocal_no_nan(accumulator["total"])
+    )
+
+
+def attention_measurements(accumulator: Accumulator, layers: Sequence[Layer]) -> Any:
+    """Per layer: entropy (nats), effective clients e^entropy, maximum weight and score.
+
+    All are 0 where no client counted.
+    """
+    some = accumulator["clients"] > 0
+    total = accumulator["total"]
+    entropy = tf.math.log(tf.maximum(total, 1e-300)) - tf.math.divide_no_nan(
+        accumulator["score_total"], total
+    )
+    entropy = tf.maximum(entropy, 0.0)  # -0 by rounding, where one client has all the weight
+    nothing = tf.zeros_like(total)
+    columns = collections.OrderedDict(
+        entropy=tf.where(some, entropy, nothing),
+        effective_clients=tf.where(some, tf.exp(entropy), nothing),
+        maximum_weight=tf.math.reciprocal_no_nan(total),
+        maximum_score=tf.where(some, accumulator["maximum"], nothing),
+    )
+    return collections.OrderedDict(
+        (
+            layer.name,
+            collections.OrderedDict(
+                (name, tf.cast(column[i], tf.float32)) for name, column in columns.items()
+            ),
+        )
+        for i, layer in enumerate(layers)
+    )

@@ -1,0 +1,78 @@
+"""Sums of short vectors of counts over clients, with the noise of one Gaussian mechanism.
+
+Each client's vector is clipped to an L2 norm C, so that one person changes the sum by at most C,
+whatever their keyboard reports; N(0, (z C)^2) is added to every sum once, on the server. Heavy
+typists are scaled down as a whole, so the ratios of their counts stay what they are.
+
+    released = sum_k v_k min(1, C / ||v_k||) + z C N(0, I)
+
+It is the mean of the training rounds (`federated/aggregation/private/private_mean.py`), times the
+number of clients asked. Source of the mechanism: Dwork & Roth 2014, appendix A; accounted as one
+round.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow_federated as tff
+
+from tff_keyboard.federated.aggregation.private.host_noise import NoisedProcess
+from tff_keyboard.federated.aggregation.private.private_mean import PrivateMeanFactory
+from tff_keyboard.privacy.accounting import accounting
+from tff_keyboard.privacy.mechanisms.mechanism import Gaussian
+from tff_keyboard.privacy.mechanisms.noise_streams import keyed_draw
+
+
+class PrivateSums(NamedTuple):
+    """What is released.
+
+    Attributes:
+      sums: [counts] float64.
+      epsilon: At `delta`, for leaving one person out or in.
+      delta: As given.
+    """
+
+    sums: np.ndarray
+    epsilon: float
+    delta: float
+
+
+def private_sums(
+    vectors: Sequence[np.ndarray],
+    *,
+    clip_norm: float,
+    noise_multiplier: float,
+    delta: float,
+    key: bytes,
+) -> PrivateSums:
+    """Noisy sums over clients, computed federatedly.
+
+    Args:
+      vectors: [counts] each, >= 0, one a client; a vector with a value that is not finite is left
+        out.
+      clip_norm: C > 0.
+      noise_multiplier: z > 0.
+      delta: Of the statement.
+      key: 32 bytes; a key makes the noise once, and must never be used for other counts.
+
+    Raises:
+      ValueError: There is no client, or a number is out of range.
+    """
+    if not len(vectors):
+        raise ValueError("There is no client to count.")
+    if not noise_multiplier > 0:
+        raise ValueError(f"`noise_multiplier` must be > 0, got {noise_multiplier}.")
+    size = len(vectors[0])
+    factory = PrivateMeanFactory(
+        clip_norm=clip_norm, noise_multiplier=noise_multiplier, clients_per_round=len(vectors)
+    )
+    process = factory.create(tff.TensorType(np.float32, [size]))
+    noised = NoisedProcess(process, lambda length: Gaussian().noise(keyed_draw(key), length))
+    clients = [np.where(np.isfinite(v).all(), v, 0.0).astype(np.float32) for v in vectors]
+    output = noised.next(noised.initialize(), clients)
+    guarantee = accounting.unsampled_gaussian(
+        noise_multiplier=noise_multiplier, participations=1, delta=delta
+    )
+    sums = np.asarray(output.result, np.float64) * len(vectors)
+    return PrivateSums(sums, guarantee.epsilon, guarantee.delta)

@@ -1,0 +1,90 @@
+"""Optimizers of clients, of the server and of central training from their config tables.
+
+Adam and Yogi are TFF's. With t from 1, m and v from 0,
+
+    m = beta_1 m + (1 - beta_1) g
+    v = beta_2 v + (1 - beta_2) g^2                       Yogi: v - (1 - beta_2) g^2 sign(v - g^2)
+    w = w - rate sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + epsilon)
+
+so epsilon stands outside the root, beside the *uncorrected* v: the "epsilon hat" of Kingma & Ba
+2015 (end of section 2, https://arxiv.org/abs/1412.6980), whose Algorithm 1 has it beside the
+corrected one. Reddi et al. 2021 (Algorithm 2) correct no bias: their first steps at one rate are
+others. Yogi's v starts from 0, as in the experiments whose values are the defaults (TFF's own
+default is 1e-6). Adagrad is ours, because TFF's has epsilon inside the root.
+"""
+
+from typing import TypeAlias
+
+import tensorflow_federated as tff
+
+from tff_keyboard.config.sections.learning_config import (
+    CentralAdagrad,
+    CentralAdam,
+    CentralConfig,
+    CentralSgd,
+    CentralYogi,
+    FedAdagrad,
+    FedAdam,
+    FedAvgClient,
+    FedAvgM,
+    FedAvgServer,
+    FedYogi,
+    ServerConfig,
+)
+from tff_keyboard.federated.learning.optimizers.adagrad import Adagrad
+from tff_keyboard.federated.learning.optimizers.clipped_optimizer import ClippedOptimizer
+from tff_keyboard.federated.learning.optimizers.local_sgd import LocalSgd
+from tff_keyboard.federated.learning.optimizers.nesterov import NesterovSGD
+
+Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
+
+
+def build_client_optimizer(config: FedAvgClient) -> Optimizer:
+    """SGD, with momentum that starts from zero on each client in each round."""
+    if not config.momentum:
+        return LocalSgd(config.learning_rate, config.gradient_clip_norm or None)
+    sgd = tff.learning.optimizers.build_sgdm(config.learning_rate, config.momentum)
+    return _clipped(sgd, config.gradient_clip_norm)
+
+
+def build_server_optimizer(config: ServerConfig) -> Optimizer:
+    """The optimizer named by `server.optimizer`, at the full learning rate of its schedule."""
+    library = tff.learning.optimizers
+    match config:
+        case FedAvgServer():
+            return library.build_sgdm(config.learning_rate)
+        case FedAvgM(nesterov=True) if config.momentum:
+            return NesterovSGD(config.learning_rate, config.momentum)
+        case FedAvgM():
+            return library.build_sgdm(config.learning_rate, config.momentum or None)
+        case _:
+            return _adaptive(config)
+
+
+def build_central_optimizer(config: CentralConfig, client: FedAvgClient) -> Optimizer:
+    """The optimizer named by `central.optimizer`; gradients are clipped as on a client."""
+    if isinstance(config, CentralSgd):
+        return build_client_optimizer(client)
+    return _clipped(_adaptive(config), client.gradient_clip_norm)
+
+
+def _adaptive(
+    config: FedAdam | FedYogi | FedAdagrad | CentralAdam | CentralYogi | CentralAdagrad,
+) -> Optimizer:
+    library = tff.learning.optimizers
+    match config:
+        case FedAdam() | CentralAdam():
+            return library.build_adam(
+                config.learning_rate, config.beta_1, config.beta_2, config.epsilon
+            )
+        case FedYogi() | CentralYogi():
+            return library.build_yogi(
+                *(config.learning_rate, config.beta_1, config.beta_2, config.epsilon),
+                initial_preconditioner_value=0.0,
+            )
+        case FedAdagrad() | CentralAdagrad():
+            return Adagrad(config.learning_rate, config.epsilon)
+
+
+def _clipped(optimizer: Optimizer, clip_norm: float) -> Optimizer:
+    return ClippedOptimizer(optimizer, clip_norm) if clip_norm else optimizer

@@ -1,0 +1,52 @@
+"""Factors of learning rates, as pure functions of the round.
+
+    warm-up               t / warmup                                   for t < warmup
+    constant              1
+    constant, then decay  max(lowest, 2^(-(t - constant) / half_life))  for t > constant
+    cosine                lowest + (1 - lowest) (1 + cos(pi p)) / 2,
+                          p = (t - warmup) / (rounds - warmup), at most 1
+
+A round asks its number alone, so that a run stopped and resumed anywhere trains with the rates it
+would have had. Cosine: Loshchilov & Hutter 2017, eq. 5 without restarts,
+https://arxiv.org/abs/1608.03983.
+"""
+
+import math
+
+from tff_keyboard.config.sections.schedule_config import (
+    Constant,
+    ConstantThenDecay,
+    Cosine,
+    Schedule,
+)
+
+
+def factor(schedule: Schedule, round_num: int) -> float:
+    """What the learning rate is multiplied by in round `round_num` >= 1.
+
+    Raises:
+      ValueError: `round_num` is less than 1.
+
+    >>> cosine = Cosine(rounds=9, warmup_rounds=4, lowest=0.1)
+    >>> [round(factor(cosine, t), 3) for t in (1, 4, 5, 9, 100)]
+    [0.25, 1.0, 0.914, 0.1, 0.1]
+    """
+    if round_num < 1:
+        raise ValueError(f"`round_num` must be >= 1, got {round_num}.")
+    if round_num < schedule.warmup_rounds:
+        return round_num / schedule.warmup_rounds
+    match schedule:
+        case Constant():
+            return 1.0
+        case ConstantThenDecay():
+            past = max(0, round_num - schedule.constant_rounds)
+            return max(schedule.lowest, 0.5 ** (past / schedule.half_life_rounds))
+        case Cosine():
+            span = schedule.rounds - schedule.warmup_rounds
+            progress = min(1.0, (round_num - schedule.warmup_rounds) / span)
+            return schedule.lowest + (1 - schedule.lowest) * (1 + math.cos(math.pi * progress)) / 2
+
+
+def is_constant(schedule: Schedule) -> bool:
+    """Whether the factor is 1 in all rounds."""
+    return isinstance(schedule, Constant) and schedule.warmup_rounds <= 1

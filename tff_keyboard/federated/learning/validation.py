@@ -1,0 +1,193 @@
+"""The metrics of a validation: users, and the general population where there is one.
+
+    recall_at_1_no_eos, perplexity, ...        of the users' validation clients
+    general/recall_at_1_no_eos, ...            of the general corpus's validation clients
+    trade_off/recall_at_1_no_eos, ...          w * users + (1 - w) * general, w = user_weight
+    kss, general/kss, trade_off/kss, ...       with `evaluation.keystroke_words`
+
+With w = 0.5 `trade_off/perplexity` is the average perplexity of Popov et al. 2018, Table 1,
+https://arxiv.org/abs/1712.07473.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tff_keyboard.config import RunConfig
+from tff_keyboard.data.batches import choose_examples
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.evaluation.counts import predictor_evaluation
+from tff_keyboard.evaluation.counts.typed_text import TypedText
+from tff_keyboard.evaluation.metrics.metric_table import FEDERATED_METRICS, KEYSTROKE_METRICS
+from tff_keyboard.evaluation.statistics.sums import federated_metrics, metric_value
+from tff_keyboard.federated.learning.client_inputs import (
+    evaluation_clients,
+    evaluation_clients_batches,
+)
+from tff_keyboard.federated.learning.federated_evaluation import FederatedEvaluator
+from tff_keyboard.models import build_model
+from tff_keyboard.predictors.keras_predictor import KerasPredictor
+from tff_keyboard.storage.errors import DataError
+
+POPULATION = "validation"
+
+# `ModelWeights` -> sums, each an array over the clients of one store.
+Evaluate = Callable[[Any], Mapping[str, np.ndarray]]
+
+
+def metric_names(config: RunConfig) -> list[str]:
+    """What a validation of this run reports, and so what `train.best_metric` may be."""
+    names = list(FEDERATED_METRICS)
+    if config.evaluation.keystroke_words:
+        names += KEYSTROKE_METRICS
+    if config.fine_tuning.general_store:
+        names += [f"{part}/{name}" for part in ("general", "trade_off") for name in names]
+    return names
+
+
+def open_general_store(config: RunConfig, store: ClientStore) -> ClientStore | None:
+    """The store of `fine_tuning.general_store`, None where none is named.
+
+    Raises:
+      DataError: It is no store, or has another vocabulary than the users'.
+    """
+    if not config.fine_tuning.general_store:
+        return None
+    general = ClientStore(config.fine_tuning.general_store)
+    if general.vocabulary != store.vocabulary:
+        raise DataError(
+            f"`fine_tuning.general_store` = '{general.directory}' has another vocabulary than "
+            f"{store.directory}. Prepare both with the same `data.vocabulary_path`."
+        )
+    return general
+
+
+def federated(
+    evaluator: FederatedEvaluator,
+    config: RunConfig,
+    name_packs: Callable[[ClientStore, Sequence[Sequence[int]]], Any] | None = None,
+) -> Callable[[ClientStore], Evaluate]:
+    """Evaluation of validation clients through TFF: `Validation`'s `evaluate_on`.
+
+    Args:
+      evaluator: Of the run's model.
+      config: Of the run.
+      name_packs: Store and groups of positions -> packs by name, for a cluster; None: their data.
+    """
+
+    def evaluate_on(store: ClientStore) -> Evaluate:
+        clients = evaluation_clients_batches(
+            store, POPULATION, config.evaluation, max_length=config.data.max_length
+        )
+        hand_over = None if name_packs is None else functools.partial(name_packs, store)
+        return lambda weights: evaluator(weights, clients, hand_over)
+
+    return evaluate_on
+
+
+def in_this_process(config: RunConfig) -> Callable[[ClientStore], Evaluate]:
+    """Evaluation of the same messages by `predictor_evaluation`: `Validation`'s `evaluate_on`."""
+
+    def evaluate_on(store: ClientStore) -> Evaluate:
+        predictor = _predictor(config, store)
+        people = evaluation_clients(store, POPULATION, config.evaluation)
+        typed = [store.words(POPULATION, person) for person in people]
+        most = config.evaluation.max_examples
+        chosen = [[own[i] for i in choose_examples(len(own), most, (0,))] for own in typed]
+        text = TypedText(POPULATION, tuple(people), tuple(chosen))
+
+        def evaluate(weights: Any) -> Mapping[str, np.ndarray]:
+            weights.assign_weights_to(predictor.model)
+            return predictor_evaluation.evaluate(
+                predictor, text, max_length=config.data.max_length
+            ).sums
+
+        return evaluate
+
+    return evaluate_on
+
+
+class Validation:
+    """`(round number, weights) -> metrics` on the same clients every time.
+
+    Args:
+      config: Of the run.
+      store: The users' text.
+      general_store: The general text, or None.
+      evaluate_on: Prepares the evaluation of a store's validation clients: `federated` or
+        `in_this_process`.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        store: ClientStore,
+        general_store: ClientStore | None,
+        evaluate_on: Callable[[ClientStore], Evaluate],
+    ):
+        self._user_weight = config.fine_tuning.user_weight
+        self._max_length = config.data.max_length
+        stores = {"": store} if general_store is None else {"": store, "general/": general_store}
+        self._evaluations = {prefix: evaluate_on(part) for prefix, part in stores.items()}
+        self._texts: dict[str, TypedText] = {}
+        if config.evaluation.keystroke_words:
+            self._texts = {prefix: _text(part, config) for prefix, part in stores.items()}
+            self._predictor = _predictor(config, store)
+
+    def __call__(self, round_num: int, weights: Any) -> dict[str, float]:
+        """Metrics of `weights`, a `ModelWeights`."""
+        del round_num  # the same clients every time, so that rounds can be compared
+        parts = {
+            prefix: federated_metrics(evaluate(weights))
+            for prefix, evaluate in self._evaluations.items()
+        }
+        if self._texts:
+            weights.assign_weights_to(self._predictor.model)
+        for prefix, text in self._texts.items():
+            sums = predictor_evaluation.evaluate(
+                self._predictor, text, max_length=self._max_length
+            ).sums
+            parts[prefix] |= {name: metric_value(sums, name) for name in KEYSTROKE_METRICS}
+        metrics = {
+            f"{prefix}{name}": value for prefix, m in parts.items() for name, value in m.items()
+        }
+        if "general/" in parts:
+            for name, user in parts[""].items():
+                general = parts["general/"][name]
+                metrics[f"trade_off/{name}"] = (
+                    self._user_weight * user + (1 - self._user_weight) * general
+                )
+        return metrics
+
+
+def _predictor(config: RunConfig, store: ClientStore) -> KerasPredictor:
+    """A model of its own, whose weights are assigned before each evaluation."""
+    model = build_model(
+        config.model.name,
+        vocabulary_size=len(store.vocabulary),
+        seed=config.train.seed,
+        **config.model.options(),
+    )
+    return KerasPredictor(model, store.vocabulary)
+
+
+def _text(store: ClientStore, config: RunConfig) -> TypedText:
+    """The messages of validation clients, in turn, until there are enough words.
+
+    The first message of each client, then the second of each, and so on: few words of many people
+    say more than many words of few.
+    """
+    wanted = config.evaluation.keystroke_words
+    people = evaluation_clients(store, POPULATION, config.evaluation)
+    typed = [store.words(POPULATION, person) for person in people]
+    chosen: list[list[list[str]]] = [[] for _ in people]
+    words = turn = 0
+    while words < wanted and any(turn < len(messages) for messages in typed):
+        for own, messages in zip(chosen, typed, strict=True):
+            if turn < len(messages) and words < wanted:
+                own.append(messages[turn])
+                words += len(messages[turn])
+        turn += 1
+    return TypedText(POPULATION, tuple(people), tuple(chosen))

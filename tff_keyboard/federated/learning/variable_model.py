@@ -1,0 +1,166 @@
+"""A `NextWordModel` as TFF's learning processes want it: loss, sums, fresh variables.
+
+The loss touches positions with a real target only. Metrics are plain sums (float64 nats, int64
+counts): TFF adds the clients' sums up; `evaluation/statistics/sums.py` makes the ratios on the
+host. Finalizers therefore return the sums as they are.
+"""
+
+import collections
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tensorflow_federated as tff
+
+from tff_keyboard.evaluation.counts import tensorflow_sums
+from tff_keyboard.models import NextWordModel, build_model
+from tff_keyboard.models.softmax_loss import softmax_loss
+
+INPUT_SPEC = collections.OrderedDict(
+    x=tf.TensorSpec([None, None], tf.int32), y=tf.TensorSpec([None, None], tf.int32)
+)
+
+# What training reports, before each step; `argmax_hits` masks nothing, as TFF's own accuracy.
+TRAINING_SUM_DTYPES: dict[str, tf.DType] = {
+    "examples": tf.int64,
+    "tokens": tf.int64,
+    "nll": tf.float64,
+    "argmax_hits": tf.int64,
+}
+
+
+class TrainingStep(NamedTuple):
+    """What a batch gives in training, [n] each, packed.
+
+    Attributes:
+      losses: What is trained on, in nats.
+      true_losses: -log p of the true word, in nats.
+      is_best: 1 where no id has a higher logit than the true word, else 0.
+      targets: The true words.
+    """
+
+    losses: tf.Tensor
+    true_losses: tf.Tensor
+    is_best: tf.Tensor
+    targets: tf.Tensor
+
+
+WEIGHT_UNITS = ("tokens", "examples")
+
+
+class NextWordVariableModel(tff.learning.models.VariableModel):
+    """A `tff.learning.models.VariableModel` over a next-word model.
+
+    Batches are `OrderedDict(x, y)`, both int32 [batch, time], PAD on the right; `y` is what follows
+    `x`. The loss is the mean of -log p over the batch's real targets, in nats, 0 for a batch that
+    has none.
+
+    Args:
+      model: Freshly built; no other process may share its variables.
+      weight_unit: What `num_examples` counts, and so what TFF weighs a client by: real targets
+        ("tokens") or messages ("examples").
+      evaluation: Whether the sums are the full set of `tensorflow_sums.SUM_DTYPES` rather than the
+        cheap ones of `TRAINING_SUM_DTYPES`.
+    """
+
+    def __init__(self, model: NextWordModel, *, weight_unit: str, evaluation: bool):
+        if weight_unit not in WEIGHT_UNITS:
+            raise ValueError(f"`weight_unit` must be one of {WEIGHT_UNITS}, got {weight_unit!r}.")
+        self._model = model
+        self._weight_unit = weight_unit
+        self._evaluation = evaluation
+        dtypes = tensorflow_sums.SUM_DTYPES if evaluation else TRAINING_SUM_DTYPES
+        self._sums = collections.OrderedDict(
+            (name, tf.Variable(tf.zeros([], dtype), trainable=False, name=name))
+            for name, dtype in dtypes.items()
+        )
+
+    @property
+    def trainable_variables(self):
+        return self._model.trainable_variables
+
+    @property
+    def non_trainable_variables(self):
+        return self._model.non_trainable_variables
+
+    @property
+    def local_variables(self):
+        return list(self._sums.values())
+
+    @property
+    def input_spec(self):
+        return INPUT_SPEC
+
+    @tf.function
+    def predict_on_batch(self, x, training=True):
+        return self._model(x, training=training)
+
+    def forward_pass(self, batch_input, training=True):
+        ids, targets = batch_input["x"], batch_input["y"]
+        num_examples = tf.shape(ids, out_type=tf.int64)[0]
+        if self._evaluation:
+            logits, targets = self._model.score(ids, targets)
+            losses = tensorflow_sums.losses_of(logits, targets)
+            sums = tensorflow_sums.batch_sums(logits, losses, targets, num_examples)
+        else:
+            step = self._training_step(ids, targets, training)
+            losses = step.losses
+            sums = {
+                "examples": num_examples,
+                "tokens": tf.size(step.targets, tf.int64),
+                "nll": tf.reduce_sum(tf.cast(step.true_losses, tf.float64)),
+                "argmax_hits": tf.math.count_nonzero(step.is_best),
+            }
+        num_tokens = sums["tokens"]
+        loss = tf.math.divide_no_nan(tf.reduce_sum(losses), tf.cast(num_tokens, tf.float32))
+        for name, variable in self._sums.items():
+            variable.assign_add(sums[name])
+        return tff.learning.models.BatchOutput(
+            loss=loss,
+            predictions=None,
+            num_examples=num_tokens if self._weight_unit == "tokens" else num_examples,
+        )
+
+    def _training_step(self, ids, targets, training) -> TrainingStep:
+        hidden, table, bias, targets = self._model.packed_hidden_at_targets(ids, targets, training)
+        losses, is_best = softmax_loss(hidden, table, bias, targets)
+        return TrainingStep(losses, losses, is_best, targets)
+
+    @tf.function
+    def report_local_unfinalized_metrics(self):
+        return collections.OrderedDict((n, v.read_value()) for n, v in self._sums.items())
+
+    def metric_finalizers(self):
+        return collections.OrderedDict((name, tf.function(lambda x: x)) for name in self._sums)
+
+    @tf.function
+    def reset_metrics(self):
+        for variable in self._sums.values():
+            variable.assign(tf.zeros_like(variable))
+
+
+def build_model_fn(
+    name: str,
+    *,
+    vocabulary_size: int,
+    seed: int | None,
+    options: Mapping[str, Any],
+    weight_unit: str = "tokens",
+    evaluation: bool = False,
+) -> Callable[[], NextWordVariableModel]:
+    """A function that builds the TFF model anew, with the same initial weights, at each call.
+
+    Args:
+      name: A key of `models.MODELS`.
+      vocabulary_size: Rows of the output table, special ids included.
+      seed: Of the initial weights; None for zeros, where a process is given its own.
+      options: Keyword arguments of the model.
+      weight_unit: "tokens" or "examples": what TFF weighs a client by.
+      evaluation: Which sums it reports; see `NextWordVariableModel`.
+    """
+
+    def model_fn() -> NextWordVariableModel:
+        model = build_model(name, vocabulary_size=vocabulary_size, seed=seed, **options)
+        return NextWordVariableModel(model, weight_unit=weight_unit, evaluation=evaluation)
+
+    return model_fn

@@ -1,0 +1,1 @@
+"""This process: its command line, progress, signals, children, quiet imports."""

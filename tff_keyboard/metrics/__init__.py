@@ -1,1 +1,0 @@
-"""Recall, perplexity and their intervals: sums per client first, ratios after."""

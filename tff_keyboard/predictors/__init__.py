@@ -1,0 +1,1 @@
+"""What suggests words: the interface, and Keras models, n-grams and hybrids behind it."""

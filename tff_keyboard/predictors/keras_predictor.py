@@ -1,0 +1,101 @@
+"""A Keras next-word model as a `Predictor`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tff_keyboard.data.vocabulary import PAD, Vocabulary
+from tff_keyboard.models import build_model
+from tff_keyboard.models.next_word_model import NextWordModel
+from tff_keyboard.predictors.predictor import Suggestion, context_ids, suggestions
+from tff_keyboard.predictors.prefix_index import PrefixIndex
+
+
+class KerasPredictor:
+    """Suggestions and scores of a `NextWordModel`.
+
+    `suggest` keeps the recurrent state of the last context, as a keyboard does: a context that goes
+    on where the last one ended costs one step per new word, and further keys of the same word cost
+    no step at all. Not thread-safe: one instance per thread.
+
+    Args:
+      model: The model; its weights may change later (`reset` then).
+      vocabulary: Its vocabulary.
+
+    Raises:
+      ValueError: Sizes of model and vocabulary differ.
+    """
+
+    def __init__(self, model: NextWordModel, vocabulary: Vocabulary):
+        if model.vocabulary_size != len(vocabulary):
+            raise ValueError(
+                f"The model has {model.vocabulary_size} rows and the vocabulary {len(vocabulary)}: "
+                "they belong to different runs."
+            )
+        self.model = model
+        self.vocabulary = vocabulary
+        self._index = PrefixIndex(vocabulary)
+        self._score = tf.function(
+            self._log_softmax_of_tokens, input_signature=[tf.TensorSpec([None, None], tf.int32)]
+        )
+        self._step = tf.function(self._step_one_word)
+        self.reset()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        model = self.model
+        weights = [variable.numpy() for variable in model.trainable_variables]
+        return _rebuilt, (model.name_in_registry, model.options, weights, self.vocabulary)
+
+    def reset(self) -> None:
+        """Forgets the last context; needed after the model's weights have changed."""
+        self._context: list[int] = []
+        self._state = self.model.initial_state(1)
+        self._scores = np.empty([0], np.float32)
+
+    def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
+        """See `Predictor.suggest`."""
+        self._read(context)
+        return suggestions(self._scores, self._index, prefix, k)
+
+    def next_word(self, context: Sequence[str]) -> np.ndarray:
+        """Probabilities of the word behind a context: [V] float32."""
+        self._read(context)
+        return np.exp(self._scores)
+
+    def _read(self, context: Sequence[str]) -> None:
+        """Brings state and scores to the end of `context`."""
+        ids = context_ids(self.vocabulary, context)
+        known = len(self._context)
+        if ids[:known] != self._context:
+            self.reset()
+            known = 0
+        for word_id in ids[known:]:
+            scores, self._state = self._step(tf.constant([word_id], tf.int32), self._state)
+            self._scores = scores.numpy()
+        self._context = ids
+
+    def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
+        """See `Predictor.log_probabilities`."""
+        return self._score(tf.constant(ids, tf.int32)).numpy()
+
+    def _log_softmax_of_tokens(self, ids: tf.Tensor) -> tf.Tensor:
+        hidden = tf.boolean_mask(self.model.hidden(ids, training=False), tf.not_equal(ids, PAD))
+        return tf.nn.log_softmax(self.model.logits(hidden))
+
+    def _step_one_word(
+        self, ids: tf.Tensor, state: list[tf.Tensor]
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        logits, state = self.model.step(ids, state)
+        return tf.nn.log_softmax(logits)[0], state
+
+
+def _rebuilt(
+    name: str, options: Mapping[str, Any], weights: Sequence[np.ndarray], vocabulary: Vocabulary
+) -> KerasPredictor:
+    """The way back from a pickle."""
+    model = build_model(name, vocabulary_size=len(vocabulary), seed=None, **options)
+    for variable, value in zip(model.trainable_variables, weights, strict=True):
+        variable.assign(value)
+    return KerasPredictor(model, vocabulary)

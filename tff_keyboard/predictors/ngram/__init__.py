@@ -1,0 +1,1 @@
+"""N-gram models that federated training has to beat. NumPy only."""

@@ -1,0 +1,270 @@
+"""An n-gram model with interpolated modified Kneser-Ney smoothing.
+
+    p(w | h) = max(c(h w) - D(c(h w)), 0) / sum_v c(h v)  +  gamma(h) p(w | h')
+    gamma(h) = (D_1 N_1(h) + D_2 N_2(h) + D_3 N_3+(h)) / sum_v c(h v)
+
+h' is the context h without its oldest word, c are the adjusted counts of `ngram_counts.py`, N_i(h)
+the words seen i times behind h. The discounts of each order are D_j = j - (j + 1) Y n_(j+1) / n_j
+with Y = n_1 / (n_1 + 2 n_2), from the number n_j of n-grams seen j times. Unigrams are interpolated
+with the uniform distribution over what can be predicted: all ids but PAD and BOS. A context never
+seen leaves p to the shorter one.
+
+Source: Chen and Goodman 1998, section 3, https://dash.harvard.edu/handle/1/25104739 (their
+"modified Kneser-Ney", eq. 26). Where the counts of counts of a small text give no valid discount,
+0.5, 1 and 1.5 stand in, as in KenLM's `--discount_fallback`.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, PAD
+from tff_keyboard.predictors.ngram.ngram_counts import Level, count_ngrams
+
+FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
+
+
+def discounts(counts: np.ndarray) -> np.ndarray:
+    """`[0, D_1, D_2, D_3]` from the adjusted counts of one order.
+
+    >>> discounts(np.array([1, 1, 1, 1, 2, 2, 3, 4])).tolist()
+    [0.0, 0.5, 1.25, 1.0]
+    """
+    n = np.bincount(np.minimum(counts, 5), minlength=6).astype(np.float64)
+    found = np.zeros(3)
+    if np.all(n[1:5] > 0):  # n_4 = 0 would discount 3 in full, below words seen twice
+        y = n[1] / (n[1] + 2 * n[2])
+        j = np.arange(1, 4)
+        found = j - (j + 1) * y * n[2:5] / n[1:4]
+    valid = np.all(found > 0) and np.all(found < [1, 2, 3])
+    return np.concatenate([[0.0], found if valid else FALLBACK_DISCOUNTS])
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """One order n >= 2 of the model: what follows each context of n - 1 words.
+
+    Attributes:
+      starts: [contexts + 1] int64; children of context c are rows `starts[c]:starts[c + 1]`.
+      words: [rows] int32, ascending within a context.
+      discounted: [rows] float32, the first term of p.
+      gamma: [contexts] float32, weight of the shorter context; 1 where nothing follows.
+    """
+
+    starts: np.ndarray
+    words: np.ndarray
+    discounted: np.ndarray
+    gamma: np.ndarray
+
+    def first_terms(self, rows: np.ndarray) -> np.ndarray:
+        """`discounted` of some rows; what `interpolated` asks of a table."""
+        return self.discounted[rows]
+
+    def keys(self, vocabulary_size: int) -> np.ndarray:
+        """[rows] int64, ascending: context * V + word."""
+        contexts = np.repeat(np.arange(len(self.gamma)), np.diff(self.starts))
+        return contexts * vocabulary_size + self.words
+
+
+class KneserNey:
+    """Probabilities of the next id behind any context.
+
+    Made by `train` or `from_arrays`.
+
+    Attributes:
+      order: Length of the longest n-grams; 1 is a unigram model.
+      vocabulary_size: V.
+      unigram: [V] float32, p(w) without context; 0 for PAD and BOS.
+      tables: Orders 2 to `order`.
+    """
+
+    def __init__(self, unigram: np.ndarray, tables: Sequence[Table]):
+        self.unigram = unigram
+        self.tables = tuple(tables)
+        self.order = len(self.tables) + 1
+        self.vocabulary_size = len(unigram)
+        self._keys = [table.keys(self.vocabulary_size) for table in self.tables]
+
+    @classmethod
+    def train(
+        cls, messages: Iterable[np.ndarray], *, vocabulary_size: int, order: int = 5
+    ) -> "KneserNey":
+        """Counts and smooths.
+
+        Args:
+          messages: Ids of each message, [words] int, without BOS and EOS.
+          vocabulary_size: V, > 4.
+          order: >= 1.
+
+        Raises:
+          ValueError: An argument is out of range, or there are no messages.
+        """
+        if vocabulary_size <= NUM_SPECIAL:
+            raise ValueError(
+                f"`vocabulary_size` must be > {NUM_SPECIAL} (the special ids), "
+                f"got {vocabulary_size}."
+            )
+        levels = count_ngrams(messages, vocabulary_size=vocabulary_size, order=order)
+        contexts = [1, *(len(level.words) for level in levels[:-1])]
+        tables = [_smooth(level, count) for level, count in zip(levels, contexts, strict=True)]
+        uniform = np.full(vocabulary_size, 1 / (vocabulary_size - 2))  # PAD and BOS left out
+        uniform[[PAD, BOS]] = 0
+        unigram = tables[0].discounted + tables[0].gamma * uniform
+        return cls(unigram.astype(np.float32), tables[1:])
+
+    @property
+    def num_ngrams(self) -> list[int]:
+        """Distinct n-grams of each order."""
+        return [int(np.count_nonzero(self.unigram)), *(len(table.words) for table in self.tables)]
+
+    def context_nodes(self, ids: np.ndarray) -> np.ndarray:
+        """Where the ends of all contexts stand in the trie.
+
+        Args:
+          ids: [batch, time] int, BOS + words, PAD on the right.
+
+        Returns:
+          [batch, time, order - 1] int64: at m - 1 the node of the last m ids up to here, -1 where
+          they never occurred together.
+        """
+        batch, time = ids.shape
+        nodes = np.full([batch, time, self.order - 1], -1, np.int64)
+        if self.order == 1:
+            return nodes
+        nodes[:, :, 0] = ids
+        for m, keys in enumerate(self._keys[:-1], start=1):
+            if not len(keys):  # no message is as long
+                break
+            before = nodes[:, :-1, m - 1]
+            wanted = before * self.vocabulary_size + ids[:, 1:]
+            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            nodes[:, 1:, m] = np.where((before >= 0) & (keys[place] == wanted), place, -1)
+        return nodes
+
+    def probabilities(self, nodes: np.ndarray) -> np.ndarray:
+        """Distributions of the next id.
+
+        Args:
+          nodes: [n, order - 1] from `context_nodes`.
+
+        Returns:
+          [n, V] float32; each row sums to 1, PAD and BOS have 0.
+        """
+        return interpolated(self.unigram, self.tables, nodes)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Everything as named arrays, for `np.savez`."""
+        arrays = {"unigram": self.unigram}
+        for n, table in enumerate(self.tables, start=2):
+            for field in dataclasses.fields(table):
+                arrays[f"{field.name}_{n}"] = getattr(table, field.name)
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "KneserNey":
+        """The inverse of `to_arrays`.
+
+        Raises:
+          ValueError: Arrays are missing or their sizes do not fit together.
+        """
+        names = [field.name for field in dataclasses.fields(Table)]
+        try:
+            unigram = arrays["unigram"]
+            tables: list[Table] = []
+            while f"{names[0]}_{len(tables) + 2}" in arrays:
+                tables.append(Table(*(arrays[f"{name}_{len(tables) + 2}"] for name in names)))
+        except KeyError as error:
+            raise ValueError(f"array {error} is missing") from None
+        contexts = len(unigram)
+        for table in tables:
+            fits = (
+                len(table.gamma) == contexts
+                and len(table.starts) == contexts + 1
+                and len(table.words) == len(table.discounted) == table.starts[-1]
+            )
+            if not fits:
+                raise ValueError("the sizes of its arrays do not fit together")
+            contexts = len(table.words)
+        return cls(unigram, tables)
+
+
+class InterpolatedTable(Protocol):
+    """One order of an interpolated model: a `Table`, or one that keeps its rows in fewer bytes."""
+
+    @property
+    def starts(self) -> np.ndarray:
+        """[contexts + 1] int: where the rows of each context begin among `words`."""
+        ...
+
+    @property
+    def words(self) -> np.ndarray:
+        """[rows] int: the last word of each n-gram."""
+        ...
+
+    @property
+    def gamma(self) -> np.ndarray:
+        """[contexts] float32: what each context leaves to the next shorter one."""
+        ...
+
+    def first_terms(self, rows: np.ndarray) -> np.ndarray:
+        """float32, the discounted share of each of `rows`."""
+        ...
+
+
+def interpolated(
+    unigram: np.ndarray, tables: Sequence[InterpolatedTable], nodes: np.ndarray
+) -> np.ndarray:
+    """Distributions behind contexts of every length.
+
+    p = unigram * product of all gammas + sum over orders of first term * product of the gammas of
+    longer contexts.
+
+    Args:
+      unigram: [V] float32.
+      tables: Orders 2 on.
+      nodes: [n, len(tables)] int, at m - 1 the place among `gamma` of the context of m words, -1
+        where it is unknown.
+
+    Returns:
+      [n, V] float32.
+    """
+    longer = np.ones(len(nodes), np.float32)
+    sparse = []
+    for m in reversed(range(len(tables))):
+        sparse.append((m, longer))
+        known = nodes[:, m] >= 0
+        gamma = np.ones(len(nodes), np.float32)
+        gamma[known] = tables[m].gamma[nodes[known, m]]
+        longer = longer * gamma
+    result = np.multiply.outer(longer, unigram)
+    for m, weight in sparse:
+        table = tables[m]
+        rows = np.flatnonzero(nodes[:, m] >= 0)
+        first = table.starts[nodes[rows, m]]
+        sizes = table.starts[nodes[rows, m] + 1] - first
+        # All children of all contexts: first[0], first[0] + 1, ..., first[1], ...
+        skipped = np.cumsum(sizes) - sizes
+        children = np.arange(sizes.sum()) + np.repeat(first - skipped, sizes)
+        owner = np.repeat(rows, sizes)
+        result[owner, table.words[children]] += weight[owner] * table.first_terms(children)
+    return result
+
+
+def _smooth(level: Level, num_contexts: int) -> Table:
+    """Discounted probabilities and gammas of one order."""
+    counts = level.counts
+    totals = np.bincount(level.parents, weights=counts, minlength=num_contexts)
+    discount = discounts(counts)[np.minimum(counts, 3)]
+    freed = np.bincount(level.parents, weights=discount, minlength=num_contexts)
+    seen = totals > 0
+    gamma = np.divide(freed, totals, out=np.ones(num_contexts), where=seen)
+    total_of_row = np.where(seen, totals, 1.0)[level.parents]
+    children = np.bincount(level.parents, minlength=num_contexts)
+    return Table(
+        starts=np.concatenate([[0], np.cumsum(children)]).astype(np.int64),
+        words=level.words,
+        discounted=((counts - discount) / total_of_row).astype(np.float32),
+        gamma=gamma.astype(np.float32),
+    )

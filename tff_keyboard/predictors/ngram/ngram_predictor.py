@@ -1,0 +1,122 @@
+"""An n-gram as a `Predictor`, and where it is kept on disk.
+
+As trained, a directory:
+
+    ngram.npz        `KneserNey.to_arrays`
+    vocabulary.txt   `Vocabulary.save`
+
+Or one small file of a pruned and rounded one (`ngram_file.py`).
+"""
+
+import functools
+import io
+import os
+import pathlib
+import zipfile
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from tff_keyboard.data.vocabulary import PAD, Vocabulary
+from tff_keyboard.predictors.ngram import ngram_file
+from tff_keyboard.predictors.ngram.compact_ngram import CompactNGram
+from tff_keyboard.predictors.ngram.kneser_ney import KneserNey
+from tff_keyboard.predictors.predictor import Suggestion, best_with_prefix, context_ids
+from tff_keyboard.predictors.prefix_index import PrefixIndex
+from tff_keyboard.storage import files, names
+from tff_keyboard.storage.errors import DataError
+
+
+class NGramPredictor:
+    """Suggestions and scores of an n-gram model.
+
+    Args:
+      model: The n-gram, as trained or from a file; order 1 is the unigram baseline.
+      vocabulary: Its vocabulary.
+
+    Raises:
+      ValueError: Sizes of model and vocabulary differ.
+    """
+
+    def __init__(self, model: KneserNey | CompactNGram, vocabulary: Vocabulary):
+        if model.vocabulary_size != len(vocabulary):
+            raise ValueError(
+                f"The n-gram has {model.vocabulary_size} rows and the vocabulary {len(vocabulary)}."
+            )
+        self.model = model
+        self.vocabulary = vocabulary
+
+    @classmethod
+    def train(
+        cls, messages: Iterable[np.ndarray], vocabulary: Vocabulary, *, order: int = 5
+    ) -> "NGramPredictor":
+        """From pooled messages: ids [words] each, without BOS and EOS."""
+        model = KneserNey.train(messages, vocabulary_size=len(vocabulary), order=order)
+        return cls(model, vocabulary)
+
+    @functools.cached_property
+    def _index(self) -> PrefixIndex:
+        return PrefixIndex(self.vocabulary)  # 1 MB, which a hybrid never needs
+
+    def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
+        """See `Predictor.suggest`."""
+        ids, found = best_with_prefix(self.next_word(context), self._index, prefix, k)
+        words = self.vocabulary.words
+        return [(words[i], float(p)) for i, p in zip(ids, found, strict=True)]
+
+    def next_word(self, context: Sequence[str]) -> np.ndarray:
+        """Probabilities of the word behind a context: [V] float32."""
+        # Longer contexts change nothing; the last `order - 1` ids are all the model reads.
+        ids = context_ids(self.vocabulary, context[-self.model.order :])
+        if isinstance(self.model, KneserNey):
+            ids = ids[-max(self.model.order - 1, 1) :]
+            nodes = self.model.context_nodes(np.array([ids]))[0, -1:]
+            return self.model.probabilities(nodes)[0]
+        return self.model.distribution(self.model.contexts(ids))
+
+    def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
+        """See `Predictor.log_probabilities`; PAD and BOS get -inf."""
+        return self._log(self.model.context_nodes(ids)[ids != PAD])
+
+    def _log(self, nodes: np.ndarray) -> np.ndarray:
+        probabilities = self.model.probabilities(nodes)
+        with np.errstate(divide="ignore"):
+            return np.log(probabilities, out=probabilities)
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Writes the two files; the arrays come last, so a directory with them is whole.
+
+        Raises:
+          ProgramError: They cannot be written.
+          ValueError: The model is one from a small file, which is a copy of that file.
+        """
+        if isinstance(self.model, CompactNGram):
+            raise ValueError("A rounded n-gram is kept as the file it came from.")
+        folder = pathlib.Path(directory)
+        files.make_directory(folder)
+        self.vocabulary.save(folder / names.VOCABULARY)
+        arrays = io.BytesIO()
+        np.savez_compressed(arrays, **self.model.to_arrays())
+        files.write_atomically(folder / names.NGRAM, [arrays.getbuffer()])
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> "NGramPredictor":
+        """Reads what `save` wrote, or a file of `ngram_file`.
+
+        Raises:
+          DataError: A file is missing or damaged, or they belong to different models.
+        """
+        folder = pathlib.Path(directory)
+        if folder.is_file():
+            return cls(*ngram_file.load(folder))
+        vocabulary = Vocabulary.load(folder / names.VOCABULARY)
+        path = folder / names.NGRAM
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                return cls(KneserNey.from_arrays(dict(arrays)), vocabulary)
+        except FileNotFoundError:
+            raise DataError(f"{path}: there is no n-gram model; train one first.") from None
+        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise DataError(
+                f"{path}: not a whole n-gram model ({error}). Train it again."
+            ) from None

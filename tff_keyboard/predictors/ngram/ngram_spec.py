@@ -1,0 +1,124 @@
+"""Baselines by name: `unigram`, `ngram`, `ngram:3`, `ngram:1.25M`, `ngram:1.44MB`.
+
+Behind the colon stands an order, or a size: so many n-grams (k and M are thousands and millions),
+or a file of so many bytes (kB and MB, of 1,000). Sizes are of a pruned model of order 5.
+"""
+
+import dataclasses
+import decimal
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.predictors.ngram import ngram_budget, ngram_file, ngram_people
+from tff_keyboard.predictors.ngram.kneser_ney import KneserNey
+from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
+from tff_keyboard.predictors.ngram.ngram_pruning import Pruner
+
+DEFAULT_ORDER = 5
+
+_SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>k|M|kB|MB)")
+_UNITS = {"k": 1000, "M": 10**6}
+
+
+@dataclasses.dataclass(frozen=True)
+class NGramSpec:
+    """A baseline to train.
+
+    Attributes:
+      order: Length of the longest n-grams.
+      num_ngrams: Prune to this many; None keeps all.
+      num_bytes: Prune, round and write to a file of at most this many; None does not.
+    """
+
+    order: int = DEFAULT_ORDER
+    num_ngrams: int | None = None
+    num_bytes: int | None = None
+
+
+def parse(word: str) -> NGramSpec:
+    """Reads a spec.
+
+    >>> parse("ngram:3"), parse("ngram:1.25M").num_ngrams, parse("ngram:500kB").num_bytes
+    (NGramSpec(order=3, num_ngrams=None, num_bytes=None), 1250000, 500000)
+
+    Raises:
+      ValueError: It is none.
+    """
+    if word == "unigram":
+        return NGramSpec(order=1)
+    if word == "ngram":
+        return NGramSpec()
+    size = word.removeprefix("ngram:")
+    if re.fullmatch("[1-9]", size):
+        return NGramSpec(order=int(size))
+    match = _SIZE.fullmatch(size)
+    if match is None or size == word:
+        raise ValueError(
+            f"'{word}' is no n-gram: behind 'ngram:' stands an order of 1 to 9 (ngram:3), a number "
+            "of n-grams (ngram:1.25M, ngram:500k) or the bytes of a file (ngram:1.44MB)."
+        )
+    unit = match["unit"]
+    amount = int(decimal.Decimal(match["number"]) * _UNITS[unit[0]])
+    if unit.endswith("B"):
+        return NGramSpec(num_bytes=amount)
+    return NGramSpec(num_ngrams=amount)
+
+
+def of_file(size: str) -> NGramSpec:
+    """What fits into a file of so many bytes.
+
+    >>> of_file("1.44MB").num_bytes
+    1440000
+
+    Raises:
+      ValueError: `size` is no number of bytes.
+    """
+    wanted = f"{size}: a size in bytes is wanted, such as 500kB or 1.44MB."
+    try:
+        spec = parse(f"ngram:{size}")
+    except ValueError:
+        raise ValueError(wanted) from None
+    if spec.num_bytes is None:
+        raise ValueError(wanted)
+    return spec
+
+
+def train(
+    spec: NGramSpec,
+    messages: Sequence[np.ndarray],
+    vocabulary: Vocabulary,
+    *,
+    owners: Sequence[int] | None = None,
+    least_people: int = 1,
+) -> tuple[NGramPredictor, bytes | None]:
+    """Counts, smooths, and makes small.
+
+    Args:
+      spec: What is wanted.
+      messages: Pooled text: ids [words] each, without BOS and EOS.
+      vocabulary: Its vocabulary.
+      owners: Of each message, a number from 0 on; needed by `least_people`.
+      least_people: A file lists only what so many people typed; >= 1.
+
+    Returns:
+      The predictor, and the content of its file: None for a spec without `num_bytes`. With it the
+      predictor is what a reader of that file has.
+
+    Raises:
+      ValueError: The vocabulary alone is larger than the size wanted.
+    """
+    model = KneserNey.train(messages, vocabulary_size=len(vocabulary), order=spec.order)
+    if spec.num_bytes is not None:
+        allowed = None
+        if least_people > 1 and owners is not None:
+            counts = ngram_people.people_of_ngrams(model, messages, owners)
+            allowed = [count >= least_people for count in counts]
+        pruner = Pruner(model, messages, allowed)
+        data = ngram_budget.encode_within(pruner, vocabulary, spec.num_bytes)
+        return NGramPredictor(*ngram_file.decode(data)), data
+    if spec.num_ngrams is not None:
+        model = Pruner(model, messages).prune(spec.num_ngrams)
+    return NGramPredictor(model, vocabulary), None

@@ -1,0 +1,86 @@
+"""The joint statement of several runs about the people that they share."""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+
+from tff_keyboard.privacy.claims.guarantee import composed, distinct, history, unclaimed
+from tff_keyboard.privacy.claims.statement import epsilon_in_words
+from tff_keyboard.privacy.ledger import people
+from tff_keyboard.privacy.ledger.ledger import read_ledger
+from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+from tff_keyboard.storage.run_directory import RunDirectory
+
+
+@dataclasses.dataclass(frozen=True)
+class LedgerAndPeople:
+    """A run as composition sees it.
+
+    Attributes:
+      header: Of its ledger.
+      rounds: That it released.
+      people: Whose text it was trained on; None: the file that says so is gone.
+    """
+
+    header: LedgerHeader
+    rounds: int
+    people: people.People | None
+
+    @classmethod
+    def of_run(cls, path: pathlib.Path) -> "LedgerAndPeople":
+        """Of a run directory.
+
+        Raises:
+          RunDirectoryError: It has no ledger, or a damaged one.
+        """
+        run = RunDirectory(path)
+        header, rounds = read_ledger(run.privacy_ledger)
+        return cls(header, len(rounds), people.read(run.people))
+
+    def shares(self, other: "LedgerAndPeople") -> bool:
+        """Whether people may be in both runs; what is not known counts as shared."""
+        if self.header.store_sha256 and self.header.store_sha256 == other.header.store_sha256:
+            return True
+        if self.people is None or other.people is None:
+            return True
+        return self.people.overlap(other.people) != people.NONE
+
+
+def composed_statement(ledgers: Mapping[str, LedgerAndPeople]) -> str:
+    """What several runs give away together, population by population; "" where none is shared.
+
+    Args:
+      ledgers: Name of a run -> its header, rounds and people. Runs whose people cannot be compared
+        count as runs on one population.
+    """
+    texts = []
+    for group in _populations(ledgers):
+        if len(group) < 2:
+            continue
+        listed = [ledgers[name] for name in group]
+        problems = {one.model for part in listed for one in unclaimed(part.header.ancestors)}
+        names_text = ", ".join(group)
+        if problems:
+            texts.append(
+                f"NO CLAIM for {names_text} together: "
+                f"{', '.join(sorted(problems))} had people of theirs and claims nothing."
+            )
+            continue
+        releases = distinct([r for part in listed for r in history(part.header, part.rounds)])
+        found = composed(releases)
+        texts.append(
+            f"Together, {names_text} are {len(releases)} releases on one population: epsilon "
+            f"{epsilon_in_words(found.epsilon)}, delta {found.delta:g} "
+            f"({found.adjacency}; {found.method})."
+        )
+    return "\n".join(texts)
+
+
+def _populations(ledgers: Mapping[str, LedgerAndPeople]) -> list[list[str]]:
+    """Names of runs that share people, or may, directly or by a third."""
+    groups: list[list[str]] = []
+    for name, part in ledgers.items():
+        near = [group for group in groups if any(part.shares(ledgers[other]) for other in group)]
+        merged = [other for group in near for other in group] + [name]
+        groups = [group for group in groups if group not in near] + [merged]
+    return groups

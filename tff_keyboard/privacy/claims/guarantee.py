@@ -1,0 +1,233 @@
+"""(epsilon, delta) of a run, and of all that was released about the same people.
+
+One run: `guarantee_of`, by its mechanism. Several: `composed`. Gaussian mechanisms without sampling
+compose exactly (Dong et al. 2019, Corollary 3.3: rho adds up); with sampled ones in between, RDP
+curves add up (Mironov 2017, Proposition 1). A run with cohorts of fixed size is about replacing a
+person, which moves an unsampled sum by twice the clip norm: beside it, the others' rho counts four
+times. (Poisson sampling has no such form here; beside a fixed size it is accounted without
+amplification.) All of it holds for adaptive choices: a later run may depend on what came before.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import dp_accounting
+from dp_accounting import rdp
+
+from tff_keyboard.privacy.accounting import accounting
+from tff_keyboard.privacy.ledger.ledger_header import Ancestor, LedgerHeader
+from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Tree, TreeAdaptive
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """What a ledger says was released: its header and how many rounds."""
+
+    header: LedgerHeader
+    rounds: int
+
+
+def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
+    """(epsilon, delta) after `rounds` recorded rounds of this run alone.
+
+    Sampling is used only where the sampler meets it: a Gaussian run whose cohorts were not uniform
+    draws by a secret key is accounted as if every person joined as often as the separation allows.
+    Where a larger cohort's noise was simulated it is that of the larger federation, and `method`
+    says so.
+    """
+    if header.noise_cohort_size:
+        found = guarantee_of(header.projected, rounds)
+        method = f"PROJECTION to {header.noise_cohort_size} clients a round, {found.method}"
+        return dataclasses.replace(found, method=method)
+    noise = header.noise_multiplier
+    mechanism = header.mechanism
+    matrix = mechanism.matrix()
+    if matrix is not None:
+        return accounting.matrix_gaussian(
+            noise=matrix,
+            noise_multiplier=noise,
+            rounds=rounds,
+            delta=header.delta,
+            min_separation=header.min_separation_rounds,
+            max_participations=header.max_participations,
+        )
+    if isinstance(mechanism, Tree | TreeAdaptive):
+        return accounting.tree_gaussian(
+            noise_multiplier=noise,
+            rounds=rounds,
+            delta=header.delta,
+            min_separation=header.min_separation_rounds,
+            max_participations=header.max_participations,
+            restart_rounds=mechanism.restart_rounds,
+        )
+    if not header.amplifies:
+        most = -(-rounds // header.min_separation_rounds)
+        if header.max_participations:
+            most = min(most, header.max_participations)
+        is_discrete = isinstance(mechanism, Gaussian) and mechanism.is_discrete
+        return accounting.unsampled_gaussian(
+            noise_multiplier=noise,
+            participations=most,
+            delta=header.delta,
+            method="RDP conversion" if is_discrete else "exact Gaussian",
+        )
+    if header.sampling == "poisson":
+        return accounting.poisson_gaussian(
+            noise_multiplier=noise,
+            sampling_probability=header.selected_per_round / header.population,
+            rounds=rounds,
+            delta=header.delta,
+        )
+    return accounting.fixed_size_gaussian(
+        noise_multiplier=noise,
+        population=header.population,
+        cohort=header.selected_per_round,
+        rounds=rounds,
+        delta=header.delta,
+    )
+
+
+def unclaimed(ancestors: Sequence[Ancestor]) -> list[Ancestor]:
+    """Those that took something from our people, or may have, and give no guarantee for it."""
+    return [one for one in ancestors if one.shares_people and one.header is None]
+
+
+def history(header: LedgerHeader, rounds: int) -> list[Release]:
+    """The run and the private runs before it that share people, each once."""
+    before = [
+        Release(one.header, one.rounds)
+        for one in header.ancestors
+        if one.shares_people and one.header is not None
+    ]
+    return distinct([Release(header, rounds), *before])
+
+
+def distinct(releases: Sequence[Release]) -> list[Release]:
+    """Each run once, with the most rounds that any ledger knows of it.
+
+    A run is its whole header but what came before, as an ancestor's is kept: another run of the
+    same noise key is another release.
+    """
+    found: dict[object, Release] = {}
+    for number, release in enumerate(releases):
+        alone = dataclasses.replace(release.header, ancestors=())
+        name = alone if alone.key_id else number
+        known = found.get(name)
+        if known is None or known.rounds < release.rounds:
+            found[name] = release
+    return list(found.values())
+
+
+def total_guarantee(header: LedgerHeader, rounds: int) -> accounting.Guarantee | None:
+    """Of the run with all that came before it on its people; None: nothing may be claimed."""
+    if unclaimed(header.ancestors):
+        return None
+    return composed(history(header, rounds))
+
+
+def composed(releases: Sequence[Release]) -> accounting.Guarantee:
+    """(epsilon, delta) of several runs on one population together, their vocabularies included.
+
+    A vocabulary that was chosen privately (`vocabulary_rho`, `vocabulary_delta` of the header)
+    counts once for each distinct choice. Delta is the least of the runs', and what the vocabularies
+    add. Two of them with one noise key have no guarantee: their difference has no noise.
+
+    Args:
+      releases: At least one, as `distinct` returns them.
+    """
+    headers = [release.header for release in releases]
+    vocabularies = {
+        (one.vocabulary_sha256, one.vocabulary_rho, one.vocabulary_delta)
+        for one in headers
+        if one.vocabulary_rho
+    }
+    if len(releases) == 1 and not vocabularies:
+        return guarantee_of(headers[0], releases[0].rounds)
+    delta = min(one.delta for one in headers)
+    parts = _Parts(delta)
+    replaced = any(_is_fixed_size(one) for one in headers)
+    for _, rho, _ in vocabularies:
+        parts.add_rho(rho, replaced)
+    for release in releases:
+        parts.add(release, replaced)
+    keys = [one.key_id for one in headers if one.key_id]
+    if len(set(keys)) < len(keys):
+        parts.add_rho(math.inf, replaced)
+    guarantee = parts.guarantee(replaced)
+    if any(one.noise_cohort_size for one in headers):
+        guarantee = dataclasses.replace(guarantee, method=f"PROJECTION, {guarantee.method}")
+    return dataclasses.replace(guarantee, delta=delta + sum(part for _, _, part in vocabularies))
+
+
+def _is_fixed_size(header: LedgerHeader) -> bool:
+    return _is_sampled(header) and header.sampling == "fixed_size"
+
+
+def _is_sampled(header: LedgerHeader) -> bool:
+    return header.mechanism.is_independent and header.amplifies
+
+
+class _Parts:
+    """Sums of rho, and of sampled rounds that only RDP adds up."""
+
+    def __init__(self, delta: float):
+        self._delta = delta
+        self._rho = 0.0
+        self._sampled: list[dp_accounting.DpEvent] = []
+
+    def add_rho(self, rho: float, replaced: bool) -> None:
+        """A mechanism whose rho is about one person's contributions, there or zero."""
+        self._rho += 4 * rho if replaced else rho
+
+    def add(self, release: Release, replaced: bool) -> None:
+        """One run's rounds."""
+        header, rounds = release.header.projected, release.rounds
+        noise = header.noise_multiplier
+        if not rounds:
+            return
+        if not noise:
+            self._rho = math.inf
+        elif not _is_sampled(header):
+            rho = guarantee_of(header, rounds).rho
+            assert rho is not None
+            self.add_rho(rho, replaced)
+        elif header.sampling == "fixed_size":
+            one = dp_accounting.SampledWithoutReplacementDpEvent(
+                header.population,
+                header.selected_per_round,
+                dp_accounting.GaussianDpEvent(noise / 2),
+            )
+            self._sampled.append(dp_accounting.SelfComposedDpEvent(one, rounds))
+        elif replaced:
+            self.add_rho(rounds / (2 * noise**2), replaced)
+        else:
+            one = dp_accounting.PoissonSampledDpEvent(
+                header.selected_per_round / header.population, dp_accounting.GaussianDpEvent(noise)
+            )
+            self._sampled.append(dp_accounting.SelfComposedDpEvent(one, rounds))
+
+    def guarantee(self, replaced: bool) -> accounting.Guarantee:
+        """All parts together."""
+        if math.isinf(self._rho) or not self._sampled:
+            return accounting.Guarantee(
+                epsilon=accounting.epsilon_of_zcdp(self._rho, self._delta, method="exact Gaussian"),
+                delta=self._delta,
+                rho=self._rho,
+                adjacency=accounting.REPLACE_ONE if replaced else accounting.ZERO_OUT_ONE,
+                method="zCDP, composed, exact Gaussian",
+            )
+        relations = dp_accounting.NeighboringRelation
+        accountant = rdp.RdpAccountant(
+            neighboring_relation=relations.REPLACE_ONE if replaced else relations.ADD_OR_REMOVE_ONE
+        )
+        for event in self._sampled:
+            accountant.compose(event)
+        if self._rho:
+            accountant.compose(dp_accounting.GaussianDpEvent(1 / math.sqrt(2 * self._rho)))
+        return accounting.Guarantee(
+            epsilon=accountant.get_epsilon(self._delta),
+            delta=self._delta,
+            adjacency=accounting.REPLACE_ONE if replaced else accounting.ADD_OR_REMOVE_ONE,
+            method="RDP, composed",
+        )

@@ -1,0 +1,1 @@
+"""Kinds of noise: coefficients, sensitivity, keys, draws."""

@@ -1,0 +1,185 @@
+"""Buffered linear Toeplitz (BLT) noise: the best few buffers for a schedule.
+
+The column of C is a sum of a few geometric series,
+
+    c_0 = 1,   c_t = sum_i s_i lambda_i^(t-1),   s_i >= 0, sum_i s_i <= 1, 0 <= lambda_i < 1,
+
+so that C^-1 z is streamed with one buffer of model size for each term:
+
+    x_t = z_t - sum_i s_i b_i,     b_i <- lambda_i b_i + x_t.
+
+Any such column is non-negative and never increases, which is what the sensitivity of `toeplitz.py`
+needs; nothing is lost, because optimisers find the best scales there. Two buffers reach the
+tree's error at a third of its rho (docs/privacy.md).
+
+Sources: Dvijotham et al. 2024, https://arxiv.org/abs/2404.16706; McMahan et al. 2024 (several
+participations), https://arxiv.org/abs/2408.08868. Float64 NumPy and SciPy.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from scipy import optimize, signal
+
+from tff_keyboard.privacy.mechanisms import toeplitz
+
+Vector: TypeAlias = Sequence[float] | np.ndarray
+
+MAX_BUFFERS = 4
+# Memories, in rounds, from which the search starts: shortest and longest buffer.
+_STARTS = ((3.0, 30.0), (5.0, 200.0), (10.0, 2000.0))
+_START_SCALE = 0.3  # sum of scales at the start
+_DIGITS = 9  # decays and scales are rounded: the last bits of a search mean nothing
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Blt:
+    """Decays lambda_i and scales s_i of the column.
+
+    Attributes:
+      decays: Each in [0, 1).
+      scales: As many, each >= 0, their sum at most 1.
+
+    Raises:
+      ValueError: They are not as above.
+    """
+
+    decays: tuple[float, ...]
+    scales: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.decays) <= MAX_BUFFERS or len(self.scales) != len(self.decays):
+            raise ValueError(
+                f"`decays` and `scales` must be 1 to {MAX_BUFFERS} numbers each, as many of one "
+                f"as of the other, got {len(self.decays)} and {len(self.scales)}."
+            )
+        if not all(0 <= decay < 1 for decay in self.decays):
+            raise ValueError(f"`decays` must lie in [0, 1), got {self.decays}.")
+        if not all(scale >= 0 for scale in self.scales) or not sum(self.scales) <= 1 + 1e-12:
+            raise ValueError(f"`scales` must be >= 0 and sum to <= 1, got {self.scales}.")
+
+    def column(self, rounds: int) -> np.ndarray:
+        """c, [rounds] float64."""
+        return _series(*_fraction(self.decays, self.scales), rounds)
+
+    def inverse(self, rounds: int) -> np.ndarray:
+        """First column of C^-1, [rounds] float64."""
+        numerator, denominator = _fraction(self.decays, self.scales)
+        return _series(denominator, numerator, rounds)
+
+
+@functools.lru_cache(maxsize=64)
+def optimal_blt(
+    *,
+    rounds: int,
+    min_separation: int,
+    max_participations: int = 0,
+    buffers: int = 2,
+    momentum: float = 0.0,
+    error: str = "mean",
+) -> Blt:
+    """The BLT of least error at a given rho: minimises error * S.
+
+    Cached by its arguments; pure, deterministic, and below a second for two buffers and 2,000
+    rounds. A run records what it got: other versions of SciPy may differ in the last digits.
+
+    Args:
+      rounds: Of the run, >= 1. It may stop earlier (the guarantee holds), not go on.
+      min_separation: As the cohort sampler enforces it, >= 1.
+      max_participations: Rounds a person joins at most; 0 means what the separation allows.
+      buffers: 1..4.
+      momentum: Of the server, in [0, 1); the workload then weighs late effects.
+      error: "mean" over the iterates of the noise variance, or "max" (the last iterate).
+
+    Raises:
+      ValueError: An argument is out of range.
+
+    >>> best = optimal_blt(rounds=2000, min_separation=313, max_participations=6)
+    >>> [round(decay, 3) for decay in best.decays], [round(scale, 3) for scale in best.scales]
+    ([0.779, 0.993], [0.324, 0.147])
+    """
+    if not 1 <= buffers <= MAX_BUFFERS:
+        raise ValueError(f"`buffers` must be in 1..{MAX_BUFFERS}, got {buffers}.")
+    workload = toeplitz.prefix_sums(rounds, momentum=momentum)
+    growth = np.array([1.0, -1.0 - momentum, momentum])  # 1 / growth is the workload's series
+
+    def loss(parameters: np.ndarray) -> float:
+        decays, scales = _unpacked(parameters)
+        numerator, denominator = _fraction(decays, scales)
+        column = _series(numerator, denominator, rounds)
+        squared = toeplitz.sensitivity_squared(
+            np.minimum.accumulate(column),  # of rounding
+            rounds=rounds,
+            min_separation=min_separation,
+            max_participations=max_participations,
+        )
+        combined = _series(denominator, np.convolve(numerator, growth), rounds)
+        variance = toeplitz.reduced(np.cumsum(combined * combined), error)
+        return 0.5 * float(np.log(variance) + np.log(squared))
+
+    toeplitz.reduced(workload, error)  # refuses now what the search would
+    found = min((_search(loss, start, buffers) for start in _STARTS), key=lambda r: r.fun)
+    decays, scales = _unpacked(found.x)
+    order = np.argsort(decays)
+    # Rounded down: the sum stays at most 1.
+    return Blt(
+        decays=tuple(float(x) for x in _floored(decays[order])),
+        scales=tuple(float(x) for x in _floored(scales[order])),
+    )
+
+
+def _search(
+    loss: Callable[[np.ndarray], float], memories: tuple[float, float], buffers: int
+) -> optimize.OptimizeResult:
+    shortest, longest = memories
+    if buffers == 1:
+        shortest = longest
+    spread = np.geomspace(shortest, longest, buffers)
+    scale = np.log(_START_SCALE / buffers / (1 - _START_SCALE))
+    start = np.concatenate([np.log(spread), np.full(buffers, scale)])
+    coarse = optimize.minimize(loss, start, method="L-BFGS-B", options={"maxiter": 300})
+    budget = 300 * buffers
+    return optimize.minimize(
+        loss,
+        coarse.x,
+        method="Nelder-Mead",
+        options={"maxiter": budget, "maxfev": budget, "xatol": 1e-6, "fatol": 1e-11},
+    )
+
+
+def _unpacked(parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Unbounded numbers to decays (logistic) and scales (softmax with what is left of 1)."""
+    buffers = len(parameters) // 2
+    logits = np.append(np.clip(parameters[buffers:], -40, 40), 0.0)
+    shares = np.exp(logits - logits.max())
+    decays = 1 / (1 + np.exp(-np.clip(parameters[:buffers], -20, 16)))
+    return decays, shares[:-1] / shares.sum()
+
+
+def _fraction(decays: Vector, scales: Vector) -> tuple[np.ndarray, np.ndarray]:
+    """Polynomials (p, q), lowest power first, with c's generating function p / q."""
+    denominator = np.ones(1)
+    for decay in decays:
+        denominator = np.convolve(denominator, [1.0, -decay])
+    numerator = denominator.copy()
+    for i, scale in enumerate(scales):
+        term = np.array([0.0, scale])
+        for j, decay in enumerate(decays):
+            if j != i:
+                term = np.convolve(term, [1.0, -decay])
+        numerator += term
+    return numerator, denominator
+
+
+def _series(numerator: np.ndarray, denominator: np.ndarray, rounds: int) -> np.ndarray:
+    """The first coefficients of numerator / denominator as a power series."""
+    impulse = np.zeros(rounds)
+    impulse[0] = 1.0
+    return signal.lfilter(numerator, denominator, impulse)
+
+
+def _floored(values: np.ndarray) -> np.ndarray:
+    return np.floor(values * 10**_DIGITS) / 10**_DIGITS

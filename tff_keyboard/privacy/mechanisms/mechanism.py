@@ -1,0 +1,239 @@
+"""What kind of noise a run adds, with every number that fixes it: resolved once, recorded, reused.
+
+Coefficients of correlated noise are optimised for the schedule a run begins with. They are recorded
+in the ledger's header and read from there on resume: a run that is given more rounds, or another
+version of SciPy, keeps the mechanism it began with (and stays private: S grows with the rounds).
+"""
+
+import dataclasses
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from tff_keyboard.config.reading import tables
+from tff_keyboard.privacy.mechanisms import toeplitz
+from tff_keyboard.privacy.mechanisms.banded import Banded, optimal_banded
+from tff_keyboard.privacy.mechanisms.blt import Blt, optimal_blt
+from tff_keyboard.privacy.mechanisms.noise_streams import (
+    BandedNoise,
+    BltNoise,
+    Draw,
+    IndependentNoise,
+    NoiseOfRounds,
+    TreeNoise,
+)
+
+_NUMBERS: dict[str, Any] = {
+    "restart_rounds": 0,
+    "decays": (),
+    "scales": (),
+    "bands": (),
+    "is_discrete": False,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Mechanism:
+    """What all mechanisms have, ready to make noise and to be accounted for.
+
+    Attributes:
+      name: Chooses the class.
+      is_independent: Whether every round has noise of its own, so that sampling may amplify
+        privacy.
+      is_adaptive: Whether the clip norm follows a quantile.
+      clip_every: Rounds between changes of an adaptive clip norm.
+    """
+
+    name: str
+    is_independent: ClassVar[bool] = False
+    is_adaptive: ClassVar[bool] = False
+
+    @property
+    def clip_every(self) -> int:
+        return 1
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the noise key is made of: the numbers of all mechanisms, other ones' empty."""
+        return _NUMBERS | dataclasses.asdict(self)
+
+    def matrix(self) -> toeplitz.ToeplitzNoise | None:
+        """C of correlated noise; None for the others."""
+        return None
+
+    def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
+        """The noise of any round, in units of one draw.
+
+        Args:
+          draw: The generator, keyed for this run.
+          size: Numbers a round.
+        """
+        raise NotImplementedError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Gaussian(_Mechanism):
+    is_independent: ClassVar[bool] = True
+
+    def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
+        return NoiseOfRounds(
+            lambda first: IndependentNoise(draw, size, first), starts_anywhere=True
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Gaussian(_Gaussian):
+    """Fresh noise every round, fixed bound.
+
+    Attributes:
+      is_discrete: Whether sum and noise are integers: the discrete Gaussian.
+    """
+
+    name: Literal["gaussian"] = "gaussian"
+    is_discrete: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GaussianAdaptive(_Gaussian):
+    """Fresh noise every round, adaptive bound."""
+
+    name: Literal["gaussian_adaptive"] = "gaussian_adaptive"
+    is_adaptive: ClassVar[bool] = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Tree(_Mechanism):
+    """Noise of a binary tree over rounds.
+
+    Attributes:
+      restart_rounds: Rounds of a tree; 0 means one tree.
+    """
+
+    restart_rounds: int = 0
+
+    @property
+    def clip_every(self) -> int:
+        return self.restart_rounds or 1
+
+    def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
+        return NoiseOfRounds(lambda first: TreeNoise(draw, size, self.restart_rounds))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tree(_Tree):
+    """DP-FTRL: noise of a binary tree, fixed bound."""
+
+    name: Literal["tree"] = "tree"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TreeAdaptive(_Tree):
+    """DP-FTRL: noise of a binary tree, the bound adapts when it starts again."""
+
+    name: Literal["tree_adaptive"] = "tree_adaptive"
+    is_adaptive: ClassVar[bool] = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BltMechanism(_Mechanism):
+    """Buffered linear Toeplitz noise.
+
+    Attributes:
+      decays: Of `Blt`.
+      scales: Of `Blt`.
+
+    Raises:
+      ValueError: They are out of range.
+    """
+
+    name: Literal["blt"] = "blt"
+    decays: tuple[float, ...]
+    scales: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        self.matrix()
+
+    def matrix(self) -> Blt:
+        return Blt(decays=self.decays, scales=self.scales)
+
+    def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
+        return NoiseOfRounds(lambda first: BltNoise(draw, size, self.matrix()))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BandedMechanism(_Mechanism):
+    """Banded matrix factorisation.
+
+    Attributes:
+      bands: The diagonals c of C, 1 first.
+
+    Raises:
+      ValueError: They are out of range.
+    """
+
+    name: Literal["banded"] = "banded"
+    bands: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        self.matrix()
+
+    def matrix(self) -> Banded:
+        return Banded(coefficients=self.bands)
+
+    def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
+        return NoiseOfRounds(lambda first: BandedNoise(draw, size, self.matrix()))
+
+
+Mechanism: TypeAlias = (
+    Gaussian | GaussianAdaptive | Tree | TreeAdaptive | BltMechanism | BandedMechanism
+)
+NAMES = tuple(tables.variants(Mechanism))
+
+
+def named(name: str, **numbers: Any) -> Mechanism:
+    """The mechanism of a name, with its own numbers.
+
+    Raises:
+      ValueError: There is no such mechanism, or a number is not its own or out of range.
+    """
+    return tables.build(Mechanism, {"name": name, **numbers})
+
+
+def optimal_mechanism(
+    name: str,
+    *,
+    rounds: int,
+    min_separation: int,
+    max_participations: int = 0,
+    restart_rounds: int = 0,
+    buffers: int = 2,
+    bands: int = 8,
+    momentum: float = 0.0,
+    error: str = "mean",
+) -> Mechanism:
+    """The mechanism of a schedule, its coefficients optimised where it has any.
+
+    Args:
+      name: One of `NAMES`.
+      rounds: Of the run.
+      min_separation: As the cohort sampler enforces it, >= 1.
+      max_participations: Rounds a person joins at most; 0 means what the separation allows.
+      restart_rounds: Of trees.
+      buffers: Of a BLT, 1..4.
+      bands: Of a banded matrix, 1..rounds.
+      momentum: Of the server: what the noise is to be small under.
+      error: "mean" or "max" over the iterates.
+
+    Raises:
+      ValueError: An argument is out of range.
+    """
+    schedule = {
+        "rounds": rounds,
+        "min_separation": min_separation,
+        "max_participations": max_participations,
+    }
+    if name == "blt":
+        best = optimal_blt(**schedule, buffers=buffers, momentum=momentum, error=error)
+        return BltMechanism(decays=best.decays, scales=best.scales)
+    if name == "banded":
+        banded = optimal_banded(**schedule, bands=bands, momentum=momentum, error=error)
+        return BandedMechanism(bands=banded.coefficients)
+    return named(name, **({"restart_rounds": restart_rounds} if restart_rounds else {}))

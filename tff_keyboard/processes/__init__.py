@@ -1,1 +1,0 @@
-"""Signals to this process, and processes that end with it."""

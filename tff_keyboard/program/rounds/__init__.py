@@ -1,0 +1,1 @@
+"""The loop of rounds: processes, checkpoints, the release of metrics."""

@@ -1,0 +1,1 @@
+"""TFF worker processes of this machine."""

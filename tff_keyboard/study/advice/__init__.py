@@ -1,0 +1,1 @@
+"""What to train on a corpus of this size, from measured runs."""

@@ -1,0 +1,102 @@
+"""`configs/reference.toml`: what each shipped recipe reached, and what it is compared with."""
+
+import dataclasses
+import pathlib
+import tomllib
+from typing import ClassVar, Literal
+
+from tff_keyboard.config.config_file import CHECKOUT
+from tff_keyboard.config.reading.checks import require
+from tff_keyboard.config.reading.tables import Table, build
+from tff_keyboard.storage.errors import ConfigError
+
+FILE = CHECKOUT / "configs" / "reference.toml"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Model(Table):
+    """A row of a corpus' table; shares in percent, end of message not counted.
+
+    Attributes:
+      model: What it is.
+      command: A config in `configs/`, a study, or the model's name for `compare`.
+      start: What its training began with; of federated recipes.
+      tokens_m: Millions of tokens read in training; 0 for a model that is counted, not trained.
+      passes: Those over the train population's text; 0 where `advise` does not show the row.
+      top_1: Recall, and the ends of its 95 % interval over people.
+      top_3: Recall.
+      keystrokes: Saved; 0 where it was not measured.
+      perplexity: Of words and end of message.
+      date: Day of the measurement.
+      file: In `docs/results/`.
+      row: Name of the model there.
+    """
+
+    PATH: ClassVar[str] = "corpora.models"
+
+    model: str
+    command: str
+    start: str = ""
+    tokens_m: float = 0.0
+    passes: float = 0.0
+    top_1: tuple[float, ...]
+    top_3: float
+    keystrokes: float = 0.0
+    perplexity: float
+    date: str
+    file: str
+    row: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rule = "must be a value and the two ends of its interval"
+        require(len(self.top_1) == 3, f"{self.PATH}.top_1", rule, list(self.top_1))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Corpus(Table):
+    """A corpus and the models that were judged on it.
+
+    Attributes:
+      name: Heading in the results.
+      kind: Kind of text.
+      people: Number of people of the train population.
+      words: Number of words that they typed.
+      population: Whose text the models were judged on.
+      judged: How much text that is.
+      page: Page of the recipe's model, in `docs/`.
+      models: Rows of the table.
+    """
+
+    PATH: ClassVar[str] = "corpora"
+
+    name: str
+    kind: str
+    people: int
+    words: int
+    population: Literal["held_out", "validation"]
+    judged: str
+    page: str
+    models: tuple[Model, ...]
+
+    @property
+    def recipes(self) -> tuple[Model, ...]:
+        """The federated recipes, which `advise` shows."""
+        return tuple(model for model in self.models if model.passes)
+
+
+def corpora(path: pathlib.Path = FILE) -> tuple[Corpus, ...]:
+    """All corpora of the file.
+
+    Raises:
+      ConfigError: The file is not there, as in an installation without a checkout, or is wrong.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8")).get("corpora", ())
+        return tuple(build(Corpus, table, "corpora") for table in tables)
+    except OSError as error:
+        raise ConfigError(
+            f"Cannot read {path}: {error.strerror}. It comes with a checkout of this repository."
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None

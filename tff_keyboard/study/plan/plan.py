@@ -1,0 +1,188 @@
+"""The runs of a study: which, in what order, how many tokens and hours they take."""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.storage.errors import ConfigError, UsageError
+from tff_keyboard.study.plan.study_file import Study
+
+_Training: TypeAlias = tuple[str, str, int]  # arm, point of a sweep or "", seed
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One training.
+
+    Attributes:
+      arm: Name of the arm.
+      point: `key=value` of the sweep it belongs to; "" for the arms as they are.
+      seed: `train.seed`.
+      path: Run directory.
+      task: The task that trains it.
+      config_file: TOML file.
+      overrides: Overrides of the file, in the order in which they count.
+      config: What both make.
+      after: Run directory that must be finished first, or None.
+    """
+
+    arm: str
+    point: str
+    seed: int
+    path: pathlib.Path
+    task: str
+    config_file: pathlib.Path
+    overrides: tuple[str, ...]
+    config: config_lib.RunConfig
+    after: pathlib.Path | None
+
+    @property
+    def variant(self) -> str:
+        """What its seeds have in common: arm and point."""
+        return variant_name(self.arm, self.point)
+
+    @property
+    def command(self) -> list[str]:
+        """The words after `tff-keyboard` that train it."""
+        words = [self.task, f"--config={self.config_file}", f"--workdir={self.path}"]
+        return words + [f"--set={override}" for override in self.overrides]
+
+
+def variant_name(arm: str, point: str) -> str:
+    """Name of an arm at a point of a sweep.
+
+    >>> variant_name("fedatt", "client.epochs=5"), variant_name("fedatt", "")
+    ('fedatt, client.epochs=5', 'fedatt')
+    """
+    return f"{arm}, {point}" if point else arm
+
+
+def runs_of(
+    study: Study,
+    folder: pathlib.Path,
+    workdir: pathlib.Path,
+    overrides: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    arms: Sequence[str] = (),
+) -> list[Run]:
+    """All runs, the first seed of everything before the second of anything, the control first.
+
+    Args:
+      study: The study.
+      folder: Folder of its file; paths of configs are relative to it.
+      workdir: Folder of the run directories.
+      overrides: Overrides of all runs, after those of the study and of the arms.
+      seeds: Seeds to train; all if empty.
+      arms: Arms to train, with the control and what they begin with; all if empty.
+
+    Raises:
+      UsageError: The study has no such arm or seed, or the control has none of the seeds.
+      ConfigError: A config cannot be read or breaks a rule.
+    """
+    _require_arms(study, arms)
+    trainings = list(dict.fromkeys(_trainings(study)))
+    chosen = [each for each in trainings if not seeds or each[2] in seeds]
+    if arms:
+        chosen = [each for each in chosen if each[0] in (*arms, study.control)]
+    _require_control(study, chosen, seeds)
+    needed = {_after(study, each, trainings) for each in chosen} - {None}
+    order = [each for each in trainings if each in chosen or each in needed]
+    ranks = {seed: rank for rank, seed in enumerate(dict.fromkeys(seed for *_, seed in order))}
+    order.sort(key=lambda each: (each not in needed, ranks[each[2]], each[1] != ""))
+    return [_run(study, folder, workdir, overrides, each, trainings) for each in order]
+
+
+def directories(study: Study, workdir: pathlib.Path) -> list[pathlib.Path]:
+    """Run directories of all runs, also of those that were not chosen or not begun."""
+    return [_directory(workdir, each) for each in dict.fromkeys(_trainings(study))]
+
+
+def _require_arms(study: Study, arms: Sequence[str]) -> None:
+    known = [arm.name for arm in study.arms]
+    for name in arms:
+        if name not in known:
+            raise UsageError(f"--arm: the study has no arm {name}; it has {', '.join(known)}.")
+
+
+def _require_control(study: Study, chosen: Sequence[_Training], seeds: Sequence[int]) -> None:
+    """Nothing can be judged without the control: its config names the text, its runs the level."""
+    named = ", ".join(map(str, seeds))
+    if not chosen:
+        raise UsageError(f"--seeds: the study has none of {named}.")
+    if study.control not in {name for name, *_ in chosen}:
+        known = ", ".join(map(str, study.arm(study.control).seeds))
+        raise UsageError(
+            f"--seeds: the control {study.control} has none of {named}; give one of {known}, too."
+        )
+
+
+def _trainings(study: Study) -> Iterator[_Training]:
+    """In the order of the study, the control first where it waits for no other arm."""
+    arms = list(study.arms)
+    if not study.arm(study.control).after:
+        arms.sort(key=lambda arm: arm.name != study.control)
+    for arm in arms:
+        for seed in arm.seeds or study.seeds:
+            yield arm.name, "", seed
+    for sweep in study.sweeps:
+        for value in sweep.values:
+            for arm in arms:
+                if not sweep.arms or arm.name in (*sweep.arms, study.control):
+                    for seed in sweep.seeds or arm.seeds or study.seeds:
+                        yield arm.name, f"{sweep.key}={value}", seed
+
+
+def _after(study: Study, training: _Training, all_of_them: list[_Training]) -> _Training | None:
+    """The training that must be finished first: the same point and seed, as far as there is one."""
+    name, point, seed = training
+    before = study.arm(name).after
+    if not before:
+        return None
+    same = [(before, point, seed), (before, "", seed)]
+    others = [each for each in all_of_them if each[0] == before]
+    return next(each for each in (*same, *others) if each in all_of_them)
+
+
+def _run(
+    study: Study,
+    folder: pathlib.Path,
+    workdir: pathlib.Path,
+    overrides: Sequence[str],
+    training: _Training,
+    all_of_them: list[_Training],
+) -> Run:
+    name, point, seed = training
+    arm = study.arm(name)
+    before = _after(study, training, all_of_them)
+    after = _directory(workdir, before) if before else None
+    ours = [each.replace("{after}", str(after)) for each in (*study.set, *arm.set)]
+    words = (*ours, *([point] if point else []), *overrides, f"train.seed={seed}")
+    file = folder / arm.config
+    try:
+        config = config_lib.load(file, words)
+    except ConfigError as error:
+        raise ConfigError(f"arm {variant_name(name, point)} of the study: {error}") from None
+    return Run(
+        arm=name,
+        point=point,
+        seed=seed,
+        path=_directory(workdir, training),
+        task=arm.task,
+        config_file=file,
+        overrides=words,
+        config=config,
+        after=after,
+    )
+
+
+def _directory(workdir: pathlib.Path, training: _Training) -> pathlib.Path:
+    name, point, seed = training
+    return workdir / "_".join(word for word in (name, _file_name(point), f"seed{seed}") if word)
+
+
+def _file_name(point: str) -> str:
+    """`key=value` with the characters that a file name should not have replaced."""
+    return re.sub(r"[^A-Za-z0-9=.+-]", "-", point)

@@ -1,0 +1,291 @@
+"""The TOML file of a study: which trainings, with which seeds, and what they are compared with.
+
+    question = "Do FedAtt and FedMed beat FedAvg?"
+    control = "fedavg_epsilon"
+    seeds = [1, 2, 3]
+    set = ["train.rounds=300"]
+
+    [[arms]]
+    name = "fedavg_epsilon"
+    label = "FedAvg, server rate 1.2"
+    config = "../features/equal_clients.toml"
+
+    [[sweeps]]
+    key = "client.epochs"
+    values = [1, 5, 10]
+
+    [[models]]
+    name = "ngram"
+    model = "ngram:1.25M"
+
+    [budget]
+    hours = 24.0
+
+An arm is a config; a sweep repeats every arm, or those it names, with a key set to each value; a
+model stands beside the arms and is no training of a config. A config's path is relative to the
+study's file.
+"""
+
+import dataclasses
+import pathlib
+import re
+import tomllib
+import typing
+from typing import ClassVar, Literal
+
+from tff_keyboard.config.reading import tables
+from tff_keyboard.config.reading.checks import (
+    require,
+    require_at_least,
+    require_fraction,
+    require_one_of,
+)
+from tff_keyboard.evaluation.metrics.metric_table import METRICS
+from tff_keyboard.evaluation.named import references
+from tff_keyboard.storage.errors import ConfigError
+
+Population = Literal["validation", "held_out", "general"]
+_NAME = re.compile(r"[a-z0-9][a-z0-9_]*")
+_OF_ARM = re.compile(r"\{(.*)\}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arm(tables.Table):
+    """One training of a study.
+
+    Attributes:
+      name: Begins the names of its runs; small letters, digits and underscores.
+      config: TOML file, relative to the study's.
+      label: Name in tables and pictures; `name` if empty.
+      task: The task that trains it.
+      after: Another arm; `{after}` in `set` stands for that arm's run of the same seed and sweep.
+      step_from: Another arm that this one changes in one thing; a table of its own says what the
+        step adds. "" for none.
+      set: Overrides `section.key=value` of this arm, after those of the study.
+      seeds: Seeds in place of the study's.
+      paper: What the paper reports for it, as it stands there.
+    """
+
+    PATH: ClassVar[str] = "arms"
+    name: str
+    config: str
+    label: str = ""
+    task: Literal["train", "train-server"] = "train"
+    after: str = ""
+    step_from: str = ""
+    set: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    paper: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_name("arms.name", self.name)
+        _require_different("arms.seeds", self.seeds)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Model(tables.Table):
+    """A model beside the arms, made from the text of the control's train people.
+
+    Attributes:
+      name: Name in the files; small letters, digits and underscores.
+      model: A baseline as `compare` takes it, such as `ngram:1.25M`, or `hybrid:{ARM}`, each run
+        of an arm behind one strip with an n-gram and the person's own words.
+      label: Name in tables; `name` if empty.
+      paper: What the paper reports for it, as it stands there.
+    """
+
+    PATH: ClassVar[str] = "models"
+    name: str
+    model: str
+    label: str = ""
+    paper: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_name("models.name", self.name)
+        path = references.path_of(self.model)
+        known = path is None or (
+            references.is_hybrid(self.model) and bool(_OF_ARM.fullmatch(str(path)))
+        )
+        require(known, "models.model", "must be a baseline or hybrid:{ARM}", self.model)
+
+    @property
+    def arm(self) -> str:
+        """The arm whose runs it takes; "" for none."""
+        match = _OF_ARM.search(self.model)
+        return match[1] if match else ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sweep(tables.Table):
+    """A key of the config, and the values it takes.
+
+    Attributes:
+      key: Dotted, such as `client.epochs`.
+      values: Values of the key, as TOML writes them.
+      arms: Names; all if empty. The control is always among them.
+      seeds: Seeds in place of the study's.
+    """
+
+    PATH: ClassVar[str] = "sweeps"
+    key: str
+    values: tuple[str, ...]
+    arms: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(bool(self.values), "sweeps.values", "must not be empty", [])
+        require("." in self.key, "sweeps.key", "must be `section.key`", self.key)
+        _require_different("sweeps.seeds", self.seeds)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Budget(tables.Table):
+    """What all runs of a study may take together before no further one begins; 0 is no limit.
+
+    Attributes:
+      hours: Hours of training, of all runs added up.
+      tokens_m: Millions of tokens trained on.
+    """
+
+    PATH: ClassVar[str] = "budget"
+    hours: float = 0.0
+    tokens_m: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_at_least("budget.hours", self.hours, 0)
+        require_at_least("budget.tokens_m", self.tokens_m, 0)
+        limits = self.hours > 0 or self.tokens_m > 0
+        require(
+            limits,
+            "budget.hours",
+            "or `budget.tokens_m` must be > 0",
+            self.hours,
+            "Leave [budget] out for no limit.",
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Study(tables.Table):
+    """A study.
+
+    Attributes:
+      question: What it is to answer, one sentence.
+      control: The arm that differences are to.
+      before: An arm of one seed that others begin with, `after` it; a table of its own says what
+        they gained since. "" for none.
+      arms: At least the control.
+      sweeps: Repetitions of arms with a key changed.
+      models: Models beside the arms as they are.
+      seeds: Values of `train.seed`; all arms have the first before any has the second.
+      populations: People to evaluate on; "general" is the general corpus of a fine-tuning run.
+      metrics: Columns; the first one decides.
+      most_messages: Messages of each person that are evaluated; 0 for all.
+      target: Perplexity on validation people for the column "rounds to target"; 0 for none.
+      flat_within: A curve is flat when the last quarter of its rounds gained no more than this
+        share of validation perplexity.
+      set: Overrides of all arms.
+      budget: Budget of all runs together; None for no limit.
+    """
+
+    PATH: ClassVar[str] = ""
+    question: str
+    control: str
+    before: str = ""
+    arms: tuple[Arm, ...]
+    sweeps: tuple[Sweep, ...] = ()
+    models: tuple[Model, ...] = ()
+    seeds: tuple[int, ...] = (1,)
+    populations: tuple[Population, ...] = ("validation", "held_out")
+    metrics: tuple[str, ...] = ("recall_at_1_no_eos", "recall_at_3_no_eos", "perplexity")
+    most_messages: int = 0
+    target: float = 0.0
+    flat_within: float = 0.01
+    set: tuple[str, ...] = ()
+    budget: Budget | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = [arm.name for arm in self.arms]
+        known = f"must be one of {', '.join(names)}"
+        require(len(set(names)) == len(names), "arms.name", "must differ from arm to arm", names)
+        both = [*names, *(model.name for model in self.models)]
+        rule = "must differ from each other and from the arms'"
+        require(len(set(both)) == len(both), "models.name", rule, both)
+        for model in self.models:
+            rule = f"must name one of {', '.join(names)} in {{}}"
+            require(model.arm in ("", *names), "models.model", rule, model.model)
+        require(self.control in names, "control", known, self.control)
+        if self.before:
+            require(self.before in names, "before", known, self.before)
+            seeds = self.arm(self.before).seeds or self.seeds
+            require(len(seeds) == 1, "before", "must have one seed, its own `seeds`", self.before)
+            followed = any(arm.after == self.before for arm in self.arms)
+            require(followed, "before", "must be what an arm comes `after`", self.before)
+        for place, arm in enumerate(self.arms):
+            for key in ("after", "step_from"):
+                other = getattr(arm, key)
+                earlier = other in ("", *names[:place])
+                require(earlier, f"arms.{key}", "must name an earlier arm", other)
+        for sweep in self.sweeps:
+            for name in sweep.arms:
+                require(name in names, "sweeps.arms", known, name)
+        for name in self.metrics:
+            require(
+                name in METRICS, "metrics", "must be in evaluation/metrics/metric_table.py", name
+            )
+        for name in self.populations:
+            require_one_of("populations", name, typing.get_args(Population))
+        _require_different("seeds", self.seeds)
+        for key in ("arms", "seeds", "metrics", "populations"):
+            require(len(getattr(self, key)) > 0, key, "must not be empty", [])
+        require_fraction("flat_within", self.flat_within)
+        require_at_least("target", self.target, 0)
+        require_at_least("most_messages", self.most_messages, 0)
+
+    def arm(self, name: str) -> Arm:
+        """The arm of a name."""
+        return next(arm for arm in self.arms if arm.name == name)
+
+    def row(self, name: str) -> Arm | Model:
+        """The arm or the model of a name."""
+        rows: list[Arm | Model] = [*self.arms, *self.models]
+        return next(row for row in rows if row.name == name)
+
+
+def load(path: pathlib.Path) -> Study:
+    """Reads a study.
+
+    Raises:
+      ConfigError: The file cannot be read or breaks a rule; names file and key.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"Cannot read {path}: {error.strerror}.") from None
+    except ValueError as error:  # no UTF-8, or no TOML
+        raise ConfigError(f"{path}: {error}") from None
+    try:
+        for sweep in values.get("sweeps", ()):
+            if isinstance(sweep, dict) and isinstance(sweep.get("values"), list):
+                sweep["values"] = [_as_override(value) for value in sweep["values"]]
+        return tables.build(Study, values)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _require_name(key: str, name: str) -> None:
+    rule = "must be small letters, digits and underscores"
+    require(bool(_NAME.fullmatch(name)), key, rule, name)
+
+
+def _require_different(name: str, seeds: tuple[int, ...]) -> None:
+    require(len(set(seeds)) == len(seeds), name, "must differ from each other", list(seeds))
+
+
+def _as_override(value: object) -> str:
+    """A TOML value as `section.key=value` takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,1 @@
+"""What a study leaves: rows, tables, curves, and where each comes from."""

@@ -1,0 +1,232 @@
+"""A row of a study's table: an arm's metrics over its seeds, its differences to the control.
+
+Intervals are 95 % jackknives over people, paired where they are of differences; with several seeds
+a person is left out of all of them at once. Those of a metric tell how far it is one of these
+people; those of a difference over several seeds carry the scatter of the seeds' own differences,
+too.
+
+A verdict, "better", "worse" or "not distinguishable", needs at least `comparison.FEWEST_SEEDS`
+seeds; the first two an interval that lies on one side and seeds that all do. With fewer it says how
+few there are: two seeds establish neither a difference nor that there is none within a margin.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from tff_keyboard.evaluation.metrics.metric_table import METRICS, Metric
+from tff_keyboard.evaluation.results.comparison import (
+    pooled_difference,
+    verdict,
+    verdict_over_seeds,
+)
+from tff_keyboard.evaluation.results.result import Evaluation, pooled_sums
+from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.evaluation.statistics.sums import metric_interval
+from tff_keyboard.study.plan.plan import variant_name
+from tff_keyboard.study.plan.study_file import Arm, Study
+from tff_keyboard.study.results.run_facts import RunFacts
+
+BySeed = Mapping[int, Mapping[str, Evaluation]]  # seed -> population -> evaluation
+Metrics: TypeAlias = dict[str, dict[str, Interval]]  # population -> metric -> value
+
+
+class Difference(NamedTuple):
+    """A paired difference.
+
+    Attributes:
+      interval: Over people; of a perplexity the factor.
+      says: What the interval alone says, without regard to the number of seeds.
+    """
+
+    interval: Interval
+    says: str
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        return {**self.interval.to_json(), "says": self.says}
+
+
+Differences: TypeAlias = dict[str, dict[str, Difference]]  # population -> metric -> difference
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """An arm against another one, on the seeds that both have.
+
+    Attributes:
+      differences: Over those seeds.
+      of_seeds: Seed -> the differences that it has by itself.
+      verdicts: Population -> metric -> what all seeds say together.
+    """
+
+    differences: Differences
+    of_seeds: dict[int, Differences]
+    verdicts: dict[str, dict[str, str]]
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        return {
+            "differences": _to_json(self.differences),
+            "differences_of_seeds": {str(s): _to_json(each) for s, each in self.of_seeds.items()},
+            "verdicts": self.verdicts,
+        }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row:
+    """An arm, or a model beside the arms, at one point of a sweep.
+
+    Attributes:
+      arm: Name of the arm or model.
+      point: `key=value` of the sweep; "" for the arms as they are.
+      name: What tables call it.
+      facts: Seed -> facts of its run; None of a model, which is no training.
+      metrics: Means over seeds, of a perplexity the geometric one.
+      seeds: Seed -> the same of each.
+      paper: What the paper reports for it; "" for nothing.
+      to_control: Against the control at the same point; None of the control, and without a seed
+        that both have.
+      since: Against the one model of `study.before`, for the arms that begin with it.
+      step: Against the arm of `step_from` at the same point, for those that name one.
+    """
+
+    arm: str
+    point: str
+    name: str
+    facts: dict[int, RunFacts | None]
+    metrics: Metrics
+    seeds: dict[int, Metrics]
+    paper: str = ""
+    to_control: Compared | None = None
+    since: Compared | None = None
+    step: Compared | None = None
+
+    def to_json(self, study: Study) -> dict[str, object]:
+        """Plain values; what only some rows have is there where they have it."""
+        content: dict[str, object] = {
+            "arm": self.arm,
+            "point": self.point,
+            "name": self.name,
+            "facts": {
+                str(s): fact.to_json(study) if fact else {} for s, fact in self.facts.items()
+            },
+            "metrics": _to_json(self.metrics),
+            "seeds": {str(seed): _to_json(each) for seed, each in self.seeds.items()},
+        }
+        if self.paper:
+            content["paper"] = self.paper
+        if self.to_control:
+            content |= self.to_control.to_json()
+        if self.since:
+            content["since"] = self.since.to_json()
+        if self.step:
+            content["step"] = self.step.to_json()
+        return content
+
+
+def rows_of(
+    study: Study,
+    results: Mapping[tuple[str, str], BySeed],
+    facts: Mapping[tuple[str, str], Mapping[int, RunFacts | None]],
+) -> list[Row]:
+    """A row for each arm and point that has a run, and for each model beside them.
+
+    Args:
+      study: Names the control, the metrics and the populations.
+      results: `(arm, point)` -> seed -> population -> evaluation.
+      facts: `(arm, point)` -> seed -> facts of the run.
+    """
+    return [_row(study, key, results, facts[key]) for key, by_seed in results.items() if by_seed]
+
+
+def _row(
+    study: Study,
+    key: tuple[str, str],
+    results: Mapping[tuple[str, str], BySeed],
+    facts: Mapping[int, RunFacts | None],
+) -> Row:
+    arm, point = key
+    by_seed, ours = results[key], study.row(arm)
+    control = results.get((study.control, point), {}) if arm != study.control else {}
+    before: BySeed = {}
+    earlier: BySeed = {}
+    if isinstance(ours, Arm):
+        earlier = results.get((ours.step_from, point), {})
+        of_one_seed = list(results.get((study.before, ""), {}).values())
+        if of_one_seed and ours.after == study.before:
+            before = dict.fromkeys(by_seed, of_one_seed[0])
+    return Row(
+        arm=arm,
+        point=point,
+        name=variant_name(ours.label or arm, point),
+        facts={seed: facts[seed] for seed in by_seed},
+        metrics=_metrics(study, list(by_seed.values())),
+        seeds={seed: _metrics(study, [found]) for seed, found in by_seed.items()},
+        paper=ours.paper,
+        to_control=_compared(study, by_seed, control),
+        since=_compared(study, by_seed, before),
+        step=_compared(study, by_seed, earlier),
+    )
+
+
+def _compared(study: Study, ours: BySeed, control: BySeed) -> Compared | None:
+    """None where the two have no seed in common."""
+    both = [seed for seed in ours if seed in control]
+    if not both:
+        return None
+    pooled = _differences(study, ours, control, both)
+    of_seeds = {seed: _differences(study, ours, control, [seed]) for seed in both}
+    return Compared(pooled, of_seeds, _verdicts(study, pooled, of_seeds))
+
+
+def _metrics(study: Study, evaluations: Sequence[Mapping[str, Evaluation]]) -> Metrics:
+    found: Metrics = {}
+    for people in study.populations:
+        sums = pooled_sums([each[people] for each in evaluations])
+        found[people] = {name: metric_interval(sums, name) for name in study.metrics}
+    return found
+
+
+def _differences(study: Study, ours: BySeed, control: BySeed, seeds: Sequence[int]) -> Differences:
+    return {
+        people: {
+            name: _difference(
+                [ours[seed][people] for seed in seeds],
+                [control[seed][people] for seed in seeds],
+                METRICS[name],
+            )
+            for name in study.metrics
+        }
+        for people in study.populations
+    }
+
+
+def _difference(
+    ours: Sequence[Evaluation], control: Sequence[Evaluation], metric: Metric
+) -> Difference:
+    interval = pooled_difference(ours, control, metric.name)
+    return Difference(interval, verdict(interval, better=metric.better, neutral=metric.neutral))
+
+
+def _verdicts(
+    study: Study, pooled: Differences, of_seeds: Mapping[int, Differences]
+) -> dict[str, dict[str, str]]:
+    return {
+        people: {
+            name: verdict_over_seeds(
+                pooled[people][name].says,
+                [each[people][name].interval.to_json()["value"] for each in of_seeds.values()],
+                neutral=METRICS[name].neutral,
+            )
+            for name in study.metrics
+        }
+        for people in study.populations
+    }
+
+
+def _to_json(found: Mapping[str, Mapping[str, Interval | Difference]]) -> dict[str, object]:
+    return {
+        people: {name: value.to_json() for name, value in by_metric.items()}
+        for people, by_metric in found.items()
+    }

@@ -1,0 +1,136 @@
+"""Facts of a run of a study: what it trained on, sent and, if it claims privacy, spent; where its
+curve got to, and what code and machine it began with.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from tff_keyboard.evaluation.results import communication
+from tff_keyboard.privacy.claims import guarantee
+from tff_keyboard.privacy.ledger import ledger
+from tff_keyboard.storage import metrics_rows
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.study.plan.plan import Run
+from tff_keyboard.study.plan.study_file import Study
+from tff_keyboard.study.results import curve, provenance
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrivacyFacts:
+    """What a run's ledger claims.
+
+    Attributes:
+      noise_multiplier: Noise of the mechanism, in clip norms.
+      clip_norm: L2 bound on a client's delta.
+      epsilon: None where nothing is claimed.
+      delta: Delta of the guarantee, or the one asked for where nothing is claimed.
+      adjacency: What two neighbouring data sets differ in; "" where nothing is claimed.
+      accounting: How epsilon was computed; says "PROJECTION" and "no claim", too.
+    """
+
+    noise_multiplier: float
+    clip_norm: float
+    epsilon: float | None
+    delta: float
+    adjacency: str
+    accounting: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """Facts of one finished run; None where a run has none.
+
+    Attributes:
+      rounds: Rounds done.
+      tokens: Tokens trained on.
+      upload_bytes_per_round: Bytes that clients sent, a mean over rounds; 0 of a server's training.
+      rehearsal_bytes: Bytes of general text that a client is sent in a round.
+      total_bytes: All bytes sent, down and up.
+      rejected_rounds: Rounds whose update was not applied.
+      best_validation_perplexity: Least one on validation people.
+      last_quarter_gain: Share by which the last quarter of the rounds lowered it.
+      flat: Whether that is no more than the study's `flat_within`.
+      rounds_to_target: The first round with the study's `target`.
+      effective_clients: Mean over rounds, of a rule that measures them.
+      adaptive_rounds: Share of the rounds that an adaptive rule adapted in.
+      privacy: What its ledger claims.
+      origin: What it noted when it began.
+    """
+
+    rounds: int
+    tokens: float
+    upload_bytes_per_round: float
+    rehearsal_bytes: float
+    total_bytes: float
+    rejected_rounds: int
+    best_validation_perplexity: float | None
+    last_quarter_gain: float | None
+    flat: bool
+    rounds_to_target: int | None = None
+    effective_clients: float | None = None
+    adaptive_rounds: float | None = None
+    privacy: PrivacyFacts | None = None
+    origin: provenance.Origin
+
+    def to_json(self, study: Study) -> dict[str, object]:
+        """Plain values; what only some runs or studies have is there where they have it."""
+        content = dataclasses.asdict(self)
+        origin = content.pop("origin")
+        of_some = {"effective_clients", "adaptive_rounds", "privacy"}
+        if not study.target:
+            of_some.add("rounds_to_target")
+        kept = {k: v for k, v in content.items() if v is not None or k not in of_some}
+        return kept | origin
+
+
+def facts_of(run: Run, study: Study) -> RunFacts:
+    """Read from the files of a finished run."""
+    directory = RunDirectory(run.path)
+    rows = directory.all_rows()
+    sent = _sent(run, rows)
+    values = curve.of_rows(rows)
+    gain = curve.gain_of_last_quarter(values)
+    return RunFacts(
+        rounds=len(rows),
+        tokens=math.fsum(float(row.get(curve.TOKENS, 0)) for row in rows),
+        upload_bytes_per_round=sent.bytes_up / sent.rounds if sent else 0.0,
+        rehearsal_bytes=sent.rehearsal_bytes if sent else 0.0,
+        total_bytes=sent.total_bytes if sent else 0.0,
+        rejected_rounds=int(metrics_rows.total(rows, "rejected")),
+        best_validation_perplexity=min(values.perplexities, default=None),
+        last_quarter_gain=None if math.isnan(gain) else gain,
+        flat=curve.is_flat(values, study.flat_within),
+        rounds_to_target=curve.rounds_to(values, study.target) if study.target else None,
+        effective_clients=_mean(rows, "effective_clients"),
+        adaptive_rounds=_mean(rows, "adaptive"),
+        privacy=_privacy(directory) if directory.privacy_ledger.exists() else None,
+        origin=provenance.of_run(run),
+    )
+
+
+def _sent(run: Run, rows: Sequence[metrics_rows.Row]) -> communication.Communication | None:
+    """None of a training on a server, which sends nothing."""
+    if run.task == "train-server":
+        return None
+    return communication.account(rows, parameters=communication.num_parameters(run.path))
+
+
+def _mean(rows: Sequence[metrics_rows.Row], name: str) -> float | None:
+    """Over the rounds that measured it, under whatever rule."""
+    values = [float(v) for row in rows for k, v in row.items() if k.endswith(f"/{name}")]
+    return math.fsum(values) / len(values) if values else None
+
+
+def _privacy(directory: RunDirectory) -> PrivacyFacts:
+    header, rounds = ledger.read_ledger(directory.privacy_ledger)
+    total = guarantee.total_guarantee(header, len(rounds))
+    claimed = total is not None and math.isfinite(total.epsilon)
+    return PrivacyFacts(
+        noise_multiplier=header.noise_multiplier,
+        clip_norm=header.clip_norm,
+        epsilon=total.epsilon if total is not None and claimed else None,
+        delta=header.delta if total is None else total.delta,
+        adjacency="" if total is None else total.adjacency,
+        accounting="no claim" if total is None else total.method,
+    )

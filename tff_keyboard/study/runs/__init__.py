@@ -1,0 +1,1 @@
+"""A study's runs: trained, judged, and what they cost."""

@@ -1,0 +1,83 @@
+"""A study's budget: what its runs have used of it, and whether another may begin.
+
+Hours are those of all runs added up, over all sessions, also where several ran at a time. A run
+that has begun ends as it would without a budget, so the last ones may go beyond it.
+"""
+
+import math
+import pathlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tff_keyboard.study.plan.study_file import Budget
+from tff_keyboard.study.runs import usage
+
+
+class Amount(NamedTuple):
+    """Of training.
+
+    Attributes:
+      hours: Hours of all runs added up.
+      tokens_m: Millions of tokens.
+    """
+
+    hours: float
+    tokens_m: float
+
+
+def used_by(runs: Iterable[pathlib.Path]) -> Amount:
+    """What the rounds took that are on disk.
+
+    Args:
+      runs: Run directories; those that do not exist took nothing.
+    """
+    found = list(runs)
+    return Amount(
+        math.fsum(s for run in found for s in usage.seconds_by_round(run).values()) / 3600,
+        math.fsum(t for run in found for t in usage.tokens_by_round(run).values()) / 1e6,
+    )
+
+
+def used_up(budget: Budget, used: Amount) -> list[str]:
+    """The keys of what is used up: while there is none, another run may begin.
+
+    >>> used_up(Budget(hours=2.0, tokens_m=5.0), Amount(2.1, 4.9))
+    ['budget.hours']
+    """
+    return [f"budget.{key}" for key, _, most, used in _limits(budget, used) if used >= most]
+
+
+def describe(budget: Budget, used: Amount) -> str:
+    """How much is used.
+
+    >>> describe(Budget(hours=2.0, tokens_m=5.0), Amount(2.1, 4.9))
+    '2.10 of 2.00 hours and 4.90 of 5.00 M tokens'
+    """
+    return " and ".join(
+        f"{used:,.2f} of {most:,.2f} {unit}" for _, unit, most, used in _limits(budget, used)
+    )
+
+
+def compare(budget: Budget, used: Amount, to_go: Amount) -> str:
+    """A line on what is used and whether the rest is enough for what is to go, about.
+
+    >>> compare(Budget(hours=2.0), Amount(0.5, 9.0), Amount(1.75, 30.0))
+    'Budget: 0.50 of 2.00 hours used, 1.75 to go: 0.25 hours too few.'
+    """
+    parts = []
+    for key, unit, most, spent_of_it in _limits(budget, used):
+        needed = getattr(to_go, key)
+        short = spent_of_it + needed - most
+        verdict = f"{short:,.2f} {unit} too few" if short > 0 else "enough"
+        parts.append(
+            f"{spent_of_it:,.2f} of {most:,.2f} {unit} used, {needed:,.2f} to go: {verdict}"
+        )
+    return f"Budget: {'; '.join(parts)}."
+
+
+def _limits(budget: Budget, used: Amount) -> Iterator[tuple[str, str, float, float]]:
+    """`(key, unit, limit, used)` of what is limited."""
+    for key, unit in (("hours", "hours"), ("tokens_m", "M tokens")):
+        most = getattr(budget, key)
+        if most:
+            yield key, unit, most, getattr(used, key)

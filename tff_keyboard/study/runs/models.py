@@ -1,0 +1,93 @@
+"""The models of a study that are no training of a config: baselines, and hybrids of an arm's runs.
+
+They are made from the text of the control's train people, and judged on the same text as the arms.
+Their evaluations are kept in the study's folder, under a digest of all that they are made of.
+"""
+
+import functools
+import hashlib
+import pathlib
+
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.evaluation import run_evaluation
+from tff_keyboard.evaluation.named import trained_here
+from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
+from tff_keyboard.evaluation.results.result import Evaluation, ModelFacts
+from tff_keyboard.models.saved_model import load_model
+from tff_keyboard.predictors.keras_predictor import KerasPredictor
+from tff_keyboard.predictors.predictor import Predictor
+from tff_keyboard.storage import files
+from tff_keyboard.study.plan.plan import Run
+from tff_keyboard.study.plan.study_file import Model, Study
+from tff_keyboard.study.runs.judge import Judge
+
+_DIGEST_LETTERS = 12
+
+
+class Models:
+    """Of a study.
+
+    Args:
+      study: Names them.
+      judge: The study's judge.
+      store: Client store of the control.
+      folder: Keeps their evaluations.
+
+    Raises:
+      UsageError: One asks for an n-gram that there cannot be.
+    """
+
+    def __init__(self, study: Study, judge: Judge, store: str, folder: pathlib.Path):
+        self._study = study
+        self._judge = judge
+        self._path = store
+        self._folder = folder
+        self._specs = {m.name: trained_here.read_spec(m.model) for m in study.models}
+
+    @functools.cached_property
+    def _store(self) -> ClientStore:
+        """Opened once, and not where a study has no models."""
+        return ClientStore(self._path)
+
+    def of_run(self, run: Run) -> dict[str, dict[str, Evaluation]]:
+        """Name -> population -> evaluation, of the models that come with a finished run.
+
+        A hybrid comes with every run of its arm. A baseline, which has no seed, comes with every
+        run of the control, that it is compared with each.
+        """
+        if run.point:
+            return {}
+        return {
+            model.name: self._evaluations(model, run if model.arm else None)
+            for model in self._study.models
+            if (model.arm or self._study.control) == run.arm
+        }
+
+    def _evaluations(self, model: Model, run: Run | None) -> dict[str, Evaluation]:
+        store = self._store
+        made_of = [model.model, store.card_hash]
+        word = model.model
+        if run is not None:
+            word = word.replace(f"{{{model.arm}}}", str(run.path))
+            made_of.append(run_evaluation.weights_digest(run.path))
+            made_of.append(f"n-grams of {trained_here.LEAST_PEOPLE} people")
+        digest = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:_DIGEST_LETTERS]
+
+        def open_model() -> Predictor:
+            text = trained_here.read_train_text(store)
+            spec = self._specs[model.name]
+            if run is None:
+                made = trained_here.train_baseline(
+                    word, model.name, spec, text.messages, store.vocabulary
+                )
+                return made.predictor
+            network = KerasPredictor(*load_model(run.path))
+            named = NamedPredictor(model.name, "keras", network, {}, word)
+            return trained_here.join_hybrid(named, spec, text, store).predictor
+
+        files.make_directory(self._folder)
+        return self._judge.judge(
+            open_model,
+            ModelFacts(name=model.name, source=word),
+            lambda label: self._folder / f"{model.name}_{label}_{digest}.json",
+        )

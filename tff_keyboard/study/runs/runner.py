@@ -1,0 +1,243 @@
+"""Trains the runs of a study, each in a process of its own, several at a time where asked for.
+
+A run directory resumes by itself and a finished one is skipped, so an interrupted study goes on
+where it stopped. A run that fails is reported and the others go on; those that wait for it are
+left out. So are, once `may_begin` says no, all that were not begun.
+"""
+
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.config.sections.train_config import TrainConfig
+from tff_keyboard.host import children
+from tff_keyboard.host.interruption import Interrupted, Interruption, SignalReceived
+from tff_keyboard.host.progress import Progress
+from tff_keyboard.program.rounds.best_round import BestMetric, LoopState
+from tff_keyboard.storage import errors, files, metrics_rows
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.study.plan.plan import Run
+
+_INTERRUPTED = {128 + number: number for number in (signal.SIGINT, signal.SIGTERM)}
+_POLL_SECONDS = 0.5
+
+
+def is_finished(run: Run) -> bool:
+    """Whether the run directory holds all rounds and the model of this very config.
+
+    A model alone does not say so: that of fewer rounds lies there while a run with more goes on.
+    """
+    directory = RunDirectory(run.path)
+    try:
+        before = config_lib.to_dict(config_lib.load_of_run(directory.config_path))
+        done = directory.rows()
+    except (errors.ConfigError, errors.RunDirectoryError, OSError):
+        return False
+    wanted = config_lib.to_dict(run.config)
+    for values in (before, wanted):
+        values.pop("execution")  # never changes results but for `sub_rounds`, which train checks
+    return before == wanted and directory.weights.is_file() and _has_ended(done, run.config.train)
+
+
+def _has_ended(rows: Sequence[metrics_rows.Row], train: TrainConfig) -> bool:
+    """Whether training goes no further after these rows."""
+    if not rows:
+        return False
+    if metrics_rows.round_of(rows[-1]) >= train.rounds:
+        return True
+    best = BestMetric.of_config(train)
+    loop = LoopState()
+    for number, value in zip(*metrics_rows.series(rows, best.name), strict=True):
+        loop = loop.after_comparison(best, value, number)
+    return loop.has_waited_in_vain(best)
+
+
+def rounds_done(run: Run) -> int:
+    """Rounds whose metrics are on disk."""
+    try:
+        return len(RunDirectory(run.path).rows())
+    except errors.RunDirectoryError:
+        return 0
+
+
+def log_of(run: Run) -> pathlib.Path:
+    """Where the output of the run's process goes, beside the run directory."""
+    return run.path.with_name(f"{run.path.name}.log")
+
+
+class Missing(NamedTuple):
+    """The runs that are not finished.
+
+    Attributes:
+      failed: They failed, or waited for one that did.
+      left_out: No further one might begin.
+    """
+
+    failed: list[Run]
+    left_out: list[Run]
+
+
+def train_all(
+    runs: Sequence[Run],
+    *,
+    jobs: int = 1,
+    ended: Callable[[Run], None] = lambda run: None,
+    may_begin: Callable[[], bool] = lambda: True,
+    command: Sequence[str],
+) -> Missing:
+    """Trains whatever is not finished.
+
+    Args:
+      runs: As `plan.runs_of` gives them: what a run waits for comes before it.
+      jobs: Processes at a time, >= 1.
+      ended: Called with each run that is finished, also with those that were before.
+      may_begin: Asked before each process; once it says no, those that train end and no other one
+        begins.
+      command: The words that start `tff-keyboard`, before those of `Run.command`.
+
+    Raises:
+      SignalReceived: This process or a training was interrupted; they have all saved their rounds
+        and ended.
+    """
+    work = _Work(list(runs), ended, may_begin)
+    pool = _Pool(jobs, command)
+    with Interruption() as signals:
+        try:
+            with signals.at_once():
+                _work_off(work, pool, runs)
+        except Interrupted as interrupted:
+            raise SignalReceived(
+                interrupted.signal_number,
+                f"with {len(work.finished)} of {len(runs)} runs finished; the others are saved",
+            ) from None
+        finally:
+            pool.stop()
+    return Missing(work.failed, work.left_out)
+
+
+def _work_off(work: "_Work", pool: "_Pool", runs: Sequence[Run]) -> None:
+    """Until nothing is left; shows how far all runs are together."""
+    total = sum(run.config.train.rounds for run in runs)
+    done = {run.path: rounds_done(run) for run in runs}
+    with Progress("study", total=total, unit="rounds") as line:
+        while work.waiting or pool.working:
+            while not pool.is_full and (run := work.next()):
+                pool.start(run)
+            for run, code in pool.collect():
+                if code in _INTERRUPTED:
+                    raise Interrupted(_INTERRUPTED[code])
+                work.report(run, code)
+            done |= {run.path: rounds_done(run) for run, _ in pool.working}
+            rounds = sum(
+                # An early end counts as the whole run.
+                run.config.train.rounds if run.path in work.finished else done[run.path]
+                for run in runs
+            )
+            line.update(rounds, f"{len(work.finished)} of {len(runs)} runs")
+            if pool.working:
+                time.sleep(_POLL_SECONDS)
+
+
+class _Work:
+    """What is still to be trained, what is done, what failed and what is left out."""
+
+    def __init__(
+        self, waiting: list[Run], ended: Callable[[Run], None], may_begin: Callable[[], bool]
+    ):
+        self.waiting = waiting
+        self.failed: list[Run] = []
+        self.left_out: list[Run] = []
+        self.finished: set[pathlib.Path] = set()
+        self._ended = ended
+        self._may_begin = may_begin
+
+    def next(self) -> Run | None:
+        """The next run to train; finished ones on the way are reported, hopeless ones left out."""
+        for run in list(self.waiting):
+            lost = next((kind for kind in (self.failed, self.left_out) if _waits(run, kind)), None)
+            if lost is None and run.after is not None and run.after not in self.finished:
+                continue
+            self.waiting.remove(run)
+            if lost is not None:
+                lost.append(run)
+            elif is_finished(run):
+                self._finish(run)
+            elif not self.left_out and self._may_begin():
+                return run
+            else:
+                self.left_out.append(run)
+        return None
+
+    def report(self, run: Run, code: int) -> None:
+        """A training that has ended."""
+        if code == 0 and is_finished(run):
+            self._finish(run)
+        else:
+            self.failed.append(run)
+            print(
+                f"{run.path.name} failed with status {code}; see {log_of(run)}.",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def _finish(self, run: Run) -> None:
+        self.finished.add(run.path)
+        self._ended(run)
+
+
+class _Pool:
+    """Processes that train, at most so many at a time."""
+
+    def __init__(self, jobs: int, command: Sequence[str]):
+        self._jobs = jobs
+        self._command = tuple(command)
+        self.working: list[tuple[Run, subprocess.Popen]] = []
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.working) >= self._jobs
+
+    def start(self, run: Run) -> None:
+        files.make_directory(run.path.parent)
+        with log_of(run).open("ab") as log:
+            process = subprocess.Popen(
+                children.signalled_when_orphaned(
+                    [*self._command, *run.command, *self._share(run)], signal.SIGTERM
+                ),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self.working.append((run, process))
+
+    def _share(self, run: Run) -> list[str]:
+        """A node of the cluster for each of several runs, unless their config says how many."""
+        execution = run.config.execution
+        if self._jobs == 1 or execution.engine == "local" or execution.cluster.max_nodes:
+            return []
+        return ["--set=execution.cluster.max_nodes=1"]
+
+    def collect(self) -> list[tuple[Run, int]]:
+        """Those that have ended since, with their exit codes."""
+        ended = [
+            (run, process.returncode) for run, process in self.working if process.poll() is not None
+        ]
+        self.working = [pair for pair in self.working if pair[1].returncode is None]
+        return ended
+
+    def stop(self) -> None:
+        """Lets the others end as an interrupted training does, and waits for them."""
+        for _, process in self.working:
+            process.terminate()
+        for _, process in self.working:
+            process.wait()
+        self.working = []
+
+
+def _waits(run: Run, runs: Sequence[Run]) -> bool:
+    return run.after in {each.path for each in runs}

@@ -1,0 +1,159 @@
+"""Central training on a node of a cluster: the state travels, the text does not.
+
+A round is one item of work, a pure function of the run's config, the state and the round, and so is
+a validation of the state's model. The node has the messages in its own store. A node that is lost
+costs the round it was at: another one begins it again with the same state.
+
+The bits are those of this machine where the node has as many cores (TensorFlow cuts a matrix
+product by cores).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tff_keyboard.config import RunConfig
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.federated.learning import validation
+from tff_keyboard.models import build_model
+from tff_keyboard.program.cluster.node import NodeOptions
+from tff_keyboard.program.cluster.ray_engine import RayEngine
+from tff_keyboard.program.engines import engine
+from tff_keyboard.program.rounds.round_process import RoundProcess
+from tff_keyboard.training.central.central_process import build_central_process
+from tff_keyboard.training.central.central_training import CentralOutput, PooledInputs
+from tff_keyboard.training.on_cluster import store_references
+from tff_keyboard.training.on_cluster.client_references import Recipe
+from tff_keyboard.training.on_cluster.node_timings import NodeTimings
+
+
+@dataclasses.dataclass(frozen=True)
+class CentralRound:
+    """An `engine.Function`: what is shared is the state, an item is the number of a round."""
+
+    recipe: Recipe
+
+    @property
+    def key(self) -> str:
+        return _key("round", self.recipe)
+
+    def __call__(self, place: engine.Place, state: Any, round_num: int) -> CentralOutput:
+        pooled, process = _training(self.recipe)
+        data, _ = pooled.round_input(round_num)
+        output = process.next(state, data)
+        return CentralOutput(output.state, output.metrics)
+
+
+@dataclasses.dataclass(frozen=True)
+class CentralValidation:
+    """An `engine.Function`: what is shared is `ModelWeights`, an item is a store's path."""
+
+    recipe: Recipe
+
+    @property
+    def key(self) -> str:
+        return _key("validation", self.recipe)
+
+    def __call__(
+        self, place: engine.Place, weights: Any, store_path: str
+    ) -> Mapping[str, np.ndarray]:
+        return _evaluate(self.recipe, store_path)(weights)
+
+
+class CentralNode:
+    """The node of a run.
+
+    Args:
+      config: Of the run.
+      engine: That has the node.
+      stores: What the run reads.
+    """
+
+    def __init__(self, config: RunConfig, engine: RayEngine, *stores: ClientStore | None):
+        self._recipe = Recipe.of(config, *stores)
+        self._engine = engine
+
+    def around(self, process: RoundProcess) -> OnNode:
+        """The process whose rounds are computed on the node; its data are numbers of rounds."""
+        return OnNode(process, functools.partial(self._compute, CentralRound(self._recipe)))
+
+    def evaluate_on(self, store: ClientStore) -> validation.Evaluate:
+        """As `validation.in_this_process`, on the node."""
+        function = CentralValidation(self._recipe)
+        return lambda weights: self._compute(function, weights, str(store.directory))
+
+    def around_lines(self, path: Any) -> Callable[[Any], NodeTimings]:
+        """What `train_run` puts around the lines it shows; `path` is of the timings."""
+        return lambda lines: NodeTimings(path, self._engine, lines)
+
+    def _compute(self, function: engine.Function, shared: Any, item: Any) -> Any:
+        job = engine.Job(function, shared, [item])
+        with contextlib.closing(self._engine.run(job)) as results:
+            ((_, result),) = results
+        return result
+
+
+class OnNode:
+    """A `RoundProcess`; see `CentralNode.around`."""
+
+    def __init__(self, process: RoundProcess, compute: Callable[[Any, int], CentralOutput]):
+        self._process = process
+        self._compute = compute
+
+    def initialize(self) -> Any:
+        """As of the process."""
+        return self._process.initialize()
+
+    def next(self, state: Any, round_num: Any, /) -> CentralOutput:
+        """A round by its number."""
+        return self._compute(state, round_num)
+
+    def get_model_weights(self, state: Any, /) -> Any:
+        """As of the process."""
+        return self._process.get_model_weights(state)
+
+
+@contextlib.contextmanager
+def node_of(config: RunConfig, *stores: ClientStore | None) -> Iterator[CentralNode | None]:
+    """A node of the cluster for a run; None where `execution.engine` is "local".
+
+    Raises:
+      ClusterError: The cluster cannot be used, or has no free node that fits.
+    """
+    if config.execution.engine == "local":
+        yield None
+        return
+    one = dataclasses.replace(config.execution.cluster, min_nodes=1, max_nodes=1)
+    files = store_references.files_of(*stores)
+    with contextlib.closing(RayEngine(one, NodeOptions(at_once=False), files)) as found:
+        yield CentralNode(config, found, *stores)
+
+
+def _key(what: str, recipe: Recipe) -> str:
+    text = repr((what, recipe.config_text, recipe.stores))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=1)
+def _training(recipe: Recipe) -> tuple[PooledInputs, RoundProcess]:
+    config = recipe.config
+    store = recipe.store(config.data.store)
+    model = build_model(
+        config.model.name,
+        vocabulary_size=len(store.vocabulary),
+        seed=config.train.seed,
+        **config.model.options(),
+    )  # its weights come with each state
+    return PooledInputs(config, store), build_central_process(config, model)
+
+
+@functools.lru_cache(maxsize=2)
+def _evaluate(recipe: Recipe, store_path: str) -> validation.Evaluate:
+    return validation.in_this_process(recipe.config)(recipe.store(store_path))

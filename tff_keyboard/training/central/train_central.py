@@ -1,0 +1,128 @@
+"""Central training of a run, on the pooled text of all train clients: the twin to beat.
+
+A round is `train.clients_per_round` x `client.max_examples` messages. [central] has the optimizer;
+[server], [aggregation] and `client.epochs` are not used, nor is [fine_tuning] but for the general
+store that validation reads.
+"""
+
+import dataclasses
+import pathlib
+
+from tff_keyboard.config import ConfigError, RunConfig
+from tff_keyboard.config.resolved_execution import as_begun
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.federated.algorithms import build_process
+from tff_keyboard.federated.learning import validation
+from tff_keyboard.privacy.ledger import lineage
+from tff_keyboard.storage.metrics_rows import Row
+from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.training.central import central_on_nodes
+from tff_keyboard.training.central.central_process import build_central_process
+from tff_keyboard.training.central.central_training import PooledInputs
+from tff_keyboard.training.train_run import (
+    check_best_metric,
+    open_run,
+    recorded_config,
+    train_run,
+)
+
+
+def train_central(
+    config: RunConfig,
+    workdir: pathlib.Path,
+    *,
+    tokens: float | None = None,
+    epochs: float | None = None,
+) -> Row:
+    """Trains in `workdir`; called again, it resumes.
+
+    Args:
+      config: `train.rounds` counts only where neither of the next two is given. With
+        `execution.engine` = "ray" rounds are computed on a node of the cluster.
+      workdir: The run directory.
+      tokens: Budget in tokens, rounded up to whole rounds.
+      epochs: Budget in passes over the pooled text, likewise.
+
+    Returns:
+      The last row of metrics, as in `metrics.jsonl`.
+
+    Raises:
+      ConfigError, DataError, SavedModelError: The config, the store or `model.initial_model` does
+        not fit.
+      ProgramError, TrainingInterrupted: As `train_run`.
+      ClusterError: As `central_on_nodes.node_of`.
+    """
+    config = as_begun(config, recorded_config(workdir))
+    check_best_metric(config, validation.metric_names(config))
+    store = ClientStore(config.data.store)
+    general_store = validation.open_general_store(config, store)
+    try:
+        pooled = PooledInputs(config, store)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    if epochs is not None:
+        tokens = epochs * pooled.tokens_per_epoch
+    if tokens is not None:
+        rounds = pooled.rounds_for(tokens)
+        config = dataclasses.replace(config, train=dataclasses.replace(config.train, rounds=rounds))
+        print(f"{tokens:,.0f} tokens: {rounds:,} rounds of {pooled.messages_per_round:,} messages.")
+    model = build_process.build_initial_model(config, store.vocabulary)
+    process = build_central_process(config, model)
+    with (
+        open_run(config, workdir, store, general_store) as run,
+        central_on_nodes.node_of(config, store, general_store) as node,
+    ):
+        evaluate_on = node.evaluate_on if node else validation.in_this_process(config)
+        return train_run(
+            *(config, run, store, model),
+            process=node.around(process) if node else process,
+            round_input=pooled.round_plan if node else pooled.round_input,
+            evaluate=validation.Validation(config, store, general_store, evaluate_on),
+            around_lines=node.around_lines(run.node_timings) if node else None,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """What a federated model was given.
+
+    Attributes:
+      tokens: It was trained on, in all its parts.
+      parts: Runs that followed each other on the same client store, the last one first.
+      initial_model: What the first part began with; empty for random weights.
+    """
+
+    tokens: int
+    parts: tuple[pathlib.Path, ...]
+    initial_model: str
+
+    def at_the_beginning(self, config: RunConfig) -> RunConfig:
+        """The config with the first part's initial model, unless it names one of its own."""
+        own = config.model.initial_model
+        run = lineage.run_of(pathlib.Path(own)) if own else None
+        if run is None or run.path.resolve() not in self.parts:
+            return config
+        model = dataclasses.replace(config.model, initial_model=self.initial_model)
+        return dataclasses.replace(config, model=model)
+
+
+def budget_of(run_path: pathlib.Path) -> Budget:
+    """Of a run and of the runs on the same client store that its initial model comes from.
+
+    Raises:
+      RunDirectoryError, ProgramError: It is no run directory, or has no metrics yet.
+    """
+    first = RunDirectory.open(run_path)
+    store = first.data_card().get("store_sha256")
+    run: RunDirectory | None = first
+    parts: dict[pathlib.Path, int] = {}
+    initial_model = ""
+    while (
+        run is not None
+        and run.path.resolve() not in parts
+        and run.data_card().get("store_sha256") == store
+    ):
+        parts[run.path.resolve()] = sum(int(row["tokens"]) for row in run.all_rows())
+        initial_model = lineage.initial_model_of(run)
+        run = lineage.run_of(pathlib.Path(initial_model)) if initial_model else None
+    return Budget(sum(parts.values()), tuple(parts), initial_model)

@@ -1,0 +1,153 @@
+"""Evaluates on the nodes of a cluster: the model travels once to each node, and the text never.
+
+A node reads what people typed from its own store, whose card was compared when it joined, and
+counts the parts of the text that it is given (`evaluation/counts/predictor_evaluation.py`): the
+sums are those of this machine, to the bit where nodes have as many cores as it has (TensorFlow cuts
+a matrix product by cores).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tff_keyboard.config.sections.execution_config import ClusterConfig
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.evaluation.counts import predictor_evaluation, typed_text
+from tff_keyboard.evaluation.counts.predictor_evaluation import Compute, PartCounts
+from tff_keyboard.evaluation.counts.typed_text import TypedText
+from tff_keyboard.predictors.predictor import Predictor
+from tff_keyboard.program.cluster.node import NodeOptions
+from tff_keyboard.program.cluster.ray_engine import RayEngine
+from tff_keyboard.program.engines import engine
+from tff_keyboard.training.on_cluster import store_references
+from tff_keyboard.training.on_cluster.store_references import StoreReference
+
+
+@functools.lru_cache(maxsize=2)
+def _text(store: StoreReference, population: str) -> TypedText:
+    return typed_text.of_population(store.open(), population)
+
+
+@dataclasses.dataclass(frozen=True)
+class CountPart:
+    """An `engine.Function`: an item is a part of what a population typed.
+
+    What is shared: the store's name, the population, `max_length` and `reference` of `count_part`.
+
+    Attributes:
+      content: The model, pickled.
+    """
+
+    content: bytes
+
+    @functools.cached_property
+    def key(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    def __call__(
+        self,
+        place: engine.Place,
+        shared: tuple[StoreReference, str, int, Vocabulary | None],
+        part: slice,
+    ) -> PartCounts:
+        store, population, max_length, reference = shared
+        return predictor_evaluation.count_part(
+            self._predictor,
+            _text(store, population),
+            part,
+            max_length=max_length,
+            reference=reference,
+        )
+
+    @functools.cached_property
+    def _predictor(self) -> Predictor:
+        return pickle.loads(self.content)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CountPart, (self.content,)
+
+
+@contextlib.contextmanager
+def on_nodes(address: str) -> Iterator[Callable[[ClientStore, str], Compute] | None]:
+    """What evaluations take as `elsewhere`; None for the address ""."""
+    if not address:
+        yield None
+        return
+    with contextlib.closing(EvaluationOnNodes(address)) as found:
+        yield found.of
+
+
+class EvaluationOnNodes:
+    """`of` gives what evaluations take as `compute`.
+
+    Args:
+      address: As `execution.cluster.address`.
+      tell: Shows a sentence to the user.
+    """
+
+    def __init__(self, address: str, tell: Callable[[str], None] = print):
+        self._cluster = ClusterConfig(address=address)
+        self._tell = tell
+        self._engine: RayEngine | None = None
+        self._files: dict[str, str] = {}
+
+    def of(self, store: ClientStore, population: str) -> Compute:
+        """For the text of a store's whole population.
+
+        Raises:
+          ClusterError: The cluster cannot be used.
+        """
+        named = StoreReference.of(store)
+        nodes = self._engine_for(store_references.files_of(store))
+
+        def compute(
+            predictor: Predictor,
+            text: TypedText,
+            parts: Sequence[slice],
+            *,
+            max_length: int,
+            reference: Vocabulary | None,
+            scored: Callable[[int], None],
+        ) -> Iterator[tuple[int, PartCounts]]:
+            try:
+                function = CountPart(pickle.dumps(predictor))
+            except (TypeError, AttributeError, pickle.PicklingError):
+                self._tell("This kind of model does not travel to nodes: it is evaluated here.")
+                yield from predictor_evaluation.one_by_one(
+                    predictor,
+                    text,
+                    parts,
+                    max_length=max_length,
+                    reference=reference,
+                    scored=scored,
+                )
+                return
+            with contextlib.closing(
+                nodes.run(engine.Job(function, (named, population, max_length, reference), parts))
+            ) as found:
+                for place, counts in found:
+                    scored(counts.targets)
+                    yield place, counts
+
+        return compute
+
+    def _engine_for(self, files: dict[str, str]) -> RayEngine:
+        """The one of before, where nodes were asked for the same store."""
+        if self._engine is None or files != self._files:
+            self.close()
+            self._engine = RayEngine(self._cluster, NodeOptions(at_once=False), files)
+            self._files = files
+        return self._engine
+
+    def close(self) -> None:
+        """Leaves the cluster."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None

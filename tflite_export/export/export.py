@@ -1,0 +1,316 @@
+"""From a trained model to the files a phone takes, checked before they appear.
+
+    load -> quantise -> write aside -> verify the bytes -> the gate, in the interpreter -> rename
+
+Nothing appears under the final names unless every check passed.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tff_keyboard.data.vocabulary import BOS, NUM_SPECIAL, Vocabulary
+from tff_keyboard.evaluation.results.golden_prompts import PromptReport, Prompts, check_prompts
+from tff_keyboard.models import NextWordModel
+from tff_keyboard.storage import directories, file_sets
+from tff_keyboard.storage.errors import ExportError, UsageError
+from tflite_export.export import model_card, ngram_part
+from tflite_export.export.export_options import ExportOptions
+from tflite_export.export.export_result import ExportResult
+from tflite_export.export.ngram_part import HybridReport, NGramPart
+from tflite_export.export.trained_run import TrainedRun
+from tflite_export.format import (
+    associated_files,
+    inspection,
+    manifest,
+    signatures,
+    signing,
+    vocabulary_file,
+)
+from tflite_export.format.manifest_content import (
+    VOCABULARY_ORDER,
+    CardFacts,
+    Manifest,
+    ModelFacts,
+    PromptFigures,
+    Sizes,
+    StateSizes,
+    VocabularyFacts,
+    to_bytes,
+)
+from tflite_export.gate import gate, parity
+from tflite_export.gate.errors import ParityFailed
+from tflite_export.gate.parity import Texts
+from tflite_export.graphs import converter, quantization, row_scaled, trainable
+from tflite_export.graphs.cifg_weights import CifgWeights
+from tflite_export.runtime.hybrid_keyboard import open_keyboard, with_ngram
+from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
+
+
+def export(
+    run: TrainedRun,
+    out: pathlib.Path,
+    options: ExportOptions,
+    *,
+    held_out: Texts | None = None,
+    calibration: Texts | None = None,
+    ngram: NGramPart | None = None,
+    prompts: Prompts | None = None,
+    licence: str | None = None,
+    sign_key: Ed25519PrivateKey | None = None,
+) -> ExportResult:
+    """Exports the model of a run.
+
+    Args:
+      run: What to export.
+      out: The model file, `.tflite`; vocabulary and manifest get its name with other endings.
+      options: How.
+      held_out: Text for the parity gate; without it there is no gate, and the manifest says so.
+      calibration: Text that int4 rounding is fitted to; "int4-rows" needs it.
+      ngram: The other half of a hybrid, written beside the model.
+      prompts: Golden prompts, which the keyboard as written must pass.
+      licence: Of the files, for the model card.
+      sign_key: Signs the manifest, and with it all files.
+
+    Raises:
+      ExportError: The run cannot be exported, or `out` is a directory.
+      UsageError: `out` is no name for a model file.
+      CheckFailed: The written file broke a promise, or there is too little text to say; nothing
+        was published.
+      OSError: The disk is full, or `out` may not be written.
+      ProgramError: Beside `out` lies what no interrupted export leaves.
+    """
+    if out.suffix != ".tflite":
+        raise UsageError(f"--out must end in .tflite, got '{out.name}'.")
+    if out.is_dir():
+        raise ExportError(f"{out} is a directory. Give the name of a file.")
+    file_sets.finish(out, manifest.ExportPaths(out).names)  # of an export that was killed
+    if held_out is not None and not options.allow_little_text:
+        parity.check_enough(held_out)
+    model, vocabulary = run.model, run.vocabulary
+    weights = CifgWeights.from_model(model)
+    if options.top_k > len(vocabulary) - NUM_SPECIAL:
+        raise ExportError(
+            f"`top_k` must be at most the {len(vocabulary) - NUM_SPECIAL} words of the vocabulary, "
+            f"got {options.top_k}."
+        )
+    rows = vocabulary_file.sorted_rows(vocabulary)
+    weights = dataclasses.replace(weights, embedding=weights.embedding[rows])
+    data = _model_bytes(weights, options, model, vocabulary, calibration)
+    vocabulary_data = vocabulary_file.encode(vocabulary_file.sorted_vocabulary(vocabulary))
+
+    with directories.scratch_directory(out) as directory:
+        staged = manifest.ExportPaths(directory / out.name)
+        staged.model.write_bytes(data)
+        written = staged.model.read_bytes()
+        report = _verified(written, weights, options)
+        facts = _manifest(run, options, weights, written, vocabulary_data, ngram, licence)
+        parts = {manifest.PACKED_VOCABULARY: vocabulary_data}
+        if ngram is not None:
+            parts[manifest.PACKED_NGRAM] = ngram.data
+        for name, part in (parts | {manifest.PACKED_MANIFEST: to_bytes(facts)}).items():
+            staged.part(name).write_bytes(part)
+
+        predictor = KeyboardPredictor(staged.model)
+        gate.check_contents(written, predictor, model, vocabulary)
+        comparison = _parity(run, predictor, held_out, options) if held_out is not None else None
+        hybrid = _hybrid_report(staged.model, held_out, options) if ngram is not None else None
+        shown = _prompts(staged.model, prompts, out.name) if prompts is not None else None
+        figures = _figures(shown) if shown else None
+        facts = dataclasses.replace(facts, parity=comparison, hybrid=hybrid, prompts=figures)
+        card = model_card.model_card(facts, run.directory).encode()
+        about_card = CardFacts(bytes=len(card), sha256=manifest.sha256(card))
+        facts = dataclasses.replace(facts, card=about_card)
+        parts |= {manifest.PACKED_MANIFEST: to_bytes(facts), associated_files.CARD: card}
+        if sign_key is not None:
+            parts[associated_files.SIGNATURE] = signing.sign(
+                parts[manifest.PACKED_MANIFEST], sign_key
+            )
+        model_bytes = _publish(staged, out, written, parts, pack=options.pack)
+    return ExportResult(
+        paths=manifest.ExportPaths(out),
+        report=report,
+        parity=comparison,
+        vocabulary_bytes=len(vocabulary_data),
+        model_bytes=model_bytes,
+        hybrid=hybrid,
+        prompts=shown,
+    )
+
+
+def _publish(
+    staged: manifest.ExportPaths,
+    out: pathlib.Path,
+    model: bytes,
+    parts: Mapping[str, bytes],
+    *,
+    pack: bool,
+) -> int:
+    """Writes all files of an export, or one with all of them, in place of an older export.
+
+    Args:
+      staged: Where the model lies.
+      out: Where it shall be.
+      model: Its bytes.
+      parts: What goes with it, by name in `manifest.SUFFIXES`.
+      pack: Whether that goes into the model file.
+
+    Returns:
+      Bytes of the model file.
+    """
+    beside = {} if pack else parts
+    for name, data in beside.items():
+        staged.part(name).write_bytes(data)
+    if pack:
+        staged.model.unlink()  # it is mapped; a new file leaves the old one readable
+        staged.model.write_bytes(associated_files.append(model, parts))
+    num_bytes = staged.model.stat().st_size
+    file_sets.publish(
+        staged.model.parent,
+        out,
+        [out.name, *(staged.part(name).name for name in beside)],
+        parts=manifest.ExportPaths(out).names,
+    )
+    return num_bytes
+
+
+def _hybrid_report(
+    model: pathlib.Path, held_out: Texts | None, options: ExportOptions
+) -> HybridReport | None:
+    """Opens the files as written; measures them where there is text."""
+    hybrid = with_ngram(KeyboardPredictor(model))
+    if held_out is None:
+        return None
+    found = ngram_part.measure(hybrid, held_out, parity.MAX_TARGETS)
+    if not options.allow_loss:
+        found.check()
+    return found
+
+
+def _prompts(model: pathlib.Path, prompts: Prompts, name: str) -> PromptReport:
+    """Opens the files as written, and raises if they fail."""
+    shown = check_prompts(open_keyboard(model), prompts)
+    shown.check(name)
+    return shown
+
+
+def _figures(shown: PromptReport) -> PromptFigures:
+    return PromptFigures(
+        file=shown.prompts.path.name,
+        sha256=shown.prompts.sha256,
+        prompts=len(shown.prompts.prompts),
+        failed_lines=[prompt.line for prompt, _ in shown.failures],
+    )
+
+
+def _model_bytes(
+    weights: CifgWeights,
+    options: ExportOptions,
+    model: NextWordModel,
+    vocabulary: Vocabulary,
+    calibration: Texts | None,
+) -> bytes:
+    if options.trainable:
+        return trainable.build(weights, top_k=options.top_k)
+    if options.quantization == "int8-rows":
+        table = quantization.quantize_rows(weights.embedding)
+        return row_scaled.build(weights, table, top_k=options.top_k)
+    if options.quantization == "int4-rows":
+        if calibration is None:
+            raise ExportError(
+                "`quantize` = 'int4-rows' needs text that the rounding is fitted to. Give --store "
+                "or --calibration_text."
+            )
+        covariance = hidden_covariance(model, vocabulary, calibration)
+        table = quantization.quantize_rows_int4(weights.embedding, covariance)
+        return row_scaled.build(weights, table, top_k=options.top_k)
+    return converter.convert(weights, options.quantization, top_k=options.top_k)
+
+
+def hidden_covariance(model: NextWordModel, vocabulary: Vocabulary, texts: Texts) -> np.ndarray:
+    """[dim, dim]: sum of h^T h over every position of the text."""
+    total: Any = 0.0
+    hidden_of = tf.function(model.hidden, input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    for messages in texts.values():
+        for words in messages:
+            ids = np.array([[BOS, *vocabulary.encode(words[: parity.MAX_MESSAGE_WORDS])]], np.int32)
+            hidden = hidden_of(ids).numpy()[0].astype(np.float64)
+            total = total + hidden.T @ hidden
+    return total
+
+
+def _verified(
+    written: bytes, weights: CifgWeights, options: ExportOptions
+) -> inspection.FileReport:
+    names = list(signatures.INFERENCE_SIGNATURES)
+    if options.trainable:
+        names += signatures.TRAINING_SIGNATURES
+    return inspection.verify(
+        written,
+        max_bytes=options.byte_limit,
+        signatures=names,
+        table_shape=(weights.vocabulary_size, weights.dim),
+    )
+
+
+def _parity(
+    run: TrainedRun, predictor: KeyboardPredictor, held_out: Texts, options: ExportOptions
+) -> parity.ParityReport:
+    """Raises what the report does not forgive."""
+    found = parity.compare(run.model, run.vocabulary, predictor, held_out)
+    try:
+        found.check(parity.TOLERANCES[options.quantization])
+    except ParityFailed as error:
+        if not options.allow_loss:
+            raise
+        return dataclasses.replace(found, forgiven=str(error))
+    return found
+
+
+def _manifest(
+    run: TrainedRun,
+    options: ExportOptions,
+    weights: CifgWeights,
+    model_data: bytes,
+    vocabulary_data: bytes,
+    ngram: NGramPart | None,
+    licence: str | None,
+) -> Manifest:
+    """What can be said before anything was judged."""
+    alone = len(model_data) + len(vocabulary_data)
+    return Manifest(
+        model=ModelFacts(
+            name="cifg",
+            quantization=options.quantization,
+            trainable=options.trainable,
+            top_k=options.top_k,
+            training_length=run.training_length(),
+            state_sizes=StateSizes(c=weights.units, h=weights.dim),
+            bytes=len(model_data),
+            sha256=manifest.sha256(model_data),
+        ),
+        vocabulary=VocabularyFacts(
+            size=len(run.vocabulary),
+            rules=run.vocabulary.rules,
+            order=VOCABULARY_ORDER,
+            run_fingerprint=run.vocabulary.fingerprint,
+            bytes=len(vocabulary_data),
+            sha256=manifest.sha256(vocabulary_data),
+        ),
+        truecase=run.truecase(),
+        run=run.facts(),
+        privacy=run.privacy(),
+        parity=None,
+        ngram=ngram.ngram if ngram else None,
+        mixture=ngram.mixture if ngram else None,
+        bytes=Sizes(
+            network_and_vocabulary=alone,
+            with_ngram=alone + (len(ngram.data) if ngram else 0),
+        ),
+        licence=licence,
+    )

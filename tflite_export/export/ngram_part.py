@@ -1,0 +1,165 @@
+"""The n-gram of an export with `--ngram`: counted, pruned, mixed, and measured as written.
+
+It is counted from the text of the store's train people. N-grams that one person alone typed are not
+listed (`ngram_people.py`), but no promise of differential privacy that the network's training made
+extends to it: such a run is exported without.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.evaluation.counts import predictor_evaluation
+from tff_keyboard.evaluation.counts.typed_text import TypedText
+from tff_keyboard.evaluation.metrics import metric_table
+from tff_keyboard.evaluation.named import trained_here
+from tff_keyboard.evaluation.statistics.sums import metric_difference, metric_value
+from tff_keyboard.host.text_table import aligned
+from tff_keyboard.predictors.hybrid import mixture
+from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
+from tff_keyboard.predictors.keras_predictor import KerasPredictor
+from tff_keyboard.predictors.ngram import ngram_spec
+from tff_keyboard.storage import names
+from tff_keyboard.storage.errors import CheckFailed, ExportError
+from tflite_export.export.trained_run import TrainedRun
+from tflite_export.format import manifest
+from tflite_export.format.manifest_content import HybridFigures, MixtureFacts, NGramFacts
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboard
+
+Texts = Mapping[str, Sequence[Sequence[str]]]  # person -> messages -> normalised words
+
+MEASURED = {
+    name: metric_table.METRICS[name].label
+    for name in ("recall_at_1_no_eos", "recall_at_3_no_eos", "recall_at_3_oov", "kss")
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class NGramPart:
+    """What `--ngram` adds to an export.
+
+    Attributes:
+      data: The file.
+      ngram: What the manifest says of it.
+      mixture: The weights, for the manifest.
+    """
+
+    data: bytes
+    ngram: NGramFacts
+    mixture: MixtureFacts
+
+    def summary(self, network_bytes: int) -> str:
+        """Its size, and that of an export without and with it.
+
+        Args:
+          network_bytes: Of model and vocabulary.
+        """
+        return (
+            f"{len(self.data):,} bytes, {sum(self.ngram.ngrams):,} n-grams; {network_bytes:,} "
+            f"bytes without it, {network_bytes + len(self.data):,} with it"
+        )
+
+
+def build(run: TrainedRun, store_directory: pathlib.Path, spec: ngram_spec.NGramSpec) -> NGramPart:
+    """Counts the n-gram on the train people and fits the weights on the validation people.
+
+    The weights are fitted with the float model: what rounding changes is far below what they
+    follow.
+
+    Args:
+      run: The network's.
+      store_directory: A client store of the same vocabulary.
+      spec: What `ngram_spec.of_file` says of a file.
+
+    Raises:
+      ExportError: The run claims differential privacy, or the store has another
+        vocabulary or no people to fit on.
+    """
+    if (run.directory / names.LEDGER).is_file():
+        raise ExportError(
+            f"{run.directory} has a privacy ledger, and an n-gram counted from the same people's "
+            "text would say what its noise hides. Export without --ngram."
+        )
+    store = ClientStore(store_directory)
+    if store.vocabulary.fingerprint != run.vocabulary.fingerprint:
+        raise ExportError(
+            f"{store.directory}: its vocabulary is not the one of the run. Give the store the run "
+            "was trained on with --store."
+        )
+    try:
+        text = trained_here.read_train_text(store)
+        ngram, data = trained_here.train_for_hybrid(spec, text, run.vocabulary)
+        hybrid = HybridPredictor(KerasPredictor(run.model, run.vocabulary), ngram, mixture.EQUAL)
+        fitted_on = trained_here.fit_on_validation(hybrid, store, "mixture")
+    except ValueError as error:
+        raise ExportError(f"--ngram: {error}") from None
+    return NGramPart(
+        data,
+        NGramFacts(
+            order=ngram.model.order,
+            ngrams=ngram.model.num_ngrams,
+            trained_on=f"{len(store.client_ids('train')):,} people of 'train'",
+            least_people=trained_here.LEAST_PEOPLE,
+            bytes=len(data),
+            sha256=manifest.sha256(data),
+        ),
+        MixtureFacts(
+            components=list(mixture.COMPONENTS),
+            weights=hybrid.weights.to_json(),
+            fitted_on=fitted_on,
+        ),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class HybridReport(HybridFigures):
+    """The figures as text and as a verdict."""
+
+    def table(self) -> str:
+        """The report as text."""
+        rows = [["", "network", "hybrid", "difference, points"]]
+        for name, (alone, hybrid, half_width) in self.metrics.items():
+            change = f"{100 * (hybrid - alone):+.2f} +- {100 * half_width:.2f}"
+            rows.append([MEASURED[name], f"{100 * alone:.2f}", f"{100 * hybrid:.2f}", change])
+        title = (
+            f"with n-gram and own words, {self.words:,} words of {self.people} people in the order "
+            "typed, percent"
+        )
+        return f"{title}\n{aligned(rows)}"
+
+    def check(self) -> None:
+        """Raises unless the hybrid is worth its bytes.
+
+        Raises:
+          CheckFailed: It suggests less well than the network alone.
+        """
+        for name in ("recall_at_3_no_eos", "kss"):
+            alone, hybrid, _ = self.metrics[name]
+            if not hybrid >= alone:
+                raise CheckFailed(
+                    f"The hybrid is worse than the network alone: {MEASURED[name]} "
+                    f"{100 * hybrid:.2f} instead of {100 * alone:.2f} %. Give more text with "
+                    "--store, another size, or export without --ngram."
+                )
+
+
+def measure(hybrid: HybridKeyboard, texts: Texts, max_targets: int) -> HybridReport:
+    """Reads the written files as a phone does; the cache sees only what was typed before.
+
+    Args:
+      hybrid: Of the files as written.
+      texts: What people typed, in order.
+      max_targets: Of a message.
+    """
+    text = TypedText(
+        "hybrid", tuple(texts), tuple([list(m) for m in person if m] for person in texts.values())
+    )
+    alone = predictor_evaluation.evaluate(hybrid.network, text, max_length=max_targets).sums
+    mixed = predictor_evaluation.evaluate(hybrid, text, max_length=max_targets).sums
+    metrics = {}
+    for name in MEASURED:
+        interval = metric_difference(mixed, alone, name)
+        half_width = (interval.high - interval.low) / 2
+        metrics[name] = (metric_value(alone, name), metric_value(mixed, name), half_width)
+    return HybridReport(len(text.people), text.num_words, metrics)

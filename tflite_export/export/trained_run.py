@@ -1,0 +1,83 @@
+"""The run that is exported: its model, and what it recorded of itself."""
+
+import dataclasses
+import json
+import pathlib
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.data.store import truecase_table
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.models import NextWordModel
+from tff_keyboard.models.saved_model import load_model
+from tff_keyboard.privacy.claims import statement
+from tff_keyboard.storage import names
+from tff_keyboard.storage.errors import DataError, ExportError, SavedModelError
+from tflite_export.format import manifest
+from tflite_export.format.manifest_content import RunFacts
+
+NO_PRIVACY_CLAIM = "none: trained without differential privacy"
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedRun:
+    """A run directory, or a saved model, that was opened.
+
+    Attributes:
+      directory: The run directory.
+      model: The float model.
+      vocabulary: Its words.
+    """
+
+    directory: pathlib.Path
+    model: NextWordModel
+    vocabulary: Vocabulary
+
+    @classmethod
+    def load(cls, directory: pathlib.Path) -> "TrainedRun":
+        """Opens a run.
+
+        Raises:
+          ExportError: There is no model, or it is damaged.
+        """
+        try:
+            return cls(directory, *load_model(directory))
+        except (SavedModelError, DataError) as error:
+            raise ExportError(str(error)) from None
+
+    def training_length(self) -> int | None:
+        """Targets of the sequences it was trained on; None for a model without a config."""
+        path = self.directory / names.CONFIG
+        return config_lib.load_of_run(path).data.max_length if path.is_file() else None
+
+    def truecase(self) -> list[str]:
+        """Forms with capitals that its store had for its words."""
+        path = self.directory / names.TRUECASE
+        return truecase_table.read_forms(path.read_bytes()) if path.is_file() else []
+
+    def privacy(self) -> str:
+        """The statement of its differential privacy."""
+        ledger = self.directory / names.LEDGER
+        return statement.privacy_statement(ledger) if ledger.is_file() else NO_PRIVACY_CLAIM
+
+    def facts(self) -> RunFacts:
+        """Hashes of what it recorded, and its results on held-out people where it has them.
+
+        Raises:
+          ExportError: The results are damaged.
+        """
+        hashes = {}
+        weights = f"{names.MODEL}/{names.WEIGHTS}"
+        for name in (names.CONFIG, names.DATA_CARD, weights, names.WEIGHTS):
+            path = self.directory / name
+            if path.is_file():
+                hashes[name] = manifest.sha256(path.read_bytes())
+        metrics = None
+        evaluation = self.directory / names.evaluation("held_out")
+        if evaluation.is_file():
+            try:
+                metrics = json.loads(evaluation.read_text(encoding="utf-8"))["metrics"]
+            except (ValueError, KeyError, TypeError):
+                raise ExportError(
+                    f"{evaluation}: not the result of an evaluation. Evaluate the run again."
+                ) from None
+        return RunFacts(name=self.directory.resolve().name, sha256=hashes, metrics=metrics)

@@ -1,0 +1,1 @@
+"""The files of an export: manifest, vocabulary, associated files, signatures."""

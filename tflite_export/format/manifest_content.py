@@ -1,0 +1,314 @@
+"""What the manifest of an export says, as types.
+
+A field without a default is always in the file, if only as null; one with a default is left out
+where it has nothing to say. Reading checks every kind and range: what somebody sends may hold
+anything.
+"""
+
+import dataclasses
+import json
+import pathlib
+
+from tff_keyboard.data.vocabulary import BOS, EOS, OOV, PAD, NormalisationRules
+from tff_keyboard.storage import typed_json
+from tff_keyboard.storage.errors import ExportError
+
+FORMAT = "tff-keyboard export 1"
+VOCABULARY_ORDER = "special ids, then words by code points"
+MOST_MODEL_BYTES = 2**30
+
+_MOST_STATES = 100_000
+_MOST_FORMS = 50_000
+_LONGEST_FORM = 100
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SpecialIds:
+    """Rows of the word table that are no words."""
+
+    pad: int = PAD
+    bos: int = BOS
+    eos: int = EOS
+    oov: int = OOV
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StateSizes:
+    """Columns of the model's two states: the cell's, and those of its projected output."""
+
+    c: int
+    h: int
+
+    def __post_init__(self) -> None:
+        for size in (self.c, self.h):
+            _require_range("model.state_sizes", size, 1, _MOST_STATES)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelFacts:
+    """The model file.
+
+    Attributes:
+      name: The architecture.
+      quantization: One of `export_options.QUANTIZATIONS`.
+      trainable: Whether it can go on training on the device.
+      top_k: Words that `predict` and `step` return.
+      training_length: Targets of its training sequences; None for a model without a config.
+      state_sizes: Of its states.
+      bytes: Size of the file, without what is packed behind it.
+      sha256: Hex digits.
+    """
+
+    name: str
+    quantization: str
+    trainable: bool
+    top_k: int
+    training_length: int | None
+    state_sizes: StateSizes
+    bytes: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        _require_range("model.top_k", self.top_k, 1, _MOST_STATES)
+        _require_range("model.bytes", self.bytes, 1, MOST_MODEL_BYTES)
+        if self.training_length is not None:
+            _require_range("model.training_length", self.training_length, 2, 999_999)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabularyFacts:
+    """The vocabulary file: its rows, and the fingerprint of the run's, which has another order."""
+
+    size: int
+    rules: NormalisationRules
+    order: str
+    run_fingerprint: str
+    bytes: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """The run that was exported: hashes of what it recorded, metrics on held-out people by name."""
+
+    name: str
+    sha256: dict[str, str]
+    metrics: dict[str, dict[str, float | None]] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """A paired difference: value and 95 % interval over people, as fractions."""
+
+    keras: float
+    file: float
+    half_width: float  # nan with one person
+
+    @property
+    def value(self) -> float:
+        return self.file - self.keras
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """How a file's strips compare with its own logits.
+
+    Attributes:
+      strips: Outputs of `step` and `predict` that were compared.
+      wrong_strips: Those with another word, or another probability, than the logits give.
+      max_probability_error: Largest difference of a probability, relative to what it should be.
+      wrong_states: Outputs of `predict` whose state is not that of the chain of `step`.
+      max_state_error: Largest difference of a state.
+    """
+
+    strips: int
+    wrong_strips: int
+    max_probability_error: float
+    wrong_states: int
+    max_state_error: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Parity:
+    """What the comparison of the file with the float model found.
+
+    Attributes:
+      people: Whose text was read.
+      words: Words typed, OOV included.
+      positions: Predictions compared, end of message included.
+      same_best: Share of positions with the same best word.
+      same_three: Share of positions with the same set of three best words.
+      differences: "recall_at_1", "recall_at_3", "kss" -> difference.
+      max_logit_error: Largest over positions and rows, those of the long message included.
+      rms_logit_error: Root mean square over both.
+      logit_spread: Spread of the float logits, which the errors are compared with.
+      shown: The file's strips against its own logits.
+      little_text: Whether there was too little text for a verdict.
+      forgiven: The failure that `allow_loss` forgave.
+    """
+
+    people: int
+    words: int
+    positions: int
+    same_best: float
+    same_three: float
+    differences: dict[str, Difference]
+    max_logit_error: float
+    rms_logit_error: float
+    logit_spread: float
+    shown: Shown
+    little_text: bool
+    forgiven: str | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NGramFacts:
+    """The n-gram file of a hybrid: `ngrams` of each length, typed by `least_people` or more."""
+
+    order: int
+    ngrams: list[int]
+    trained_on: str
+    least_people: int
+    bytes: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MixtureFacts:
+    """How a hybrid mixes: `weights` are those of `predictors/hybrid/mixture.py`, columns in this
+    order.
+    """
+
+    components: list[str]
+    weights: list[list[float]]
+    fitted_on: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Bytes that a phone stores, the manifest left out."""
+
+    network_and_vocabulary: int
+    with_ngram: int
+
+
+@dataclasses.dataclass(frozen=True)
+class HybridFigures:
+    """The export with and without its n-gram and cache, on people it never saw.
+
+    Attributes:
+      people: How many.
+      words: They typed.
+      metrics: Name -> `(network alone, hybrid, half width of the difference's interval)`.
+    """
+
+    people: int
+    words: int
+    metrics: dict[str, tuple[float, float, float]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PromptFigures:
+    """What became of golden prompts: how many there are, and the lines of those that failed."""
+
+    file: str
+    sha256: str
+    prompts: int
+    failed_lines: list[int]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CardFacts:
+    """The model card."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """Everything an export says of itself; fields stand as in the file.
+
+    Attributes:
+      format: `FORMAT`.
+      special_ids: As every model of ours has them.
+      model: The model file.
+      vocabulary: The vocabulary file.
+      truecase: Forms with capitals of its words.
+      run: The run it was made of.
+      privacy: The statement of the run's differential privacy, or that there is none.
+      parity: None where there was no text.
+      ngram: None without an n-gram.
+      mixture: None without an n-gram.
+      bytes: What a phone stores.
+      licence: Of the files; None where nobody said.
+      hybrid: None without an n-gram or without text.
+      prompts: None without golden prompts.
+      card: None while there is no card.
+    """
+
+    format: str = FORMAT
+    special_ids: SpecialIds = SpecialIds()
+    model: ModelFacts
+    vocabulary: VocabularyFacts
+    truecase: list[str]
+    run: RunFacts
+    privacy: str
+    parity: Parity | None
+    ngram: NGramFacts | None = None
+    mixture: MixtureFacts | None = None
+    bytes: Sizes
+    licence: str | None
+    hybrid: HybridFigures | None = None
+    prompts: PromptFigures | None = None
+    card: CardFacts | None = None
+
+    def __post_init__(self) -> None:
+        _require(self.special_ids == SpecialIds(), "manifest.special_ids", "are not ours")
+        _require(
+            len(self.truecase) <= _MOST_FORMS
+            and all(0 < len(form) <= _LONGEST_FORM for form in self.truecase),
+            "manifest.truecase",
+            f"must be at most {_MOST_FORMS} words",
+        )
+        alone = (self.ngram is None) != (self.mixture is None)
+        _require(not alone, "manifest.mixture", "must come with `ngram`")
+
+
+def to_bytes(manifest: Manifest) -> bytes:
+    """The file of a manifest."""
+    return (json.dumps(typed_json.plain(manifest), indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def parse(data: bytes, path: pathlib.Path) -> Manifest:
+    """The inverse.
+
+    Args:
+      data: Any bytes.
+      path: Where they were found, for errors.
+
+    Raises:
+      ExportError: They are no manifest.
+    """
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ExportError(f"{path}: not a manifest of format {FORMAT!r}. Export the model again.")
+    try:
+        return typed_json.read(Manifest, found, "manifest")
+    except ValueError as error:
+        raise ExportError(
+            f"{path}: a field of the manifest is missing or wrong ({str(error)[:200]}). Export the "
+            "model again, or use the version that wrote it."
+        ) from None
+
+
+def _require_range(name: str, value: int, least: int, most: int) -> None:
+    _require(least <= value <= most, f"manifest.{name}", f"must be from {least} to {most}")
+
+
+def _require(condition: bool, name: str, rule: str) -> None:
+    if not condition:
+        raise ValueError(f"`{name}` {rule}")

@@ -1,0 +1,156 @@
+"""Uses a model in a child process first, where it may crash.
+
+Interpreters do not verify what they map: a file that was made to can crash them, loop or fill the
+memory. In a child that is one line about the file. It is no sandbox: the child may do what this
+process may.
+"""
+
+import contextlib
+import faulthandler
+import json
+import os
+import pathlib
+import resource
+import select
+import signal
+import time
+from typing import NoReturn
+
+from tff_keyboard.storage.errors import CheckFailed, ExportError, UserError
+from tflite_export.format import signatures
+from tflite_export.runtime import interpreters
+from tflite_export.runtime.hybrid_keyboard import open_keyboard
+
+CPU_SECONDS = 60  # a sound file takes 0.2
+SECONDS = 600  # on the clock, on a busy machine
+MEMORY_BYTES = 4 * 2**30  # more than this process has
+MOST_BYTES = 2**15  # of what the child says; a pipe takes 2**16 at once
+_MOST_CHARACTERS = 2_000  # of its one line; JSON takes up to 12 bytes for one
+
+_TEXTS = ("see you ", "wh")
+
+
+def use_in_child(path: pathlib.Path, runtime: str | None = None) -> None:
+    """Opens a model, types on it, and trains it a step if it can be trained.
+
+    The child is a fork of this process, which imports the runtime first: it starts in no time.
+
+    Args:
+      path: The `.tflite` file.
+      runtime: As for `open_interpreter`.
+
+    Raises:
+      ExportError: It is refused, or cannot be used.
+      CheckFailed: It ends the child, or never ends.
+    """
+    interpreters.import_quietly(runtime)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _use_and_exit(path, runtime, writing)
+    os.close(writing)
+    deadline = time.monotonic() + SECONDS
+    said, code = b"", None
+    try:
+        said = _read_to_end(reading, deadline)
+        code = _wait(child, deadline) if len(said) <= MOST_BYTES else None
+    finally:
+        os.close(reading)
+        if code is None:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    if code is None or code == -signal.SIGXCPU:
+        raise CheckFailed(f"{path}: the interpreter does not come to an end. Do not use this file.")
+    if code:
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        raise CheckFailed(f"{path}: crashes the interpreter ({how}). Do not use this file.")
+    if problem := _problem(path, said):
+        raise ExportError(problem)
+
+
+def _read_to_end(reading: int, deadline: float) -> bytes:
+    """What the child says until it closes the pipe, says too much, or time is up."""
+    said = b""
+    while len(said) <= MOST_BYTES:
+        seconds = max(0.0, deadline - time.monotonic())
+        if not select.select([reading], [], [], seconds)[0]:
+            break
+        some = os.read(reading, 2**16)
+        if not some:
+            break
+        said += some
+    return said
+
+
+def _wait(child: int, deadline: float) -> int | None:
+    """The exit code of the child, minus the signal that ended it; None if time is up before."""
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(0.01)
+
+
+def _problem(path: pathlib.Path, said: bytes) -> str:
+    """What the child found wrong, "" if nothing.
+
+    Raises:
+      CheckFailed: It did not come to say: the file made the interpreter end the process, or write.
+    """
+    try:
+        problem = json.loads(said)
+    except (ValueError, RecursionError):
+        problem = None
+    if not isinstance(problem, str):
+        raise CheckFailed(
+            f"{path}: crashes the interpreter (it ends without an answer). Do not use this file."
+        )
+    return problem
+
+
+def _use_and_exit(path: pathlib.Path, runtime: str | None, writing: int) -> NoReturn:
+    """In the child: says "" or what is wrong, and leaves without any of the parent's clean-up."""
+    code = 1
+    faulthandler.disable()  # the parent says what happened
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        _limit(resource.RLIMIT_CORE, 0)
+        _limit(resource.RLIMIT_CPU, int(time.process_time()) + CPU_SECONDS)
+        pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
+        _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + MEMORY_BYTES)
+        try:
+            _use(path, runtime)
+            problem = ""
+        except UserError as error:
+            problem = str(error)[:_MOST_CHARACTERS]
+        except Exception as error:
+            why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            problem = f"{path}: cannot be used as a keyboard ({why}). Export it again."
+        os.write(writing, json.dumps(problem).encode())
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _use(path: pathlib.Path, runtime: str | None) -> None:
+    keyboard = open_keyboard(path, runtime=runtime)
+    for text in _TEXTS:
+        keyboard.strip_for(text)
+    if signatures.TRAIN in keyboard.network.signature_names:
+        from tflite_export.personalisation import (
+            on_device,  # whose statistics take a second to import
+        )
+
+        on_device.train_message(keyboard.network, ["see", "you"], learning_rate=0.01)
+
+
+def _limit(what: int, most: int) -> None:
+    """A lower limit stays as it is."""
+    with contextlib.suppress(ValueError):
+        _, hard = resource.getrlimit(what)
+        resource.setrlimit(what, (most, hard))

@@ -1,0 +1,1 @@
+"""A trained CIFG as a TFLite graph: converted, or built tensor by tensor."""

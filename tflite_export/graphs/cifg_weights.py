@@ -1,0 +1,88 @@
+"""The trained weights of a CIFG, one matrix per gate and per input.
+
+    z_g = x W_g + h R_g + b_g     for the gates g = input, candidate, output
+
+Training keeps the three gates side by side and multiplies once. A quantised file is better off
+with six matrices: each gets its own scale, and the activations x and h their own as well. Same
+bytes, a third less logit error (docs/phone/export.md).
+"""
+
+import dataclasses
+
+import numpy as np
+
+from tff_keyboard.models import NextWordModel
+from tff_keyboard.storage.errors import ExportError
+
+GATES = ("input", "candidate", "output")
+
+
+@dataclasses.dataclass(frozen=True)
+class CifgWeights:
+    """Float32 arrays.
+
+    Attributes:
+      embedding: [vocabulary, dim]; also the output table.
+      kernels: W of each gate, [dim, units].
+      recurrent_kernels: R of each gate, [dim, units].
+      biases: b of each gate, [units].
+      projection: [units, dim].
+    """
+
+    embedding: np.ndarray
+    kernels: tuple[np.ndarray, ...]
+    recurrent_kernels: tuple[np.ndarray, ...]
+    biases: tuple[np.ndarray, ...]
+    projection: np.ndarray
+
+    @property
+    def vocabulary_size(self) -> int:
+        """V."""
+        return self.embedding.shape[0]
+
+    @property
+    def dim(self) -> int:
+        """D, the width of a row of the table."""
+        return self.embedding.shape[1]
+
+    @property
+    def units(self) -> int:
+        """U of a layer."""
+        return self.projection.shape[0]
+
+    @classmethod
+    def from_model(cls, model: NextWordModel) -> "CifgWeights":
+        """Reads a built model.
+
+        Raises:
+          ExportError: It is not a CIFG, or a weight is not finite.
+        """
+        name = getattr(model, "name_in_registry", type(model).__name__)
+        if name != "cifg":
+            raise ExportError(
+                f"`model.name` must be 'cifg' to be exported, got {name!r}: the TFLite graphs "
+                "here are those of the CIFG keyboard model. Train with model.name = 'cifg'."
+            )
+        named = {
+            variable.name.split(":")[0].rsplit("/", 1)[-1]: variable.numpy()
+            for variable in model.trainable_variables
+        }
+        for key, value in named.items():
+            if not np.isfinite(value).all():
+                raise ExportError(
+                    f"The weight `{key}` holds NaN or infinity: training diverged. Export an "
+                    "earlier checkpoint."
+                )
+        return cls(
+            embedding=named["embedding"],
+            kernels=_per_gate(named["kernel"]),
+            recurrent_kernels=_per_gate(named["recurrent_kernel"]),
+            biases=_per_gate(named["bias"]),
+            projection=named["projection"],
+        )
+
+
+def _per_gate(joined: np.ndarray) -> tuple[np.ndarray, ...]:
+    """[..., 3 units] -> three contiguous [..., units], in the order of `GATES`."""
+    parts = np.split(joined, len(GATES), axis=-1)
+    return tuple(np.ascontiguousarray(part) for part in parts)

@@ -1,0 +1,216 @@
+"""Exports the CIFG with TensorFlow's own converter: int8, float16 or float32.
+
+The graph is written so that the converter stores the tied table once: one variable, read by
+`gather` and by `matmul(..., transpose_b=True)`. Post-training dynamic-range quantisation then
+gives one int8 buffer with one scale for each matrix.
+"""
+
+import copy
+import tempfile
+from collections.abc import Sequence
+
+import tensorflow as tf
+from tensorflow.lite.python import schema_py_generated as schema
+
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, PAD
+from tff_keyboard.storage.errors import ExportError
+from tflite_export.format import signatures
+from tflite_export.graphs.cifg_weights import CifgWeights
+from tflite_export.graphs.flatbuffer_builder import model_to_bytes, name_signature_tensors
+
+QUANTIZATIONS = ("int8", "float16", "none")
+
+
+def convert(weights: CifgWeights, quantization: str, *, top_k: int) -> bytes:
+    """Converts `predict`, `step` and `logits`.
+
+    Args:
+      weights: The trained weights.
+      quantization: One of `QUANTIZATIONS`.
+      top_k: Words that `predict` and `step` return.
+
+    Returns:
+      The bytes of the `.tflite` file, the same for the same arguments.
+    """
+    module = _Cifg(weights, top_k)
+    model = convert_module(module, signatures.INFERENCE_SIGNATURES, quantization)
+    return model_to_bytes(stripped(model))
+
+
+def convert_module(
+    module: tf.Module, names: Sequence[str], quantization: str, *, keep_variables: bool = False
+) -> schema.ModelT:
+    """Runs the converter.
+
+    Args:
+      module: Its functions become signatures.
+      names: Of those functions.
+      quantization: One of `QUANTIZATIONS`.
+      keep_variables: Whether variables stay variables, for training; else they become constants.
+
+    Raises:
+      ExportError: There is no room for the converter's temporary files.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            tf.saved_model.save(
+                module, directory, signatures={name: getattr(module, name) for name in names}
+            )
+        except tf.errors.OpError as error:
+            raise ExportError(
+                f"{tempfile.gettempdir()}: the converter cannot write its temporary files there "
+                f"({type(error).__name__}). Free some space, or set TMPDIR."
+            ) from None
+        converter = tf.lite.TFLiteConverter.from_saved_model(directory, signature_keys=list(names))
+        converter.experimental_enable_resource_variables = keep_variables
+        if quantization != "none":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        if quantization == "float16":
+            converter.target_spec.supported_types = [tf.float16]
+        return read_model(converter.convert())
+
+
+def read_model(data: bytes) -> schema.ModelT:
+    """Unpacks a `.tflite` file into mutable objects."""
+    return schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(data, 0))
+
+
+def stripped(model: schema.ModelT) -> schema.ModelT:
+    """Without names of inner tensors, the converter's own metadata, and buffers stored twice.
+
+    Several KB without a meaning: signatures keep their names, and `min_runtime_version` stays. What
+    is left depends on the weights alone, so that exporting twice gives the same bytes.
+    """
+    model = copy.deepcopy(model)
+    kept = [entry for entry in model.metadata or [] if _name(entry) == "min_runtime_version"]
+    for index in {entry.buffer for entry in model.metadata or []} - {e.buffer for e in kept}:
+        model.buffers[index] = schema.BufferT()  # indices of the others must not move
+    model.metadata = kept
+    model.description = signatures.DESCRIPTION
+    replaced_by = _first_with_same_data(model)
+    for subgraph in model.subgraphs:
+        for tensor in subgraph.tensors:
+            tensor.name = None
+            tensor.buffer = replaced_by.get(tensor.buffer, tensor.buffer)
+    for index in replaced_by:
+        model.buffers[index] = schema.BufferT()
+    name_signature_tensors(model)
+    return model
+
+
+def _first_with_same_data(model: schema.ModelT) -> dict[int, int]:
+    """Index of a buffer that repeats another's bytes -> index of the first with them."""
+    first: dict[bytes, int] = {}
+    repeats = {}
+    for index, buffer in enumerate(model.buffers):
+        if buffer.data is not None and len(buffer.data):
+            found = first.setdefault(bytes(buffer.data), index)
+            if found != index:
+                repeats[index] = found
+    return repeats
+
+
+def _name(entry: schema.MetadataT) -> str:
+    return entry.name.decode() if isinstance(entry.name, bytes) else entry.name
+
+
+class CifgFunctions(tf.Module):
+    """The signatures as TensorFlow functions; `tflite_export.format.signatures` says what they do.
+
+    Subclasses hold the weights: `embedding`, `projection`, and whatever `pre_activations` needs.
+    """
+
+    embedding: tf.Variable
+    projection: tf.Variable
+
+    def __init__(self, weights: CifgWeights, top_k: int):
+        super().__init__()
+        self.vocabulary_size, self.dim, self.units = (
+            weights.vocabulary_size,
+            weights.dim,
+            weights.units,
+        )
+        self._top_k = top_k
+        state = [
+            tf.TensorSpec([1, self.units], tf.float32, "c"),
+            tf.TensorSpec([1, self.dim], tf.float32, "h"),
+        ]
+        self.predict = tf.function(
+            self._predict, input_signature=[tf.TensorSpec([1, None], tf.int32, "tokens")]
+        )
+        self.step = tf.function(
+            self._step, input_signature=[tf.TensorSpec([1], tf.int32, "token"), *state]
+        )
+        self.logits = tf.function(self._logits, input_signature=state[1:])
+
+    def pre_activations(self, x, h):
+        """z_i, z_g, z_o, each [batch, units], of x [batch, dim] and h [batch, dim]."""
+        raise NotImplementedError
+
+    def cell(self, x, c, h):
+        """One step: the new `(c, h)`."""
+        z_i, z_g, z_o = self.pre_activations(x, h)
+        c = c + tf.sigmoid(z_i) * (tf.tanh(z_g) - c)
+        return c, tf.matmul(tf.sigmoid(z_o) * tf.tanh(c), self.projection)
+
+    def zero_state(self):
+        return tf.zeros([1, self.units]), tf.zeros([1, self.dim])
+
+    def all_logits(self, h):
+        return tf.matmul(h, self.embedding, transpose_b=True)
+
+    def known_ids(self, ids):
+        """Ids that are no row of the table become OOV."""
+        return tf.where(tf.logical_and(ids >= 0, ids < self.vocabulary_size), ids, OOV)
+
+    def _predict(self, tokens):
+        def read_next(position, c, h):
+            # The reshape fails with a batch other than 1; a squeeze would be converted to one that
+            # does not.
+            token = tf.reshape(tf.gather(tokens, [position], axis=1), [1])
+            return position + 1, *self._read_token(token, c, h)
+
+        _, c, h = tf.while_loop(
+            lambda position, *_: position < tf.shape(tokens)[1],
+            read_next,
+            (tf.constant(0), *self.zero_state()),
+        )
+        return self._outputs(c, h)
+
+    def _step(self, token, c, h):
+        return self._outputs(*self._read_token(token, c, h))
+
+    def _logits(self, h):
+        return {"logits": self.all_logits(h)}
+
+    def _outputs(self, c, h):
+        probabilities = tf.nn.softmax(self.all_logits(h))
+        values, rows = tf.math.top_k(probabilities[:, NUM_SPECIAL:], self._top_k)
+        return {"ids": rows + NUM_SPECIAL, "probabilities": values, "new_c": c, "new_h": h}
+
+    def _read_token(self, token, c, h):
+        """The state after `token` [1]; after PAD, the state before."""
+        token = self.known_ids(token)
+        stepped_c, stepped_h = self.cell(tf.gather(self.embedding, token), c, h)
+        is_word = tf.not_equal(token, PAD)[:, tf.newaxis]
+        return tf.where(is_word, stepped_c, c), tf.where(is_word, stepped_h, h)
+
+
+class _Cifg(CifgFunctions):
+    """Six gate matrices, so that the quantiser gives each its own scale."""
+
+    def __init__(self, weights: CifgWeights, top_k: int):
+        super().__init__(weights, top_k)
+        self.embedding = tf.Variable(weights.embedding)
+        self.projection = tf.Variable(weights.projection)
+        self._kernels = [tf.Variable(matrix) for matrix in weights.kernels]
+        self._recurrent_kernels = [tf.Variable(matrix) for matrix in weights.recurrent_kernels]
+        self._biases = [tf.Variable(vector) for vector in weights.biases]
+
+    def pre_activations(self, x, h):
+        return [
+            tf.matmul(x, kernel) + bias + tf.matmul(h, recurrent_kernel)
+            for kernel, recurrent_kernel, bias in zip(
+                self._kernels, self._recurrent_kernels, self._biases, strict=True
+            )
+        ]

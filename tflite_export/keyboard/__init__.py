@@ -1,0 +1,1 @@
+"""A keyboard around an exported model: strip, typing, corrections, the owner's words."""

@@ -1,0 +1,202 @@
+"""The keyboard in a terminal: a strip below the line, updated with every key.
+
+With an owner, messages are learnt once they are sent and no Backspace can take them back;
+`/forget WORDS` and `/forget-all` take back what was learnt, and `/private` learns nothing until it
+is sent again. A line that begins with "/" is a command then, of which no word is corrected.
+"""
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator
+
+from tff_keyboard.evaluation.events.event_log import Outcome
+from tff_keyboard.storage.errors import ProgramError
+from tflite_export.keyboard import typing_session
+from tflite_export.keyboard.owner import Owner
+from tflite_export.keyboard.strip import StripKeyboard
+from tflite_export.keyboard.strip_events import TypedStrips
+
+HELP = "Tab: middle suggestion. Esc 1, 2, 3: left, middle, right. Enter: send. Ctrl-D: end."
+FORGET, FORGET_ALL, PRIVATE = "/forget", "/forget-all", "/private"
+OWNER_HELP = (
+    f"What you send is learnt. Send {FORGET} WORDS or {FORGET_ALL} to take it back, {PRIVATE} to "
+    "switch learning off and on."
+)
+
+_BACKSPACE = ("\x7f", "\x08")
+_END = ("", "\x03", "\x04")  # end of input, Ctrl-C, Ctrl-D
+_ESCAPE = "\x1b"
+_MIDDLE = typing_session.SLOT_RANKS.index(0)
+_SLOT_WIDTH = 18
+
+
+def run(
+    keyboard: StripKeyboard,
+    read_key: Callable[[], str],
+    write: Callable[[str], object],
+    owner: Owner | None = None,
+    strips: TypedStrips | None = None,
+) -> typing_session.TypingSession:
+    """Types until the end of input.
+
+    Args:
+      keyboard: What suggests.
+      read_key: Returns the next character, "" at the end.
+      write: Shows text.
+      owner: Who learns what is sent.
+      strips: Where strips and what became of them go.
+
+    Returns:
+      What was typed and what it cost.
+    """
+    session = typing_session.TypingSession()
+    learns = owner is not None and owner.can_learn
+    write("\n".join([HELP, *([OWNER_HELP] if learns else [])]) + "\n\n\n")
+    line = _Line(session, owner, strips)
+    while True:
+        strip = keyboard.strip_for(session.text)
+        if line.is_command:  # else it would forget another word than it was told to
+            strip = dataclasses.replace(strip, correction=None)
+        line.show(strip)
+        write(_screen(session, strip))
+        key = read_key()
+        if key in _END:
+            break
+        if key == "\t":
+            line.accept(strip, _MIDDLE)
+        elif key == _ESCAPE:
+            digit = read_key()
+            if digit in ("1", "2", "3"):
+                line.accept(strip, int(digit) - 1)
+        elif key in _BACKSPACE:
+            line.backspace()
+        elif key in ("\r", "\n"):
+            write(line.send(strip))
+        elif key.isprintable():
+            line.press(key, strip)
+        write(line.learn())
+    if session.text:
+        write(line.send())
+    write(line.learn(ended=True))
+    write(f"\n{session.summary()}\n")
+    return session
+
+
+@contextlib.contextmanager
+def raw_keys() -> Iterator[Callable[[], str]]:
+    """Reads standard input a key at a time; a pipe as it is."""
+    if not sys.stdin.isatty():
+        yield lambda: sys.stdin.read(1)
+        return
+    import termios
+    import tty
+
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin)
+        yield lambda: sys.stdin.read(1)
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+class _Line:
+    """The line that is typed: what a key does to it, to what is learnt and to the log."""
+
+    def __init__(
+        self,
+        session: typing_session.TypingSession,
+        owner: Owner | None,
+        strips: TypedStrips | None,
+    ):
+        self._session = session
+        self._owner = owner if owner is not None and owner.can_learn else None
+        self._strips = strips
+
+    @property
+    def is_command(self) -> bool:
+        return self._owner is not None and self._session.text.lstrip().startswith("/")
+
+    def show(self, strip: typing_session.SlottedStrip) -> None:
+        if self._strips is not None:
+            self._strips.show(self._session.text, strip)
+
+    def accept(self, strip: typing_session.SlottedStrip, place: int) -> None:
+        slot = strip.slots[place]
+        if slot is not None:
+            self._end("accepted", place)
+            self._session.accept(slot, strip.correction)
+
+    def press(self, key: str, strip: typing_session.SlottedStrip) -> None:
+        self._end("typed")
+        self._session.press(key, strip.correction)
+
+    def backspace(self) -> None:
+        if self._strips is not None:
+            self._strips.end_by_backspace()
+        self._session.backspace()
+
+    def learn(self, *, ended: bool = False) -> str:
+        """Learns what can no longer be taken back; a line where something went wrong."""
+        try:
+            for sent in self._session.settled(ended=ended):
+                if self._owner is not None:
+                    self._owner.learn(sent.text, sent.kept, learn=sent.learn)
+        except ProgramError as error:
+            return f"\n{error}\n\n\n"
+        return ""
+
+    def send(self, strip: typing_session.SlottedStrip | None = None) -> str:
+        """Sends the message, or does what it commands; a line where something went wrong."""
+        text = self._session.text.strip()
+        self._end("left")
+        try:
+            if self._owner is not None and text == FORGET_ALL:
+                self._drop()
+                self._owner.forget_all()
+            elif self._owner is not None and text.startswith(f"{FORGET} "):
+                self._drop()
+                return f"\n{_said(*self._owner.forget(text.removeprefix(FORGET)))}\n\n\n"
+            elif self._owner is not None and text == PRIVATE:
+                self._drop()
+                self._session.learn = not self._session.learn
+            elif self.is_command:
+                self._drop()
+                known = f"{FORGET} WORDS, {FORGET_ALL} or {PRIVATE}"
+                return f"\nNo command is called so. Send {known}.\n\n\n"
+            else:
+                self._session.send(strip.correction if strip is not None else None)
+                if self._strips is not None and self._session.learn:
+                    self._strips.leave(self._session.messages[-1] if text else "")
+                elif self._strips is not None:
+                    self._strips.drop()
+        except ProgramError as error:
+            return f"\n{error}\n\n\n"
+        return ""
+
+    def _drop(self) -> None:
+        self._session.drop()
+        if self._strips is not None:
+            self._strips.drop()
+
+    def _end(self, outcome: Outcome, slot: int | None = None) -> None:
+        if self._strips is not None:
+            self._strips.end(outcome, slot)
+
+
+def _said(forgotten: list[str], unknown: list[str]) -> str:
+    """What became of a wish to forget."""
+    named = [("Forgotten", forgotten), ("Not remembered", unknown)]
+    return " ".join(f"{what}: {', '.join(words)}." for what, words in named if words)
+
+
+def _screen(session: typing_session.TypingSession, strip: typing_session.SlottedStrip) -> str:
+    """Moves up three lines and writes them anew: text, strip, counter."""
+    words = [slot.word[:_SLOT_WIDTH] if slot else "" for slot in strip.slots]
+    cells = " | ".join(f"{word:^{_SLOT_WIDTH}}" for word in words)
+    clear = "\x1b[K"
+    return (
+        f"\x1b[2A\r{clear}{'' if session.learn else '(not learnt) '}> {session.text[-70:]}\n"
+        f"{clear}[ {cells} ]  {1000 * strip.latency_seconds:.2f} ms\n"
+        f"{clear}  {session.summary()}"
+    )

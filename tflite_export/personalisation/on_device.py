@@ -1,0 +1,203 @@
+"""On-device training of an exported model on one person's messages.
+
+The phone's half of federated training, kept on the phone: plain SGD, a message a step, in the
+order typed. What it is worth is measured on messages the person typed later, and whether it is kept
+is decided on those in between.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tff_keyboard.data.vocabulary import EOS
+from tff_keyboard.evaluation.counts import predictor_evaluation
+from tff_keyboard.evaluation.counts.typed_text import TypedText
+from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.evaluation.statistics.sums import metric_difference, metric_value
+from tff_keyboard.predictors.predictor import Predictor
+from tff_keyboard.storage.errors import ExportError
+from tflite_export.format import signatures
+from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
+
+MAX_TARGETS = 20  # of one step, as `data.max_length` of training
+
+_RECALL = {1: "recall_at_1_no_eos", 3: "recall_at_3_no_eos"}
+
+FEWEST_MESSAGES = 5  # of a person who takes part: three parts that are not empty
+
+Messages = Sequence[Sequence[str]]
+PersonSums = dict[str, float]  # every name of `HOST_SUMS`
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How each person's model is trained and judged.
+
+    Attributes:
+      train_share: Share of a person's messages, the first ones, to train on; in (0, 1).
+      validation_share: Share behind them, to decide by; in (0, 1 - train_share).
+      learning_rate: Learning rate of SGD, a message a step; > 0.
+      epochs: Passes over the training part; >= 1.
+      most_messages: Most messages of a person, the latest; >= `FEWEST_MESSAGES`.
+
+    Raises:
+      ExportError: One is out of range.
+    """
+
+    train_share: float = 0.6
+    validation_share: float = 0.2
+    learning_rate: float = 0.05
+    epochs: int = 1
+    most_messages: int = 400
+
+    def __post_init__(self) -> None:
+        if not (
+            0 < self.train_share < 1 and 0 < self.validation_share < 1
+        ) or self.train_share + self.validation_share >= 1 - 1e-9:  # fmt: skip
+            raise ExportError(
+                "`train_share` and `validation_share` must be in (0, 1) and leave messages to "
+                f"measure with, got {self.train_share} and {self.validation_share}."
+            )
+        if not 0 < self.learning_rate < math.inf:
+            raise ExportError(f"`learning_rate` must be > 0, got {self.learning_rate}.")
+        if self.epochs < 1:
+            raise ExportError(f"`epochs` must be >= 1, got {self.epochs}.")
+        if self.most_messages < FEWEST_MESSAGES:
+            raise ExportError(
+                f"`most_messages` must be >= {FEWEST_MESSAGES}, got {self.most_messages}."
+            )
+
+    def parts(self, messages: Messages) -> tuple[Messages, Messages, Messages]:
+        """To train on, to decide by, to measure with; none is empty."""
+        messages = messages[-self.most_messages :]
+        first = max(1, round(self.train_share * len(messages)))
+        second = max(first + 1, round((self.train_share + self.validation_share) * len(messages)))
+        second = min(second, len(messages) - 1)
+        return messages[:first], messages[first:second], messages[second:]
+
+
+@dataclasses.dataclass(frozen=True)
+class PersonalisationReport:
+    """Recall on later messages, before and after training; fractions of the words typed.
+
+    Attributes:
+      train_messages: Messages trained on.
+      train_losses: Mean loss of each epoch, in nats a word.
+      deciding_losses: On the messages that decide, before and after, in nats a target.
+      words: Later words, OOV included.
+      before: k -> recall at k of the file as it came.
+      after: The same, once trained.
+      differences: k -> after minus before, with its 95 % jackknife interval over later messages.
+    """
+
+    train_messages: int
+    train_losses: list[float]
+    deciding_losses: tuple[float, float]
+    words: int
+    before: dict[int, float]
+    after: dict[int, float]
+    differences: dict[int, Interval]
+
+    def table(self) -> str:
+        """The report as text."""
+        was, now = self.deciding_losses
+        losses = ", ".join(f"{loss:.3f}" for loss in self.train_losses)
+        return "\n".join(
+            [
+                f"recall on the {self.words:,} words typed last:",
+                *(
+                    f"  top-{k}  {self.before[k]:.4f} -> {self.after[k]:.4f}  "
+                    f"({100 * change.value:+.2f} points, from {100 * change.low:+.2f} to "
+                    f"{100 * change.high:+.2f})"
+                    for k, change in self.differences.items()
+                ),
+                f"a phone would {'keep' if now < was else 'not keep'} it: loss on the messages "
+                f"that decide {was:.3f} -> {now:.3f}",
+                f"trained on the first {self.train_messages} messages; loss by epoch: {losses}",
+            ]
+        )
+
+
+def train_message(
+    predictor: KeyboardPredictor, words: Sequence[str], learning_rate: float
+) -> float:
+    """One step of SGD on one message; returns its mean loss before the step, in nats a target.
+
+    Raises:
+      ExportError: The file cannot train, or the step diverged; a diverged model is of no more use.
+    """
+    ids = [*predictor.encode(words), EOS][: MAX_TARGETS + 1]
+    train = predictor.signature(signatures.TRAIN)
+    out = train(tokens=np.array([ids], np.int32), learning_rate=np.array(learning_rate, np.float32))
+    predictor.reset()
+    loss = float(out["loss"])
+    if not math.isfinite(loss):
+        raise ExportError(
+            f"Training diverged with `learning_rate` = {learning_rate}. Choose a smaller one."
+        )
+    return loss
+
+
+def sums_of_person(
+    predictor: Predictor, messages: Messages, before: Sequence[list[str]] = ()
+) -> PersonSums:
+    """What is counted on one person's messages, each cut as in training.
+
+    Args:
+      predictor: The model.
+      messages: Messages of normalised words.
+      before: Messages that the person typed earlier, for a predictor that remembers words.
+    """
+    text = TypedText(
+        "one person", ("",), ([list(words) for words in messages],), before=(list(before),)
+    )
+    found = predictor_evaluation.evaluate(predictor, text, max_length=MAX_TARGETS).sums
+    return {name: float(values[0]) for name, values in found.items()}
+
+
+def mean_loss(predictor: Predictor, messages: Messages) -> float:
+    """Over the targets of the messages, in nats."""
+    sums = sums_of_person(predictor, messages)
+    return sums["nll"] / sums["tokens"]
+
+
+def personalise(
+    predictor: KeyboardPredictor, messages: Messages, settings: Settings
+) -> PersonalisationReport:
+    """Trains on one person's first messages and measures recall on the last, before and after.
+
+    Args:
+      predictor: A trainable file; trained in place, in memory.
+      messages: Messages of normalised words, oldest first.
+      settings: How they are cut, and trained on.
+
+    Raises:
+      ExportError: The file cannot train, the training diverged, or there are too few messages.
+    """
+    messages = [message for message in messages if message]
+    if len(messages) < FEWEST_MESSAGES:
+        raise ExportError(
+            f"The person typed {len(messages)} messages; {FEWEST_MESSAGES} are needed. Choose one "
+            "who typed more."
+        )
+    train, middle, later = settings.parts(messages)
+    # Each later message counts as a person: the intervals are over messages.
+    text = TypedText("later", tuple(map(str, range(len(later)))), tuple([list(m)] for m in later))
+    before = predictor_evaluation.evaluate(predictor, text).sums
+    loss_before = mean_loss(predictor, middle)
+    losses = [
+        float(np.mean([train_message(predictor, words, settings.learning_rate) for words in train]))
+        for _ in range(settings.epochs)
+    ]
+    after = predictor_evaluation.evaluate(predictor, text).sums
+    return PersonalisationReport(
+        train_messages=len(train),
+        train_losses=losses,
+        deciding_losses=(loss_before, mean_loss(predictor, middle)),
+        words=text.num_words,
+        before={k: metric_value(before, metric) for k, metric in _RECALL.items()},
+        after={k: metric_value(after, metric) for k, metric in _RECALL.items()},
+        differences={k: metric_difference(after, before, m) for k, m in _RECALL.items()},
+    )

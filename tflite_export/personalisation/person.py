@@ -1,0 +1,128 @@
+"""Measures what fine-tuning on the phone is worth to each of many people, and whom it harms.
+
+A person's messages are cut in three (`on_device.Settings`). The gate keeps what was learnt
+only if the loss on the person's own messages in the middle fell; who fails it goes on with the
+model as it came. Beside the network stands, where the export has an n-gram, the hybrid with a cache
+of all that the person typed before, with the weights as they came and as trained. So four models
+are measured, and the two gated ones follow from them:
+
+    network   tuned   cache   cache + tuned
+
+Source of the idea: Wang et al. 2019, "Federated evaluation of on-device personalization",
+https://arxiv.org/abs/1910.10252 (fine-tune on the device, accept by metrics on the device).
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from tff_keyboard.storage.errors import ExportError
+from tflite_export.format import signatures
+from tflite_export.personalisation.on_device import (
+    Messages,
+    PersonSums,
+    Settings,
+    mean_loss,
+    sums_of_person,
+    train_message,
+)
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
+
+NETWORK, TUNED, CACHE, CACHE_TUNED = "network", "tuned", "cache", "cache_tuned"
+
+
+@dataclasses.dataclass(frozen=True)
+class PersonResult:
+    """What became of one person.
+
+    Attributes:
+      train_messages: Trained on.
+      loss_before: On the messages in the middle, nats a target, by the model as it came.
+      loss_after: The same, trained; None where training diverged.
+      sums: Model -> sums on the later messages; where training diverged, the tuned ones are those
+        of the model as it came.
+    """
+
+    train_messages: int
+    loss_before: float
+    loss_after: float | None
+    sums: dict[str, PersonSums]
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the gate keeps what was learnt."""
+        return self.loss_after is not None and self.loss_after < self.loss_before
+
+
+class Personaliser:
+    """Trains and measures people one after the other, each from the weights as they came.
+
+    Args:
+      keyboard: A trainable export, with or without an n-gram; changed while it works.
+      settings: How.
+
+    Raises:
+      ExportError: The file cannot train.
+    """
+
+    def __init__(self, keyboard: Keyboard, settings: Settings):
+        self._keyboard = keyboard
+        self._network = keyboard.network
+        self._settings = settings
+        self._train = self._network.signature(signatures.TRAIN)
+        self._set_weights = self._network.signature(signatures.SET_WEIGHTS)
+        found = self._network.signature(signatures.WEIGHTS)()
+        self._initial = {name: np.array(value) for name, value in found.items()}
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What is measured."""
+        has_cache = isinstance(self._keyboard, HybridKeyboard)
+        return (NETWORK, TUNED, CACHE, CACHE_TUNED) if has_cache else (NETWORK, TUNED)
+
+    def person(self, messages: Messages) -> PersonResult:
+        """Trains on the first messages of one person and measures on the last.
+
+        Args:
+          messages: Of normalised words, none empty, oldest first; `FEWEST_MESSAGES` at least.
+        """
+        train, middle, later = self._settings.parts(messages)
+        before = [list(words) for words in (*train, *middle)]
+        self._reset()
+        loss_before = mean_loss(self._network, middle)
+        sums = self._measure(later, before, NETWORK, CACHE)
+        try:
+            for _ in range(self._settings.epochs):
+                for words in train:
+                    train_message(self._network, words, self._settings.learning_rate)
+            loss_after = mean_loss(self._network, middle)
+        except ExportError:
+            loss_after = math.nan
+        if math.isfinite(loss_after):
+            tuned = self._measure(later, before, TUNED, CACHE_TUNED)
+        else:
+            tuned = {
+                name: sums[as_it_came]
+                for name, as_it_came in ((TUNED, NETWORK), (CACHE_TUNED, CACHE))
+                if as_it_came in sums
+            }
+        self._reset()
+        return PersonResult(
+            train_messages=len(train),
+            loss_before=loss_before,
+            loss_after=loss_after if math.isfinite(loss_after) else None,
+            sums={**sums, **tuned},
+        )
+
+    def _reset(self) -> None:
+        self._set_weights(**self._initial)
+        self._network.reset()
+
+    def _measure(
+        self, later: Messages, before: list[list[str]], alone: str, with_cache: str
+    ) -> dict[str, PersonSums]:
+        found = {alone: sums_of_person(self._network, later)}
+        if isinstance(self._keyboard, HybridKeyboard):
+            found[with_cache] = sums_of_person(self._keyboard, later, before)
+        return found

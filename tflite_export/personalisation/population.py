@@ -1,0 +1,100 @@
+"""Personalises a population of a client store, and resumes where an earlier run was stopped.
+
+people.jsonl            a result a line (`records`)
+personalisation.json    the report, once all asked for are there
+"""
+
+import dataclasses
+import json
+import pathlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tff_keyboard.evaluation.counts.typed_text import check_rules
+from tff_keyboard.host.progress import Progress
+from tff_keyboard.storage import files, names
+from tff_keyboard.storage.errors import DataError
+from tflite_export.personalisation.on_device import FEWEST_MESSAGES, Settings
+from tflite_export.personalisation.person import Personaliser
+from tflite_export.personalisation.records import Records
+from tflite_export.personalisation.report import Summary
+from tflite_export.runtime.hybrid_keyboard import Keyboard
+
+if TYPE_CHECKING:
+    from tff_keyboard.data.store.client_store import ClientStore  # TensorFlow: not on a phone
+
+
+def drawn_people(store: "ClientStore", population: str, *, most: int, seed: int) -> list[str]:
+    """People with messages enough, in a seeded order: more of them go on where fewer ended.
+
+    Raises:
+      DataError: There is nobody.
+    """
+    counts = store.num_examples(population)
+    able = [
+        person
+        for person, count in zip(store.client_ids(population), counts, strict=True)
+        if count >= FEWEST_MESSAGES
+    ]
+    if not able:
+        raise DataError(
+            f"{store.directory}: nobody of '{population}' has {FEWEST_MESSAGES} messages. Choose "
+            "another population with --clients."
+        )
+    order = np.random.default_rng(seed).permutation(len(able))
+    return [able[place] for place in order[:most]]
+
+
+def personalise_people(
+    keyboard: Keyboard,
+    store: "ClientStore",
+    population: str,
+    settings: Settings,
+    out: pathlib.Path,
+    *,
+    most: int,
+    seed: int,
+) -> Summary:
+    """Trains and measures the people who are not in `out` yet, and reports on all.
+
+    Args:
+      keyboard: A trainable export.
+      store: Of the people.
+      population: Of the store.
+      settings: How each is trained and judged.
+      out: Folder of the results.
+      most: People at most.
+      seed: Of who is drawn.
+
+    Raises:
+      ExportError: The file cannot train.
+      DataError: The store's words were cut by other rules, nobody has messages enough, or `out` is
+        of a run with other facts.
+      ProgramError: `out` cannot be written.
+    """
+    check_rules(store, keyboard.vocabulary.rules)
+    personaliser = Personaliser(keyboard, settings)
+    people = drawn_people(store, population, most=most, seed=seed)
+    files.make_directory(out)
+    mixture = keyboard.manifest.mixture
+    facts = {
+        "model": keyboard.manifest.model.sha256,
+        "mixture": dataclasses.asdict(mixture) if mixture else None,
+        "store": store.card_hash,
+        "clients": population,
+        "settings": dataclasses.asdict(settings),
+    }
+    records = Records(out / names.PERSONALISED_PEOPLE, facts, store.pseudonym)
+    waiting = sorted((p for p in people if p not in records), key=store.pseudonym)
+    with Progress("personalise", total=len(people), unit="people") as line:
+        done = len(people) - len(waiting)
+        line.start_from(done)
+        for number, person in enumerate(waiting, start=1):
+            records.add(person, personaliser.person(store.words(population, person)))
+            line.update(done + number)
+    records.sort()
+    summary = Summary(records.of(people))
+    content = json.dumps({**facts, **summary.to_json()}, indent=1)
+    files.write_atomically(out / names.PERSONALISATION, [content.encode()], mode=files.OWNER_ONLY)
+    return summary

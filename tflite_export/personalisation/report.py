@@ -1,0 +1,176 @@
+"""What personalisation did to a population: totals, and how they spread over people.
+
+Each change is that of a person's own value on the messages typed later, so noise of few words is in
+it: with nothing learnt at all some people would still look harmed by chance, and only people with
+`FEWEST_WORDS` later words count there (all, where fewer than ten have so many).
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tff_keyboard.evaluation.metrics import metric_table
+from tff_keyboard.evaluation.statistics.jackknife import Interval, ratio_interval
+from tff_keyboard.evaluation.statistics.people import values_of_people, words_typed
+from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference, metric_interval
+from tff_keyboard.host.text_table import aligned
+from tflite_export.personalisation.person import CACHE, CACHE_TUNED, NETWORK, TUNED, PersonResult
+
+GATED, CACHE_GATED = "gated", "cache_gated"
+FEWEST_WORDS = 50
+_FEWEST_PEOPLE = 10
+
+# Model -> what to call it, and what it is compared with.
+_ROWS = {
+    NETWORK: ("network", ()),
+    TUNED: ("fine-tuned", (NETWORK,)),
+    GATED: ("fine-tuned, gated", (NETWORK,)),
+    CACHE: ("network, n-gram, cache", (NETWORK,)),
+    CACHE_TUNED: ("all, fine-tuned", (NETWORK, CACHE)),
+    CACHE_GATED: ("all, fine-tuned, gated", (NETWORK, CACHE)),
+}
+METRICS = {
+    name: metric_table.METRICS[name].label
+    for name in ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss")
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A metric of one model against another, as fractions.
+
+    Attributes:
+      total: Over all words, paired, with its 95 % interval over people.
+      mean: Of the people's own changes, each counting once, with its interval.
+      worst_tenth: Mean change of the tenth of the people who lost most.
+      harmed: Share of the people whose own value fell.
+    """
+
+    total: Interval
+    mean: Interval
+    worst_tenth: float
+    harmed: float
+
+    def to_json(self) -> dict[str, object]:
+        """Numbers only."""
+        return {
+            "total": self.total.to_json(),
+            "mean": self.mean.to_json(),
+            "worst_tenth": self.worst_tenth,
+            "harmed": self.harmed,
+        }
+
+
+class Summary:
+    """Results of people, as arrays over them.
+
+    Args:
+      results: One person each, at least one.
+
+    Attributes:
+      people: How many.
+      kept: For how many the gate kept what was learnt.
+      diverged: How many trainings diverged.
+      sums: Model -> sum -> [people], the gated models too.
+    """
+
+    def __init__(self, results: Sequence[PersonResult]):
+        self.people = len(results)
+        self.kept = sum(bool(result.is_kept) for result in results)
+        self.diverged = sum(result.loss_after is None for result in results)
+        self.sums: dict[str, Sums] = {
+            model: _stacked([result.sums[model] for result in results]) for model in results[0].sums
+        }
+        for gated, tuned, alone in ((GATED, TUNED, NETWORK), (CACHE_GATED, CACHE_TUNED, CACHE)):
+            if tuned in self.sums:
+                self.sums[gated] = _stacked(
+                    [result.sums[tuned if result.is_kept else alone] for result in results]
+                )
+
+    @property
+    def counted(self) -> np.ndarray:
+        """Whose own values say something: [people] bool."""
+        words = words_typed(self.sums[NETWORK])
+        enough = words >= FEWEST_WORDS
+        return enough if np.count_nonzero(enough) >= _FEWEST_PEOPLE else words > 0
+
+    def change(self, metric: str, model: str, base: str) -> Change:
+        """`model` less `base`."""
+        new, old = (values_of_people(self.sums[name], metric) for name in (model, base))
+        own = np.sort((new - old)[self.counted])
+        own = own[np.isfinite(own)]
+        if not len(own):
+            nothing = Interval(math.nan, math.nan, math.nan, math.nan, 0)
+            return Change(nothing, nothing, math.nan, math.nan)
+        return Change(
+            total=metric_difference(self.sums[model], self.sums[base], metric),
+            mean=ratio_interval(own, np.ones(len(own))),
+            worst_tenth=float(own[: math.ceil(len(own) / 10)].mean()),
+            harmed=float(np.mean(own < 0)),
+        )
+
+    def table(self) -> str:
+        """The report as text; values in percent, changes in points."""
+        words = int(words_typed(self.sums[NETWORK]).sum())
+        lines = [
+            f"{self.people} people, {words:,} words typed later; the gate kept the training of "
+            f"{self.kept} ({self.kept / self.people:.0%})"
+            + (f"; {self.diverged} diverged" if self.diverged else ""),
+            f"mean, worst tenth and harmed: of the {np.count_nonzero(self.counted)} people with "
+            "most words",
+        ]
+        return "\n\n".join(["\n".join(lines), *(self._table(metric) for metric in METRICS)])
+
+    def _table(self, metric: str) -> str:
+        head = ["value", "against", "change", "mean of people", "worst tenth", "harmed"]
+        rows = [[METRICS[metric], *head]]
+        for model, (label, bases) in _ROWS.items():
+            if model not in self.sums:
+                continue
+            value = metric_interval(self.sums[model], metric).value
+            rows.append([label, f"{100 * value:.2f}"])
+            for place, base in enumerate(bases):
+                change = self.change(metric, model, base)
+                cells = [
+                    *(rows.pop() if place == 0 else ["", ""]),
+                    _ROWS[base][0].removeprefix("network, "),
+                    _points(change.total),
+                    _points(change.mean),
+                    f"{100 * change.worst_tenth:+.2f}",
+                    f"{change.harmed:.0%}",
+                ]
+                rows.append(cells)
+        return aligned(rows)
+
+    def to_json(self) -> dict[str, object]:
+        """Everything of the tables."""
+        return {
+            "people": self.people,
+            "kept": self.kept,
+            "diverged": self.diverged,
+            "counted": int(np.count_nonzero(self.counted)),
+            "metrics": {
+                metric: {
+                    model: {
+                        "value": metric_interval(self.sums[model], metric).to_json(),
+                        "against": {
+                            base: self.change(metric, model, base).to_json() for base in bases
+                        },
+                    }
+                    for model, (_, bases) in _ROWS.items()
+                    if model in self.sums
+                }
+                for metric in METRICS
+            },
+        }
+
+
+def _stacked(people: Sequence[dict[str, float]]) -> Sums:
+    return {name: np.array([sums[name] for sums in people]) for name in people[0]}
+
+
+def _points(interval: Interval) -> str:
+    ends = f"[{100 * interval.low:+.2f}, {100 * interval.high:+.2f}]"
+    return f"{100 * interval.value:+.2f} {ends}"

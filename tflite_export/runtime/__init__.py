@@ -1,0 +1,1 @@
+"""The keyboard's side of an exported model: text in, suggestions out."""

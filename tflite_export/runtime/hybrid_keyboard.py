@@ -1,0 +1,130 @@
+"""An export with `--ngram` as a keyboard: network, n-gram and the owner's own words on one strip.
+
+NumPy and a TFLite interpreter, as `keyboard_predictor.py`. `open_keyboard` gives whatever a
+`.tflite` file is the beginning of: this, where its manifest names an n-gram and the weights of a
+mixture, else the network alone.
+"""
+
+import contextlib
+import ctypes
+import os
+import time
+from collections.abc import Mapping, Sequence
+
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor, rows_in
+from tff_keyboard.predictors.hybrid.mixture import MixtureWeights
+from tff_keyboard.predictors.hybrid.word_cache import WordCache
+from tff_keyboard.predictors.ngram import ngram_file
+from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
+from tff_keyboard.predictors.predictor import Suggestion
+from tff_keyboard.storage.errors import DataError, ExportError
+from tflite_export.format import manifest as manifests
+from tflite_export.runtime.keyboard_predictor import KeyboardPredictor, Strip
+
+
+class HybridKeyboard(HybridPredictor):
+    """The hybrid of an export. Not thread-safe.
+
+    A word out of the table is the owner's, and has an id, once it was typed twice or against a
+    correction.
+
+    Args:
+      network: Of the `.tflite` file.
+      ngram: Of the `.ngram` file.
+      weights: Of the manifest.
+      cache: The owner's; empty if left out.
+
+    Attributes:
+      network: As given.
+      manifest: Of the export.
+    """
+
+    network: KeyboardPredictor
+
+    def __init__(
+        self,
+        network: KeyboardPredictor,
+        ngram: NGramPredictor,
+        weights: MixtureWeights,
+        cache: WordCache | None = None,
+    ):
+        own_order = network.vocabulary == network.index.vocabulary
+        super().__init__(network, ngram, weights, cache, index=network.index if own_order else None)
+        self.manifest = network.manifest
+
+    @property
+    def own_ids(self) -> Mapping[str, int]:
+        """Ids, in `next_word`, of the owner's words that are in no table."""
+        return self.table.extra_ids
+
+    def context_and_prefix(self, text: str) -> tuple[list[str], str]:
+        """See `KeyboardPredictor.context_and_prefix`."""
+        return self.network.context_and_prefix(text)
+
+    def strip_for(self, text: str, k: int = 3) -> Strip:
+        """See `KeyboardPredictor.strip_for`."""
+        start = time.perf_counter()
+        context, prefix = self.context_and_prefix(text)
+        suggestions = self.suggest(context, prefix, k)
+        return Strip(prefix, suggestions, time.perf_counter() - start)
+
+    def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
+        """See `Predictor.suggest`."""
+        if k < 1:
+            raise ValueError(f"`k` must be >= 1, got {k}.")
+        return super().suggest(context, prefix, k)
+
+
+Keyboard = KeyboardPredictor | HybridKeyboard
+
+
+def open_keyboard(
+    path: str | os.PathLike[str],
+    vocabulary: Vocabulary | None = None,
+    *,
+    runtime: str | None = None,
+    cache: WordCache | None = None,
+) -> Keyboard:
+    """The keyboard of an export, with everything that lies beside the model.
+
+    Args:
+      path: The `.tflite` file.
+      vocabulary: As for `KeyboardPredictor`.
+      runtime: As for `KeyboardPredictor`.
+      cache: The owner's words, for an export that has an n-gram.
+
+    Raises:
+      ExportError: A file is missing, damaged or does not belong to the others.
+    """
+    network = KeyboardPredictor(path, vocabulary, runtime=runtime)
+    return with_ngram(network, cache) if network.manifest.ngram else network
+
+
+def with_ngram(network: KeyboardPredictor, cache: WordCache | None = None) -> HybridKeyboard:
+    """A network with the n-gram that its manifest names.
+
+    Raises:
+      ExportError: The n-gram or the weights are damaged, or of another export.
+    """
+    path, ngram_facts, mixture = network.path, network.manifest.ngram, network.manifest.mixture
+    assert ngram_facts is not None
+    assert mixture is not None
+    data = manifests.load_ngram(path, ngram_facts)
+    try:
+        weights = MixtureWeights.from_json(mixture.weights)
+        model, vocabulary = ngram_file.decode(data, str(manifests.ExportPaths(path).ngram))
+        rows = rows_in(vocabulary, network.vocabulary)
+    except (DataError, ValueError) as error:
+        raise ExportError(f"{path}: no hybrid ({error}). Export it again.") from None
+    # The n-gram is stored by frequency, which is smaller, and used in the order of the network.
+    ngram = model if rows is None else model.reordered(rows)
+    del model, vocabulary, rows, data
+    _give_back_memory()
+    return HybridKeyboard(network, NGramPredictor(ngram, network.vocabulary), weights, cache)
+
+
+def _give_back_memory() -> None:
+    """Returns to the system what decoding took: glibc would keep 7 of 18 MB for later."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

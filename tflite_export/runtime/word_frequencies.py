@@ -1,0 +1,32 @@
+"""How common each word is, by the model itself.
+
+An export carries no counts. The mean of the model's next-word distributions along texts it writes
+is its own unigram distribution: E[p(w | context)] over contexts drawn from the model. A few
+hundred positions tell a word from one that is twenty times as common, and no more is asked.
+"""
+
+import numpy as np
+
+from tff_keyboard.data.vocabulary import NUM_SPECIAL
+from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
+
+_SENTENCES = 16
+_WORDS = 12
+
+
+def word_frequencies(predictor: KeyboardPredictor) -> dict[str, float]:
+    """Word -> probability; the same for the same file. Takes some 0.1 s for 10,000 words."""
+    random = np.random.default_rng(0)
+    words = predictor.vocabulary.words
+    total = np.zeros(len(words))
+    for _ in range(_SENTENCES):
+        context: list[str] = []
+        for _ in range(_WORDS):
+            probabilities = predictor.next_word(context).astype(np.float64)
+            probabilities[:NUM_SPECIAL] = 0.0
+            probabilities /= probabilities.sum()
+            total += probabilities
+            context.append(words[random.choice(len(words), p=probabilities)])
+    predictor.reset()
+    total /= total.sum()
+    return dict(zip(words[NUM_SPECIAL:], total[NUM_SPECIAL:].tolist(), strict=True))
