@@ -54,7 +54,7 @@ class TaskOptions:
 
     @classmethod
     def parse(cls, name: str, arguments: Sequence[str]) -> Self:
-        """From the words after the task's name.
+        """The options from the words after the task's name.
 
         Raises:
           UsageError: They do not fit; one line.

@@ -26,12 +26,12 @@ hypothesis.settings.load_profile("here")
 # Slow files that take longest, the longest first: they begin first, so that the last process is not
 # left alone with one of them.
 LONG_FILES = (
-    *("test_every_config.py", "test_client_delivery.py", "test_aggregation_workers.py"),
-    *("test_study.py", "test_federated.py", "test_attack_task.py", "test_optimisation.py"),
-    *("test_training_loop.py", "test_fine_tuning.py", "test_audit_tail_task.py"),
-    *("test_fedmed_process.py", "test_execution.py", "test_server_transfer.py", "test_battery.py"),
-    *("test_play.py", "test_build_aggregator.py", "test_parity.py", "test_export_graphs.py"),
-)
+    "test_every_config.py", "test_client_delivery.py", "test_aggregation_workers.py",
+    "test_study.py", "test_federated.py", "test_attack_task.py", "test_optimisation.py",
+    "test_training_loop.py", "test_fine_tuning.py", "test_audit_tail_task.py",
+    "test_fedmed_process.py", "test_execution.py", "test_server_transfer.py", "test_battery.py",
+    "test_play.py", "test_build_aggregator.py", "test_parity.py", "test_export_graphs.py",
+)  # fmt: skip
 
 
 # What has or calls a loop that AutoGraph makes a graph of.

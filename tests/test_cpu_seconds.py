@@ -27,7 +27,8 @@ def test_a_file_may_take_its_budget_times_the_factor():
     found = {"test_a.py": 9.0, "test_battery.py": 30.0, cpu_seconds.START: 99.0}
     assert cpu_seconds.too_dear(found, 2) == []
     assert [line.split(":")[0] for line in cpu_seconds.too_dear(found, 1)] == [
-        *("test_a.py", "test_battery.py")
+        "test_a.py",
+        "test_battery.py",
     ]
 
 

@@ -3,9 +3,11 @@
 A method that implements one of a base class has the docstring of that one.
 """
 
+import ast
 import importlib
 import inspect
 import pathlib
+import re
 
 import pytest
 
@@ -90,3 +92,47 @@ def test_what_counts():
     found = dict(public_members(Example, __name__))
     assert list(found) == [f"Example.{name}" for name in ("work", "rest", "size", "make")]
     assert [bool(inspect.getdoc(value)) for value in found.values()] == [True, False, False, False]
+
+
+FRAGMENT = re.compile(
+    r"(?:(?:Of|As|In|At|From|With|For|To|By|On|Over|Told|Likewise|Such|Whose|Those|Until|Instead|"
+    r"Without|Behind|Before|After|Against|Per|Out)\b|[<>]=? |(?:Which|Where)\W*$)"
+)
+ENTRY = re.compile(r"  (\*{0,2}[A-Za-z_][\w`, /*.]*): (.*)")
+
+
+def argument_docs(docstring):
+    """`(name, first line)` of each argument and attribute."""
+    section = None
+    for line in inspect.cleandoc(docstring).splitlines():
+        if not line.startswith(" "):
+            section = line
+        elif section in ("Args:", "Attributes:") and (found := ENTRY.fullmatch(line)):
+            yield found.groups()
+
+
+def docstrings():
+    """Those of all modules, classes and functions, private ones too; `(place, docstring)`."""
+    for path in (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", ast.get_docstring(node) or ""
+
+
+def test_an_argument_is_a_phrase_with_a_subject():
+    found = [(place, *doc) for place, text in docstrings() for doc in argument_docs(text)]
+    assert len(found) > 1000
+    assert not [doc for doc in found if FRAGMENT.match(doc[2])]
+
+
+def test_what_is_a_fragment():
+    text = """Does.
+
+    Args:
+      one: Of the run.
+      two: >= 0.
+      three: Rounds,
+        of the run.
+    """
+    found = [bool(FRAGMENT.match(words)) for _, words in argument_docs(text)]
+    assert found == [True, True, False]

@@ -24,7 +24,7 @@ class NamedMutant:
     """One mistake.
 
     Attributes:
-      name: As the review called it.
+      name: The mutant's name in the review.
       path: The file.
       line: Text that is in the file once.
       becomes: What takes its place.

@@ -52,7 +52,7 @@ def draw(runs: Mapping[str, Sequence[metrics_rows.Row]], out: pathlib.Path) -> N
 
     Args:
       runs: Name -> rows of its metrics.
-      out: Path.
+      out: Path of the picture.
     """
     with charts.style("recall"):
         figure = Figure(figsize=(9.6, 4.0), layout="constrained")

@@ -44,10 +44,10 @@ class Run:
     """One run of the tests.
 
     Attributes:
-      seed: Of hypothesis.
+      seed: Seed of hypothesis.
       busy: Whether two busy loops ran beside it.
       passed, failed: Tests; errors are failures.
-      seconds: Of wall time.
+      seconds: Seconds of wall time.
       taken: Cores that other processes had meanwhile, on average.
       failures: Node ids of what failed.
     """

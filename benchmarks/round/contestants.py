@@ -54,7 +54,7 @@ class TffRound:
       process: The learning process.
       data: The cohort, as `process.next` takes it.
       installed: The context that it runs in.
-      worker_pids: Whose CPU and memory are the round's, beside those of this process.
+      worker_pids: Processes whose CPU and memory count for the round, beside those of this process.
       weights: Trainable ones that the state starts from; None: those of `process`.
 
     Attributes:
@@ -131,7 +131,7 @@ class Answering:
         return self.last["seconds"], self._sum(process_tree.cpu_seconds) - start_cpu
 
     def _sum(self, measure):
-        """Of the process and those below it."""
+        """Sum over the process and those below it."""
         pid = self._process.pid
         return sum(measure(p) for p in [pid, *process_tree.descendants(pid)])
 

@@ -48,9 +48,13 @@ def config_for(rule: str, store: str, clients: int, per_pack: int) -> Any:
 
     overrides = [
         f"data.store={json.dumps(store)}",
-        *("client.learning_rate=0.5", "client.gradient_clip_norm=1.0", "client.batch_size=8"),
-        *("client.max_examples=64", f"train.clients_per_round={clients}"),
-        *("execution.sub_rounds=1", f"execution.clients_per_pack={per_pack}"),
+        "client.learning_rate=0.5",
+        "client.gradient_clip_norm=1.0",
+        "client.batch_size=8",
+        "client.max_examples=64",
+        f"train.clients_per_round={clients}",
+        "execution.sub_rounds=1",
+        f"execution.clients_per_pack={per_pack}",
     ]
     return config.load(None, [*overrides, *RULES[rule]])
 

@@ -30,7 +30,7 @@ ROUNDS, SEPARATION = 500, 50  # for which a correlated mechanism is optimised
 
 
 def noise_of(mechanism: str, size: int) -> NoiseOfRounds:
-    """Of a key of zeros."""
+    """Noise of a key of zeros."""
     chosen = optimal_mechanism(mechanism, rounds=ROUNDS, min_separation=SEPARATION)
     return chosen.noise(keyed_draw(bytes(32)), size)
 

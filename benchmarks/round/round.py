@@ -110,10 +110,10 @@ def run(
       parts: Whether to tell where a round goes.
       pythons: Name -> Python of "torch", "pfl", "flower".
       protections: Whether to time "defaults" too.
-      workers: Of ours; so are the next three. See `execution.install_context`.
-      sub_rounds: See there.
-      concurrent: See there.
-      threads: See there.
+      workers: Workers of ours; the next three are of ours, too. See `execution.install_context`.
+      sub_rounds: Sub-rounds of ours.
+      concurrent: Clients of ours at a time in each worker.
+      threads: Threads of each worker of ours.
 
     Returns:
       A JSON-ready dict.
@@ -153,7 +153,7 @@ def run(
         own_pids = [worker.pid for worker in own.pool.members]
 
         def ours(config, clients, process=None):
-            """As training runs it: clients in packs."""
+            """A round as training runs it: clients in packs."""
             process = process or build_process.build_process(config, model, joined=True)
             delivery = build_delivery(process, config)
             sizes = [num_tokens([client]) for client in clients]

@@ -33,7 +33,7 @@ def store_clients(store, num_clients, messages, batch_size, longest, seed):
 
 
 def synthetic_clients(num_clients, messages, batch_size, longest, seed):
-    """As `store_clients`, of random words, in batches of `batch_size` at most."""
+    """Like `store_clients`, but random words, in batches of `batch_size` at most."""
     batch_size = min(batch_size, messages)
     return [
         make_batches(messages // batch_size, batch_size, longest, [seed, n], False)

@@ -22,11 +22,11 @@ _ROUNDS = 3
 
 
 class LengthsOnly:
-    """As much of a client store as planning asks for.
+    """The part of a client store that planning asks for.
 
     Args:
       people: Train clients.
-      messages: Of each.
+      messages: Messages of each client.
     """
 
     vocabulary = range(10_000)
@@ -51,8 +51,10 @@ def measure(store: Any, clients: int, max_examples: int, sub_rounds: int) -> dic
     config = config_lib.loads(
         "",
         [
-            *(f"train.clients_per_round={clients}", f"client.max_examples={max_examples}"),
-            *("model.units=8", "model.embedding_size=8"),
+            f"train.clients_per_round={clients}",
+            f"client.max_examples={max_examples}",
+            "model.units=8",
+            "model.embedding_size=8",
         ],
     )
     cohorts = CohortInputs(config, store)

@@ -68,15 +68,16 @@ def importable(python: str | None) -> tuple[list[str], dict[str, str]]:
 def command(size: Size, store: pathlib.Path, repeats: int, out: pathlib.Path) -> list[str]:
     """That of `benchmarks.round.round`, without the others."""
     return [
-        *(
-            sys.executable,
-            "-m",
-            "benchmarks.round.round",
-            f"--store={store}",
-            f"--repeats={repeats}",
-        ),
-        *(f"--clients={size.clients}", f"--messages={size.messages}"),
-        *(f"--batch-size={size.batch_size}", "--no-parts", f"--out={out}"),
+        sys.executable,
+        "-m",
+        "benchmarks.round.round",
+        f"--store={store}",
+        f"--repeats={repeats}",
+        f"--clients={size.clients}",
+        f"--messages={size.messages}",
+        f"--batch-size={size.batch_size}",
+        "--no-parts",
+        f"--out={out}",
     ]
 
 
@@ -91,8 +92,11 @@ def table(sizes: dict[str, Any]) -> str:
             row = result["results"][name]
             ratios = (result[key].get(name) for key in ("ours_over", "cpu_ours_over"))
             cells = [
-                *(messages, _LABELS[name], f"{row['clients_per_second']:.1f}"),
-                *(f"{row['tokens_per_second']:,.0f}", f"{row['tokens_per_cpu_second']:,.0f}"),
+                messages,
+                _LABELS[name],
+                f"{row['clients_per_second']:.1f}",
+                f"{row['tokens_per_second']:,.0f}",
+                f"{row['tokens_per_cpu_second']:,.0f}",
                 *("" if ratio is None else f"{ratio:.1f}" for ratio in ratios),
             ]
             lines.append(f"| {' | '.join(cells)} |")

@@ -73,7 +73,7 @@ class Size(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> "Size":
-        """From CLIENTS:PARTS."""
+        """The size that CLIENTS:PARTS names."""
         if not re.fullmatch(r"[1-9]\d*:[1-9]\d*", text):
             raise argparse.ArgumentTypeError(f"CLIENTS:PARTS, got {text!r}")
         return cls(*map(int, text.split(":")))
@@ -123,7 +123,7 @@ def node_seconds() -> float:
 def measure(
     config: config_lib.RunConfig, store: Any, engine: Weighed, rounds: int
 ) -> dict[str, Any]:
-    """Of a round, means over `rounds` after a first one: CPU seconds, wall, bytes; peak MB."""
+    """Means over `rounds` rounds after a first one: CPU seconds, wall, bytes; peak MB."""
     import tensorflow_federated as tff
 
     from tff_keyboard.federated.algorithms import build_process
@@ -169,11 +169,16 @@ def config_of(store: str, size: Size, flags: argparse.Namespace) -> config_lib.R
     return config_lib.loads(
         "",
         [
-            *(f"data.store={json.dumps(store)}", f"train.clients_per_round={size.clients}"),
-            *(f"model.units={flags.units}", f"model.embedding_size={flags.embedding}"),
-            *("client.max_examples=0", f"execution.sub_rounds={size.parts}"),
-            *("execution.engine=ray", f"execution.cluster.min_nodes={flags.nodes}"),
-            *("execution.merge_block=1", "execution.cluster.wait_seconds=3600"),
+            f"data.store={json.dumps(store)}",
+            f"train.clients_per_round={size.clients}",
+            f"model.units={flags.units}",
+            f"model.embedding_size={flags.embedding}",
+            "client.max_examples=0",
+            f"execution.sub_rounds={size.parts}",
+            "execution.engine=ray",
+            f"execution.cluster.min_nodes={flags.nodes}",
+            "execution.merge_block=1",
+            "execution.cluster.wait_seconds=3600",
         ],
     )
 
@@ -185,7 +190,7 @@ def costs_of(sizes: list[Size], walls: list[float], values: list[float]) -> dict
     looks who is there), because on a shared machine rounds take longer than on nodes of their own.
 
     Args:
-      sizes: As many as costs, or more.
+      sizes: Sizes, no fewer than costs.
       walls: Seconds that a round of each size took; zeros where waiting costs nothing.
       values: CPU seconds of a round of each size.
 
@@ -252,7 +257,7 @@ def main() -> None:
 
 
 def measure_all(folder: pathlib.Path, flags: argparse.Namespace) -> list[dict[str, Any]]:
-    """Of each size, on one engine; prints each."""
+    """Measures each size on one engine; prints each."""
     quiet.import_tensorflow_federated()
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.training.on_cluster import execution_engine

@@ -15,8 +15,16 @@ if TYPE_CHECKING:
     from tff_keyboard.evaluation.results.communication import Communication
 
 _HEADER = (
-    *("run", "total GB", "down GB", "up GB", "rounds", "uploads/round"),
-    *("upload MB", "model MB", "rehearsal MB", "parameters"),
+    "run",
+    "total GB",
+    "down GB",
+    "up GB",
+    "rounds",
+    "uploads/round",
+    "upload MB",
+    "model MB",
+    "rehearsal MB",
+    "parameters",
 )
 
 

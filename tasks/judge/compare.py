@@ -103,7 +103,8 @@ def run(options: Options) -> "Comparison":
     )
     with on_nodes(options.cluster) as elsewhere:
         comparison = run_evaluation.compare_models(
-            *(opened, text),
+            opened,
+            text,
             max_length=options.max_length,
             store=store,
             compute=elsewhere(store, options.clients) if elsewhere and store else None,

@@ -67,8 +67,12 @@ def test_overrides_win_by_type_and_the_last_wins():
     run = config.loads(
         "[train]\nrounds = 5\n",
         [
-            *("train.rounds=9", "client.learning_rate=2", "model.name=gru"),
-            *("server.nesterov=false", "aggregation.rule.temperature=3", "train.rounds=8"),
+            "train.rounds=9",
+            "client.learning_rate=2",
+            "model.name=gru",
+            "server.nesterov=false",
+            "aggregation.rule.temperature=3",
+            "train.rounds=8",
             "aggregation.rule.name=fedatt",
         ],
     )

@@ -19,7 +19,8 @@ def test_a_new_run_has_packs_and_a_sub_round_for_each_worker():
 def test_one_by_one_parts_are_of_forty_clients(clients, workers, parts):
     execution = resolved(
         None,
-        *("execution.clients_per_pack=1", f"execution.workers={workers}"),
+        "execution.clients_per_pack=1",
+        f"execution.workers={workers}",
         f"train.clients_per_round={clients}",
     )
     assert execution.sub_rounds == parts

@@ -144,8 +144,12 @@ def test_every_target_is_trained_once_behind_the_word_before_it(ids, length):
     """No end where a message is cut and no begin where it goes on, yet nothing is lost."""
     result = batches.client_batches(
         [np.array(ids, np.int32)],
-        batch_size=1, max_length=length, max_examples=0, epochs=1, seed=[0],
-    )  # fmt: skip
+        batch_size=1,
+        max_length=length,
+        max_examples=0,
+        epochs=1,
+        seed=[0],
+    )
     (rows,) = zip(*(rows_of(batch) for batch in result), strict=True)
     pairs = [pair for row in rows for pair in itertools.pairwise(row)]
     whole = [BOS, *ids, EOS]

@@ -42,8 +42,10 @@ def test_terminal_is_not_flooded():
 def test_log_has_a_line_now_and_then():
     written = run(io.StringIO(), 1.0, 100, unit="users")
     assert written.splitlines() == [
-        "job 30 users  1 users/s", "job 60 users  1 users/s", "job 90 users  1 users/s"
-    ]  # fmt: skip
+        "job 30 users  1 users/s",
+        "job 60 users  1 users/s",
+        "job 90 users  1 users/s",
+    ]
     assert run(io.StringIO(), 0.1, 100) == ""
 
 

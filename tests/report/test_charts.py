@@ -32,9 +32,14 @@ def record(*names):
         for number in range(1, 6)
     ]
     return run_records.RunRecord(
-        name="run", path=pathlib.Path("run"), rows=rows, config_text="", data_card={},
-        environment={}, ledger_path=None,
-    )  # fmt: skip
+        name="run",
+        path=pathlib.Path("run"),
+        rows=rows,
+        config_text="",
+        data_card={},
+        environment={},
+        ledger_path=None,
+    )
 
 
 def test_curves_are_over_tokens_and_of_a_private_run_over_rounds(monkeypatch):

@@ -126,11 +126,35 @@ def refused(folder):
 
 @pytest.mark.parametrize(
     "gone",
-    [b'["readme"]', b'["../mine", "k.old"]', b"[1]", b"[[]]", b"{", b'{"k.old": 1}', b'"k.old"',
-     b"", b"\xff", b"[" * 10_000, b"1" * 10_000, b'["k.old"' + b" " * 2**20 + b"]"],
-    ids=["foreign", "elsewhere", "number", "list", "cut", "object", "string", "empty", "no text",
-         "deep", "huge number", "large"],
-)  # fmt: skip
+    [
+        b'["readme"]',
+        b'["../mine", "k.old"]',
+        b"[1]",
+        b"[[]]",
+        b"{",
+        b'{"k.old": 1}',
+        b'"k.old"',
+        b"",
+        b"\xff",
+        b"[" * 10_000,
+        b"1" * 10_000,
+        b'["k.old"' + b" " * 2**20 + b"]",
+    ],
+    ids=[
+        "foreign",
+        "elsewhere",
+        "number",
+        "list",
+        "cut",
+        "object",
+        "string",
+        "empty",
+        "no text",
+        "deep",
+        "huge number",
+        "large",
+    ],
+)
 def test_a_planted_list_removes_nothing(planted, gone):
     (planted.parent / "mine").write_text("1")
     (planted / ".k.a.ready" / "k.a").write_text("evil")

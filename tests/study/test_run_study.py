@@ -52,7 +52,9 @@ def conducted(folder, hours, arms=(), **options):
     runs = [dataclasses.replace(run, config_file=resolved(folder, run)) for run in runs]
     document = Document(None, "s")
     return run_study.run_study(
-        *(study, runs, folder / "runs"),
+        study,
+        runs,
+        folder / "runs",
         **{"jobs": 1, "document": document, "command": "tff-keyboard study s"},
         launcher=[sys.executable, str(folder / "trainer.py")],
         **options,

@@ -56,8 +56,13 @@ def hybrid(**changes):
 
     Words are offered at their first use, so that short texts have some.
     """
-    parts = {"network": ngram(1), "ngram": ngram(3, SORTED), "weights": random_weights(),
-             "cache": WordCache(30, 0.1), "offered_from": 1}  # fmt: skip
+    parts = {
+        "network": ngram(1),
+        "ngram": ngram(3, SORTED),
+        "weights": random_weights(),
+        "cache": WordCache(30, 0.1),
+        "offered_from": 1,
+    }
     return HybridPredictor(**{**parts, **changes})
 
 

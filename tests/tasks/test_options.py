@@ -58,11 +58,14 @@ def test_defaults():
         (["--share=0"], "share", 0.0),
         (["--left-out=0,3,7"], "left_out", (0, 3, 7)),
         (["--attacks=boost"], "attacks", ("boost",)),
-        (["--set=a.b=[1, 2]", "--set", "c.under_score=x-y"], "set",
-         ("a.b=[1, 2]", "c.under_score=x-y")),
+        (
+            ["--set=a.b=[1, 2]", "--set", "c.under_score=x-y"],
+            "set",
+            ("a.b=[1, 2]", "c.under_score=x-y"),
+        ),
         (["--workdir=two"], "workdir", pathlib.Path("two")),
     ],
-)  # fmt: skip
+)
 def test_a_flag_sets_its_field_and_no_other(arguments, name, value):
     before, after = parse(*NEEDED), parse(*NEEDED, *arguments)
     assert getattr(after, name) == value

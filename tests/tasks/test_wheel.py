@@ -43,7 +43,9 @@ def site(tmp_path_factory):
 def test_its_names_are_our_own(site):
     (info,) = site.glob("*.dist-info")
     assert {path.name for path in site.iterdir()} - {info.name} == {
-        *("tff_keyboard", "tff_keyboard_tasks", "tflite_export"),
+        "tff_keyboard",
+        "tff_keyboard_tasks",
+        "tflite_export",
     }
     assert "tff_keyboard_tasks.__main__:main" in (info / "entry_points.txt").read_text()
     for package, name in (("tff_keyboard", "tff_keyboard"), ("tasks", "tff_keyboard_tasks")):

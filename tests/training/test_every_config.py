@@ -9,11 +9,21 @@ from tff_keyboard.config.sections.cohort_config import GrowingCohort
 from tff_keyboard.training.federated import train_federated
 
 SHRUNK = (
-    *('data.source="synthetic"', "data.input=[]", 'data.vocabulary_path=""', 'data.mode="words"'),
-    *("data.validation_fraction=0.2", "data.held_out_fraction=0.2"),
-    *('model.initial_model=""', "model.units=8", "model.embedding_size=8"),
-    *("client.max_examples=8", "train.rounds=1", "train.clients_per_round=3"),
-    *("evaluation.every=1", "evaluation.clients=2", "train.over_selection=1.0"),
+    'data.source="synthetic"',
+    "data.input=[]",
+    'data.vocabulary_path=""',
+    'data.mode="words"',
+    "data.validation_fraction=0.2",
+    "data.held_out_fraction=0.2",
+    'model.initial_model=""',
+    "model.units=8",
+    "model.embedding_size=8",
+    "client.max_examples=8",
+    "train.rounds=1",
+    "train.clients_per_round=3",
+    "evaluation.every=1",
+    "evaluation.clients=2",
+    "train.over_selection=1.0",
 )
 
 

@@ -63,7 +63,10 @@ def test_the_model_is_that_of_the_round_the_config_asks_for(store, tmp_path, fin
 
     with open_run(config, tmp_path / "run", client_store) as run:
         row = train_run(
-            *(config, run, client_store, model),
+            config,
+            run,
+            client_store,
+            model,
             process=Counting(shapes),
             round_input=lambda round_num: ([], {"clients": 0, "tokens": 3}),
             evaluate=evaluate,

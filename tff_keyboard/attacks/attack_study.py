@@ -45,9 +45,9 @@ def study_attacks(
     Args:
       configs: Name of a rule -> config. The name becomes a folder.
       workdir: Folder of the runs: WORKDIR/<rule>/<attack>/run.
-      attacks: Of `ATTACK_NAMES`; the clean run is always there.
-      share: Of the accounts that attack, in [0, 1]. Where clients check in by text they claim so
-        much that they have the most of the cohorts that `train.check_in_factor` lets them have.
+      attacks: Names out of `ATTACK_NAMES`; the clean run is always there.
+      share: Share of the accounts that attack, in [0, 1]. Where clients check in by text they claim
+        so much that they have the most of the cohorts that `train.check_in_factor` lets them have.
       unprotected: Whether each rule is also run without zeroing and clipping.
 
     Returns:

@@ -1,7 +1,7 @@
 """Clients that misbehave, for measuring what an aggregator withstands. Never used in training.
 
-Wraps client work, so that what arrives at the aggregator is what an attacker would send; TFF's own
-check for NaN, inside the wrapped work, is passed by.
+Wraps client work, so that what arrives at the aggregator is what an attacker would send; it passes
+by TFF's own check for NaN, which is inside the wrapped work.
 
 Who attacks is a pure function of (seed, the client's data): a share of clients is drawn by the
 hash of the words they were given this round, whatever their order, so a round holds a binomial
@@ -85,8 +85,8 @@ def build_attacked_client_work(
         words, permuted among the positions of each batch; the others collude (`collusion.py`),
         "backdoor" and "quiet_backdoor" trained on `poisoned` batches. Colluders need the deltas of
         a whole round in one place: no packs, no sub-rounds.
-      share: Of clients, in [0, 1].
-      seed: >= 0.
+      share: Share of clients that attack, in [0, 1].
+      seed: Seed of the choice, >= 0.
 
     Raises:
       ValueError: An argument is out of range.

@@ -32,7 +32,7 @@ class CanaryEstimate:
 
     Attributes:
       mu: Distance of the two laws, in standard deviations.
-      epsilon: At the delta asked for; infinite where the statistics do not vary.
+      epsilon: Epsilon at the delta asked for; infinite where the statistics do not vary.
       epsilon_low: 95 % lower bound (one-sided).
     """
 
@@ -79,9 +79,9 @@ def estimate(inside: np.ndarray, outside: np.ndarray, *, delta: float) -> Canary
     """Epsilon from the statistics of canaries that were sent and of some that were not.
 
     Args:
-      inside: At least 2.
-      outside: At least 2.
-      delta: In (0, 1).
+      inside: Statistics of canaries that were sent, two or more.
+      outside: Statistics of canaries that were not sent, two or more.
+      delta: Delta of the statement, in (0, 1).
     """
     n, m = len(inside), len(outside)
     spread = math.sqrt(

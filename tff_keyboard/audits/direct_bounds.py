@@ -15,7 +15,7 @@ turns n values into a lower end: the true delta(eps) lies above it with probabil
 falls with eps, so does the lower end, and the largest eps at which it exceeds delta is a lower
 bound on epsilon at that delta with the same 95 %: no allowance for the search is due.
 
-What no text shows it cannot bound: n texts have no phrase of probability q with probability
+It cannot bound what no text shows: n texts have no phrase of probability q with probability
 (1 - q)^n, so those below the detection limit q = 1 - 0.05^(1/n), about 3 / n, may all be missing.
 
 Sources: Hoeffding 1963, Theorem 1 (JASA 58); the identity: `tail_statistics.py`. Pure NumPy.
@@ -39,7 +39,7 @@ class Refutation:
     """Samples against a tail: at `epsilon` delta is larger than the tail allows, with 95 %.
 
     Attributes:
-      epsilon: Where they disagree most (by the ratio).
+      epsilon: Epsilon where they disagree most (by the ratio).
       delta_tail: What the tail, its exponent at the lower end, says there.
       delta_direct_low: The lower end of what the other model's texts say there.
     """
@@ -65,7 +65,7 @@ def texts_needed(delta: float) -> int:
     """The fewest texts whose `detection_limit` is `delta` or less.
 
     Args:
-      delta: In (0, 1).
+      delta: Delta of the statement, in (0, 1).
 
     >>> texts_needed(1e-5)
     299572
@@ -77,9 +77,9 @@ def mean_lower_bound(mean: float, count: int, confidence: float = CONFIDENCE) ->
     """The lower end of the expectation of values in [0, 1], from the mean of `count` of them.
 
     Args:
-      mean: In [0, 1].
+      mean: Mean of the values, in [0, 1].
       count: Independent values, >= 1.
-      confidence: Of the one-sided bound, in (0, 1).
+      confidence: Confidence of the one-sided bound, in (0, 1).
 
     Raises:
       ValueError: An argument is out of range.
@@ -115,7 +115,7 @@ def direct_delta_lower_bound(log_ratios: np.ndarray, epsilon: float) -> float:
 
     Args:
       log_ratios: [n] float64, ln p'(s) / p(s) of texts drawn from p, as `direct_delta` takes.
-      epsilon: >= 0.
+      epsilon: Epsilon of the statement, >= 0.
     """
     mean = min(1.0, tail_statistics.direct_delta(log_ratios, epsilon))
     return mean_lower_bound(mean, len(log_ratios))
@@ -125,8 +125,8 @@ def direct_epsilon_lower_bound(log_ratios: np.ndarray, delta: float) -> float:
     """95 % lower end of epsilon at `delta`: the largest eps at which delta(eps) is surely larger.
 
     Args:
-      log_ratios: As `direct_delta_lower_bound`.
-      delta: In (0, 1).
+      log_ratios: Log-ratios; see `direct_delta_lower_bound`.
+      delta: Delta of the statement, in (0, 1).
 
     Returns:
       0 where the texts prove nothing: no privacy follows from that.
@@ -156,7 +156,7 @@ def refutation(sample: np.ndarray, fit: TailFit, opposite: np.ndarray) -> Refuta
 
     Args:
       sample: [n] float64, the log-ratios that `fit` was made from.
-      fit: Their tail.
+      fit: Tail of the log-ratios.
       opposite: [m] float64, the log-ratios of the opposite direction's texts.
 
     Returns:

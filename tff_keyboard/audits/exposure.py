@@ -20,7 +20,7 @@ from tff_keyboard.data.vocabulary import NUM_SPECIAL
 
 @dataclasses.dataclass(frozen=True)
 class Exposure:
-    """Of one phrase.
+    """Exposure of one phrase.
 
     Attributes:
       bits: The estimate; where no random phrase is as likely, the bound log2(N + 1).
@@ -45,7 +45,7 @@ def exposure(phrase: float, random: np.ndarray, *, words: int) -> Exposure:
     Args:
       phrase: Its log-likelihood, in nats.
       random: [N] those of random phrases of as many words.
-      words: Of the phrase.
+      words: Words of the phrase.
 
     >>> exposure(-10.0, np.array([-20.0, -5.0, -30.0]), words=5).bits
     1.0

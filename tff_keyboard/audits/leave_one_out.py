@@ -15,7 +15,7 @@ def train_without_each(
     """Trains with everyone and without each of some people, unless that is done.
 
     Args:
-      config: Of the run; its `train.left_out_client` must be -1.
+      config: Config of the run; its `train.left_out_client` must be -1.
       workdir: Folder of the runs: `all` and `without_<position>`.
       left_out: Positions of train clients in sorted order.
 

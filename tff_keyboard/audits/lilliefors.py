@@ -22,7 +22,7 @@ def lilliefors_exponential(
 
     Args:
       values: [k] float, >= 0, finite, at least one.
-      seed: Of the simulation, >= 0.
+      seed: Seed of the simulation, >= 0.
       trials: Simulated samples, >= 1. A simulated p-value is at least 1 / (trials + 1).
 
     Returns:

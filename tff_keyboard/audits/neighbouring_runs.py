@@ -48,7 +48,7 @@ class Formal:
 
     Attributes:
       epsilon: None: infinite.
-      delta: As the header has it.
+      delta: Delta of the header.
       adjacency: One of those of `accounting`.
       rounds: How many were released.
     """

@@ -30,10 +30,10 @@ class Settings:
 
     Attributes:
       num_texts: Drawn from each model; the smallest tail that is tried needs 100.
-      num_words: Of each text, >= 1.
+      num_words: Words of each text, >= 1.
       delta: Epsilon is given here; in (0, 1). Below `detection_limit` there is none.
       epsilon: Delta is given here, too; >= 0.
-      seed: Of the texts and of the simulated p-values.
+      seed: Seed of the texts and of the simulated p-values.
     """
 
     num_texts: int = 10_000
@@ -54,8 +54,9 @@ class Found:
 
     Attributes:
       outcome: One of the words above.
-      epsilon: At `Settings.delta`; None where there is no estimate, and `outcome` says why.
-      epsilon_conservative: With the lower end of alpha's interval; None also where it is infinite.
+      epsilon: Epsilon at `Settings.delta`; None where there is no estimate, and `outcome` says why.
+      epsilon_conservative: Epsilon with the lower end of alpha's interval; None also where it is
+        infinite.
       epsilon_direct: A 95 % lower bound that needs no tail.
     """
 
@@ -82,10 +83,11 @@ class Direction(Found):
       largest_log_ratio: The largest ln c.
       tried: All tails, the chosen one last.
       tail: The chosen one; None where none passes, or every ratio is 1.
-      delta_at_epsilon: At `Settings.epsilon`.
-      delta_at_epsilon_conservative: As `epsilon_conservative`.
-      delta_at_epsilon_direct: Without a tail.
-      refutation: Where they contradict the tail; None: nowhere.
+      delta_at_epsilon: Delta at `Settings.epsilon`.
+      delta_at_epsilon_conservative: Delta with the lower end of alpha's interval; see
+        `epsilon_conservative`.
+      delta_at_epsilon_direct: Delta without a tail.
+      refutation: Place where they contradict the tail; None: nowhere.
       smallest_log_ratio_direct: The smallest ln c.
     """
 
@@ -106,8 +108,8 @@ class Pair(Found):
     Attributes:
       directions: "without" and "with", whose texts they are.
       name: The last part of the path of the model without the person.
-      model: That path.
-      rounds_joined: By the person; None: not known.
+      model: Path of the model.
+      rounds_joined: Rounds that the person joined; None: not known.
       other_differences: Config keys in which the runs differ beside the person.
     """
 
@@ -134,7 +136,7 @@ def direction(log_ratios: np.ndarray, settings: Settings) -> Direction:
 
     Args:
       log_ratios: [texts] float64, ln c.
-      settings: Where epsilon and delta are reported, and the seed.
+      settings: Settings with epsilon and delta to report, and the seed.
     """
     search = tail_statistics.fit_tail(log_ratios, seed=settings.seed)
     tried = tuple(
@@ -181,7 +183,7 @@ def both_directions(ratios: Mapping[str, np.ndarray], settings: Settings) -> Pai
     Args:
       ratios: "without" and "with", whose texts they are: ln c, [texts] float64, under the model the
         texts do not come from over the one they do.
-      settings: As `direction`.
+      settings: Settings; see `direction`.
     """
     directions = {name: direction(values, settings) for name, values in ratios.items()}
     for name, opposite in (("without", "with"), ("with", "without")):

@@ -28,7 +28,7 @@ class TailAudit:
       settings: What was drawn and is reported.
       full: Path of the model of everybody.
       formal: What its ledger proves; None: it kept none.
-      pairs: That model, with each of the others.
+      pairs: Pairs of that model with each of the others.
     """
 
     settings: Settings

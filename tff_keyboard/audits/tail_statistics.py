@@ -59,15 +59,15 @@ class TailFit:
     """One tail of a sample of log-ratios: how heavy it is, and whether it may be Pareto.
 
     Attributes:
-      num_samples: Of the whole sample, n.
-      num_tail: Of the tail, k.
+      num_samples: Size of the whole sample, n.
+      num_tail: Size of the tail, k.
       log_threshold: ln u; P(c > u) is estimated by k / n.
       alpha: Exponent, Hill's estimate.
       alpha_low: Lower end of its 95 % interval: the heavier tail, the conservative choice.
       alpha_high: Upper end.
       log_scale: ln C at `alpha`.
       statistic: Lilliefors' distance of the tail from an exponential distribution.
-      p_value: Of that distance.
+      p_value: p-value of that distance.
     """
 
     num_samples: int
@@ -149,9 +149,9 @@ def pareto_log_scale(
 
     Args:
       alpha: Exponent, > 0.
-      num_tail: k.
-      num_samples: n.
-      log_threshold: ln u.
+      num_tail: Size of the tail, k.
+      num_samples: Size of the sample, n.
+      log_threshold: Logarithm of the threshold, ln u.
     """
     return math.log(num_tail / num_samples) + alpha * log_threshold
 
@@ -162,7 +162,7 @@ def tail_delta(epsilon: float, *, alpha: float, log_scale: float) -> float:
     Args:
       epsilon: Any; the formula holds where e^eps lies in the tail.
       alpha: Exponent. With alpha <= 1 the expectation does not exist: infinite.
-      log_scale: ln C.
+      log_scale: Logarithm of the scale, ln C.
     """
     if alpha <= 1:
         return math.inf
@@ -194,7 +194,7 @@ def estimated_delta(log_ratios: np.ndarray, fit: TailFit, epsilon: float) -> flo
     Args:
       log_ratios: [n] float, the sample that `fit` was made from.
       fit: Its tail, or that tail's `conservative()`.
-      epsilon: >= 0.
+      epsilon: Epsilon of the statement, >= 0.
 
     Returns:
       delta, at most 1: an estimate above says nothing.
@@ -245,7 +245,7 @@ def direct_delta(log_ratios: np.ndarray, epsilon: float) -> float:
     Args:
       log_ratios: [n] float, ln p'(s) / p(s) of texts drawn from p: the sample of the *opposite*
         direction.
-      epsilon: >= 0.
+      epsilon: Epsilon of the statement, >= 0.
 
     Raises:
       ValueError: `epsilon` < 0.
@@ -273,9 +273,9 @@ def fit_tail(
 
     Args:
       log_ratios: [n] float, ln c, finite.
-      seed: Of the simulated p-values.
+      seed: Seed of the simulated p-values.
       fractions: Shares in (0, 1), falling.
-      significance: In (0, 1).
+      significance: Level of the test, in (0, 1).
       trials: Simulated samples behind each p-value.
 
     Raises:

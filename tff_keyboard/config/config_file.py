@@ -53,7 +53,7 @@ def _found(path: pathlib.Path) -> pathlib.Path:
 
 
 def loads(text: str, overrides: Sequence[str] = (), *, origin: str = "config") -> RunConfig:
-    """As `load`, from TOML text without a base.
+    """Like `load`, but from TOML text without a base.
 
     >>> loads("[train]\\nrounds = 7", ["train.seed=3"]).train.rounds
     7
@@ -70,7 +70,8 @@ Did you mean `train.rounds`?
 
 
 def load_of_run(path: str | pathlib.Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """As `load`, of the `config.toml` that a run wrote, in full and without a base."""
+    """Like `load`, but of the `config.toml` in a run directory, of this version or of an earlier
+    one."""
     text, origin = _read(pathlib.Path(path), ()), str(path)
     of_this_version(text, origin)
     return loads(text, overrides, origin=origin)
@@ -80,8 +81,8 @@ def of_this_version(text: str, origin: str) -> str:
     """The config that a run wrote, with the default of each key that it does not have.
 
     Args:
-      text: As TOML.
-      origin: Where it lies, for messages.
+      text: The config as TOML.
+      origin: Path of the config, for messages.
 
     Raises:
       ConfigError: It is no config of this version.

@@ -36,8 +36,8 @@ class RunConfig:
     """Everything that defines a run.
 
     Attributes:
-      data: Where text comes from and how it becomes a client store.
-      model: Which next-word model.
+      data: Source of the text, and how it becomes a client store.
+      model: The next-word model.
       client: What one client does in a round.
       server: What the server does with the aggregated delta.
       averaging: Whether the model of a run is an average of those of many rounds.
@@ -46,7 +46,8 @@ class RunConfig:
       fine_tuning: How a general model is kept from being forgotten; by default, not at all.
       train: Rounds, cohorts, checkpoints, stopping.
       evaluation: Federated evaluation during and after training.
-      execution: Where a run is computed; changes results through the order of sums alone.
+      execution: Machines and processes that compute a run; they change results through the order of
+        sums alone.
     """
 
     data: DataConfig = dataclasses.field(default_factory=DataConfig)

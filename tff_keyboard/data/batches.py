@@ -56,8 +56,8 @@ def client_batches(
         same ones in every epoch; 0 means all.
       epochs: Passes, each in a new order; >= 1.
       seed: Numbers >= 0 that name this client and round.
-      long_messages: As `data.long_messages`: with "keep" only the first sequence of a message
-        is used.
+      long_messages: What `data.long_messages` says: with "keep" only the first sequence of a
+        message is used.
       lengths: Words of each message, where known: then only those used are looked up in `examples`.
 
     Returns:
@@ -100,12 +100,12 @@ def epoch_sizes(
     """How much an epoch of `client_batches` is for each client, from lengths alone.
 
     Args:
-      lengths: Of each client, [messages] words of each, without BOS and EOS.
-      max_length: As `client_batches` has it.
+      lengths: Words of each message of each client, [messages], without BOS and EOS.
+      max_length: Longest sequence; see `client_batches`.
       limits: `max_examples` of each client.
       seed: Client i's is `[*seed, names[i]]`.
-      names: Numbers of 32 bits.
-      long_messages: As `client_batches` has it.
+      names: Numbers of the clients, 32 bits.
+      long_messages: Treatment of long messages; see `client_batches`.
 
     Returns:
       Sequences and targets of each client, [clients, 2] int64.
@@ -135,7 +135,7 @@ def epoch_sizes(
 
 
 def _sums(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Of consecutive parts, by the place where each ends."""
+    """Sums of consecutive parts, by the place where each ends."""
     return np.diff(np.concatenate([[0], np.cumsum(values)])[ends], prepend=0)
 
 

@@ -27,9 +27,9 @@ def generators(
     """`default_rng([*before, number, *after])` of each number, 2 us each.
 
     Args:
-      before: >= 0.
+      before: Numbers of the seed before the client's, each >= 0.
       numbers: [count] integers, 0..2**32 - 1.
-      after: >= 0.
+      after: Numbers of the seed after the client's, each >= 0.
 
     Raises:
       ValueError: A number is out of range.
@@ -84,7 +84,7 @@ def _states(entropy: list[np.ndarray], count: int) -> np.ndarray:
 
     Args:
       entropy: Words of the seeds, each [count] or [1] uint32.
-      count: >= 0.
+      count: Number of states, >= 0.
     """
     hashed = _Hash(_INIT_A, _MULT_A)
     zero = np.zeros([1], np.uint32)

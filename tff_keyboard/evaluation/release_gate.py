@@ -30,8 +30,8 @@ class ReleaseGate:
         """Lines to print, and the first failure if there is one.
 
         Args:
-          models: As compared.
-          comparison: Of them.
+          models: The models that were compared.
+          comparison: Comparison of the models.
         """
         failures: list[CheckFailed] = []
         lines = []
@@ -59,9 +59,9 @@ def release_gate(
     """The gate that a command line describes.
 
     Args:
-      fail_if_worse: As "top-3:0.2,kss:0.2"; None for no margins.
+      fail_if_worse: Margins, such as "top-3:0.2,kss:0.2"; None for no margins.
       prompts: A file of golden prompts.
-      num_models: That are compared.
+      num_models: Number of models that are compared.
 
     Raises:
       UsageError: Margins are not understood, or there is nothing to compare with.

@@ -58,10 +58,10 @@ def evaluate_named(
       predictor: The model.
       model: What to call it; its vocabulary is filled in here.
       text: What people typed.
-      max_length: As in `predictor_evaluation.evaluate`.
-      store: Where the text is from.
-      reference: As in `predictor_evaluation.evaluate`.
-      compute: As in `predictor_evaluation.evaluate`.
+      max_length: Targets of a message, at most; see `predictor_evaluation.evaluate`.
+      store: Store that the text is from.
+      reference: Vocabulary that orders words; see `predictor_evaluation.evaluate`.
+      compute: Counts the parts; see `predictor_evaluation.evaluate`.
 
     Raises:
       DivergedError: The model's predictions are not numbers.
@@ -140,12 +140,12 @@ def compare_models(
     """Several models on one text, with the time that a strip of each takes.
 
     Args:
-      models: At least one; later ones are compared to the first.
+      models: One model or more; later ones are compared to the first.
       text: What people typed.
-      max_length: As in `predictor_evaluation.evaluate`.
-      store: Where the text is from, or baselines were trained on; its vocabulary orders words by
-        frequency, and that of a model does where there is no store.
-      compute: As in `predictor_evaluation.evaluate`.
+      max_length: Targets of a message, at most; see `predictor_evaluation.evaluate`.
+      store: Store that the text is from or that baselines were trained on; its vocabulary orders
+        words by frequency, and that of a model does where there is no store.
+      compute: Counts the parts; see `predictor_evaluation.evaluate`.
     """
     reference = store.vocabulary if store is not None else vocabulary_by_frequency(models)
     evaluations = []
@@ -176,7 +176,7 @@ def evaluate_run(
 
     Args:
       path: Run directory.
-      population: Of the store.
+      population: Population of the store.
       store_path: Client store; that of the run's config if None. With one, a fine-tuning run is
         not evaluated on its general corpus.
       max_length: Targets of a message at most, 0 for whole messages, as people typed them.
@@ -209,8 +209,8 @@ def fit_temperature(
     """A temperature fitted on validation people, and the run at that temperature.
 
     Args:
-      path: As for `evaluate_run`, and so are the others.
-      population: To evaluate on; on validation itself the result flatters.
+      path: Path of the run; this and the others are those of `evaluate_run`.
+      population: Population to evaluate on; on validation itself the result flatters.
       store_path: Client store.
       max_length: Targets of a message at most.
 
@@ -307,7 +307,7 @@ def kept_evaluation(path: pathlib.Path, population: str) -> Evaluation:
 
 
 def weights_digest(path: pathlib.Path) -> str:
-    """Of the names and values in `model/weights.npz`; the archive itself has dates.
+    """Digest of the names and values in `model/weights.npz`; the archive itself has dates.
 
     Raises:
       OSError: The run has no weights yet.

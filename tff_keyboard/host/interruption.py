@@ -42,7 +42,7 @@ class SignalReceived(UserError):
       done: How far it came; follows the signal's name.
 
     Attributes:
-      signal_number: As given.
+      signal_number: Number of the signal.
       exit_code: 128 + the signal number: 130 or 143.
     """
 

@@ -47,7 +47,7 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """As it is typed: `--parity-words`."""
+        """The flag as it is typed: `--parity-words`."""
         return "--" + self.name.replace("_", "-")
 
     @property

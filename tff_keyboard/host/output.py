@@ -17,7 +17,7 @@ class PatientStream:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """As a text stream does."""
+        """Writes as a text stream does."""
         try:
             return self._stream.write(text)
         except OSError as error:
@@ -25,7 +25,7 @@ class PatientStream:
             return len(text)
 
     def flush(self) -> None:
-        """As a text stream does."""
+        """Flushes as a text stream does."""
         try:
             self._stream.flush()
         except OSError as error:

@@ -42,8 +42,8 @@ class Progress:
         Args:
           label: What is being done.
           total: Value of `done` at the end, in `unit`; None when not known.
-          unit: Of `done`, for the rate; "" for none.
-          stream: Where to; the standard error stream by default.
+          unit: Unit of `done`, for the rate; "" for none.
+          stream: Stream to write to; the standard error stream by default.
           clock: Seconds, for tests.
         """
         self._label = label
@@ -128,7 +128,7 @@ def _number(value: float) -> str:
 
 
 def _rate(rate: float, unit: str) -> str:
-    """Per second; per minute where that would be below one, and so hard to read."""
+    """The rate per second; per minute where that would be below one, and so hard to read."""
     if 0 < rate < 0.1:
         return f"{_number(rate * 60)}{unit}/min"
     return f"{_number(rate)}{unit}/s"

@@ -92,7 +92,7 @@ class Cifg(NextWordModel):
 
     Args:
       vocabulary_size: Rows of the table, special ids included.
-      seed: Of the initial weights; None for zeros.
+      seed: Seed of the initial weights; None for zeros.
       units: Width of c.
       embedding_size: Width of x and r.
       embedding_dropout: Rate on x_t during training, in [0, 1). Not in the paper.

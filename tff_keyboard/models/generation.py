@@ -31,11 +31,11 @@ def sample_texts(
     """Draws texts from the model.
 
     Args:
-      model: With a distribution over at least one word.
-      num_texts: >= 0.
+      model: A model with a distribution over at least one word.
+      num_texts: Number of texts, >= 0.
       num_words: Words of a text (at most so many, with `allow_end`); >= 1.
-      seed: >= 0. Text i is a function of the weights, `num_words` and it: drawing more texts does
-        not change the first ones.
+      seed: Seed of the texts, >= 0. Text i is a function of the weights, `num_words` and it:
+        drawing more texts does not change the first ones.
       allow_end: Whether the model may end a text early by EOS, from its second word on. A text
         that has not ended after `num_words` is cut there.
       batch_size: Texts walked at a time; >= 1. Memory and speed only.
@@ -87,7 +87,7 @@ def text_log_probabilities(
     """How probable `sample_texts` with the same `allow_end` is to draw each text.
 
     Args:
-      model: Any.
+      model: Any model.
       texts: [num_texts, num_words] int32 word ids, as `sample_texts` returns them: no special ids,
         except PAD on the right with `allow_end`.
       allow_end: Whether a text may end by EOS. A row without PAD is one that was cut: its EOS does

@@ -82,7 +82,7 @@ class Gru(NextWordModel):
 
     Args:
       vocabulary_size: Rows of the tables, special ids included.
-      seed: Of the initial weights.
+      seed: Seed of the initial weights.
       units: Width of h; 300, 650 or 1500 in the paper.
       embedding_size: Width of x.
       tied: Whether the output table is the embedding; then `units` must equal `embedding_size`.

@@ -17,9 +17,9 @@ def assign_initial_weights(
     """Gives `model` the weights of the saved model in `directory`.
 
     Args:
-      model: Of the architecture and sizes that were saved.
+      model: A model of the architecture and sizes that were saved.
       directory: A saved model, or a run directory.
-      vocabulary: Of the text to be trained on.
+      vocabulary: Vocabulary of the text to be trained on.
 
     Returns:
       The weights, in `trainable_variables` order.

@@ -85,7 +85,7 @@ class Lstm2(NextWordModel):
 
     Args:
       vocabulary_size: Rows of the tables, special ids included.
-      seed: Of the initial weights.
+      seed: Seed of the initial weights.
       units: Width of h and c in both layers.
       embedding_size: Width of x.
       tied: Whether the output table is the embedding, behind a projection.

@@ -61,7 +61,7 @@ class NextWordModel(tf.keras.Model, abc.ABC):
 
         Args:
           ids: [batch, time] int32.
-          packing: Of n positions of `ids`.
+          packing: Packing of n positions of `ids`.
           training: Whether dropout is on.
 
         Returns:
@@ -85,7 +85,7 @@ class NextWordModel(tf.keras.Model, abc.ABC):
 
         Args:
           inputs: [batch, embedding] from `embed`.
-          state: As in `initial_state`.
+          state: State of the form that `initial_state` returns.
 
         Returns:
           `(hidden [batch, dim], new state)`.

@@ -16,7 +16,7 @@ def build_model(name: str, *, vocabulary_size: int, seed: int | None, **options)
     Args:
       name: A key of `MODELS`.
       vocabulary_size: Rows of the output table, special ids included.
-      seed: Of the initial weights; None for zeros, where they are assigned anyway.
+      seed: Seed of the initial weights; None for zeros, where they are assigned anyway.
       **options: The model's own: see its class. "units", "embedding_size", "tied", "dropout".
 
     Raises:

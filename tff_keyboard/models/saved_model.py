@@ -43,11 +43,11 @@ def save_model(
     """Writes `directory`; one that is there already is replaced once the new one is complete.
 
     Args:
-      directory: Of the model.
+      directory: Directory of the model.
       model: Its weights are written as they are now.
-      vocabulary: Whose rows the model has.
-      rounds: Of the training so far, where there was one: tells this model from that of a training
-        that goes on.
+      vocabulary: Vocabulary whose rows the model has.
+      rounds: Rounds of the training so far, where there was one: tells this model from that of a
+        training that goes on.
 
     Raises:
       ValueError: Model and vocabulary differ in size, or a weight is not finite.

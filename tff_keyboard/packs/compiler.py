@@ -37,9 +37,10 @@ class PackedProcess:
         tensors) of known ranks and whose clients return nothing but what is aggregated.
 
     Attributes:
-      initialize, get_model_weights, set_model_weights, get_hparams, set_hparams: Of `process`.
+      initialize, get_model_weights, set_model_weights, get_hparams, set_hparams: The functions of
+        `process`.
       next: `(state, packs) -> LearningProcessOutput`; packs are those of `make_pack`.
-      element_spec: Of an element of a client's sequence, for `make_pack`.
+      element_spec: Type of an element of a client's sequence, for `make_pack`.
 
     Raises:
       CannotPackError: It is none of those.
@@ -77,8 +78,8 @@ def make_pack(clients: Sequence[Sequence[Any]], spec: elements_lib.Spec) -> coll
     """The clients of a pack as the tensors that `packed_next` takes; NumPy.
 
     Args:
-      clients: Of each its elements, structures of arrays as `spec` says.
-      spec: Of an element.
+      clients: Elements of each client, structures of arrays as `spec` says.
+      spec: Type of an element.
     """
     joined = elements_lib.join([element for client in clients for element in client], spec)
     return collections.OrderedDict(
@@ -91,7 +92,8 @@ def make_pack(clients: Sequence[Sequence[Any]], spec: elements_lib.Spec) -> coll
 
 
 def pack_type(spec: elements_lib.Spec) -> tff.Type:
-    """Of `make_pack`, with `ends` as int64 [clients]: where each client's elements end."""
+    """Type of what `make_pack` returns, with `ends` as int64 [clients]: where each client's
+    elements end."""
     leaves = [
         collections.OrderedDict(
             values=tff.TensorType(leaf.dtype.as_numpy_dtype, [None]),
@@ -128,7 +130,7 @@ class PackForm(NamedTuple):
     Attributes:
       map_reduce: TFF's form of it.
       run_pack: `(pack, what `prepare` gave) -> sums` of the pack's clients.
-      client_type: Of a pack.
+      client_type: Type of a pack.
     """
 
     map_reduce: tff.backends.mapreduce.MapReduceForm
@@ -139,7 +141,7 @@ class PackForm(NamedTuple):
         """Within a federated computation: what the round comes to, at the server.
 
         Args:
-          packs: At clients.
+          packs: Packs at clients.
           context: What `prepare` gave, at the server.
         """
         form = self.map_reduce
@@ -209,9 +211,9 @@ def on_vectors(inner: tff.Computation, before: StateVector, after: StateVector) 
     """`inner` on vectors: `(vector, others, packs) -> {vector, others, rest}`.
 
     Args:
-      inner: Of what `before` is of, at the server, and packs.
-      before: Of its first argument.
-      after: Of the first leaves of its result; `rest` are those behind them.
+      inner: A function of the arguments of `before`, at the server, and of packs.
+      before: Vector of the first argument.
+      after: Vector of the first leaves of its result; `rest` are those behind them.
     """
     _, packs_type = inner.type_signature.parameter
 

@@ -19,7 +19,7 @@ def num_packs(num_clients: int, clients_per_pack: int, sub_rounds: int) -> int:
     """Packs of a round.
 
     Args:
-      num_clients: That report, >= 0.
+      num_clients: Clients that report, >= 0.
       clients_per_pack: Most clients of a pack; 0: `PACKS_PER_SUB_ROUND` packs a sub-round, or one
         for each client where there are fewer.
       sub_rounds: Parts of the round, >= 1. Each gets a pack where there are as many clients.
@@ -39,8 +39,8 @@ def deal(sizes: Sequence[float], packs: int) -> list[list[int]]:
     client and another many.
 
     Args:
-      sizes: Of each client, >= 0; what its work costs.
-      packs: >= 1 where there are clients; as many as clients at most.
+      sizes: Size of each client, >= 0: what its work costs.
+      packs: Number of packs, >= 1 where there are clients; as many as clients at most.
 
     Returns:
       Of each pack, largest first, positions in `sizes`, largest first. None is empty.

@@ -44,7 +44,7 @@ def join(elements: Iterable[Any], spec: Spec) -> Joined:
 
     Args:
       elements: Structures of arrays, as `spec` says.
-      spec: Of an element.
+      spec: Type of an element.
     """
     columns = [tf.nest.flatten(element) for element in elements]
 
@@ -81,8 +81,8 @@ def read(data: tf.data.Dataset, spec: Spec) -> tf.data.Dataset | Joined:
     its tensors in place of the operation that is made here.
 
     Args:
-      data: A client's.
-      spec: Of an element.
+      data: Data of a client.
+      spec: Type of an element.
     """
     if _leaves(data.element_spec) == _leaves(joined_spec(spec)):
         return data.get_single_element()
@@ -102,9 +102,9 @@ def fold(
 
     Args:
       step: State and element to a state of the same structure, dtypes and shapes.
-      state: The first.
-      data: From `read`.
-      spec: Of an element.
+      state: The state to begin with.
+      data: Data that `read` returned.
+      spec: Type of an element.
       start: The first element, int64; None: 0. Of joined ones only.
       stop: The element after the last; None: all. Of joined ones only.
     """

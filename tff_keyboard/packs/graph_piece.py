@@ -62,8 +62,8 @@ class GraphPiece:
         """Inserts the piece and returns the tensors of `results`.
 
         Args:
-          feeds: By name: parameters, tensors of `single_elements`, variables. What the piece does
-            not use is left aside.
+          feeds: Tensors by name: parameters, tensors of `single_elements`, variables. What the
+            piece does not use is left aside.
         """
         graph = tf.compat.v1.get_default_graph()
         used = {

@@ -26,10 +26,10 @@ class StateVector:
     """How the float32 arrays of a structure are joined to one vector; other leaves stay apart.
 
     Args:
-      structure_type: Of tensors.
+      structure_type: Structure of tensors.
 
     Attributes:
-      type: Of `Joined`: a vector float32[n], and the other tensors.
+      type: Type of `Joined`: a vector float32[n], and the other tensors.
       num_leaves: Tensors of the structure.
     """
 
@@ -54,7 +54,7 @@ class StateVector:
         return self.join_leaves(leaves_of(structure))
 
     def join_leaves(self, leaves: Sequence[Any]) -> Joined:
-        """As `join`, of the leaves of a structure."""
+        """Like `join`, but of the leaves of a structure."""
         parts = [np.asarray(leaf, np.float32) for leaf in self._only(leaves, joined=True)]
         vector = self._vector_behind(parts)
         if vector is None:
@@ -72,7 +72,7 @@ class StateVector:
         return self._in_order(parts, joined.others)
 
     def join_tensors(self, leaves: Sequence[tf.Tensor]) -> Joined:
-        """As `join`, of the leaves in a graph."""
+        """Like `join`, but of the leaves in a graph."""
         parts = [tf.reshape(leaf, [-1]) for leaf in self._only(leaves, joined=True)]
         vector = tf.concat(parts, 0) if parts else tf.zeros([0])
         return Joined(vector, self._only(leaves, joined=False))
@@ -100,9 +100,10 @@ class StateVector:
 
     def _only(self, leaves: Sequence[Any], *, joined: bool) -> list[Any]:
         return [
-            leaf for leaf, is_joined in zip(leaves, self._is_joined, strict=True)
+            leaf
+            for leaf, is_joined in zip(leaves, self._is_joined, strict=True)
             if is_joined == joined
-        ]  # fmt: skip
+        ]
 
     def _in_order(self, parts: Sequence[Any], others: Sequence[Any]) -> list[Any]:
         parts_left, others_left = iter(parts), iter(others)
@@ -110,7 +111,7 @@ class StateVector:
 
 
 def leaf_types(type_spec: tff.Type) -> list[tff.TensorType]:
-    """Of all tensors of a type, in its order."""
+    """Types of all tensors of a type, in its order."""
     if isinstance(type_spec, tff.StructType):
         return tff.structure.flatten(type_spec)
     return [type_spec]

@@ -71,7 +71,7 @@ def best_words(
     Args:
       log_probabilities: [V] float.
       candidates: [n] int ids, no special ones, each once, in any order.
-      k: >= 1.
+      k: Number of words, >= 1.
 
     Returns:
       `(ids, log-probabilities)`, each [min(k, n)], best first, ties to the lower id.
@@ -101,9 +101,9 @@ def best_with_prefix(
 
     Args:
       scores: [V] float, any monotone function of probability.
-      index: Of the vocabulary.
+      index: Index of the vocabulary.
       prefix: Normalised characters.
-      k: >= 1.
+      k: Number of words, >= 1.
     """
     if prefix or not 1 <= k <= _FEW:
         return best_words(scores, index.ids(prefix), k)

@@ -30,14 +30,14 @@ def ledger_header(
     """What the statement needs to know of a run, from its config and its sampler.
 
     Args:
-      config: With a mechanism of privacy.
+      config: A config with a mechanism of privacy.
       rounds: Rounds of the run.
       population: People who may be drawn.
       clients_per_round: The report goal.
       selected_per_round: People drawn a round, with over-selection.
-      min_separation_rounds: As the sampler enforces it; 1 is any round.
-      mechanism: With its coefficients.
-      key: Of the noise; None where there is no noise.
+      min_separation_rounds: Separation that the sampler enforces, in rounds; 1 is any round.
+      mechanism: Mechanism with its coefficients.
+      key: Key of the noise; None where there is no noise.
 
     Raises:
       ValueError: The config claims a limit on participation that nothing enforces, or no privacy.

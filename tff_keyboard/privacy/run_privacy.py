@@ -40,8 +40,13 @@ from tff_keyboard.privacy.mechanisms.noise_streams import (
 
 # Fields of the header about the initial model and the vocabulary.
 _BEFORE = (
-    *("store_sha256", "initial_model", "ancestors"),
-    *("vocabulary_sha256", "vocabulary_rho", "vocabulary_delta", "truecase_forms"),
+    "store_sha256",
+    "initial_model",
+    "ancestors",
+    "vocabulary_sha256",
+    "vocabulary_rho",
+    "vocabulary_delta",
+    "truecase_forms",
 )
 
 
@@ -50,9 +55,9 @@ class RunPrivacy:
     """The parts of a private run.
 
     Attributes:
-      mechanism: With the coefficients the run began with.
-      key: Of the noise; None where the noise multiplier is 0.
-      header: Of the ledger.
+      mechanism: Mechanism with the coefficients the run began with.
+      key: Key of the noise; None where the noise multiplier is 0.
+      header: Header of the ledger.
       earlier: Positions of the people of other runs' last rounds, who wait at the beginning of this
         one, the oldest round first; empty where no record of participation is kept.
     """
@@ -69,7 +74,7 @@ class RunPrivacy:
 
     @property
     def build_noise(self) -> Callable[[int], NoiseOfRounds] | None:
-        """From the size of a round's noise to any round's noise; None without noise."""
+        """Makes any round's noise from the size of a round's noise; None without noise."""
         if self.key is None:
             return None
         mechanism = self.mechanism
@@ -94,14 +99,15 @@ def open_run_privacy(
     """Begins or goes on with the privacy of a run; draws and stores the nonce of a new one.
 
     Args:
-      config: Of the run, with a mechanism.
+      config: Config of the run, with a mechanism.
       ledger_path: `privacy_ledger.jsonl`; there is one if the run was begun before.
-      nonce_path: Where the run keeps its nonce.
-      store_card: Of the client store.
-      client_ids: Of the people who may be drawn.
+      nonce_path: File in which the run keeps its nonce.
+      store_card: Data card of the client store.
+      client_ids: Ids of the people who may be drawn.
       initial_weights: The weights training starts from.
       selected_per_round: People drawn a round, with over-selection.
-      record_path: Of the record of participation beside the store; read where the config keeps one.
+      record_path: Path of the record of participation beside the store; read where the config keeps
+        one.
       general_sha256: `store_sha256` of the card of `fine_tuning.general_store`, if there is one.
 
     Raises:

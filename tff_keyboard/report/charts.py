@@ -88,16 +88,26 @@ def interval_bars(
             axes.bar(centres, heights, width * 0.9, color=colour(place), label=model)
             reach = np.array([np.subtract(heights, lows), np.subtract(highs, heights)])
             axes.errorbar(
-                centres, heights, np.nan_to_num(reach), fmt="none", ecolor=_INK, elinewidth=1.2,
+                centres,
+                heights,
+                np.nan_to_num(reach),
+                fmt="none",
+                ecolor=_INK,
+                elinewidth=1.2,
                 capsize=3,
-            )  # fmt: skip
+            )
             for x, height, high in zip(centres, heights, highs, strict=True):
                 if math.isfinite(height):
                     top = high if math.isfinite(high) else height
                     axes.annotate(
-                        f"{height:.1f}", (x, top), (0, 3), textcoords="offset points",
-                        ha="center", fontsize=8.5, color=_INK,
-                    )  # fmt: skip
+                        f"{height:.1f}",
+                        (x, top),
+                        (0, 3),
+                        textcoords="offset points",
+                        ha="center",
+                        fontsize=8.5,
+                        color=_INK,
+                    )
         axes.set_xticks(range(len(groups)), groups)
         axes.tick_params(axis="x", length=0, labelcolor=_INK)
         axes.grid(visible=False, axis="x")
@@ -113,8 +123,8 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
     """Validation recall and perplexity, training loss and bytes uploaded of each run.
 
     Curves are drawn over the tokens trained on, so that a federated and a central run can be
-    compared; a single run has its rounds on the upper edge. With a private run, which withholds
-    its tokens, among them they are drawn over rounds.
+    compared; a single run has its rounds on the upper edge. They are drawn over rounds where a
+    private run, which withholds its tokens, is among them.
     """
     panels: list[tuple[str, Curve]] = [
         ("Top-1 recall, validation, %", lambda run: _percent(run, "evaluation/recall_at_1_no_eos")),
@@ -157,7 +167,7 @@ def per_person(
 
     Args:
       models: One row each.
-      shares: Per model [people], in [0, 1]; nan for people without a word.
+      shares: Values of each model, [people], in [0, 1]; nan for people without a word.
       words: [people], words typed; for the areas.
       label: What the metric is called.
     """
@@ -169,9 +179,13 @@ def per_person(
         for row, share in enumerate(shares):
             typed = np.isfinite(share) & (words > 0)
             axes.scatter(
-                100 * share[typed], row + jitter[typed], s=8 + 260 * words[typed] / largest,
-                color=colour(row), alpha=0.45, linewidths=0,
-            )  # fmt: skip
+                100 * share[typed],
+                row + jitter[typed],
+                s=8 + 260 * words[typed] / largest,
+                color=colour(row),
+                alpha=0.45,
+                linewidths=0,
+            )
             if typed.any():
                 quartiles = 100 * np.quantile(share[typed], [0.25, 0.5, 0.75])
                 axes.plot(quartiles[[0, 2]], [row, row], color=_INK, linewidth=1.6)
@@ -189,7 +203,7 @@ def reliability(models: Sequence[str], curves: Sequence[Sequence[Bin]]) -> str:
 
     Args:
       models: One curve each.
-      curves: Per model its bins; the area of a dot is how many strips it stands for.
+      curves: Bins of each model; the area of a dot is how many strips it stands for.
     """
     with style("reliability"):
         figure = Figure(figsize=(5.2, 4.2), layout="constrained")
@@ -264,13 +278,23 @@ def _curve(
         x = [float(r) for r in rounds]
     axes.xaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
     axes.plot(
-        x, values, color=line_colour, linewidth=1.7, label=run.name,
-        marker="o" if len(x) < 30 else None, markersize=3.5,
-    )  # fmt: skip
+        x,
+        values,
+        color=line_colour,
+        linewidth=1.7,
+        label=run.name,
+        marker="o" if len(x) < 30 else None,
+        markersize=3.5,
+    )
     axes.annotate(
-        f"{values[-1]:.3g}", (x[-1], values[-1]), (4, 0), textcoords="offset points",
-        fontsize=8.5, color=line_colour, va="center",
-    )  # fmt: skip
+        f"{values[-1]:.3g}",
+        (x[-1], values[-1]),
+        (4, 0),
+        textcoords="offset points",
+        fontsize=8.5,
+        color=line_colour,
+        va="center",
+    )
     axes.margins(x=0.12)
 
 

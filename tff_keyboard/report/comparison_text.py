@@ -19,8 +19,16 @@ _FIRST_DIFFERENCES = ("recall_at_3_no_eos", "recall_at_1_no_eos", "kss", "perple
 _SAID = {"better": "better than", "worse": "worse than"}
 
 CSV_COLUMNS = (
-    *("model", "metric", "value", "low", "high"),
-    *("difference", "difference_low", "difference_high", "verdict", "people_better_off"),
+    "model",
+    "metric",
+    "value",
+    "low",
+    "high",
+    "difference",
+    "difference_low",
+    "difference_high",
+    "verdict",
+    "people_better_off",
 )
 
 
@@ -143,10 +151,11 @@ def _difference_rows(comparison: Comparison) -> list[list[str]]:
     for metric in HEADLINES:
         if metric.better:
             cells = [
-                difference_cell(metric, found[metric.name]) if metric.name in found
-                else "other words" if metric.is_perplexity else "-"
+                difference_cell(metric, found[metric.name])
+                if metric.name in found
+                else ("other words" if metric.is_perplexity else "-")
                 for found in comparison.differences
-            ]  # fmt: skip
+            ]
             rows.append([metric.label + (", factor" if metric.is_perplexity else ""), *cells])
     return rows
 

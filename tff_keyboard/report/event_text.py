@@ -20,7 +20,7 @@ _LABELS = {
 
 
 def figure_table(counts: np.ndarray) -> str:
-    """Of logs that may be looked at, with intervals over people: [people, counts]."""
+    """Table of logs that may be looked at, with intervals over people: [people, counts]."""
     rows = [
         [_LABELS[name], _percent(interval)]
         for name, interval in event_counts.figures(counts).items()
@@ -31,7 +31,7 @@ def figure_table(counts: np.ndarray) -> str:
 
 
 def private_table(sums: np.ndarray, *, epsilon: float, delta: float) -> str:
-    """Of noisy sums, without intervals: how many people there were is theirs to know."""
+    """Table of noisy sums, without intervals: how many people there were is theirs to know."""
     figures: Mapping[str, float] = event_counts.figures_of_sums(sums)
     rows = [[_LABELS[name], _number(value)] for name, value in figures.items()]
     claim = f"Noisy sums, epsilon = {epsilon:.2f} at delta = {delta:g} for one person. Percent."

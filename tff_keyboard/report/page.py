@@ -52,7 +52,7 @@ class Report:
       title: Title of the page.
       comparison: Results, of one model or several; None where a run was not evaluated yet.
       runs: Run directories, for curves, configs and data cards.
-      examples: Strips.
+      examples: Example strips.
       privacy: One per run with a ledger.
     """
 

@@ -86,9 +86,10 @@ def _typist_rows(evaluation: Evaluation) -> list[list[str]]:
         members = typists(sums)[name]
         cells = [
             shown(group_interval(sums, metric, members), METRICS[metric].format)
-            if METRICS[metric].sums <= set(sums) else "-"
+            if METRICS[metric].sums <= set(sums)
+            else "-"
             for metric in SLICE_METRICS
-        ]  # fmt: skip
+        ]
         share = float(words_typed(sums)[members].sum()) / total
         rows.append([f"{np.count_nonzero(members)} {label}", f"{share:.1%}", *cells])
     return rows
@@ -129,10 +130,14 @@ def calibration_table(evaluation: Evaluation) -> str:
         return ""
     rows = [["first suggestion claims", "strips", "mean claim", "was right"]]
     rows += [
-        [point.label, f"{point.positions:,}", f"{100 * point.claimed:.1f}",
-         f"{100 * point.right:.1f}"]
+        [
+            point.label,
+            f"{point.positions:,}",
+            f"{100 * point.claimed:.1f}",
+            f"{100 * point.right:.1f}",
+        ]
         for point in bins
-    ]  # fmt: skip
+    ]
     error = expected_calibration_error(bins)
     return f"{aligned(rows)}\nexpected calibration error {100 * error:.2f} points"
 

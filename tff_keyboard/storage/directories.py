@@ -41,7 +41,7 @@ def new_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathl
     to a directory, that directory is replaced and the link stays.
 
     Args:
-      target: Where the directory shall be; its parents are made.
+      target: Path of the directory to be; its parents are made.
       mode: `PRIVATE` takes from files, too, what others could do with them, whoever made them.
 
     Yields:
@@ -72,7 +72,7 @@ def scratch_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[p
 
     Args:
       target: A file or directory to be; its parents are made.
-      mode: Of the hidden directory.
+      mode: Permissions of the hidden directory.
     """
     descriptor, work = -1, None
     try:

@@ -13,8 +13,16 @@ from typing import Any
 import tff_keyboard
 
 _PACKAGES = (
-    *("tensorflow", "tensorflow-federated", "tensorflow-privacy", "tensorflow-text"),
-    *("dp-accounting", "numpy", "grpcio", "protobuf", "jax", "jaxlib"),
+    "tensorflow",
+    "tensorflow-federated",
+    "tensorflow-privacy",
+    "tensorflow-text",
+    "dp-accounting",
+    "numpy",
+    "grpcio",
+    "protobuf",
+    "jax",
+    "jaxlib",
 )
 
 

@@ -9,7 +9,7 @@ class UserError(Exception):
     """Base of them all.
 
     Attributes:
-      exit_code: Of the process that ends with this error.
+      exit_code: Exit code of the process that ends with this error.
     """
 
     exit_code = 1

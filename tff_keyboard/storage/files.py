@@ -26,7 +26,7 @@ def write_atomically(
     """Makes or replaces the file `path`.
 
     Args:
-      path: In a directory that exists.
+      path: Path in a directory that exists.
       chunks: The content, in order.
       mode: Permissions of the file, from which the umask takes.
 
@@ -41,7 +41,7 @@ def write_atomically(
 
 @contextlib.contextmanager
 def open_atomically(path: pathlib.Path, *, mode: int = ANYONE) -> Iterator[IO[bytes]]:
-    """As `write_atomically`, for a writer that wants a file; on an error `path` is as before."""
+    """Like `write_atomically`, for a writer that wants a file; on an error `path` is as before."""
     work = None
     try:
         in_progress.remove_leftovers(path)
@@ -90,8 +90,8 @@ def make_directory(path: pathlib.Path, *, mode: int = in_progress.PARENT) -> Non
     """Creates `path` and its parents when missing; nobody else may write to them.
 
     Args:
-      path: Where.
-      mode: Of `path` itself, if it is made here; from which the umask takes.
+      path: Path of the directory.
+      mode: Permissions of `path` itself, if it is made here; the umask takes from them.
 
     Raises:
       ProgramError: No permission, or a file is in the way.
@@ -127,7 +127,7 @@ def read_bytes(path: pathlib.Path) -> bytes:
 
 
 def read_text(path: pathlib.Path) -> str:
-    """As `read_bytes`, UTF-8.
+    """Like `read_bytes`, but UTF-8.
 
     Raises:
       RunDirectoryError: It is missing, cannot be read, or is not UTF-8.
@@ -139,7 +139,7 @@ def read_text(path: pathlib.Path) -> str:
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
-    """As `read_text`, a JSON object.
+    """Like `read_text`, but a JSON object.
 
     Raises:
       RunDirectoryError: It is missing, cannot be read, or holds something else.

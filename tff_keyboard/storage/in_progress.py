@@ -60,7 +60,7 @@ def remove_leftovers(target: pathlib.Path) -> None:
 
 
 def remove_all_leftovers(directory: pathlib.Path) -> None:
-    """As `remove_leftovers`, for all targets in `directory`."""
+    """Like `remove_leftovers`, for all targets in `directory`."""
     for path in beginning_with(directory, "."):
         if is_leftover_name(path.name):
             _remove_unless_locked(path)

@@ -115,7 +115,7 @@ class RunDirectory:
           truecase_text: Forms of its words, for an export.
           may_change: Dotted config keys that do not change what a round computes, such as
             `train.rounds`; a new value of theirs replaces the old.
-          of_this_version: From the config text on disk, and its path, to what it would be now: a
+          of_this_version: Turns the config text on disk, and its path, into what it would be now: a
             key that did not exist when the run began has its default.
 
         Raises:
@@ -155,12 +155,12 @@ class RunDirectory:
 
     @property
     def weights(self) -> pathlib.Path:
-        """Of the trained model; the file is there once the training has ended."""
+        """Weights of the trained model; the file is there once the training has ended."""
         return self.model / names.WEIGHTS
 
     @property
     def name(self) -> str:
-        """Of the directory."""
+        """Name of the directory."""
         return self.path.name or str(self.path)
 
     def config_text(self) -> str:
@@ -260,7 +260,7 @@ class RunDirectory:
                 )
 
     def _remove_leftovers(self) -> None:
-        """Of a training that was killed while it wrote; the lock is held."""
+        """Removes leftovers of a training that was killed while it wrote; the lock is held."""
         in_progress.remove_all_leftovers(self.path)
         for model in (self.model, self.last_model):
             directories.restore(model)

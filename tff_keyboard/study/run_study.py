@@ -34,7 +34,7 @@ def run_study(
       runs: The study's runs.
       workdir: Folder of the runs, of the tables and pictures.
       jobs: Trainings at a time.
-      document: Keeps the tables, too.
+      document: The document that keeps the tables, too.
       command: The command line, for the record.
       launcher: The words that start `tff-keyboard`.
       train: False leaves out what is not finished.

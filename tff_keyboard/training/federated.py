@@ -45,7 +45,7 @@ def train_federated(
     """Trains in `workdir`; called again, it resumes.
 
     Args:
-      config: Of the run.
+      config: Config of the run.
       workdir: The run directory.
       wrap_client_work: Changes what clients do, as the attack task needs. The run directory does
         not know of it: who gives one sees to it that a resumed run is given the same.
@@ -81,7 +81,8 @@ def train_federated(
         if privacy and privacy.header.records_participation:
             hooks.append(_participation(config, store, cohorts, privacy))
         process = build_process.build_process(
-            *(config, model),
+            config,
+            model,
             wrap_client_work=wrap_client_work,
             general_store=general_store,
             build_noise=privacy.build_noise if privacy else None,
@@ -95,7 +96,10 @@ def train_federated(
             build_process.build_model_fn(config, len(store.vocabulary), evaluation=True)
         )
         return train_run(
-            *(config, run, store, model),
+            config,
+            run,
+            store,
+            model,
             process=with_schedules(delivery.process, config),
             round_input=_round_input(cohorts, delivery.deliver, named),
             evaluate=validation.Validation(
@@ -131,7 +135,7 @@ def with_schedules(process: RoundProcess, config: RunConfig) -> RoundProcess:
 
     Args:
       process: FedAvg, FedMed or FedSGD, however its clients are handed over.
-      config: Whose `server.schedule` and `client.schedule` count.
+      config: Config whose `server.schedule` and `client.schedule` count.
     """
     tables: dict[str, ServerConfig | FedAvgClient] = {"finalizer": config.server}
     if isinstance(config.client, FedAvgClient):

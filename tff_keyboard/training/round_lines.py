@@ -13,7 +13,7 @@ class RoundLines:
     """A live line for every round on stderr, a lasting one for every evaluation on stdout.
 
     Args:
-      total_rounds: To be done.
+      total_rounds: Rounds to be done.
       show_training: Whether loss and tokens of training are shown; a private run withholds them.
     """
 
@@ -82,8 +82,8 @@ def closing_lines(
     """How training ended and what to do next.
 
     Args:
-      result: Of the training.
-      run: Where it was.
+      result: Result of the training.
+      run: Directory of the run.
       is_best: Whether the model that is kept is that of the best round, not of the last.
     """
     loop = result.loop_state

@@ -122,15 +122,15 @@ def train_run(
     """Trains up to `train.rounds`, from the last checkpoint of `run`, and saves the model.
 
     Args:
-      config: Of the run; its sections train and evaluation count here.
-      run: As `open_run` returns it.
+      config: Config of the run; its sections train and evaluation count here.
+      run: The run that `open_run` returned.
       store: The users' text; whose vocabulary the model has.
       model: Takes the weights of the best or the last round, and is saved.
       process: What is trained; with `averaging`, the average of its models is kept here.
       round_input: Round >= 1 -> what the clients train on, and facts for the row of metrics.
       evaluate: Round, model weights -> metrics of validation.
       hooks: See each round before it is released.
-      pop_aggregation_seconds: As `TrainingLoop` takes it.
+      pop_aggregation_seconds: Returns the seconds of aggregation; see `TrainingLoop`.
       around_lines: Wraps what shows each round; None: nothing does.
 
     Returns:

@@ -69,12 +69,12 @@ def export(
     Args:
       run: What to export.
       out: The model file, `.tflite`; vocabulary and manifest get its name with other endings.
-      options: How.
+      options: Options of the export.
       held_out: Text for the parity gate; without it there is no gate, and the manifest says so.
       calibration: Text that int4 rounding is fitted to; "int4-rows" needs it.
       ngram: The other half of a hybrid, written beside the model.
       prompts: Golden prompts, which the keyboard as written must pass.
-      licence: Of the files, for the model card.
+      licence: Licence of the files, for the model card.
       sign_key: Signs the manifest, and with it all files.
 
     Raises:
@@ -154,8 +154,8 @@ def _publish(
     """Writes all files of an export, or one with all of them, in place of an older export.
 
     Args:
-      staged: Where the model lies.
-      out: Where it shall be.
+      staged: Staged files of the model.
+      out: Path that the model shall have.
       model: Its bytes.
       parts: What goes with it, by name in `manifest.SUFFIXES`.
       pack: Whether that goes into the model file.

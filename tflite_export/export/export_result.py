@@ -17,8 +17,8 @@ class ExportResult:
       paths: The files.
       report: What the model file holds.
       parity: None if no text was given.
-      vocabulary_bytes: Of the vocabulary file.
-      model_bytes: Of the model file, with what is packed into it.
+      vocabulary_bytes: Bytes of the vocabulary file.
+      model_bytes: Bytes of the model file, with what is packed into it.
       hybrid: What n-gram and own words are worth; None without an n-gram or without text.
       prompts: What it shows for golden prompts; None if none were given.
     """
@@ -40,8 +40,8 @@ class ExportResult:
         """What a person is told.
 
         Args:
-          options: Of the export.
-          ngram: Of the export.
+          options: Options of the export.
+          ngram: The n-gram of the export.
           explain: Whether to add bytes by tensor.
         """
         packed = ", packed" if options.pack else ""

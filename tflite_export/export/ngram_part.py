@@ -53,7 +53,7 @@ class NGramPart:
         """Its size, and that of an export without and with it.
 
         Args:
-          network_bytes: Of model and vocabulary.
+          network_bytes: Bytes of model and vocabulary.
         """
         return (
             f"{len(self.data):,} bytes, {sum(self.ngram.ngrams):,} n-grams; {network_bytes:,} "
@@ -148,9 +148,9 @@ def measure(hybrid: HybridKeyboard, texts: Texts, max_targets: int) -> HybridRep
     """Reads the written files as a phone does; the cache sees only what was typed before.
 
     Args:
-      hybrid: Of the files as written.
+      hybrid: Hybrid of the files as written.
       texts: What people typed, in order.
-      max_targets: Of a message.
+      max_targets: Targets of a message, at most.
     """
     text = TypedText(
         "hybrid", tuple(texts), tuple([list(m) for m in person if m] for person in texts.values())

@@ -55,11 +55,11 @@ class FileReport:
     """What a `.tflite` file holds.
 
     Attributes:
-      num_bytes: Of the file.
+      num_bytes: Bytes of the file.
       signatures: Name -> subgraph index.
       operators: Name -> how often, over all subgraphs; those outside the built-in set are named
         "custom:NAME".
-      buffers: With data, largest first.
+      buffers: Buffers with data, largest first.
     """
 
     num_bytes: int

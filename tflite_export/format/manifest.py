@@ -72,7 +72,7 @@ class ExportPaths:
 
     @property
     def names(self) -> list[str]:
-        """Of all files that an export may have."""
+        """Names of all files that an export may have."""
         return [self.model.name, *(self.part(name).name for name in SUFFIXES)]
 
 
@@ -144,7 +144,7 @@ def load_part(model: pathlib.Path, name: str) -> bytes | None:
 
     Args:
       model: The `.tflite` file.
-      name: In `SUFFIXES`.
+      name: Name of the part, out of `SUFFIXES`.
 
     Raises:
       ExportError: It cannot be read.

@@ -115,7 +115,7 @@ class Shown:
 
     Attributes:
       strips: Outputs of `step` and `predict` that were compared.
-      wrong_strips: Those with another word, or another probability, than the logits give.
+      wrong_strips: Strips with another word, or another probability, than the logits give.
       max_probability_error: Largest difference of a probability, relative to what it should be.
       wrong_states: Outputs of `predict` whose state is not that of the chain of `step`.
       max_state_error: Largest difference of a state.
@@ -133,7 +133,7 @@ class Parity:
     """What the comparison of the file with the float model found.
 
     Attributes:
-      people: Whose text was read.
+      people: People whose text was read.
       words: Words typed, OOV included.
       positions: Predictions compared, end of message included.
       same_best: Share of positions with the same best word.
@@ -197,8 +197,8 @@ class HybridFigures:
     """The export with and without its n-gram and cache, on people it never saw.
 
     Attributes:
-      people: How many.
-      words: They typed.
+      people: Number of people.
+      words: Words that they typed.
       metrics: Name -> `(network alone, hybrid, half width of the difference's interval)`.
     """
 

@@ -76,9 +76,9 @@ def check_signature(manifest: bytes, signature: bytes, key: Ed25519PublicKey, na
     """Raises unless `signature` is that of `manifest` by the owner of `key`.
 
     Args:
-      manifest: As written.
+      manifest: Manifest as it was written.
       signature: What `sign` made.
-      key: That is trusted.
+      key: Key that is trusted.
       name: What to call the signature in errors.
 
     Raises:

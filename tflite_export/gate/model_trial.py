@@ -37,7 +37,7 @@ def use_in_child(path: pathlib.Path, runtime: str | None = None) -> None:
 
     Args:
       path: The `.tflite` file.
-      runtime: As for `open_interpreter`.
+      runtime: Runtime; see `open_interpreter`.
 
     Raises:
       ExportError: It is refused, or cannot be used.

@@ -160,7 +160,7 @@ def compare_strips(
     total = np.exp(logits - largest).sum(axis=1, dtype=np.float64, keepdims=True)
     expected = np.exp((own - largest).astype(np.float64)) / total
     error = np.abs(probabilities - expected) / np.maximum(expected, np.finfo(np.float32).tiny)
-    # Of the word in place j at most j others are better.
+    # At most j words are better than the word in place j.
     better = [
         (logits[:, NUM_SPECIAL:] > own[:, [place]] + PROBABILITY_TOLERANCE).sum(axis=1) <= place
         for place in range(ids.shape[1])

@@ -1,7 +1,7 @@
 """Reads the word table back from a file's bytes and holds each row against the trained one.
 
 Whatever rows a text happens to use, all of them are read: two that changed places, one that became
-zero or a scale that is off show here, for a tenth of a second. How a row is stored says the file:
+zero or a scale that is off show here, for a tenth of a second. The file says how a row is stored:
 
     float32                 exactly
     float16                 to half a unit in the last place
@@ -74,7 +74,7 @@ def wrong_rows(table: StoredTable, truth: np.ndarray) -> np.ndarray:
     """Numbers of the rows that are not what was trained, rounded.
 
     Args:
-      table: As read from a file.
+      table: Table as it was read from a file.
       truth: [V, dim], the trained rows in the file's order.
     """
     error = np.abs(table.rows - truth)

@@ -54,11 +54,11 @@ def from_store(
 
     Args:
       directory: A client store.
-      population: Of it.
-      vocabulary: That the store must have.
-      max_words: Of all people, about.
-      seed: Of the order.
-      least_people: So many are read, however much they typed, where there are as many.
+      population: Population of the store.
+      vocabulary: Vocabulary that the store must have.
+      max_words: Words of all people, about.
+      seed: Seed of the order.
+      least_people: People who are read at least, however much they typed, where there are as many.
 
     Raises:
       ExportError: The store was made with other rules or words, or nobody is in the population.

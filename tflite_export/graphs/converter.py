@@ -44,7 +44,7 @@ def convert_module(
 
     Args:
       module: Its functions become signatures.
-      names: Of those functions.
+      names: Names of those functions.
       quantization: One of `QUANTIZATIONS`.
       keep_variables: Whether variables stay variables, for training; else they become constants.
 

@@ -121,7 +121,7 @@ def loss_and_gradients(
     """Mean of -log p(target) over the targets of a message, and its derivatives.
 
     Args:
-      weights: By `WEIGHT_NAMES`.
+      weights: Weights by `WEIGHT_NAMES`.
       message: [1 + time] int32: BOS, words, EOS, then PAD if any; targets that are PAD do not
         count.
 

@@ -44,7 +44,7 @@ class Correction:
 
     Attributes:
       word: Lower case, of the vocabulary.
-      probability: That it was meant.
+      probability: Probability that it was meant.
       score: P(meant | context) P(typed | meant), which compares with P(word | context) of a word
         that goes on from what is typed.
     """
@@ -138,8 +138,8 @@ class Autocorrect:
 
         Args:
           typed: The beginning of a word, normalised.
-          next_word: As for `correct`.
-          count: So many at most.
+          next_word: Probabilities of the next word, [V + own]; see `correct`.
+          count: Number of words, at most.
         """
         if not self._can_be_slip(typed):
             return []

@@ -10,8 +10,8 @@ its correction off, so a word out of the table is the owner's
 It looks like a slip if, not knowing its sentence, Bayes' rule is as sure of one as it must be for a
 space to correct (`autocorrect.py`), or if it has two letters and could be one.
 
-Of a slip that the table itself holds ("teh") the same evidence is asked for, before its uses count
-against the correction.
+A slip that the table itself holds ("teh") needs the same evidence before its uses count against the
+correction.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ class OwnWords:
     """The owner's words of a keyboard, until it learns or forgets.
 
     Args:
-      keyboard: A network alone has none.
+      keyboard: The keyboard; a network alone has no own words.
       autocorrect: Tells slips; None doubts nothing.
       form: How a word is shown, and so learnt: "don't" for "dont".
     """

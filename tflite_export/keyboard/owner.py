@@ -24,7 +24,7 @@ class Owner:
     """One person's words behind one or several keyboards. Not thread-safe, as they.
 
     Args:
-      keyboards: Those that learn; the others are passed over. Each has `cache` already.
+      keyboards: Keyboards that learn; the others are passed over. Each has `cache` already.
       cache: What they share.
       path: Its file; None keeps it in memory only.
 
@@ -94,7 +94,7 @@ class Owner:
         return forgotten, [word for word in words if word not in forgotten]
 
     def forget_all(self) -> None:
-        """As new.
+        """Makes the cache as new.
 
         Raises:
           ProgramError: As `forget`.

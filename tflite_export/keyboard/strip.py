@@ -47,9 +47,9 @@ class _Correction:
     """Another form or word for the typed one.
 
     Attributes:
-      form: As shown.
-      probability: That it was meant.
-      score: To rank it among the words that go on from what is typed.
+      form: The word as it is shown.
+      probability: Probability that it was meant.
+      score: Rank among the words that go on from what is typed.
       is_sure: Whether a space makes it of the typed word.
     """
 
@@ -72,12 +72,12 @@ class StripKeyboard:
 
     Args:
       predictor: The model, or the hybrid of an export.
-      language: Of the packaged blocklist and the built-in forms: "en", or "none" for neither and
-        no corrections.
+      language: Language of the packaged blocklist and the built-in forms: "en", or "none" for
+        neither and no corrections.
       blocked: More entries for the blocklist.
 
     Attributes:
-      predictor: As given.
+      predictor: The predictor.
       withheld: Blocked words that the strips so far would have shown otherwise.
     """
 
@@ -105,8 +105,8 @@ class StripKeyboard:
         """Suggestions for the text before the cursor, each in its place.
 
         Args:
-          text: Before the cursor.
-          after: Behind the cursor; where that goes on with the word, a tap replaces all of it.
+          text: Text before the cursor.
+          after: Text behind the cursor; where that goes on with the word, a tap replaces all of it.
         """
         start = time.perf_counter()
         typing = self._typing(sentences.sentence_of(text))
@@ -203,7 +203,7 @@ class StripKeyboard:
             return None
         form = self._form(found.word)
         is_name = bool(typing.context) and fragment[0].isupper() and not form[0].isupper()
-        # Of two names one slip apart the owner may know both.
+        # The owner may know both of two names one slip apart.
         is_doubtful = found.probability < SURE_OF_A_NAME or found.word in self._own.ids
         is_sure = found.is_sure and not (is_name and is_doubtful)
         return _Correction(form, found.probability, found.score, is_sure)

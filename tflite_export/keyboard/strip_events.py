@@ -27,7 +27,7 @@ class KeyboardEvents:
 
     Args:
       keyboard: The one typed with.
-      log: Where strips go.
+      log: Log that strips are written to.
     """
 
     def __init__(self, keyboard: StripKeyboard, log: LiveLog):
@@ -51,9 +51,9 @@ class KeyboardEvents:
         """A strip that has ended.
 
         Args:
-          cursor: Where it stood.
+          cursor: Place of the cursor.
           words: [SLOTS] from left to right, None for an empty place.
-          latency_us: From the key to the strip.
+          latency_us: Microseconds from the key to the strip.
           outcome: How it ended.
           slot: Place from the left of the suggestion accepted.
           deleted: Whether that was taken back at once.
@@ -107,7 +107,7 @@ class TypedStrips:
     """The strips of the message that is being typed in one place, such as a terminal.
 
     Args:
-      events: Of the keyboard.
+      events: Events of the keyboard.
     """
 
     def __init__(self, events: KeyboardEvents):

@@ -1,8 +1,8 @@
 """The keyboard in a terminal: a strip below the line, updated with every key.
 
-With an owner, messages are learnt once they are sent and no Backspace can take them back;
-`/forget WORDS` and `/forget-all` take back what was learnt, and `/private` learns nothing until it
-is sent again. A line that begins with "/" is a command then, of which no word is corrected.
+With an owner, messages are learnt once they are sent and no Backspace can take them back; `/forget
+WORDS` and `/forget-all` take back what was learnt, and `/private` learns nothing until it is sent
+again. A line that begins with "/" is then a command, and none of its words is corrected.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ def run(
       read_key: Returns the next character, "" at the end.
       write: Shows text.
       owner: Who learns what is sent.
-      strips: Where strips and what became of them go.
+      strips: Receives strips and what became of them.
 
     Returns:
       What was typed and what it cost.

@@ -7,20 +7,20 @@ Most frequent form as a baseline of truecasing: Lita et al. 2003, "tRuEcasIng".
 
 # May, March and August are left out: they are words, too.
 _ENGLISH_FORMS = (
-    *("I", "I'm", "I'll", "I've", "I'd", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday"),
-    *("Saturday", "Sunday", "January", "February", "April", "June", "July", "September"),
-    *("October", "November", "December"),
-)
+    "I", "I'm", "I'll", "I've", "I'd", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday",
+    "Saturday", "Sunday", "January", "February", "April", "June", "July", "September", "October",
+    "November", "December",
+)  # fmt: skip
 
 # Typed without the apostrophe, these are no other words. "well", "were", "its", "ill", "id",
 # "lets" and the like are, and stay.
 _ENGLISH_CONTRACTIONS = (
-    *("ain't", "aren't", "can't", "couldn't", "didn't", "doesn't", "don't", "hadn't", "hasn't"),
-    *("haven't", "isn't", "mustn't", "shouldn't", "wasn't", "weren't", "won't", "wouldn't"),
-    *("I'm", "I've", "you're", "you've", "you'll", "you'd", "they're", "they've", "they'll"),
-    *("they'd", "we've", "it'll", "he's", "she's", "that's", "what's", "there's", "where's"),
-    *("who's", "how's", "o'clock"),
-)
+    "ain't", "aren't", "can't", "couldn't", "didn't", "doesn't", "don't", "hadn't", "hasn't",
+    "haven't", "isn't", "mustn't", "shouldn't", "wasn't", "weren't", "won't", "wouldn't", "I'm",
+    "I've", "you're", "you've", "you'll", "you'd", "they're", "they've", "they'll", "they'd",
+    "we've", "it'll", "he's", "she's", "that's", "what's", "there's", "where's", "who's", "how's",
+    "o'clock",
+)  # fmt: skip
 
 
 class Truecase:

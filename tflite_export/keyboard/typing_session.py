@@ -28,9 +28,9 @@ class Slot:
     """One place of the strip.
 
     Attributes:
-      word: As it would be typed, in the case of what is typed already.
-      probability: Of the word after the context, before the prefix narrowed the choice; for a
-        correction, that it was meant.
+      word: The word as it would be typed, in the case of what is typed already.
+      probability: Probability of the word after the context, before the prefix narrowed the choice;
+        for a correction, that it was meant.
       replaces: Characters before the cursor that a tap takes away.
       inserts: What a tap types in their place: the word and a space.
       replaces_after: Characters behind the cursor that go too: the rest of the word, and a space
@@ -54,7 +54,7 @@ class SlottedStrip:
 
     Attributes:
       slots: The places, from left to right.
-      latency_seconds: From the key to the suggestions.
+      latency_seconds: Seconds from the key to the suggestions.
       correction: What a space makes of the typed word; its space is the one that was typed, or
         gives way to the other one of `CLOSING` that was.
     """
@@ -121,7 +121,7 @@ class Sent:
     """A message that was sent, as whoever learns from it wants it.
 
     Attributes:
-      text: Without the white space around it.
+      text: Text without the white space around it.
       kept: Words, as typed, of which a correction was taken back.
       learn: Whether anything of it may be learnt.
     """
@@ -213,7 +213,7 @@ class TypingSession:
 
         Args:
           slot: The suggestion.
-          correction: That of the strip; whoever takes the word as typed declines it.
+          correction: Correction of the strip; whoever takes the word as typed declines it.
         """
         before = self.text
         word = _end(before, slot.replaces)
@@ -252,7 +252,7 @@ class TypingSession:
         """Messages that can no longer be taken back, each handed out once: now they are learnt.
 
         Args:
-          ended: There comes no other key.
+          ended: Whether no other key comes.
         """
         waits = not ended and self._undo is not None and self._undo.sent is not None
         count = len(self._unsettled) - waits

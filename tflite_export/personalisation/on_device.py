@@ -53,9 +53,10 @@ class Settings:
     most_messages: int = 400
 
     def __post_init__(self) -> None:
-        if not (
-            0 < self.train_share < 1 and 0 < self.validation_share < 1
-        ) or self.train_share + self.validation_share >= 1 - 1e-9:  # fmt: skip
+        if (
+            not (0 < self.train_share < 1 and 0 < self.validation_share < 1)
+            or self.train_share + self.validation_share >= 1 - 1e-9
+        ):
             raise ExportError(
                 "`train_share` and `validation_share` must be in (0, 1) and leave messages to "
                 f"measure with, got {self.train_share} and {self.validation_share}."
@@ -70,7 +71,7 @@ class Settings:
             )
 
     def parts(self, messages: Messages) -> tuple[Messages, Messages, Messages]:
-        """To train on, to decide by, to measure with; none is empty."""
+        """Messages to train on, to decide by, to measure with; none is empty."""
         messages = messages[-self.most_messages :]
         first = max(1, round(self.train_share * len(messages)))
         second = max(first + 1, round((self.train_share + self.validation_share) * len(messages)))
@@ -88,7 +89,7 @@ class PersonalisationReport:
       deciding_losses: On the messages that decide, before and after, in nats a target.
       words: Later words, OOV included.
       before: k -> recall at k of the file as it came.
-      after: The same, once trained.
+      after: The same figures, once trained.
       differences: k -> after minus before, with its 95 % jackknife interval over later messages.
     """
 

@@ -1,10 +1,10 @@
 """Measures what fine-tuning on the phone is worth to each of many people, and whom it harms.
 
-A person's messages are cut in three (`on_device.Settings`). The gate keeps what was learnt
-only if the loss on the person's own messages in the middle fell; who fails it goes on with the
-model as it came. Beside the network stands, where the export has an n-gram, the hybrid with a cache
-of all that the person typed before, with the weights as they came and as trained. So four models
-are measured, and the two gated ones follow from them:
+A person's messages are cut in three (`on_device.Settings`). The gate keeps what was learnt only if
+the loss on the person's own messages in the middle fell; who fails it goes on with the model as it
+came. Where the export has an n-gram, the hybrid with a cache of all that the person typed before is
+measured beside the network, with the weights as they came and as trained. So four models are
+measured, and the two gated ones follow from them:
 
     network   tuned   cache   cache + tuned
 
@@ -37,8 +37,8 @@ class PersonResult:
     """What became of one person.
 
     Attributes:
-      train_messages: Trained on.
-      loss_before: On the messages in the middle, nats a target, by the model as it came.
+      train_messages: Messages trained on.
+      loss_before: Loss on the messages in the middle, nats a target, by the model as it came.
       loss_after: The same, trained; None where training diverged.
       sums: Model -> sums on the later messages; where training diverged, the tuned ones are those
         of the model as it came.
@@ -60,7 +60,7 @@ class Personaliser:
 
     Args:
       keyboard: A trainable export, with or without an n-gram; changed while it works.
-      settings: How.
+      settings: The settings.
 
     Raises:
       ExportError: The file cannot train.
@@ -85,7 +85,8 @@ class Personaliser:
         """Trains on the first messages of one person and measures on the last.
 
         Args:
-          messages: Of normalised words, none empty, oldest first; `FEWEST_MESSAGES` at least.
+          messages: Messages of normalised words, none empty, oldest first; `FEWEST_MESSAGES` at
+            least.
         """
         train, middle, later = self._settings.parts(messages)
         before = [list(words) for words in (*train, *middle)]

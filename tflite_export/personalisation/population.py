@@ -60,12 +60,12 @@ def personalise_people(
 
     Args:
       keyboard: A trainable export.
-      store: Of the people.
-      population: Of the store.
+      store: Store of the people.
+      population: Population of the store.
       settings: How each is trained and judged.
       out: Folder of the results.
       most: People at most.
-      seed: Of who is drawn.
+      seed: Seed of who is drawn.
 
     Raises:
       ExportError: The file cannot train.

@@ -3,9 +3,9 @@
     line 1   JSON: what the results depend on
     then     JSON, a person each, sorted by name once all are there
 
-A line without its line feed was cut by a kill and is measured again. People have the names
-that `ClientStore.pseudonym` gives them. In the order in which they were drawn, which follows from
-their ids, a list of ids would undo the names.
+A line without its line feed was cut by a kill and is measured again. People have the names that
+`ClientStore.pseudonym` gives them. The order in which they were drawn follows from their ids: in
+that order a list of ids would undo the names.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ class Records:
     Args:
       path: New, or of a run that was stopped.
       facts: What the results depend on: model, people, settings; as JSON has them.
-      pseudonym: From the id of a person to the name in the file.
+      pseudonym: Makes the name in the file from the id of a person.
 
     Attributes:
       results: Pseudonym of a person -> result.

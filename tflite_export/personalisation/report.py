@@ -42,8 +42,8 @@ class Change:
     """A metric of one model against another, as fractions.
 
     Attributes:
-      total: Over all words, paired, with its 95 % interval over people.
-      mean: Of the people's own changes, each counting once, with its interval.
+      total: Change over all words, paired, with its 95 % interval over people.
+      mean: Mean of the people's own changes, each counting once, with its interval.
       worst_tenth: Mean change of the tenth of the people who lost most.
       harmed: Share of the people whose own value fell.
     """
@@ -70,8 +70,8 @@ class Summary:
       results: One person each, at least one.
 
     Attributes:
-      people: How many.
-      kept: For how many the gate kept what was learnt.
+      people: Number of people.
+      kept: Number of people for whom the gate kept what was learnt.
       diverged: How many trainings diverged.
       sums: Model -> sum -> [people], the gated models too.
     """

@@ -30,14 +30,14 @@ class HybridKeyboard(HybridPredictor):
     correction.
 
     Args:
-      network: Of the `.tflite` file.
-      ngram: Of the `.ngram` file.
-      weights: Of the manifest.
+      network: Network of the `.tflite` file.
+      ngram: The n-gram of the `.ngram` file.
+      weights: Weights of the manifest.
       cache: The owner's; empty if left out.
 
     Attributes:
-      network: As given.
-      manifest: Of the export.
+      network: The network.
+      manifest: Manifest of the export.
     """
 
     network: KeyboardPredictor
@@ -90,8 +90,8 @@ def open_keyboard(
 
     Args:
       path: The `.tflite` file.
-      vocabulary: As for `KeyboardPredictor`.
-      runtime: As for `KeyboardPredictor`.
+      vocabulary: Vocabulary; see `KeyboardPredictor`.
+      runtime: Runtime; see `KeyboardPredictor`.
       cache: The owner's words, for an export that has an n-gram.
 
     Raises:

@@ -47,7 +47,7 @@ class Strip:
     Attributes:
       prefix: Normalised characters of the word being typed, "" between words.
       suggestions: `(word, probability)`, best first.
-      latency_seconds: From the key to the suggestions.
+      latency_seconds: Seconds from the key to the suggestions.
     """
 
     prefix: str
@@ -73,9 +73,9 @@ class Signature:
     """What a file computes: call it with arrays.
 
     Args:
-      path: Of the file, for errors.
-      name: Of the signature.
-      interpreter: Over the file.
+      path: Path of the file, for errors.
+      name: Name of the signature.
+      interpreter: Interpreter over the file.
 
     Raises:
       ExportError: Wherever the interpreter refuses.
@@ -131,9 +131,9 @@ class KeyboardPredictor:
 
     Attributes:
       path: The model file.
-      vocabulary: As given, or the file's own.
+      vocabulary: Vocabulary that was given, or the file's own.
       manifest: What the export says of itself.
-      index: Of the file's own vocabulary.
+      index: Index of the file's own vocabulary.
 
     Raises:
       ExportError: A file is missing, damaged or does not belong to the others.

@@ -20,7 +20,7 @@ def check_shapes(
     """Compares shapes, which the file knows without running.
 
     Args:
-      path: Of the model, for errors.
+      path: Path of the model, for errors.
       step: The signature's runner.
       predict: The signature's runner.
       logits: The signature's runner.

@@ -119,8 +119,15 @@ def test_a_uniform_model_saves_what_prefixes_alone_save():
     # prefix: "there" and "they" wait for their last letters, "a" and "apple" for their first.
     by_word = dict(zip(vocabulary.words[NUM_SPECIAL:], typed.tolist(), strict=True))
     assert by_word == {
-        "the": 0, "then": 0, "them": 0, "they": 4, "there": 4, "a": 1, "apple": 1, "zoo": 1,
-    }  # fmt: skip
+        "the": 0,
+        "then": 0,
+        "them": 0,
+        "they": 4,
+        "there": 4,
+        "a": 1,
+        "apple": 1,
+        "zoo": 1,
+    }
 
 
 def test_special_ids_take_no_place_on_the_strip():

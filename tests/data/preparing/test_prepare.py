@@ -61,15 +61,19 @@ def names(directory):
 
 
 def snapshot(directory):
-    return {entry.name: (entry.stat().st_mtime_ns, entry.read_bytes()) for entry in
-            directory.iterdir()}  # fmt: skip
+    return {
+        entry.name: (entry.stat().st_mtime_ns, entry.read_bytes()) for entry in directory.iterdir()
+    }
 
 
 def test_store_holds_every_message_of_its_people_in_order(tmp_path):
     out = tmp_path / "store"
     card = prepare.prepare(config(chat(tmp_path)), out).card
     assert names(out) == [
-        *("clients.sqlite", "data_card.json", "message_lengths.npy", "truecase.txt"),
+        "clients.sqlite",
+        "data_card.json",
+        "message_lengths.npy",
+        "truecase.txt",
         "vocabulary.txt",
     ]
     store = ClientStore(out)
@@ -120,8 +124,11 @@ def test_small_vocabulary_and_min_word_count(tmp_path):
 
 def test_duplicates_are_dropped_within_a_user_only(tmp_path):
     long = "this message has five words"
-    extra = [(user, text) for user in USERS[:2] for text in [long, "short one", "THIS " + long[5:],
-             "short one", long]]  # fmt: skip
+    extra = [
+        (user, text)
+        for user in USERS[:2]
+        for text in [long, "short one", "THIS " + long[5:], "short one", long]
+    ]
     path = chat(tmp_path, extra)
     card = prepare.prepare(config(path), tmp_path / "a").card
     assert card["dropped"] == {"duplicate_messages": 4}
@@ -179,9 +186,11 @@ def test_truncation_and_histograms(tmp_path):
     assert part["truncated_messages_rate"] == 0.4
     assert part["truncated_words"] == 4 * users
     assert part["words_per_message"] == {
-        "min": 1, "median": 4, "max": 9,
+        "min": 1,
+        "median": 4,
+        "max": 9,
         "bins": {"1-1": users, "2-3": users, "4-7": 2 * users, "8-15": users},
-    }  # fmt: skip
+    }
     assert part["words_per_client"]["bins"] == {"16-31": users}
 
 

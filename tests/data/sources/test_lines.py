@@ -135,14 +135,27 @@ def test_position_is_told_every_thousand_lines_of_a_file_with_faults(tmp_path):
 
 @hypothesis.given(
     pieces=st.lists(
-        st.sampled_from([b"a\tx", b"\xc3\xa9", b"\r", b"\n", b"\n\n", b" ", b"\xef\xbb\xbf", b"\0",
-                         b"\xff", b"y" * 50, b"\xe2\x80\xa8"]),
+        st.sampled_from(
+            [
+                b"a\tx",
+                b"\xc3\xa9",
+                b"\r",
+                b"\n",
+                b"\n\n",
+                b" ",
+                b"\xef\xbb\xbf",
+                b"\0",
+                b"\xff",
+                b"y" * 50,
+                b"\xe2\x80\xa8",
+            ]
+        ),
         max_size=30,
     ),
     block=st.integers(1, 70),
     is_gzip=st.booleans(),
     cut=st.integers(0, 30),
-)  # fmt: skip
+)
 @hypothesis.example(pieces=[b"a\tx", b"\n"], block=1, is_gzip=True, cut=1)
 @examples(200)
 def test_blocks_read_what_lines_read(tmp_path_factory, pieces, block, is_gzip, cut):

@@ -101,7 +101,12 @@ def test_every_article_is_a_client(tmp_path):
         found[message.population, message.user].append(message.text.strip())
     assert dict(found) == {
         ("train", "train-00001"): [
-            *("= First =", "one line", "= = Section = =", "= = = Sub = = =", "x = y", "= 1 =")
+            "= First =",
+            "one line",
+            "= = Section = =",
+            "= = = Sub = = =",
+            "x = y",
+            "= 1 =",
         ],
         ("train", "train-00002"): ["= Of = two =", "last"],
         ("validation", "validation-00001"): ["= A =", "b"],

@@ -56,11 +56,17 @@ def error_of(predictor, text):
 
 def test_reliability_is_claim_and_share_of_each_bin():
     slices = {
-        "low": {"impressions": np.array([60, 40]), "confidence": np.array([6.0, 4.0]),
-                "hits_at_1": np.array([10, 20])},
-        "high": {"impressions": np.array([50, 50]), "confidence": np.array([40.0, 40.0]),
-                 "hits_at_1": np.array([40, 30])},
-    }  # fmt: skip
+        "low": {
+            "impressions": np.array([60, 40]),
+            "confidence": np.array([6.0, 4.0]),
+            "hits_at_1": np.array([10, 20]),
+        },
+        "high": {
+            "impressions": np.array([50, 50]),
+            "confidence": np.array([40.0, 40.0]),
+            "hits_at_1": np.array([40, 30]),
+        },
+    }
     low, high = calibration.reliability(slices)
     assert (low.positions, low.claimed, low.right) == (100, 0.1, 0.3)
     assert (high.positions, high.claimed, high.right) == (100, 0.8, 0.7)

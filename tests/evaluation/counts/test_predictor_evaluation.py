@@ -249,8 +249,11 @@ def test_text_file_becomes_blocks_of_lines(tmp_path):
     )
     assert text.messages == ([["one", "two"], ["three"]], [["four", "five"], ["six"], ["seven"]])
     assert (text.people, text.name, text.pseudo_users, text.num_words) == (
-        ("lines 1-2", "lines 3-5"), "phrases.txt", True, 7,
-    )  # fmt: skip
+        ("lines 1-2", "lines 3-5"),
+        "phrases.txt",
+        True,
+        7,
+    )
 
 
 @pytest.mark.parametrize(
@@ -317,27 +320,33 @@ def position_slices(message, place, reference):
         "place": next(
             label
             for least, label in (
-                (20, "21st and later"), (10, "11th to 20th"), (5, "6th to 10th"),
-                (1, "2nd to 5th"), (0, "first word"),
+                (20, "21st and later"),
+                (10, "11th to 20th"),
+                (5, "6th to 10th"),
+                (1, "2nd to 5th"),
+                (0, "first word"),
             )
             if place >= least
         ),
         "length": next(
             label
             for least, label in (
-                (21, "21 and more"), (11, "11 to 20"), (6, "6 to 10"), (3, "3 to 5"),
+                (21, "21 and more"),
+                (11, "11 to 20"),
+                (6, "6 to 10"),
+                (3, "3 to 5"),
                 (1, "1 or 2 words"),
             )
             if len(message) >= least
         ),
-    }  # fmt: skip
+    }
     if word is not None:
         rank = reference.index(word) if word in reference else None
         slices["frequency"] = (
-            "out of vocabulary" if rank is None
-            else "100 most frequent" if rank < 100
-            else "to rank 1,000"
-        )  # fmt: skip
+            "out of vocabulary"
+            if rank is None
+            else ("100 most frequent" if rank < 100 else "to rank 1,000")
+        )
     return slices
 
 

@@ -53,16 +53,22 @@ def evaluation(name, seed, fingerprint="a", people=PEOPLE, **text):
     facts = {"name": "x", "words": 9, "words_left_out": 3, "max_length": 20} | text
     return Evaluation(
         model=ModelFacts(
-            name=name, kind="ngram", source=f"runs/{name}", vocabulary_rows=10,
-            vocabulary_fingerprint=fingerprint, details={"order": 3},
+            name=name,
+            kind="ngram",
+            source=f"runs/{name}",
+            vocabulary_rows=10,
+            vocabulary_fingerprint=fingerprint,
+            details={"order": 3},
         ),
         text=TextFacts(people=tuple(f"{i:016x}" for i in range(people)), **facts),
         sums=random_sums(seed, people),
-        slices={"place": {"first word": random_sums(seed + 100, people)},
-                "confidence": {"0.00 to 0.07": random_sums(seed + 200, people)}},
+        slices={
+            "place": {"first word": random_sums(seed + 100, people)},
+            "confidence": {"0.00 to 0.07": random_sums(seed + 200, people)},
+        },
         seconds=1.0,
         suggestion_milliseconds={"p50": 0.1, "p95": 0.2},
-    )  # fmt: skip
+    )
 
 
 def compared(fingerprint="a"):

@@ -112,14 +112,25 @@ def test_metrics_match_python(model):
 
 def test_columns_of_metrics_jsonl_stay_as_they_are():
     """A run of an earlier version goes on with the names and the order it began with."""
-    assert (
-        *("recall_at_1_all", "recall_at_3_all", "recall_at_1_no_eos", "recall_at_3_no_eos"),
-        *("recall_at_1_words", "recall_at_3_words"),
-        *("recall_at_1_words_eos", "recall_at_3_words_eos"),
-        *("accuracy", "accuracy_no_oov", "accuracy_no_oov_or_eos"),
-        *("nats_per_token", "nats_per_token_no_oov", "nats_per_token_words"),
-        *("perplexity", "perplexity_no_oov", "perplexity_words"),
-    ) == FEDERATED_METRICS
+    assert FEDERATED_METRICS == (
+        "recall_at_1_all",
+        "recall_at_3_all",
+        "recall_at_1_no_eos",
+        "recall_at_3_no_eos",
+        "recall_at_1_words",
+        "recall_at_3_words",
+        "recall_at_1_words_eos",
+        "recall_at_3_words_eos",
+        "accuracy",
+        "accuracy_no_oov",
+        "accuracy_no_oov_or_eos",
+        "nats_per_token",
+        "nats_per_token_no_oov",
+        "nats_per_token_words",
+        "perplexity",
+        "perplexity_no_oov",
+        "perplexity_words",
+    )
 
 
 def test_padding_columns_change_nothing(model):

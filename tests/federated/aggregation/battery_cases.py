@@ -24,7 +24,7 @@ class Case:
 
     Attributes:
       config: What is built.
-      atol: By how much a delta may be changed on its way (rounding, noise), in weight units.
+      atol: Largest change of a delta on its way (rounding, noise), in weight units.
     """
 
     config: AggregationConfig

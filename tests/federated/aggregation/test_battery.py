@@ -16,8 +16,11 @@ from tests.support.aggregation_fakes import SHAPES, VALUE_TYPE, assert_close, on
 
 # A mechanism, a wrapper and a rule of each kind; the others are slow tests.
 QUICK = (
-    *("rule fedatt", "rule fedmed, topK", "privacy gaussian_adaptive, noisy"),
-    *("protection adaptive", "compression uniform_quantization"),
+    "rule fedatt",
+    "rule fedmed, topK",
+    "privacy gaussian_adaptive, noisy",
+    "protection adaptive",
+    "compression uniform_quantization",
 )
 every_case = pytest.mark.parametrize(
     "case",

@@ -50,9 +50,15 @@ def test_a_lie_about_the_weight_is_capped_whatever_the_rule(store, overrides):
 def test_a_client_weighs_what_the_config_says(store, weighting, weights):
     """One step on a linear part: the mean of two clients by these weights, in float64."""
     config = fakes.tiny_config(
-        *(store, "model.units=2", "model.embedding_size=2", "client.batch_size=8"),
-        *("server.optimizer=fedavg", "server.learning_rate=1.0", "client.learning_rate=1.0"),
-        *("aggregation.protection.clipping=off", "aggregation.protection.zeroing=false"),
+        store,
+        "model.units=2",
+        "model.embedding_size=2",
+        "client.batch_size=8",
+        "server.optimizer=fedavg",
+        "server.learning_rate=1.0",
+        "client.learning_rate=1.0",
+        "aggregation.protection.clipping=off",
+        "aggregation.protection.zeroing=false",
         f"aggregation.client_weighting={weighting}",
     )
     vocabulary = ClientStore(store).vocabulary

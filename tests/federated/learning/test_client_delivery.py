@@ -60,12 +60,16 @@ def test_two_cores_are_done_nearly_as_early_as_possible(sizes):
 
 VOCABULARY, UNITS, DIM, CLIENTS = 15, 6, 4, 5
 SMALL = (
-    *("client.batch_size=3", f"train.clients_per_round={CLIENTS}"),
-    *(f"model.units={UNITS}", f"model.embedding_size={DIM}", "execution.sub_rounds=2"),
-    *("execution.clients_per_pack=3",),
+    "client.batch_size=3",
+    f"train.clients_per_round={CLIENTS}",
+    f"model.units={UNITS}",
+    f"model.embedding_size={DIM}",
+    "execution.sub_rounds=2",
+    "execution.clients_per_pack=3",
 )
 GAUSSIAN = (
-    *("aggregation.client_weighting=uniform", "aggregation.privacy.mechanism=gaussian"),
+    "aggregation.client_weighting=uniform",
+    "aggregation.privacy.mechanism=gaussian",
     "aggregation.privacy.noise_multiplier=1.0",
 )
 RULES = {

@@ -17,11 +17,16 @@ SCHEDULES = st.one_of(
         lambda w, c, h, low: ConstantThenDecay(
             warmup_rounds=w, constant_rounds=w + c, half_life_rounds=h, lowest=low
         ),
-        *(WARMUP, st.integers(0, 50), st.floats(0.5, 100), LOWEST),
+        WARMUP,
+        st.integers(0, 50),
+        st.floats(0.5, 100),
+        LOWEST,
     ),
     st.builds(
         lambda w, r, low: Cosine(warmup_rounds=w, rounds=w + r, lowest=low),
-        *(WARMUP, st.integers(1, 100), LOWEST),
+        WARMUP,
+        st.integers(1, 100),
+        LOWEST,
     ),
 )
 

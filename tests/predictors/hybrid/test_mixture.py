@@ -113,10 +113,20 @@ def test_survives_the_manifest():
 
 @pytest.mark.parametrize(
     "rows",
-    [None, 7, "x", [], [[1, 0, 0]], [[0.5, 0.6, 0.2]] * BUCKETS, [[1.5, -0.5, 0]] * BUCKETS,
-     [[0.0, 0.0, 0.0]] * BUCKETS, [[float("nan"), 1, 0]] * BUCKETS, [[1, 0]] * BUCKETS,
-     [[1, 0, 0]] * (BUCKETS - 1) + [[1, 0]]],
-)  # fmt: skip
+    [
+        None,
+        7,
+        "x",
+        [],
+        [[1, 0, 0]],
+        [[0.5, 0.6, 0.2]] * BUCKETS,
+        [[1.5, -0.5, 0]] * BUCKETS,
+        [[0.0, 0.0, 0.0]] * BUCKETS,
+        [[float("nan"), 1, 0]] * BUCKETS,
+        [[1, 0]] * BUCKETS,
+        [[1, 0, 0]] * (BUCKETS - 1) + [[1, 0]],
+    ],
+)
 def test_refuses_what_are_no_weights(rows):
     with pytest.raises(ValueError):
         MixtureWeights.from_json(rows)

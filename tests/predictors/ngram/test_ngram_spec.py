@@ -27,9 +27,21 @@ def test_reads_orders_and_sizes(word, expected):
 
 
 @pytest.mark.parametrize(
-    "word", ["ngram:", "ngram:0", "ngram:12", "ngram:1.44", "ngram:-1M", "ngram:1GB", "ngram:1mb",
-             "ngram:1e6k", "ngram:1.M", "ngram:x", "1.25M"],
-)  # fmt: skip
+    "word",
+    [
+        "ngram:",
+        "ngram:0",
+        "ngram:12",
+        "ngram:1.44",
+        "ngram:-1M",
+        "ngram:1GB",
+        "ngram:1mb",
+        "ngram:1e6k",
+        "ngram:1.M",
+        "ngram:x",
+        "1.25M",
+    ],
+)
 def test_other_words_are_one_clear_error(word):
     with pytest.raises(ValueError, match=r"is no n-gram.*ngram:1\.44MB"):
         ngram_spec.parse(word)

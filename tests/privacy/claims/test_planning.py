@@ -73,8 +73,12 @@ def test_schedules_around_keep_to_the_population():
     around = planning.schedules_around(SMALL)
     assert [s.rounds for s in around["rounds"]] == [16, 32, 64, 128, 256]
     assert [(s.cohort, s.min_separation) for s in around["cohort"]] == [
-        (2, 16), (5, 16), (10, 16), (20, 16), (40, 16)
-    ]  # fmt: skip
+        (2, 16),
+        (5, 16),
+        (10, 16),
+        (20, 16),
+        (40, 16),
+    ]
     assert [s.min_separation for s in around["separation"]] == [4, 8, 16, 32, 64]
     crowded = planning.schedules_around(
         Schedule(rounds=8, cohort=10, population=160, min_separation=16)

@@ -23,9 +23,12 @@ def run_rounds(path, name, first, last, *, seed=1, people=PEOPLE):
     record = ParticipationRecord(path, name, people, lambda r: cohorts[r])
     record.restart_after(first - 1)
     sampler = CohortSampler(
-        len(people), 3, seed, min_separation_rounds=SEPARATION,
+        len(people),
+        3,
+        seed,
+        min_separation_rounds=SEPARATION,
         earlier=cohorts_before(path, name, people, SEPARATION - 1),
-    )  # fmt: skip
+    )
     for number in range(first, last + 1):
         cohorts[number] = sampler.cohort(number).selected
         record.before_release(number, None, {})

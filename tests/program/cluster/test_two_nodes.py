@@ -16,8 +16,20 @@ def run(marker, seconds):
     if reason:
         pytest.skip(f"no cluster: {reason}")
     command = cluster_fakes.namespaced(
-        *(sys.executable, "-m", "pytest", *map(str, FILES), "-q", "-m", marker),
-        *("-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--durations=5", "-s"),
+        sys.executable,
+        "-m",
+        "pytest",
+        *map(str, FILES),
+        "-q",
+        "-m",
+        marker,
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "--no-header",
+        "--durations=5",
+        "-s",
     )
     done = subprocess.run(
         command,

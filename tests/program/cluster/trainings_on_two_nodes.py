@@ -26,7 +26,8 @@ from tff_keyboard.training.federated import train_federated
 from tff_keyboard.training.on_cluster import evaluation_on_nodes
 
 ON_NODES = (
-    *("execution.engine=ray", "execution.cluster.wait_seconds=600"),
+    "execution.engine=ray",
+    "execution.cluster.wait_seconds=600",
     "execution.cluster.min_nodes=2",
 )
 
@@ -99,7 +100,8 @@ def test_a_training_with_fifty_faults_has_the_same_bits(cluster, store, tmp_path
 def test_rehearsal_has_the_same_bits(cluster, store, tmp_path):
     """General messages are drawn on the nodes, and both populations are evaluated."""
     method = (
-        *("fine_tuning.method.name=rehearsal", f"fine_tuning.general_store={store}"),
+        "fine_tuning.method.name=rehearsal",
+        f"fine_tuning.general_store={store}",
         "execution.sub_rounds=3",
     )
     train_federated(fakes.tiny_config(store, *method), tmp_path / "here")
@@ -156,8 +158,14 @@ def test_a_study_of_servers_has_a_node_for_each(cluster, store, tmp_path):
     (tmp_path / "study.toml").write_text(STUDY.format(config=ROOT / "configs" / "demo.toml"))
     overrides = [*fakes.TINY, f"data.store={store}", *ON_NODES[:2], "evaluation.clients=2"]
     command = [
-        *(sys.executable, "-m", "tasks", "study", str(tmp_path / "study.toml"), "--jobs=2"),
-        *(f"--workdir={tmp_path / 'work'}", *(f"--set={override}" for override in overrides)),
+        sys.executable,
+        "-m",
+        "tasks",
+        "study",
+        str(tmp_path / "study.toml"),
+        "--jobs=2",
+        f"--workdir={tmp_path / 'work'}",
+        *(f"--set={override}" for override in overrides),
     ]
     subprocess.run(command, cwd=ROOT, check=True)
     nodes = []
@@ -187,8 +195,13 @@ def test_a_driver_that_is_stopped_leaves_nothing_and_goes_on(
 ):
     overrides = [*fakes.TINY, f"data.store={store}", "execution.sub_rounds=3", *ON_NODES]
     command = [
-        *(sys.executable, "-m", "tasks", "train", "--config=configs/demo.toml"),
-        *(f"--workdir={tmp_path / 'run'}", *(f"--set={override}" for override in overrides)),
+        sys.executable,
+        "-m",
+        "tasks",
+        "train",
+        "--config=configs/demo.toml",
+        f"--workdir={tmp_path / 'run'}",
+        *(f"--set={override}" for override in overrides),
     ]
 
     def start():

@@ -438,7 +438,7 @@ class Trainings:
       printed: Standard output of the one left alone, and of the others.
       errors: Standard error of all.
       report: The rounds done at each kill, and the exit code of the one that was asked to end.
-      seed: Of the moments.
+      seed: Seed of the moments.
     """
 
     alone: pathlib.Path

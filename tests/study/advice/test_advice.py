@@ -28,9 +28,11 @@ def card(people=500, messages=40_000, words=600_000, oov_rate=0.05, **vocabulary
 
 
 @hypothesis.given(
-    people=st.integers(3, 20_000), messages=st.integers(1, 300), words=st.integers(1, 40),
+    people=st.integers(3, 20_000),
+    messages=st.integers(1, 300),
+    words=st.integers(1, 40),
     cores=st.integers(1, 64),
-)  # fmt: skip
+)
 @examples(100)
 def test_rounds_are_so_many_passes_and_time_is_what_clients_cost(people, messages, words, cores):
     given = card(people, people * messages, people * messages * words)

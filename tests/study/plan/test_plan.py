@@ -50,8 +50,11 @@ def test_overrides_count_in_their_order(tmp_path):
         "train",
         f"--config={tmp_path / 'c.toml'}",
         f"--workdir={run.path}",
-        *("--set=train.rounds=5", "--set=train.rounds=6", "--set=client.epochs=3"),
-        *("--set=client.epochs=2", "--set=train.seed=5"),
+        "--set=train.rounds=5",
+        "--set=train.rounds=6",
+        "--set=client.epochs=3",
+        "--set=client.epochs=2",
+        "--set=train.seed=5",
     ]
 
 
@@ -59,7 +62,9 @@ def test_some_of_the_arms_come_with_the_control_and_what_they_begin_with(tmp_pat
     arms = [arm(name) for name in ("a", "control", "base", "unasked")]
     arms.append(arm("b", after="base"))
     assert names(runs_of(tmp_path, *arms, seeds=(1,), arms_only=("b",))) == [
-        *("base_seed1", "control_seed1", "b_seed1"),
+        "base_seed1",
+        "control_seed1",
+        "b_seed1",
     ]
     with pytest.raises(UsageError, match="no arm c; it has a, control, base, unasked, b"):
         runs_of(tmp_path, *arms, arms_only=("a", "c"))
@@ -93,9 +98,13 @@ def test_a_sweep_repeats_its_arms_and_the_control(tmp_path):
     sweep = Sweep(key="client.epochs", values=("1", "5"), arms=("a",), seeds=(1,))
     runs = runs_of(tmp_path, arm("control"), arm("a"), arm("b"), seeds=(1,), sweeps=(sweep,))
     assert names(runs) == [
-        *("control_seed1", "a_seed1", "b_seed1"),
-        *("control_client.epochs=1_seed1", "a_client.epochs=1_seed1"),
-        *("control_client.epochs=5_seed1", "a_client.epochs=5_seed1"),
+        "control_seed1",
+        "a_seed1",
+        "b_seed1",
+        "control_client.epochs=1_seed1",
+        "a_client.epochs=1_seed1",
+        "control_client.epochs=5_seed1",
+        "a_client.epochs=5_seed1",
     ]
     assert [run.config.client.epochs for run in runs[3:]] == [1, 1, 5, 5]
 

@@ -47,8 +47,10 @@ def test_a_row_names_its_config_and_what_overrides_it(runs):
     row = provenance.of_row(runs)
     assert row.config == "configs/c.toml"
     assert row.set == [
-        *("train.rounds=5", "model.initial_model={after}"),
-        *('aggregation.rule={name="fedmed"}', "client.epochs=2"),
+        "train.rounds=5",
+        "model.initial_model={after}",
+        'aggregation.rule={name="fedmed"}',
+        "client.epochs=2",
     ]
     assert list(row.commands) == ["1", "2"]
 

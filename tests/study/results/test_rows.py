@@ -254,8 +254,10 @@ def test_a_sweep_has_tables_of_its_own_in_its_order():
     *_, sweep, _ = text.split("\n\n")
     names = [line.split("|")[1].strip() for line in sweep.splitlines()[2:]]
     assert names == [
-        *("control, client.epochs=5", "other, client.epochs=5"),
-        *("control, client.epochs=1", "other, client.epochs=1"),
+        "control, client.epochs=5",
+        "other, client.epochs=5",
+        "control, client.epochs=1",
+        "other, client.epochs=1",
     ]
 
 

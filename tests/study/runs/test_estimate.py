@@ -41,8 +41,10 @@ def run_of(tmp_path, *settings, task="train"):
 def test_tokens_are_those_of_the_average_person(tmp_path, task, most, epochs, expected):
     run = run_of(
         tmp_path,
-        *("train.rounds=4", "train.clients_per_round=5"),
-        *(f"client.max_examples={most}", f"client.epochs={epochs}"),
+        "train.rounds=4",
+        "train.clients_per_round=5",
+        f"client.max_examples={most}",
+        f"client.epochs={epochs}",
         task=task,
     )
     assert estimate.tokens_of(run, dict(STORES)) == expected
@@ -79,8 +81,10 @@ def test_people_differ(tmp_path, settings, expected):
 def test_long_messages_are_cut_in_sequences(tmp_path, most, longest, expected):
     run = run_of(
         tmp_path,
-        *("train.rounds=1", "train.clients_per_round=1"),
-        *(f"client.max_examples={most}", f"data.max_length={longest}"),
+        "train.rounds=1",
+        "train.clients_per_round=1",
+        f"client.max_examples={most}",
+        f"data.max_length={longest}",
     )
     assert estimate.tokens_of(run, dict(STORES)) == expected
 
@@ -175,8 +179,15 @@ def waiting(**after):
     config = config_lib.RunConfig()
     return [
         plan.Run(
-            *(name, "", 1, pathlib.Path(name), "train", pathlib.Path("c.toml"), (), config),
-            pathlib.Path(before) if before else None,
+            arm=name,
+            point="",
+            seed=1,
+            path=pathlib.Path(name),
+            task="train",
+            config_file=pathlib.Path("c.toml"),
+            overrides=(),
+            config=config,
+            after=pathlib.Path(before) if before else None,
         )
         for name, before in after.items()
     ]

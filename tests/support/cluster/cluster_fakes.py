@@ -25,8 +25,17 @@ ROOT = pathlib.Path(__file__).parents[3]
 PORT = 46379
 ADDRESS = f"127.0.0.1:{PORT}"
 IN_A_NAMESPACE = (
-    *("unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork"),
-    *("--kill-child", "--mount-proc", "sh", "-c"),
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--net",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+    "sh",
+    "-c",
 )
 _LOOPBACK_UP = 'ip link set lo up && mount -t tmpfs tmpfs /dev/shm && exec "$@"'
 _OBJECT_STORE = "--object-store-memory=100000000"
@@ -100,11 +109,19 @@ class Cluster:
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block"),
+                    sys.executable,
+                    "-m",
+                    "ray.scripts.scripts",
+                    "start",
+                    "--block",
                     f"--node-ip-address={address}",
                     *options,
-                    *("--num-cpus=1", "--min-worker-port=0", "--max-worker-port=0"),
-                    *("--disable-usage-stats", _OBJECT_STORE, *resources),
+                    "--num-cpus=1",
+                    "--min-worker-port=0",
+                    "--max-worker-port=0",
+                    "--disable-usage-stats",
+                    _OBJECT_STORE,
+                    *resources,
                 ],
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -23,8 +23,8 @@ class Faults:
     Args:
       cluster: Gets another node if it has none besides the head's and the driver's, which are never
         killed nor cut off: the driver would end with them.
-      seed: Of kinds and victims.
-      kinds: Out of `KINDS`.
+      seed: Seed of kinds and victims.
+      kinds: Names out of `KINDS`.
     """
 
     def __init__(self, cluster, seed, kinds=KINDS):

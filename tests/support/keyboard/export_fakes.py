@@ -20,11 +20,11 @@ UNITS, DIM = 24, 8
 
 # By frequency, not in order, so that a mistake between the two orders shows.
 WORDS = (
-    *("you", "i", "the", "to", "a", "are", "is", "coming", "home", "for", "dinner", "tonight"),
-    *("will", "call", "when", "there", "can", "we", "meet", "tomorrow", "morning", "thank", "so"),
-    *("much", "don't", "forget", "keys", "please", "see", "later", "late", "la", "come", "can't"),
-    *("😀", "7:30", "ok", "good-bye", "é", "straße"),
-)
+    "you", "i", "the", "to", "a", "are", "is", "coming", "home", "for", "dinner", "tonight", "will",
+    "call", "when", "there", "can", "we", "meet", "tomorrow", "morning", "thank", "so", "much",
+    "don't", "forget", "keys", "please", "see", "later", "late", "la", "come", "can't", "😀",
+    "7:30", "ok", "good-bye", "é", "straße",
+)  # fmt: skip
 
 SENTENCES = (
     "are you coming home for dinner tonight",

@@ -21,8 +21,14 @@ ROOT = pathlib.Path(__file__).parents[3]
 CHROMIUM, CHROMEDRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 # Without these, Chromium of a machine without a network keeps trying to reach its servers.
 FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
     "--window-size=1100,980",
 )
 SECONDS = 300  # to wait for anything, on a busy machine

@@ -44,7 +44,7 @@ class Typed:
 
     Attributes:
       right: Words typed without a slip.
-      changed: Of those, what a space or Enter made another word of: `(text before, word, made)`.
+      changed: The typed words that a space or Enter changed: `(text before, word, made)`.
       slips: `(text before, typed, meant, mended)` of each slip.
     """
 
@@ -72,7 +72,7 @@ def type_messages(keyboard, owner, session, messages, rng, *, habitual=False, me
       owner: An `Owner`.
       session: A `TypingSession`.
       messages: Lists of words.
-      rng: Of the slips.
+      rng: Generator of the slips.
       habitual: Whether a word is always slipped in the same way, as "teh" is.
       mends: Whether corrections are made; else all is sent as typed.
 

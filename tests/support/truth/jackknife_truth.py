@@ -12,7 +12,7 @@ def reach(without, weights, level=0.95):
     Args:
       without: [people] the statistic without each.
       weights: [people] words that each typed.
-      level: Of the interval.
+      level: Level of the interval.
     """
     people = len(without)
     gaps = [value - sum(without) / people for value in without]

@@ -42,8 +42,11 @@ def test_compares_models_of_all_kinds(place, tmp_path, capsys):
     assert cli.launch(compare_task, arguments) == cli.OK
     result = json.loads((tmp_path / "out" / "comparison.json").read_text())
     assert [model["model"]["name"] for model in result["models"]] == [
-        "run", "ngram:3", "unigram", "saved_ngram",
-    ]  # fmt: skip
+        "run",
+        "ngram:3",
+        "unigram",
+        "saved_ngram",
+    ]
     by_name = {model["model"]["name"]: model["metrics"] for model in result["models"]}
     assert by_name["ngram:3"] == by_name["saved_ngram"]
     for better, worse in (("ngram:3", "unigram"), ("unigram", "run")):

@@ -127,11 +127,19 @@ def written(place):
 def test_a_comparison_has_all_sections(place, written):
     page = Page(written.read_text(encoding="utf-8"))
     assert page.headings == [
-        "Results", "Recall", "Keystrokes saved", "From person to person",
-        "Where it is better or worse", "Every person counts once",
-        "Does it know what it knows?", "Learning curves",
-        "What the strip shows", "Privacy of federated", "Run federated", "Run server",
-    ]  # fmt: skip
+        "Results",
+        "Recall",
+        "Keystrokes saved",
+        "From person to person",
+        "Where it is better or worse",
+        "Every person counts once",
+        "Does it know what it knows?",
+        "Learning curves",
+        "What the strip shows",
+        "Privacy of federated",
+        "Run federated",
+        "Run server",
+    ]
     comparison = json.loads((place / "comparison" / "comparison.json").read_text())
     for model in comparison["models"]:
         value = model["metrics"]["kss"]["value"]
@@ -207,10 +215,16 @@ def test_a_run_with_the_results_of_evaluate(place, tmp_path):
     evaluation = evaluate_task.run(evaluate_task.Options(run_dir=run))
     page = Page(report(run, strips=False).read_text())
     assert page.headings == [
-        "Results", "Recall", "Keystrokes saved", "From person to person",
-        "Where it is better or worse", "Every person counts once",
-        "Does it know what it knows?", "Learning curves", "Run evaluated",
-    ]  # fmt: skip
+        "Results",
+        "Recall",
+        "Keystrokes saved",
+        "From person to person",
+        "Where it is better or worse",
+        "Every person counts once",
+        "Does it know what it knows?",
+        "Learning curves",
+        "Run evaluated",
+    ]
     assert f"{evaluation.metrics['perplexity'].value:.1f}" in page.text
     left_out = evaluation.text.words_left_out
     assert (f"{left_out:,} more" in page.text) == (left_out > 0)
@@ -297,12 +311,23 @@ def test_in_a_browser(written, tmp_path, width):
 
     picture = tmp_path / "page.png"
     command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
-        "--no-first-run", "--disable-background-networking", "--disable-component-update",
-        "--disable-sync", "--hide-scrollbars", "--enable-logging=stderr", "--v=0",
-        f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},6000",
-        f"--screenshot={picture}", pathlib.Path(written).absolute().as_uri(),
-    ]  # fmt: skip
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--hide-scrollbars",
+        "--enable-logging=stderr",
+        "--v=0",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        f"--window-size={width},6000",
+        f"--screenshot={picture}",
+        pathlib.Path(written).absolute().as_uri(),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert "Content Security Policy" not in done.stderr  # nothing was blocked
     pixels = np.asarray(Image.open(picture).convert("RGB"))

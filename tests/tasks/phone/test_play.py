@@ -618,12 +618,24 @@ class TestEvents:
         found = list(event_log.read_log(log))
         message = [strip for strip in found if strip.message == 0]
         assert [(s.place, s.prefix) for s in message] == [
-            *[(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2)],
-            *[(2, 0), (1, 2), (2, 0)],  # behind the suggestion, taken back, behind it again
+            (0, 0),
+            (0, 1),
+            (0, 2),
+            (0, 3),
+            (1, 0),
+            (1, 1),
+            (1, 2),
+            (2, 0),
+            (1, 2),
+            (2, 0),  # behind the suggestion, taken back, behind it again
         ]
         assert [s.outcome for s in message] == [
-            *["typed"] * 6, "accepted", "typed", "accepted", "left",
-        ]  # fmt: skip
+            *["typed"] * 6,
+            "accepted",
+            "typed",
+            "accepted",
+            "left",
+        ]
         assert [s.rank for s in message] == [None] * 6 + [0, None, 0, None]
         assert [s.deleted for s in message] == [False] * 6 + [True] + [False] * 3
         assert [message[place].match for place in (6, 8)] == [0, 0]

@@ -12,8 +12,15 @@ from tff_keyboard.storage.errors import ExportError
 from tflite_export.export import model_card
 from tflite_export.export.export_options import ExportOptions
 
-SECTIONS = ["Model", "Intended use", "Data", "Privacy", "What it is worth",
-            "What the export changed", "Limits"]  # fmt: skip
+SECTIONS = [
+    "Model",
+    "Intended use",
+    "Data",
+    "Privacy",
+    "What it is worth",
+    "What the export changed",
+    "Limits",
+]
 
 
 def sections(card):

@@ -120,10 +120,17 @@ def test_a_size_that_is_not_the_models(files, path, value, message):
 
 @pytest.mark.parametrize(
     "data",
-    [b"[" * 200_000, b'{"a":' * 50_000, b'{"format":' + b"9" * 6000 + b"}", b"\0" * 100, b"",
-     '{"format": 1}'.encode("utf-16"), b" " * 2**23],
+    [
+        b"[" * 200_000,
+        b'{"a":' * 50_000,
+        b'{"format":' + b"9" * 6000 + b"}",
+        b"\0" * 100,
+        b"",
+        '{"format": 1}'.encode("utf-16"),
+        b" " * 2**23,
+    ],
     ids=["deep list", "deep object", "huge number", "NUL", "empty", "UTF-16", "8 MB"],
-)  # fmt: skip
+)
 def test_a_manifest_that_is_none(files, data):
     files.manifest.write_bytes(data)
     refused(files, "k.json")
@@ -166,10 +173,19 @@ def swapped(words):
         (vocabulary_data(["a"], payload=b"\n" * 10**7), "another number of words"),
     ],
     ids=[
-        "unsorted", "repeated", "short", "long", "huge size", "negative", "bool", "deep header",
-        "rules", "bomb", "many lines",
+        "unsorted",
+        "repeated",
+        "short",
+        "long",
+        "huge size",
+        "negative",
+        "bool",
+        "deep header",
+        "rules",
+        "bomb",
+        "many lines",
     ],
-)  # fmt: skip
+)
 def test_a_vocabulary_made_to_hurt(files, data, message):
     files.vocabulary.write_bytes(data)
     seal(files)
@@ -206,8 +222,10 @@ def packed(sound, files, compression=zipfile.ZIP_STORED):
 )
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_an_archive_that_no_export_packs(sound, tmp_path, extra, compression, message):
-    own = [("keyboard.vocabulary", sound.vocabulary.read_bytes()),
-           ("keyboard.json", sound.manifest.read_bytes())]  # fmt: skip
+    own = [
+        ("keyboard.vocabulary", sound.vocabulary.read_bytes()),
+        ("keyboard.json", sound.manifest.read_bytes()),
+    ]
     path = tmp_path / "deep" / "k.tflite"
     path.parent.mkdir()
     path.write_bytes(packed(sound, own))

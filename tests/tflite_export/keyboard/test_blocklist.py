@@ -7,7 +7,11 @@ from tflite_export.keyboard.blocklist import Blocklist, entries_of, packaged_ent
 def test_words_and_starts_in_any_case():
     blocklist = Blocklist(["Duck", "goos*"])
     assert [word in blocklist for word in ("duck", "DUCK", "ducks", "goose", "goo")] == [
-        *(True, True, False, True, False)
+        True,
+        True,
+        False,
+        True,
+        False,
     ]
     assert "goose" not in Blocklist()
 

@@ -40,8 +40,11 @@ def test_corrections_last(keyboard, messages, count, habitual, mends):
     chosen = messages[:count]
     assert len(chosen) == count
     typed = slipping_typist.type_messages(
-        *(keyboard, Owner([keyboard.predictor], cache), TypingSession(), chosen),
-        np.random.default_rng(1),
+        keyboard=keyboard,
+        owner=Owner([keyboard.predictor], cache),
+        session=TypingSession(),
+        messages=chosen,
+        rng=np.random.default_rng(1),
         habitual=habitual,
         mends=mends,
     )

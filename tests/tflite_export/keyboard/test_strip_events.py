@@ -69,7 +69,16 @@ def test_the_terminal_logs_every_strip_it_showed(keyboard, events, log_path, pat
     strips.append(keyboard.strip_for(f"see yo{accepted} ").slots)  # how many, whatever is there
     found = list(event_log.read_log(log_path))
     assert [(s.place, s.prefix) for s in found] == [
-        *[(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 0), (1, 1), (1, 2), (2, 0)]
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (1, 0),
+        (1, 1),
+        (1, 0),
+        (1, 1),
+        (1, 2),
+        (2, 0),
     ]
     assert [s.shown for s in found] == [sum(map(bool, slots)) for slots in strips]
     assert [s.outcome for s in found] == ["typed"] * 8 + ["accepted", "left"]

@@ -11,7 +11,8 @@ from tff_keyboard.training.on_cluster import execution_engine
 def test_transfer_is_refused():
     config = tiny_config(
         "nowhere",
-        *("fine_tuning.server.name=transfer", "fine_tuning.general_store=nowhere"),
+        "fine_tuning.server.name=transfer",
+        "fine_tuning.general_store=nowhere",
         "execution.engine=ray",
     )
     with pytest.raises(ConfigError, match=r"`fine_tuning\.server\.name` = 'transfer'"):

@@ -105,10 +105,10 @@ def merge(
     nothing to FedMed. Unknown keys are kept for `build` to report.
 
     Args:
-      hint: As of `build`.
+      hint: A dataclass or a union of dataclasses; see `build`.
       below: A table.
       above: Another, whose values win.
-      default: As of `build`.
+      default: An instance with the defaults; see `build`.
     """
     family = variants(hint)
     cls = hint

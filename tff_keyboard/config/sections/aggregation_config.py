@@ -47,8 +47,8 @@ class FixedClipping(Table):
     """Whole deltas are clipped to a fixed L2 norm.
 
     Attributes:
-      clip_norm: In weight units, > 0.
-      zeroing: As of "off".
+      clip_norm: Bound on a delta's L2 norm, in weight units, > 0.
+      zeroing: Whether deltas with an extreme coordinate become zeros.
     """
 
     PATH: ClassVar[str] = "aggregation.protection"
@@ -69,10 +69,10 @@ class AdaptiveClipping(Table):
     Attributes:
       clip_norm: The first bound, in weight units, > 0. About the 80 % quantile of norms is usual.
       quantile: The share of clients left unclipped, in (0, 1).
-      learning_rate: At most exp(rate) of change a round, > 0. There is no noise to smooth, so it is
-        fast: a first bound ten times too large, which an attacker could fill, is gone in a dozen
-        rounds.
-      zeroing: As of "off".
+      learning_rate: Speed of the bound, > 0: a round changes it by exp(rate) at most. There is no
+        noise to smooth, so it is fast: a first bound ten times too large, which an attacker could
+        fill, is gone in a dozen rounds.
+      zeroing: Whether deltas with an extreme coordinate become zeros.
     """
 
     PATH: ClassVar[str] = "aggregation.protection"

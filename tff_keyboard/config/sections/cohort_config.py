@@ -22,7 +22,7 @@ class GrowingCohort(Table):
 
     Attributes:
       every_rounds: Rounds between steps of growth, >= 1.
-      factor: Of growth at each step, > 1.
+      factor: Factor of growth at each step, > 1.
       most: Clients of a round at most.
     """
 

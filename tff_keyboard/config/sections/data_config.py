@@ -61,8 +61,8 @@ class DataConfig:
         held-out users.
       later_fraction: Share of each train user's messages, the last ones, kept apart as the
         population `train_later`; 0 means none.
-      dedup_min_words: Within a user, a message of at least this many words that was there before
-        is dropped; 0 keeps all. Not used with "text" and "articles".
+      dedup_min_words: Words from which on a message that repeats an earlier one of its user is
+        dropped; 0 keeps all. Not used with "text" and "articles".
       min_messages_per_user: Users with fewer messages are left out (and counted); >= 1.
       max_users: Only this many users are read, chosen by hash; 0 means all. For large files; not
         used with "text".

@@ -55,7 +55,7 @@ class ExecutionConfig(Table):
 
     Attributes:
       engine: "local" computes on this machine, "ray" on the nodes of a cluster, with the same bits.
-      cluster: Which cluster.
+      cluster: The cluster to compute on.
       workers: TFF worker processes, on this machine or on each node.
       threads_per_worker: Threads inside one TensorFlow operation; 0 means 1, which is fastest where
         there are as many clients as cores.

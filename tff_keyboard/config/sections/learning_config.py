@@ -74,7 +74,7 @@ class _Optimizer(Table):
     """What all optimizers of a server have.
 
     Attributes:
-      learning_rate: > 0; in `[server]`, FedAtt's and FedMed's step size too.
+      learning_rate: Step size, > 0; in `[server]`, FedAtt's and FedMed's step size too.
       schedule: How it changes from round to round.
     """
 
@@ -136,7 +136,7 @@ class FedAvgM(_Optimizer):
     """SGD with momentum (Hsu et al. 2019, https://arxiv.org/abs/1909.06335).
 
     Attributes:
-      momentum: In [0, 1).
+      momentum: Momentum of the server, in [0, 1).
       nesterov: Whether momentum is Nesterov's, as in Hard et al. 2018 (lr 1.0, momentum 0.9).
     """
 

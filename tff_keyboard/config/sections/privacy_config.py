@@ -28,7 +28,7 @@ class MechanismConfig(Table):
     """What all mechanisms have.
 
     Attributes:
-      mechanism: Chooses the class.
+      mechanism: Name that chooses the class.
       clip_norm: L2 bound on one client's whole delta (with private FedAtt on each of its layers),
         in weight units, > 0; where the bound adapts, its first value.
       noise_multiplier: Standard deviation of one draw of noise / clip_norm, no unit, >= 0; 0 clips
@@ -36,8 +36,8 @@ class MechanismConfig(Table):
       delta: The delta of the (epsilon, delta) statement, in (0, 1).
       max_participations: A client joins at most that many rounds; 0 means as many as the minimum
         separation allows. Refused where nothing enforces it.
-      noise_secret: Where the secret part of the noise key lies, outside the run directory:
-        "env:NAME" or "file:PATH"; "" is none.
+      noise_secret: Place of the secret part of the noise key, outside the run directory: "env:NAME"
+        or "file:PATH"; "" is none.
       fixed_nonce: 32 hexadecimal digits instead of a nonce drawn for the run: reproducible noise,
         for experiments only; the statement then says "simulation".
       noise_cohort_size: 0, or the clients a round of a larger federation whose noise is simulated:
@@ -130,7 +130,7 @@ class _Adaptive(MechanismConfig):
 
     Attributes:
       target_unclipped_quantile: The share of clients left unclipped, in (0, 1).
-      clip_learning_rate: At most exp(rate) of change a round, > 0.
+      clip_learning_rate: Speed of the clip norm, > 0: a round changes it by exp(rate) at most.
       clipped_count_noise: Standard deviation of the noise on the count of unclipped clients /
         clients_per_round; > 0 under noise.
     """
@@ -160,7 +160,7 @@ class GaussianAdaptive(_Adaptive):
     """Fresh Gaussian noise every round, adaptive bound.
 
     Attributes:
-      sampling: As of "gaussian".
+      sampling: What the accounting may assume of cohorts; see "gaussian".
     """
 
     mechanism: Literal["gaussian_adaptive"] = "gaussian_adaptive"
@@ -209,7 +209,7 @@ class Blt(MechanismConfig):
     """DP-FTRL by buffered linear Toeplitz noise, its coefficients optimised for the schedule.
 
     Attributes:
-      buffers: Of noise, each as large as the model, 1..4.
+      buffers: Buffers of noise, each as large as the model, 1..4.
     """
 
     mechanism: Literal["blt"] = "blt"

@@ -109,7 +109,7 @@ class PrivateFedAtt(_Rule):
       attention_bound: B >= 0; attention weights lie in [1, e^B].
       denominator_floor: The least value a noisy denominator may take, in clients of full
         attention, > 0.
-      layer_groups: As of FedAtt. Few layers cost less noise.
+      layer_groups: Groups of layers; see "fedatt". Few layers cost less noise.
     """
 
     name: Literal["private_fedatt"] = "private_fedatt"

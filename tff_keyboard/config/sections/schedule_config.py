@@ -48,7 +48,7 @@ class ConstantThenDecay(_Schedule):
 
     Attributes:
       constant_rounds: The last round with the full rate, >= `warmup_rounds`.
-      half_life_rounds: > 0.
+      half_life_rounds: Rounds after which the rate has halved, > 0.
       lowest: The factor never falls below this, in [0, 1].
     """
 

@@ -29,9 +29,9 @@ class TrainConfig(Table):
         `client.max_examples` messages k times as often as who has no more than that, as a phone
         that trains on what was typed since it last did. Then every message counts alike, not
         every person.
-      check_in_factor: With "by_text", nobody is drawn more than this many times as often as the
-        average person, in [1, 100]: a share s of the accounts has at most s times this of a
-        cohort, whatever text they claim (docs/attacks.md). 0 is no bound.
+      check_in_factor: Bound on drawing "by_text", in [1, 100]: nobody is drawn more than this many
+        times as often as the average person. A share s of the accounts has at most s times this of
+        a cohort, whatever text they claim (docs/attacks.md). 0 is no bound.
       over_selection: The server selects ceil(this * clients_per_round) clients and takes the
         first `clients_per_round` that report; >= 1.
       dropout_rate: Chance that a selected client never reports, in [0, 1).
@@ -47,7 +47,7 @@ class TrainConfig(Table):
         `federated/learning/validation.py` lists, such as "trade_off/perplexity" of a fine-tuning
         run.
       best_mode: "max" or "min".
-      final_model: Which model the run leaves in `model/`: "best" on validation, or "last".
+      final_model: The model that the run leaves in `model/`: "best" on validation, or "last".
       early_stop_patience: Evaluations without improvement before training ends; 0 means never.
       max_rejected_rounds: Consecutive rounds without a usable update before training fails.
     """
@@ -108,7 +108,7 @@ class TrainConfig(Table):
 
     @property
     def most_clients_per_round(self) -> int:
-        """Of all rounds."""
+        """Most clients of any round."""
         if isinstance(self.cohort, GrowingCohort):
             return self.cohort.most
         return self.clients_per_round

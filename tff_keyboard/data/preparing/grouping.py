@@ -21,8 +21,8 @@ class UserMessages(NamedTuple):
     """All messages of a user, in their order, and the population the source gave.
 
     Attributes:
-      user: Name.
-      population: As the source gave it first, or None.
+      user: Name of the user.
+      population: Population that the source gave first, or None.
       messages: Tokens of each message, joined by spaces.
       capitals: A line for each message: `text.capitals`.
       later: Places in `messages` of those that the source calls later; increasing.
@@ -80,10 +80,10 @@ class Grouping:
         """Adds a message of the user in `row`.
 
         Args:
-          row: From `add_user`.
+          row: Row of the user, from `add_user`.
           is_later: Whether the source puts it after the time of training.
-          tokens: At least one, joined by spaces.
-          capitals: One line.
+          tokens: One token or more, joined by spaces.
+          capitals: Capitals of the message, one line.
         """
         parts = self._block.setdefault(row, [])
         if not parts or parts[-1].is_later != is_later:

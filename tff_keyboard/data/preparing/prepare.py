@@ -137,7 +137,8 @@ def _unused_options(config: DataConfig) -> Iterator[str]:
         yield from ("vocabulary_size", "min_word_count", "min_word_users")
     if not config.vocabulary_epsilon:
         yield from (
-            *("vocabulary_epsilon", "vocabulary_delta"),
+            "vocabulary_epsilon",
+            "vocabulary_delta",
             "vocabulary_words_per_person",
         )
 

@@ -16,7 +16,7 @@ class PrivateWords:
     """Adds up people's words and chooses once; its noise is drawn from the operating system.
 
     Args:
-      config: With a `vocabulary_epsilon` above 0.
+      config: A config with a `vocabulary_epsilon` above 0.
     """
 
     def __init__(self, config: DataConfig):
@@ -51,7 +51,7 @@ class PrivateWords:
 
     @property
     def facts(self) -> PrivacyFacts:
-        """For the data card: what the choice cost."""
+        """Facts for the data card: what the choice cost."""
         return {
             "epsilon": self._config.vocabulary_epsilon,
             "delta": self._config.vocabulary_delta,

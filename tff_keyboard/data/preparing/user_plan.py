@@ -18,8 +18,8 @@ class Client(NamedTuple):
     """A user in a population.
 
     Attributes:
-      user: Name.
-      population: Name.
+      user: Name of the user.
+      population: Name of the population.
       messages: Tokens of each, joined by spaces; with "split", of each piece.
       capitals: A line for each message as typed: `text.capitals`.
     """

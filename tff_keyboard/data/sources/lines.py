@@ -37,8 +37,8 @@ def read_lines(
 
     Args:
       path: The file.
-      reading: Told of bad lines and of the position.
-      bytes_before: Of the inputs before this one, for the position.
+      reading: Notes bad lines and the position.
+      bytes_before: Bytes of the inputs before this one, for the position.
 
     Raises:
       DataError: The file is missing, a folder, unreadable, empty, UTF-16 or a damaged

@@ -22,7 +22,7 @@ class Message(NamedTuple):
     Attributes:
       user: Who typed it; not empty.
       text: Any string.
-      population: Where the file itself puts this user; None leaves it to the hash.
+      population: Population that the file itself gives this user; None leaves it to the hash.
       is_later: Whether the file itself puts this message after the time of training.
     """
 

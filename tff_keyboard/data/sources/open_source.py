@@ -24,7 +24,7 @@ class Source:
     Attributes:
       files: Input files in order; empty for generated text.
       total: What `Reading.on_position` ends at; None when not known.
-      unit: Of the position.
+      unit: Unit of the position.
       messages: Starts reading.
     """
 

@@ -62,10 +62,10 @@ def read_shards(
 
     Args:
       files: Train, valid and test file.
-      reading: Told of bad lines and of the position in bytes.
+      reading: Notes bad lines and the position in bytes.
       num_shards: Clients of the train file. The others get as many as gives clients
         of about the same number of lines, at least one.
-      seed: Of the dealing.
+      seed: Seed of the dealing.
 
     Raises:
       DataError: See `lines.read_lines`; or the train file has fewer lines than shards.
@@ -105,7 +105,7 @@ def read_articles(files: Sequence[pathlib.Path], reading: Reading) -> Iterator[M
 
     Args:
       files: Train, valid and test file.
-      reading: Told of bad lines and of the position in bytes.
+      reading: Notes bad lines and the position in bytes.
 
     Raises:
       DataError: See `lines.read_lines`; or a file has no heading.

@@ -18,7 +18,7 @@ def user_fraction(user: str, *, seed: int, purpose: str) -> float:
 
     Args:
       user: Any string.
-      seed: >= 0.
+      seed: Seed of the split, >= 0.
       purpose: Keeps uses of the hash apart.
     """
     digest = hashlib.sha256(f"{purpose}\0{seed}\0{user}".encode("utf-8", "replace")).digest()
@@ -35,7 +35,7 @@ def population_of(
 
     Args:
       user: Any string.
-      seed: >= 0; another seed is another split.
+      seed: Seed of the split, >= 0; another seed is another split.
       validation_fraction: Expected share of users in "validation".
       held_out_fraction: Expected share of users in "held_out".
 
@@ -57,8 +57,8 @@ def choose_users(users: Iterable[str], count: int, *, seed: int) -> list[str]:
 
     Args:
       users: Each user once.
-      count: > 0.
-      seed: >= 0; independent of the seed's populations.
+      count: Number of users to choose, > 0.
+      seed: Seed of the choice, >= 0; independent of the seed's populations.
     """
     ranked = ((user_fraction(user, seed=seed, purpose="choice"), user) for user in users)
     return sorted(user for _, user in heapq.nsmallest(count, ranked))

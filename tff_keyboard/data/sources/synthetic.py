@@ -34,10 +34,10 @@ def generate_messages(
     typists leave the first ones as they are.
 
     Args:
-      num_typists: >= 1.
+      num_typists: Number of typists, >= 1.
       mean_messages: Messages of a typist on average; >= 1. Counts are skewed, as
         people's are: most typists have fewer, a few have several times as many.
-      seed: >= 0.
+      seed: Seed of the messages, >= 0.
       on_typist: Called with the number of typists done.
     """
     for index in range(num_typists):

@@ -65,10 +65,10 @@ def read_messages(
     Args:
       path: The SQLite file.
       layout: One of `FORMATS`.
-      reading: Told of examples without the feature (by row number) and of the position,
-        here in examples.
+      reading: Notes examples without the feature (by row number) and the position, here in
+        examples.
       max_users: Reads only so many users, chosen by hash; 0 means all.
-      seed: Of the choice.
+      seed: Seed of the choice.
 
     Raises:
       DataError: The file is missing, compressed, no SQLite, of another layout, or empty.

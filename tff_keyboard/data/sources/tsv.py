@@ -20,7 +20,7 @@ def read_messages(paths: Sequence[pathlib.Path], reading: Reading) -> Iterator[M
 
     Args:
       paths: UTF-8 files, one message a line.
-      reading: Told of bad lines and of the position in bytes.
+      reading: Notes bad lines and the position in bytes.
 
     Raises:
       DataError: See `lines.read_lines`; and, where bad lines are errors, a line has no

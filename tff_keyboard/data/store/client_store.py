@@ -37,10 +37,10 @@ _PSEUDONYMS = b"tff-keyboard pseudonyms 1"
 
 @dataclasses.dataclass(frozen=True)
 class _Clients:
-    """Of one population, sorted by id.
+    """Clients of one population, sorted by id.
 
     Attributes:
-      ids: Of each.
+      ids: Id of each client.
       counts: [clients] int64, messages.
       starts: [clients] int64, messages before theirs, in the order of the rows.
     """
@@ -81,7 +81,7 @@ class ClientStore:
     """What `prepare` wrote, read only. Safe to use from several threads.
 
     Attributes:
-      directory: Where it is.
+      directory: Directory of the store.
       card: The data card.
       card_hash: SHA-256 of the card in hex.
       vocabulary: The table its ids belong to.
@@ -161,7 +161,7 @@ class ClientStore:
         return list(self.messages(population, client_id))
 
     def messages(self, population: str, client_id: str) -> StoredMessages:
-        """As `examples`, for who needs few of them.
+        """Like `examples`, for who needs few of them.
 
         Raises:
           ValueError: There is no such population or client.
@@ -172,7 +172,7 @@ class ClientStore:
         """Words of each message, [messages] int32, in the order typed.
 
         Args:
-          population: Of the store.
+          population: Population of the store.
           index: Position of the client in `client_ids`.
 
         Raises:
@@ -292,7 +292,8 @@ def _warn_where_others_may_read(directory: pathlib.Path) -> None:
 
 
 def _by_population(recorded: list[tuple[str, str, int]]) -> dict[str, _Clients]:
-    """From population, id and messages of each client, in the order of the rows."""
+    """Clients by population, from population, id and messages of each client in the order of the
+    rows."""
     rows: dict[str, list[tuple[str, int, int]]] = {population: [] for population in POPULATIONS}
     start = 0
     for population, client_id, count in recorded:

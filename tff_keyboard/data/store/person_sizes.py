@@ -11,7 +11,7 @@ import numpy as np
 def check_ins(
     messages: np.ndarray, of_round: float, factor: float = 0.0, people: np.ndarray | None = None
 ) -> np.ndarray:
-    """Of people who check in by text (`train.check_in`), the rounds that their messages fill.
+    """Rounds that the messages of people fill who check in by text (`train.check_in`).
 
     Whoever says how much they typed would have as many as they like. So nobody has more than
     `factor` times the average of all, which is taken after the cut:
@@ -19,13 +19,13 @@ def check_ins(
         c = the largest with c <= factor * mean(min(rounds_k, c));   min(rounds_k, c)
 
     A share s of the people then has at most s * factor of all check-ins, whatever they claim:
-    theirs are s * c, of a mean >= c / factor. Of a round's reports they have more than that where
+    theirs are s * c, of a mean >= c / factor. They have more than that of a round's reports where
     they drop out less than others do. A bound that looked at a mean or a quantile before the cut
     would be theirs to raise.
 
     Args:
-      messages: [groups] of each, >= 0.
-      of_round: That one round takes of a person; with infinity all check in alike.
+      messages: [groups] messages of each, >= 0.
+      of_round: Messages that one round takes of a person; with infinity all check in alike.
       factor: `train.check_in_factor`, >= 1; 0 is no bound.
       people: [groups] who have about so many messages, > 0; None: one each.
 
@@ -57,7 +57,7 @@ def _most(rounds: np.ndarray, people: np.ndarray, factor: float) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class PersonSizes:
-    """Of a population.
+    """Sizes of a population's people.
 
     Attributes:
       groups: Messages of a person, and how many people have about so many.
@@ -67,7 +67,7 @@ class PersonSizes:
 
     @classmethod
     def of_card(cls, population: Mapping[str, Any]) -> "PersonSizes":
-        """Of a data card, whose histogram has bins of powers of two.
+        """Sizes of a data card, whose histogram has bins of powers of two.
 
         Within one, people are taken to have the geometric mean of its ends, times what lets all
         together have as many messages as the card says.
@@ -81,20 +81,20 @@ class PersonSizes:
 
     @property
     def messages(self) -> float:
-        """Of all people together."""
+        """Messages of all people together."""
         return math.fsum(messages * people for messages, people in self.groups)
 
     def mean(
         self, value: Callable[[float], float], of_round: float = math.inf, factor: float = 0.0
     ) -> float:
-        """Of what `value` makes of a person's number of messages, over those who check in.
+        """Mean of what `value` makes of a person's number of messages, over those who check in.
 
         >>> people = PersonSizes(((4, 9), (40, 1)))
         >>> people.mean(float), people.mean(float, 6)
         (7.6, 19.75)
 
         Args:
-          value: Of a number of messages.
+          value: Function of a number of messages.
           of_round: See `check_ins`.
           factor: See `check_ins`.
         """

@@ -56,8 +56,8 @@ class StoreWriter:
         """Adds all examples of a client in a population, in their order.
 
         Args:
-          population: Split name.
-          client_id: From `client_id_of`; once for each population.
+          population: Name of the split.
+          client_id: Id from `client_id_of`; once for each population.
           examples: Serialised messages.
           lengths: Words of each.
         """

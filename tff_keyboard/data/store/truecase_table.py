@@ -29,7 +29,7 @@ def has_capitals(rules: NormalisationRules) -> bool:
 
 
 class FormReader:
-    """From the capitals of messages to forms of words."""
+    """Reads forms of words from the capitals of messages."""
 
     def __init__(self, rules: NormalisationRules):
         self._tokenizer = FastTokenizer(dataclasses.replace(rules, lowercase=False))
@@ -68,9 +68,9 @@ def choose_forms(
     """Word of the vocabulary -> the form to show, for words that have one with capitals.
 
     Args:
-      forms: Of all train people.
-      words: Of the same people.
-      vocabulary: Lower-case.
+      forms: Counts of forms, over all train people.
+      words: Counts of words, over the same people.
+      vocabulary: Words in lower case.
       min_users: People who must have typed a form; >= 1.
     """
     by_word: dict[str, list[tuple[int, str]]] = collections.defaultdict(list)

@@ -36,7 +36,7 @@ class WordChoice:
       vocabulary: The table; each of its words was typed by `facts["min_word_users"]` people.
       left_out: Words of the table by counts alone that are not in `vocabulary`.
       first_instead: Rows from here on stand in their place: they are not in the table by counts.
-      facts: For the data card; no words.
+      facts: Facts for the data card; no words.
     """
 
     vocabulary: Vocabulary
@@ -51,7 +51,7 @@ def choose_words(
     """The vocabulary of what train people typed.
 
     Args:
-      counts: Of all train people.
+      counts: Counts of words, over all train people.
       size: V, with the special rows; >= 5.
       min_count: Words typed less often stay out; >= 1.
       min_users: Words of fewer people stay out; >= 1.

@@ -16,12 +16,12 @@ _LOOK_BACK = 8  # characters; enough for a dot, a bracket and some blanks
 
 
 class Capitals(NamedTuple):
-    """Of one message. A chunk is what lies between white space, punctuation and all.
+    """Capitals of one message. A chunk is what lies between white space, punctuation and all.
 
     Attributes:
       begins: Whether the message begins with a capital.
       inside: Chunks with a capital that begin no sentence.
-      starting: Those that begin one.
+      starting: Chunks with a capital that begin a sentence.
     """
 
     begins: bool

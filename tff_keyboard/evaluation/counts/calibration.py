@@ -35,7 +35,7 @@ class Bin:
 
     Attributes:
       label: Its range of probability.
-      positions: How many.
+      positions: Number of positions.
       claimed: Mean probability of the first suggestion.
       right: Share of them that were the next word.
     """
@@ -95,9 +95,9 @@ def fit(predictor: Predictor, text: TypedText, *, max_length: int = 0) -> float:
 
     Args:
       predictor: Any model.
-      text: Of people whom neither training nor the final evaluation sees: validation. Of a long
-        one, a part of every person's messages is read.
-      max_length: As in `predictor_evaluation.evaluate`.
+      text: Text of people whom neither training nor the final evaluation sees: validation. Where it
+        is long, a part of every person's messages is read.
+      max_length: Targets of a message, at most; see `predictor_evaluation.evaluate`.
 
     Returns:
       T in [0.1, 10]; > 1 where the model is too sure of itself.

@@ -34,14 +34,14 @@ class _Message:
     """One message before it is learnt.
 
     Attributes:
-      owner: Whose, a number.
-      words: All of it.
+      owner: Person of the message, a number.
+      words: All words of the message.
       before: [n] the word before each target; `EDGE` for the first.
       targets: [n] ids of the words that are scored, and EOS where the message was not cut.
       network: [n, V] float32 probabilities.
-      ngram: The same.
-      buckets: [n].
-      table: The cache.
+      ngram: [n, V] float32 probabilities of the n-gram.
+      buckets: [n] buckets of the mixture.
+      table: Words of the cache.
     """
 
     owner: int
@@ -268,14 +268,14 @@ def _score(
     index: PrefixIndex,
     reference: Vocabulary | None,
 ) -> Positions:
-    """As `positions.score`, of messages whose scores are rows in order.
+    """Like `positions.score`, but of messages whose scores are rows in order.
 
     Args:
-      messages: Without what the models said.
+      messages: Messages without what the models said.
       scores: [n, V + words] float32 probabilities; those of OOV are changed.
-      vocabulary: Of the model.
-      index: Of the vocabulary and the words behind it.
-      reference: As in `positions.text_batches`.
+      vocabulary: Vocabulary of the model.
+      index: Index of the vocabulary and the words behind it.
+      reference: Vocabulary that orders words; see `positions.text_batches`.
     """
     size = len(vocabulary)
     targets = np.concatenate([message.targets for message in messages])

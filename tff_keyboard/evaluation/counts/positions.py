@@ -61,8 +61,8 @@ class Positions:
     """n positions, one array [n] each.
 
     Attributes:
-      owner: Whose message.
-      place: Of the target in its message, from 0.
+      owner: Person whose message it is.
+      place: Place of the target in its message, from 0.
       message_words: Words of the whole message.
       reference: Id of the target in the reference vocabulary, whose ids are ordered by frequency.
       targets: Ids of the model's vocabulary.
@@ -71,10 +71,10 @@ class Positions:
       lengths: Characters of the target; 0 for EOS and masks.
       masked: Whether it is a mask.
       losses: -log p(target), nats, float64.
-      rank: On the strip, from 0 (special ids masked); meaningless where the target is special and
-        not `named`.
-      rank_or_eos: On a strip that may suggest EOS.
-      rank_of_all: Nothing masked.
+      rank: Rank on the strip, from 0 (special ids masked); meaningless where the target is special
+        and not `named`.
+      rank_or_eos: Rank on a strip that may suggest EOS.
+      rank_of_all: Rank with nothing masked.
       typed: Characters typed until the word is on the strip.
       confidence: Probability of the first suggestion, float64.
     """
@@ -133,11 +133,11 @@ def text_batches(
 
     Args:
       text: Normalised by the rules of `vocabulary`.
-      vocabulary: Of the model.
+      vocabulary: Vocabulary of the model.
       max_length: Targets of a message, at most, its end included; 0 takes whole messages, up to
         `LONGEST_MESSAGE` targets.
-      reference: In whose order words are frequent or rare; the model's own if None.
-      only: Which of the batches.
+      reference: Vocabulary in whose order words are frequent or rare; the model's own if None.
+      only: The batches to read; all if left out.
 
     Raises:
       ValueError: `max_length` is negative.
@@ -170,7 +170,7 @@ def _by_length(text: TypedText) -> list[tuple[int, Sequence[str]]]:
 def _bounds(
     messages: Sequence[tuple[int, Sequence[str]]], vocabulary: Vocabulary, max_length: int
 ) -> list[tuple[slice, int]]:
-    """Of each batch its messages and its columns."""
+    """Messages and columns of each batch."""
     most = longest_target(max_length)
     longest = [min(len(words) + 1, most) + 1 for _, words in messages]  # with BOS
     positions = max(1, _SCORES_AT_ONCE // len(vocabulary))
@@ -230,9 +230,9 @@ def score(batch: Batch, scores: np.ndarray, index: PrefixIndex) -> Positions:
     """What the scores of a batch say about its targets.
 
     Args:
-      batch: Of `text_batches`.
+      batch: A batch of `text_batches`.
       scores: [n, V] log-probabilities at its `inputs`, in row-major order.
-      index: Of the model's vocabulary.
+      index: Index of the model's vocabulary.
     """
     real = batch.real
     targets = batch.ids[:, 1:][real]

@@ -59,8 +59,8 @@ class PartCounts:
 
     Attributes:
       people: [n] positions of people in the text, increasing.
-      counts: Of these people.
-      targets: That were scored.
+      counts: Counts of these people.
+      targets: Targets that were scored.
     """
 
     people: np.ndarray
@@ -88,7 +88,7 @@ class Counter:
     """Adds up the positions of one model.
 
     Args:
-      vocabulary: Of the model.
+      vocabulary: Vocabulary of the model.
       people: How many there are.
     """
 
@@ -100,10 +100,11 @@ class Counter:
             name: np.zeros(people, kind) for name, kind in HOST_SUMS.items()
         }
         self._slices: dict[str, dict[str, np.ndarray]] = {
-            family: {name: np.zeros([people, len(cut.labels)], HOST_SUMS[name])
-                     for name in SLICE_SUMS}
+            family: {
+                name: np.zeros([people, len(cut.labels)], HOST_SUMS[name]) for name in SLICE_SUMS
+            }
             for family, cut in FAMILIES.items()
-        }  # fmt: skip
+        }
 
     @functools.cached_property
     def _index(self) -> PrefixIndex:
@@ -113,7 +114,7 @@ class Counter:
         """Counts a batch.
 
         Args:
-          batch: Of `text_batches`.
+          batch: A batch of `text_batches`.
           scores: [n, V] log-probabilities at its `inputs`.
         """
         self.add_positions(score(batch, scores, self._index))
@@ -135,7 +136,7 @@ class Counter:
                     self._slices[family][name][part.people, place] += values
 
     def counts(self) -> Counts:
-        """Of all batches so far."""
+        """Counts of all batches so far."""
         self._add_up()
         slices: SliceSums = {}
         for family, table in self._slices.items():
@@ -160,9 +161,7 @@ class Counter:
             width = len(FAMILIES[family].labels)
             key = positions.owner[inside] * width + places[inside]
             for name, values in table.items():
-                total = _total(
-                    columns[name][inside], key, self._people * width, HOST_SUMS[name]
-                )  # fmt: skip
+                total = _total(columns[name][inside], key, self._people * width, HOST_SUMS[name])
                 values += total.reshape(values.shape)
 
 
@@ -202,7 +201,9 @@ def evaluate(
     waiting: dict[int, PartCounts] = {}
     following = 0
     results = (compute or one_by_one)(
-        *(predictor, text, _cut(sizes)),
+        predictor,
+        text,
+        _cut(sizes),
         max_length=max_length,
         reference=reference,
         scored=scored,
@@ -227,7 +228,7 @@ def count_part(
     """Counts a part of a text.
 
     Args:
-      predictor, text, max_length, reference: As `evaluate` takes them.
+      predictor, text, max_length, reference: The arguments of `evaluate`.
       part: Batches of `text_batches`; people, where the model learns as it goes.
       scored: Called with numbers of targets, as they are scored.
     """

@@ -20,10 +20,10 @@ from tff_keyboard.evaluation.counts.positions import Positions
 
 # Sums that are kept for slices; the others of `HOST_SUMS` are for the whole text only.
 SLICE_SUMS = (
-    *("tokens", "eos_tokens", "oov_tokens", "nll", "nll_eos", "nll_oov", "hits_at_1", "hits_at_3"),
-    *("characters", "oov_characters", "typed_free", "impressions", "impression_matches"),
-    *("oov_hits_at_1", "oov_hits_at_3", "confidence"),
-)
+    "tokens", "eos_tokens", "oov_tokens", "nll", "nll_eos", "nll_oov", "hits_at_1", "hits_at_3",
+    "characters", "oov_characters", "typed_free", "impressions", "impression_matches",
+    "oov_hits_at_1", "oov_hits_at_3", "confidence",
+)  # fmt: skip
 
 CONFIDENCE_BINS = 15  # of equal width, as Guo et al. 2017
 
@@ -33,8 +33,8 @@ class Family:
     """A way to cut a text.
 
     Attributes:
-      title: For a table.
-      labels: Of its slices.
+      title: Title of a table.
+      labels: Labels of the slices.
       index: Positions -> [n] int, the slice of each position; -1 where it belongs to none.
     """
 

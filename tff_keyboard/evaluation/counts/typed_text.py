@@ -56,9 +56,9 @@ def of_population(
     """What all people of a store's population typed.
 
     Args:
-      store: Where the text is.
-      population: Of the store.
-      rules: By which the text must have been cut into words; None takes it as it is.
+      store: Store of the text.
+      population: Population of the store.
+      rules: Rules by which the text must have been cut into words; None takes it as it is.
 
     Raises:
       DataError: There is nobody in it, or it was cut into words by other rules.

@@ -28,8 +28,14 @@ PLACES = 3
 LATENCY_MS = (1, 2, 5, 10, 20, 50, 100)  # upper ends; a last bucket has the rest
 
 _FACTS = (
-    *("strips", "suggestions", "accepted", "deleted"),
-    *("next_word_strips", "next_word_matches", "zero_state_strips", "zero_state_matches"),
+    "strips",
+    "suggestions",
+    "accepted",
+    "deleted",
+    "next_word_strips",
+    "next_word_matches",
+    "zero_state_strips",
+    "zero_state_matches",
     *(f"accepted_at_{place}" for place in range(1, PLACES + 1)),
 )
 _LATENCIES = (*(f"latency_to_{ms}_ms" for ms in LATENCY_MS), "latency_above")
@@ -97,7 +103,7 @@ def latency_quantile(sums: np.ndarray, share: float) -> float:
 
     Args:
       sums: [len(COUNTS)], over people.
-      share: Such as 0.95.
+      share: Share of the strips, such as 0.95.
     """
     buckets = np.maximum(np.asarray(sums, np.float64)[len(_FACTS) :], 0.0)
     if not buckets.sum():

@@ -73,18 +73,24 @@ class Strip:
         accepted = self.outcome == "accepted"
         _require((self.rank is not None) == accepted, "rank", "there when accepted, and only then")
         _require(accepted or not self.deleted, "deleted", "false where nothing was accepted")
-        _require(isinstance(self.model, str) and bool(_MODEL.fullmatch(self.model)), "model",
-                 "12 hexadecimal digits")  # fmt: skip
-        _require(isinstance(self.hour, str) and bool(_HOUR.fullmatch(self.hour)), "hour",
-                 "such as 2026-11-21T19")  # fmt: skip
+        _require(
+            isinstance(self.model, str) and bool(_MODEL.fullmatch(self.model)),
+            "model",
+            "12 hexadecimal digits",
+        )
+        _require(
+            isinstance(self.hour, str) and bool(_HOUR.fullmatch(self.hour)),
+            "hour",
+            "such as 2026-11-21T19",
+        )
 
     def to_json(self) -> dict[str, object]:
-        """As it stands in the log."""
+        """The strip as it stands in the log."""
         return {"v": VERSION, **dataclasses.asdict(self)}
 
     @classmethod
     def from_json(cls, content: Any) -> "Strip":
-        """From `to_json`.
+        """Reads what `to_json` wrote.
 
         Raises:
           ValueError: It is another version, has other fields, or one breaks its rule.

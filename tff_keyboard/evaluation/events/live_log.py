@@ -39,7 +39,7 @@ class LiveLog:
     """A log that is added to, for its owner's eyes only (mode 0600). Not thread-safe.
 
     Args:
-      path: Of the log, which exists already; see `opened`.
+      path: Path of the log, which exists already; see `opened`.
       next_message: Number of the message to come.
     """
 
@@ -51,7 +51,7 @@ class LiveLog:
         """Adds the strips of a message.
 
         Args:
-          shown: In the order shown.
+          shown: Words in the order shown.
           message: Its words in the end, normalised.
 
         Returns:

@@ -27,8 +27,8 @@ def replay(
     Args:
       predictor: What suggests.
       messages: Normalised words each, in the order typed.
-      model: As in the log; see `model_digest`.
-      hour: As in the log.
+      model: Name of the model in the log; see `model_digest`.
+      hour: Hour in the log.
       clock: Seconds; for the latency.
     """
     for number, message in enumerate(messages):

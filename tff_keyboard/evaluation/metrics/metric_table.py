@@ -92,9 +92,9 @@ class Metric:
     """One metric.
 
     Attributes:
-      name: As in files and tables.
+      name: Name in files and tables.
       above: Numerator, a signed sum of sums.
-      below: Denominator, likewise.
+      below: Denominator, of the same form.
       label: A few words for a table.
       meaning: What is counted over what.
       kind: "percent", "perplexity" (exp of the ratio), "nats" or "ratio".

@@ -21,7 +21,7 @@ class TargetRanks:
     Attributes:
       words: Special ids masked: the place on the strip. Meaningless where the target is special.
       words_or_eos: PAD, BOS and OOV masked: a strip that may offer to send the message.
-      all_ids: Nothing masked.
+      all_ids: Ranks with nothing masked.
     """
 
     words: np.ndarray

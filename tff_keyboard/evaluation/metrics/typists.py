@@ -30,10 +30,10 @@ class Typist:
     """How a person uses a strip.
 
     Attributes:
-      looks: q, in [0, 1].
-      look_seconds: Of a look.
+      looks: Probability q of looking at a strip, in [0, 1].
+      look_seconds: Seconds of a look.
       accepts: a at places 1, 2, 3 of the strip, in [0, 1].
-      key_seconds: Of a key, and of the tap.
+      key_seconds: Seconds of a key, and of the tap.
       errors: e, wrong characters a typed one.
     """
 
@@ -56,7 +56,7 @@ class Effort(NamedTuple):
 
     Attributes:
       keys: Keys and taps, the space included.
-      seconds: Of keys, taps and looks.
+      seconds: Seconds for keys, taps and looks.
     """
 
     keys: np.ndarray
@@ -75,7 +75,7 @@ def plain(lengths: np.ndarray, typist: Typist) -> Effort:
 
 
 def with_strip(typed: np.ndarray, lengths: np.ndarray, ranks: np.ndarray, typist: Typist) -> Effort:
-    """With a strip.
+    """Effort with a strip.
 
     Args:
       typed: [n] characters until the word is offered; `lengths` where it never is.

@@ -20,7 +20,7 @@ class NamedPredictor:
       kind: "keras", "ngram", "tflite" or "hybrid".
       predictor: The model.
       details: What else is worth keeping: order of an n-gram, bytes of a file.
-      source: As the person wrote it.
+      source: The model's name as the person wrote it.
     """
 
     name: str

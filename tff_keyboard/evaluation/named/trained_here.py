@@ -35,7 +35,7 @@ class TrainText(NamedTuple):
 
     Attributes:
       messages: Ids of the words of each message, [words] int.
-      owners: Whose each message is, a number from 0 on.
+      owners: Person of each message, a number from 0 on.
     """
 
     messages: list[np.ndarray]
@@ -75,11 +75,11 @@ def train_baseline(
     """Trains an n-gram to compare with.
 
     Args:
-      word: As the person wrote it.
+      word: The baseline's name as the person wrote it.
       name: What to call it.
-      spec: Of `word`.
+      spec: Spec that `word` names.
       messages: Ids of the words of each message.
-      vocabulary: Of the ids.
+      vocabulary: Vocabulary of the ids.
 
     Raises:
       UsageError: It cannot be as small as asked for.
@@ -100,9 +100,9 @@ def train_for_hybrid(
     """Trains the n-gram that stands beside a network.
 
     Args:
-      spec: Of a file, in bytes.
+      spec: Spec of a file, in bytes.
       text: What it counts.
-      vocabulary: Of the text.
+      vocabulary: Vocabulary of the text.
 
     Returns:
       What a reader of its file has, and the content of the file.
@@ -124,9 +124,9 @@ def join_hybrid(
 
     Args:
       model: The network; its `source` is the word for the hybrid.
-      spec: Of the n-gram.
-      text: To train it.
-      store: Where the text is from, and the validation people.
+      spec: Spec of the n-gram.
+      text: Text to train the n-gram on.
+      store: Store that the text is from, with the validation people.
 
     Raises:
       UsageError: `model` is no network, or its vocabulary is not that of the store.
@@ -156,8 +156,8 @@ def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) ->
 
     Args:
       hybrid: Changed in place.
-      store: Of the n-gram.
-      name: For the line of progress.
+      store: Store of the n-gram.
+      name: Name in the line of progress.
 
     Returns:
       Who it was fitted on, in words.

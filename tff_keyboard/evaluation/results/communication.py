@@ -24,13 +24,13 @@ class Communication:
 
     Attributes:
       rounds: Rounds done.
-      parameters: Of the model.
+      parameters: Parameters of the model.
       model_bytes: The model as it is sent down, float32.
       uploads_per_round: Clients that reported, on average.
       upload_bytes: One client's upload, on average.
       rehearsal_bytes: General messages sent to one client in one round, on average.
-      bytes_down: To all clients, in all rounds.
-      bytes_up: From all clients, in all rounds.
+      bytes_down: Bytes to all clients, in all rounds.
+      bytes_up: Bytes from all clients, in all rounds.
     """
 
     rounds: int
@@ -54,9 +54,9 @@ def account(
     """Adds a run up.
 
     Args:
-      rows: Of `metrics.jsonl`, one a round.
-      parameters: Of the model.
-      bytes_per_parameter: As sent down.
+      rows: Rows of `metrics.jsonl`, one a round.
+      parameters: Parameters of the model.
+      bytes_per_parameter: Bytes of a parameter on its way down.
 
     Raises:
       ValueError: There are no rows, or they are not those of federated training.
@@ -85,7 +85,7 @@ def account(
 
 
 def num_parameters(run_path: pathlib.Path) -> int:
-    """Of the model that a run has left.
+    """Parameters of the model that a run has left.
 
     Raises:
       OSError: There is none.

@@ -33,7 +33,7 @@ FEWEST_SEEDS = 3  # that a claim about a rule rests on
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """Of one metric, a model to the first one.
+    """Difference in one metric, a model to the first one.
 
     Attributes:
       interval: Paired difference; of a perplexity the factor.
@@ -55,7 +55,7 @@ def verdict(difference: Interval, *, better: str, neutral: float = 0.0) -> str:
     """What an interval of a difference says; "" where it says nothing.
 
     Args:
-      difference: Of a model to the one it is compared with.
+      difference: Difference of a model to the one it is compared with.
       better: "higher" or "lower"; "" gives no verdict.
       neutral: The value of no difference: 0, or 1 for ratios.
 
@@ -77,7 +77,7 @@ def verdict_over_seeds(pooled: str, of_seeds: Sequence[float | None], *, neutral
     Args:
       pooled: `verdict` of the interval over people and seeds (`pooled_difference`).
       of_seeds: The difference that each seed has by itself; None where it has none.
-      neutral: As of `verdict`.
+      neutral: The value of no difference; see `verdict`.
 
     Returns:
       `pooled` where there are `FEWEST_SEEDS` and they all lie on one side.
@@ -96,7 +96,7 @@ def verdict_over_seeds(pooled: str, of_seeds: Sequence[float | None], *, neutral
 
 
 def difference(first: Sums, second: Sums, metric: Metric) -> Difference:
-    """Of the first model to the second, on the same people."""
+    """Difference of the first model to the second, on the same people."""
     interval = metric_difference(first, second, metric.name)
     return Difference(
         interval,
@@ -135,12 +135,12 @@ class Comparison:
 
     @property
     def names(self) -> list[str]:
-        """Of the models."""
+        """Names of the models."""
         return [evaluation.model.name for evaluation in self.evaluations]
 
     @functools.cached_property
     def differences(self) -> list[dict[str, Difference]]:
-        """For each later model: metric -> difference, of the metrics that can be compared."""
+        """Differences of each later model, by metric, of the metrics that can be compared."""
         return [
             {
                 name: difference(model.sums, self.first.sums, METRICS[name])
@@ -180,7 +180,7 @@ class Comparison:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Comparison":
-        """From `to_json`.
+        """Reads what `to_json` wrote.
 
         Raises:
           KeyError, TypeError, ValueError: It is not.
@@ -201,9 +201,9 @@ def pooled_difference(
     alone.
 
     Args:
-      evaluations: Of one method, one a seed.
-      controls: Of the other method, as many.
-      name: Of a metric; a perplexity gives the factor.
+      evaluations: Evaluations of one method, one a seed.
+      controls: Evaluations of the other method, as many.
+      name: Name of a metric; a perplexity gives the factor.
 
     Raises:
       ValueError: The evaluations are not of the same people, or not as many.

@@ -54,8 +54,8 @@ class Prompts:
 
     Attributes:
       path: The file.
-      prompts: One at least.
-      sha256: Of the file.
+      prompts: The prompts, one or more.
+      sha256: SHA-256 of the file.
     """
 
     path: pathlib.Path

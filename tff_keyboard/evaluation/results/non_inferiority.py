@@ -30,8 +30,9 @@ class Margin:
     """How much of a metric a new model may lose.
 
     Attributes:
-      metric: Whose.
-      points: In percentage points; of a perplexity in percent of it; else in the metric's unit.
+      metric: Name of the metric.
+      points: Size of the margin: percentage points; percent of a perplexity; else the metric's
+        unit.
     """
 
     metric: Metric

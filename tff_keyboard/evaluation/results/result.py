@@ -51,7 +51,7 @@ class TextFacts:
       max_length: Targets of a message at most, 0 for whole messages.
       pseudo_users: Whether the people are blocks of lines of one text.
       store: Hash of the client store's card; None for a file of text.
-      store_path: Where the store was.
+      store_path: Path of the store at that time.
     """
 
     name: str
@@ -69,7 +69,7 @@ class TextFacts:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "TextFacts":
-        """From `to_json`."""
+        """Reads what `to_json` wrote."""
         return cls(**{**content, "people": tuple(content["people"])})
 
 
@@ -82,7 +82,7 @@ class ModelFacts:
       kind: "keras", "ngram" or "tflite".
       source: How it was named on the command line; "" where a file does not say.
       vocabulary_rows: V; 0 where a file does not say.
-      vocabulary_fingerprint: Of its words and rules; "" where a file does not say.
+      vocabulary_fingerprint: Fingerprint of its words and rules; "" where a file does not say.
       details: Anything else worth keeping: order of an n-gram, bytes of a file.
     """
 
@@ -99,8 +99,8 @@ class Evaluation:
     """One model on one text.
 
     Attributes:
-      model: Which.
-      text: Which.
+      model: The model.
+      text: The text.
       sums: Name -> [people], of `HOST_SUMS` or a part of them.
       slices: Family -> slice -> name -> [people]; empty where a file has none.
       seconds: What it took.
@@ -149,7 +149,7 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Evaluation":
-        """From `to_json`.
+        """Reads what `to_json` wrote.
 
         Raises:
           KeyError, TypeError, ValueError: It is not.
@@ -164,7 +164,7 @@ class Evaluation:
 
     @classmethod
     def body_from_json(cls, content: Mapping[str, Any], text: TextFacts) -> "Evaluation":
-        """From `body_to_json`."""
+        """Reads what `body_to_json` wrote."""
         people = len(text.people)
         return cls(
             model=ModelFacts(**content["model"]),

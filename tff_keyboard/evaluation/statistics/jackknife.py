@@ -19,9 +19,9 @@ size, and equals K where all type the same.
 What n does not see: where those who type most are the hardest to predict, as on chat, a few of many
 people make most of the error. Then g is large. K / g is below n - 1 only where g > 1, which normal
 values of many people do not reach: the interval of a mean of such values is Student's. A variance
-estimated from K values has 2 K / (2 + g) degrees of freedom (Satterthwaite); but of long tails a
-sample shows too small a g, and with K / g, about half of that, more is covered, 94 to 96 % where
-it was 92 to 93 (docs/evaluation.md has what real people give,
+estimated from K values has 2 K / (2 + g) degrees of freedom (Satterthwaite); but a sample from long
+tails shows too small a g, and with K / g, about half of that, more is covered, 94 to 96 % where it
+was 92 to 93 (docs/evaluation.md has what real people give,
 tests/evaluation/metrics/test_coverage.py how).
 
 A person with b_k = 0 carries no information about the ratio and is left out of K. The interval of
@@ -46,11 +46,11 @@ class Interval(NamedTuple):
     """A ratio, or a difference of ratios, with its 95 % interval.
 
     Attributes:
-      value: Over all clients; nan if the denominators sum to 0.
+      value: The figure over all clients; nan if the denominators sum to 0.
       low: Lower end; nan with fewer than two clients that count.
       high: Upper end.
-      standard_error: Of `value`.
-      clients: How many counted.
+      standard_error: Standard error of `value`.
+      clients: Number of clients that counted.
       effective_clients: n above; nan where nobody counted.
     """
 
@@ -144,10 +144,10 @@ def with_seeds(interval: Interval, of_seeds: Sequence[float], *, level: float = 
     covers what it says or more, whichever of them is the larger (Graybill and Wang 1980).
 
     Args:
-      interval: Over people, all seeds together.
+      interval: Interval over people, all seeds together.
       of_seeds: The value of each training alone, on the scale of `interval`; of one there is
         nothing to learn about seeds, and the interval stays.
-      level: As of `interval`.
+      level: Coverage of the interval; see `interval`.
 
     >>> joint = with_seeds(Interval(0.22, 0.14, 0.29, 0.04, 1769), [0.09, 0.34])
     >>> round(joint.low, 2), round(joint.high, 2)

@@ -27,8 +27,8 @@ class Spread:
     """One metric over people.
 
     Attributes:
-      mean: Of the people's own values, each counting once, with its 95 % interval.
-      deciles: Of those values, nine of them, increasing.
+      mean: Mean of the people's own values, each counting once, with its 95 % interval.
+      deciles: Deciles of those values, nine of them, increasing.
       worst_tenth: Mean over the tenth of the people (rounded up) whom the model serves worst.
     """
 

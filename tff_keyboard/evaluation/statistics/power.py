@@ -34,8 +34,8 @@ class Design:
     Attributes:
       alpha: Probability of a difference that is none, two-sided, over all metrics.
       power: Probability to see the lift if it is there.
-      looks: At the figures, the last one included.
-      metrics: That must each be claimed.
+      looks: Looks at the figures, the last one included.
+      metrics: Metrics that must each be claimed.
     """
 
     alpha: float = 0.05
@@ -50,7 +50,7 @@ class Design:
 
     @property
     def bounds(self) -> tuple[float, ...]:
-        """Of the test statistic, at each look."""
+        """Bounds of the test statistic, at each look."""
         return sequential.bounds(self.looks, self.alpha / self.metrics)
 
 
@@ -63,7 +63,7 @@ class Need:
       people: K, that the error was measured on.
       standard_error: s; of a perplexity, of its logarithm.
       lift: Asked for; of a perplexity, the logarithm of the factor.
-      needed: K', rounded up.
+      needed: People needed, K', rounded up.
       least_lift: The smallest lift that the K people show with this power.
     """
 
@@ -100,10 +100,10 @@ def of_replay(first: Sums, second: Sums, metric: str, lift: float, design: Desig
 
     Args:
       first: Sums of one model, [people] each.
-      second: Of the other, the same people.
+      second: Sums of the other model, the same people.
       metric: Name in the metric table.
       lift: Difference to be seen: a share (0.01 is a point), of a perplexity a factor below 1.
-      design: Of the test.
+      design: Design of the test.
 
     Raises:
       ValueError: The lift is no lift, or there are fewer than two people.

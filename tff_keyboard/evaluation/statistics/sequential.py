@@ -31,7 +31,7 @@ def bounds(looks: int, alpha: float = 0.05) -> tuple[float, ...]:
     """c_1 .. c_K of a two-sided test.
 
     Args:
-      looks: K, from 1 to `MOST_LOOKS`.
+      looks: Number of looks, K, from 1 to `MOST_LOOKS`.
       alpha: Error of the whole test, in (0, 1).
 
     >>> [round(bound, 2) for bound in bounds(2)]
@@ -62,9 +62,9 @@ def drift_for(power: float, looks: int, alpha: float = 0.05) -> float:
     For one look it is z(1 - alpha / 2) + z(power), as in every textbook.
 
     Args:
-      power: In (alpha, 1).
-      looks: As in `bounds`.
-      alpha: As in `bounds`.
+      power: Power of the test, in (alpha, 1).
+      looks: Looks at the figures; see `bounds`.
+      alpha: Level of the test; see `bounds`.
     """
     if not alpha < power < 1:
         raise ValueError(f"`power` must be above alpha = {alpha:g} and below 1, got {power}.")
@@ -84,7 +84,7 @@ def _check(looks: int, alpha: float) -> None:
 
 
 def _spent(share: float, alpha: float) -> float:
-    """Of the error, after a share of the people."""
+    """Error spent after a share of the people."""
     return float(4 * stats.norm.sf(stats.norm.isf(alpha / 4) / math.sqrt(share)))
 
 

@@ -77,9 +77,9 @@ def metric_difference(
     """Paired `first - second` on the same people; for a perplexity the factor `first / second`.
 
     Args:
-      first: Of a model; of a method with several seeds the sums over them.
-      second: Likewise, on the same people.
-      name: Of the metric.
+      first: Sums of a model; for a method with several seeds the sums over them.
+      second: Sums of the other model, on the same people.
+      name: Name of the metric.
       seeds: Both of each seed, where the interval is to be for other seeds, too.
     """
     metric = METRICS[name]

@@ -4,10 +4,10 @@
     f      = the least with P(Binomial(M, attackers) > f) <= 1 / 1000, at most (M - 1) / 2
     result = mean of each coordinate of x without the f lowest and the f highest
 
-Of a share `attackers` of all people a cohort drawn at random holds more than its share now and
-then: of 10 %, 20 clients hold 4 or more in one round of eight, and a backdoor needs few such
-rounds. So f is what a thousand rounds exceed once: 7 of 20, 11 of 40, 20 of 100. Where
-(M - 1) / 2 cuts f, more rounds exceed it: 10 % of them with 5 clients at 0.25, 24 % with 20 at 0.4.
+A cohort drawn at random holds more than its share of the `attackers` now and then: where these are
+10 % of all people, 20 clients hold 4 or more in one round of eight, and a backdoor needs few such
+rounds. So f is what a thousand rounds exceed once: 7 of 20, 11 of 40, 20 of 100. Where (M - 1) / 2
+cuts f, more rounds exceed it: 10 % of them with 5 clients at 0.25, 24 % with 20 at 0.4.
 
 With f attackers or fewer no coordinate of the result leaves the range of the honest x; with more,
 no attacker's x is longer than the median delta. Within these bounds attackers choose: those who
@@ -80,7 +80,7 @@ class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
     coordinate, 2 f).
 
     Args:
-      rule: Which share of the people may attack.
+      rule: The rule, which says what share of the people may attack.
     """
 
     def __init__(self, rule: BoundedTrimmedMean):

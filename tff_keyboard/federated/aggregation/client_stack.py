@@ -18,10 +18,10 @@ def stacked_type(value_type: tff.Type) -> tff.Type:
 
 
 def build_client_stack(value_type: tff.Type, weight_type: tff.Type) -> tff.Computation:
-    """From deltas and weights at the clients to the stack at the server.
+    """Gathers deltas and weights of the clients into the stack at the server.
 
     Args:
-      value_type: Of a delta: tensors.
+      value_type: Type of a delta: tensors.
       weight_type: A number; a client of weight 0 is left out, otherwise the weight does not count.
     """
     specs = tff.types.type_to_tf_tensor_specs(value_type)

@@ -64,7 +64,7 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
     Args:
       inner: A weighted factory.
       codec: Bits a coordinate, and the size up to which tensors are sent whole.
-      seed: Of the run, >= 0.
+      seed: Seed of the run, >= 0.
 
     Raises:
       ValueError: An argument is out of range.

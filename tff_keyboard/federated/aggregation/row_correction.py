@@ -65,8 +65,8 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
 
     Args:
       inner: A weighted factory whose weight is a float32 scalar.
-      largest_factor: >= 1; 1 changes nothing.
-      variable_names: Of the tensors of a delta, in order; those in `WORD_TABLES` are scaled.
+      largest_factor: Bound on the factor, >= 1; 1 changes nothing.
+      variable_names: Names of the tensors of a delta, in order; those in `WORD_TABLES` are scaled.
 
     Raises:
       ValueError: An argument is out of range, or no variable is a word table.

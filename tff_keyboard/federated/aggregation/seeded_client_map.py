@@ -26,8 +26,8 @@ class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
 
     Args:
       inner: A weighted factory.
-      change: From a delta and a seed ([2] int64) to a delta of the same type, in TensorFlow.
-      seed: Of the run, >= 0.
+      change: Makes a delta of the same type from a delta and a seed ([2] int64), in TensorFlow.
+      seed: Seed of the run, >= 0.
       purpose: Tells what draws from one seed apart.
 
     Raises:

@@ -29,7 +29,7 @@ class QuantizedTensor(NamedTuple):
 
 
 def num_bytes(size: int, bits: int) -> int:
-    """Of a tensor with `size` elements.
+    """Bytes of a tensor with `size` elements.
 
     >>> num_bytes(1000, bits=4), num_bytes(60, bits=3)
     (508, 31)

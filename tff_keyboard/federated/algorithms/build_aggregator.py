@@ -133,7 +133,7 @@ def _private_mean(privacy: Privacy, clients_per_round: int) -> PrivateMeanFactor
 
 
 def _multiplier_here(privacy: MechanismConfig, clients_per_round: int) -> float:
-    """Of the sum of this cohort: less where a larger cohort's noise is simulated."""
+    """Noise multiplier of this cohort's sum: less where a larger cohort's noise is simulated."""
     size = privacy.noise_cohort_size
     if not size:
         return privacy.noise_multiplier
@@ -158,8 +158,8 @@ def build_aggregator(
     Args:
       config: The `[aggregation]` table.
       clients_per_round: The report goal; denominator of private means, buffer of FedMed.
-      seed: Of the run; noise and rounding are pure functions of it and the round.
-      variable_names: Of the tensors of a delta, in order; what `layer_groups` may name.
+      seed: Seed of the run; noise and rounding are pure functions of it and the round.
+      variable_names: Names of the tensors of a delta, in order; what `layer_groups` may name.
       limit: What no client can claim; None: nothing. Weights are capped all the same.
 
     Returns:

@@ -177,11 +177,11 @@ def build_process(
     With `fine_tuning.server.name` = "transfer" it is a `server_transfer.ServerTransferProcess`.
 
     Args:
-      config: Of the run.
-      initial_model: Whose weights training starts from.
+      config: Config of the run.
+      initial_model: The model whose weights training starts from.
       wrap_client_work: Changes what clients do; the attack harness does.
-      general_store: Of `fine_tuning.general_store`; the server's transfer learning on general text
-        needs it.
+      general_store: The store of `fine_tuning.general_store`; the server's transfer learning on
+        general text needs it.
       build_noise: `privacy.run_privacy.RunPrivacy.build_noise`; a private run with noise needs it.
       joined: Whether clients may hold their batches joined (`packs/elements.py`), which is faster.
         What has no such form (FedSGD, the server's transfer learning, wrapped work) has them one
@@ -234,7 +234,8 @@ def _server_transfer(
     weights = weights_by_name(initial_model)
     one_client = server_transfer.one_client_config(config)
     model_fn = build_training_model_fn(one_client, initial_model.vocabulary_size)
-    # Of one client, NaN where its weight is 0: so a useless model is told from a useful one.
+    # The mean of one client is NaN where its weight is 0: so a useless model is told from a useful
+    # one.
     parts = _Parts(model_fn, tff.aggregators.MeanFactory(), lambda mean: mean, wrap)
     process = _fedavg(one_client, parts)
     return server_transfer.build_server_transfer(

@@ -36,7 +36,8 @@ def build_fed_avg(
         client's weight.
       client_optimizer: Local optimizer; its state starts anew on every client in every round.
       server_optimizer: Takes w_server - w_client, aggregated, as the gradient.
-      aggregator: Of deltas weighted by a float32 scalar, or as `touched_rows` makes the weight.
+      aggregator: Aggregates deltas weighted by a float32 scalar, or by what `touched_rows` makes
+        the weight.
       uniform_weights: Whether every client weighs 1 instead.
       touched_rows: See `client_training.build_client_training`.
       wrap_client_work: Changes what clients do, e.g. `attackers.build_attacked_client_work`.
@@ -47,7 +48,8 @@ def build_fed_avg(
     in Reddi et al. 2021, Algorithm 1, https://arxiv.org/abs/2003.00295.
     """
     client_work = build_client_training(
-        *(model_fn, client_optimizer),
+        model_fn,
+        client_optimizer,
         uniform_weights=uniform_weights,
         touched_rows=touched_rows,
         joined=joined,

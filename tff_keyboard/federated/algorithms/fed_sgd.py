@@ -25,7 +25,7 @@ def build_fed_sgd(
     Args:
       model_fn: Builds the model.
       server_optimizer: Takes the aggregated gradient.
-      aggregator: Of gradients weighted by a float32 scalar, the model's `num_examples`.
+      aggregator: Aggregates gradients weighted by a float32 scalar, the model's `num_examples`.
     """
     return tff.learning.algorithms.build_fed_sgd(
         model_fn, server_optimizer, model_aggregator=aggregator, loop_implementation=LOOP

@@ -29,8 +29,8 @@ class PrivateSums(NamedTuple):
 
     Attributes:
       sums: [counts] float64.
-      epsilon: At `delta`, for leaving one person out or in.
-      delta: As given.
+      epsilon: Epsilon at `delta`, for leaving one person out or in.
+      delta: Delta as it was given.
     """
 
     sums: np.ndarray
@@ -53,7 +53,7 @@ def private_sums(
         out.
       clip_norm: C > 0.
       noise_multiplier: z > 0.
-      delta: Of the statement.
+      delta: Delta of the statement.
       key: 32 bytes; a key makes the noise once, and must never be used for other counts.
 
     Raises:

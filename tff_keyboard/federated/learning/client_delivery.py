@@ -1,7 +1,8 @@
 """How the clients of a round are handed to a learning process: in packs, or each by itself.
 
-In packs where the config and the process allow it (`packs/compiler.py`): several times faster for
-clients with little text. The cut into packs is a pure function of the cohort and the config.
+Clients come in packs where the config and the process allow it (`packs/compiler.py`): several times
+faster for clients with little text. The cut into packs is a pure function of the cohort and the
+config.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Delivery(NamedTuple):
 
     Attributes:
       process: `next(state, deliver(...))` is a round.
-      deliver: From the cohort's batches to what `process.next` takes.
+      deliver: Turns the cohort's batches into what `process.next` takes.
       note: Why clients come one by one although the config asks for packs, or "".
     """
 
@@ -96,8 +97,8 @@ def build_delivery(process: Any, config: RunConfig, *, thin: bool = False) -> De
     """The process as the training runs it, and what hands it its clients.
 
     Args:
-      process: From `build_process`.
-      config: Of the run; `execution.clients_per_pack` = 1 means one by one.
+      process: Process from `build_process`.
+      config: Config of the run; `execution.clients_per_pack` = 1 means one by one.
       thin: Whether a round in packs is three calls (`packs/three_calls.py`), so that no more of the
         state is sent to clients than they need.
     """

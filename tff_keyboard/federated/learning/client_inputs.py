@@ -37,12 +37,12 @@ class CohortInputs:
     """The train cohorts of a run.
 
     Args:
-      config: Of the run; the order of data depends on `train.seed` and the round alone.
-      store: Whose population "train" is drawn from.
-      rehearsal: Where messages beside the clients' own come from; None: they train on their own
-        alone.
+      config: Config of the run; the order of data depends on `train.seed` and the round alone.
+      store: Store whose population "train" is drawn from.
+      rehearsal: Source of messages beside the clients' own; None: they train on their own alone.
       cohort_key: Salts the cohorts; without it they, too, depend on seed and round alone.
-      num_parameters: Of the model that clients are sent; 0 where nobody asks how much that is.
+      num_parameters: Parameters of the model that clients are sent; 0 where nobody asks how much
+        that is.
 
     Raises:
       ValueError: The population is too small for the cohort and its minimum separation.
@@ -68,7 +68,7 @@ class CohortInputs:
 
     @property
     def client_ids(self) -> list[str]:
-        """Of the people who may be drawn, by position."""
+        """Ids of the people who may be drawn, by position."""
         return self._client_ids
 
     def selected(self, round_num: int) -> np.ndarray:
@@ -127,8 +127,8 @@ class CohortInputs:
         """What a client trains on in a round, [messages, time + 1] int32 arrays.
 
         Args:
-          round_num: >= 1.
-          index: Of the client among all, sorted.
+          round_num: Number of the round, >= 1.
+          index: Position of the client among all, sorted.
           rehearsed: General messages it is sent; drawn if None, where there is rehearsal.
         """
         config, seed = self._config, self._seed(round_num, index)
@@ -183,7 +183,7 @@ class CohortInputs:
     def _with_general(
         self, lengths: np.ndarray, general: Sequence[np.ndarray], seed: Sequence[int]
     ) -> np.ndarray:
-        """Of the messages that a client with rehearsal trains on."""
+        """Words of each message that a client with rehearsal trains on."""
         chosen = batches.choose_examples(len(lengths), self._config.client.max_examples, seed)
         return np.concatenate([lengths[chosen], [len(message) for message in general]])
 

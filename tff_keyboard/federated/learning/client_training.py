@@ -28,7 +28,7 @@ class TouchedRows(NamedTuple):
     """How a batch touches rows of word tables.
 
     Attributes:
-      rows: Of the tables, the vocabulary.
+      rows: Rows of the tables, the vocabulary.
       ids_of: Batch -> int32 ids of its words, any shape.
     """
 
@@ -45,7 +45,7 @@ class TouchedRows(NamedTuple):
 
 
 def client_data_type(model: tff.learning.models.VariableModel, joined: bool) -> tff.SequenceType:
-    """Of what a client holds: a sequence of batches, or of one element, all batches joined."""
+    """Type of what a client holds: a sequence of batches, or of one element, all batches joined."""
     spec = elements.joined_spec(model.input_spec) if joined else model.input_spec
     return tff.SequenceType(tff.types.tensorflow_to_type(spec))
 
@@ -79,7 +79,7 @@ def build_client_training(
         weighted by the batch's `num_examples`; 0 without data. "during_training": each is taken
         before its step. "after_training": of the trained model, forwards over the batches once
         more; they are in memory already, and so is the model, but metrics do not count them.
-      touched_rows: Which rows of word tables a batch touches. Then the weight is
+      touched_rows: Rows of word tables that a batch touches. Then the weight is
         `OrderedDict(num_examples, touched)`, float32, touched 1 for every row that any batch
         touched, as `aggregation.row_correction` takes it.
       joined: Whether a client's data comes as `elements.joined_dataset` makes it.
@@ -149,7 +149,9 @@ def build_client_training(
             )
             nowhere = tf.zeros([touched_rows.rows if touched_rows else 0])
             start = (
-                *(optimizer_state, tf.constant(0, tf.int64), tf.constant(0.0, tf.float64)),
+                optimizer_state,
+                tf.constant(0, tf.int64),
+                tf.constant(0.0, tf.float64),
                 nowhere,
             )
             _, num_examples, total_loss, touched = elements.fold(

@@ -66,13 +66,14 @@ class CohortSampler:
         """Checks that every round can be filled.
 
         Args:
-          num_clients: In the population; > 0.
+          num_clients: Clients in the population, > 0.
           clients_per_round: Wanted reports, > 0; where the number differs from round to round,
             the largest.
-          seed: >= 0.
+          seed: Seed of the cohorts, >= 0.
           over_selection: ceil(this * clients_per_round) clients are selected; >= 1.
           dropout_rate: Chance in [0, 1) that a selected client never reports.
-          min_separation_rounds: >= 1; 1 lets a client take part in every round.
+          min_separation_rounds: Rounds from one participation to the next, >= 1; 1 lets a client
+            take part in every round.
           size_of_round: Wanted reports of a round, 1..clients_per_round; None: always the same.
           earlier: Who was selected in the rounds of other runs just before round 1, the oldest
             first; they wait, too. Round 0 is then the last of them.
@@ -128,7 +129,7 @@ class CohortSampler:
         """The cohort of a round; the same at every call, in any order of calls.
 
         Args:
-          round_num: >= 0.
+          round_num: Number of the round, >= 0.
 
         Raises:
           ValueError: `round_num` is negative.
@@ -193,7 +194,7 @@ def cohort_sampler(
     """Who takes part in the rounds of a run, out of `population` train clients.
 
     Args:
-      config: Of the run.
+      config: Config of the run.
       population: Train clients, > 0.
       earlier: See `CohortSampler`.
       weights: [population], from `check_in_weights`.
@@ -217,11 +218,11 @@ def cohort_sampler(
 
 
 def check_in_weights(config: RunConfig, num_messages: np.ndarray) -> np.ndarray | None:
-    """Of each client, the rounds that its text fills: what `train.check_in` makes of it.
+    """Rounds that each client's text fills: what `train.check_in` makes of it.
 
     Args:
-      config: Of the run; `train.check_in_factor` bounds what a client may claim.
-      num_messages: Of each client, [clients].
+      config: Config of the run; `train.check_in_factor` bounds what a client may claim.
+      num_messages: Messages of each client, [clients].
 
     Returns:
       [clients] >= 1, or None where all check in alike.
@@ -237,7 +238,7 @@ def share_of_seats(config: TrainConfig, accounts: float) -> float:
     Of those selected; of those that report, where attackers drop out as often as others do.
 
     Args:
-      config: Of the run.
+      config: Config of the run.
       accounts: Their share of the population, in [0, 1].
     """
     if config.check_in == "uniform":

@@ -87,7 +87,7 @@ def packs_of(clients: Sequence[Sequence[np.ndarray]], groups: Sequence[Sequence[
 
     Args:
       clients: The batches of each, [messages, time + 1] int32.
-      groups: Of each pack the positions of its clients.
+      groups: Positions of the clients of each pack.
     """
     return [
         compiler.make_pack(

@@ -72,8 +72,8 @@ def federated(
     """Evaluation of validation clients through TFF: `Validation`'s `evaluate_on`.
 
     Args:
-      evaluator: Of the run's model.
-      config: Of the run.
+      evaluator: Evaluator of the run's model.
+      config: Config of the run.
       name_packs: Store and groups of positions -> packs by name, for a cluster; None: their data.
     """
 
@@ -113,7 +113,7 @@ class Validation:
     """`(round number, weights) -> metrics` on the same clients every time.
 
     Args:
-      config: Of the run.
+      config: Config of the run.
       store: The users' text.
       general_store: The general text, or None.
       evaluate_on: Prepares the evaluation of a store's validation clients: `federated` or

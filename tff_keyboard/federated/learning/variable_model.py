@@ -153,10 +153,10 @@ def build_model_fn(
     Args:
       name: A key of `models.MODELS`.
       vocabulary_size: Rows of the output table, special ids included.
-      seed: Of the initial weights; None for zeros, where a process is given its own.
+      seed: Seed of the initial weights; None for zeros, where a process is given its own.
       options: Keyword arguments of the model.
       weight_unit: "tokens" or "examples": what TFF weighs a client by.
-      evaluation: Which sums it reports; see `NextWordVariableModel`.
+      evaluation: Sums that it reports; see `NextWordVariableModel`.
     """
 
     def model_fn() -> NextWordVariableModel:

@@ -25,7 +25,7 @@ def dropout(
 
     Args:
       values: Any shape, float32.
-      rate: In [0, 1); 0 returns `values`.
+      rate: Share of values dropped, in [0, 1); 0 returns `values`.
       ids: The batch, int32, at least one entry: one half of the key.
       weight: A trained weight, float32: the other half.
       salt: Tells apart several masks in one step.

@@ -9,8 +9,8 @@ models give it and all such words together: perplexities compare with those of a
 table.
 
 A word out of the table is offered from its second use on, or once its owner insisted on it: a slip
-is made once, too. Against offering it at once that costs 1.1 points of keystrokes saved and a
-quarter of the unknown words hit (docs/results.md). Some words are never learnt (`learnable.py`).
+is made once, too. Compared with offering it at once, that costs 1.1 points of keystrokes saved and
+a quarter of the unknown words hit (docs/results.md). Some words are never learnt (`learnable.py`).
 
 NumPy only, so that a phone runtime can use it with an exported network.
 """
@@ -46,14 +46,14 @@ class CacheTable:
     """What a cache says in the ids of a vocabulary, until it learns or forgets.
 
     Args:
-      cache: The owner's.
+      cache: The owner's cache.
       vocabulary: The table.
       offered_from: Uses from which on a word out of the table has an id of its own, where its
         owner did not insist on it before; the others are OOV.
 
     Attributes:
       extras: Words out of the vocabulary that may be offered, sorted; word e has the id V + e.
-      extra_ids: Their ids.
+      extra_ids: Ids of these words.
       total: `WordCache.total`.
     """
 
@@ -70,7 +70,7 @@ class CacheTable:
         self._ids, self._shares = self._row(cache.words, max(1, sum(cache.words.values())))
 
     def id_of(self, word: str) -> int:
-        """In [0, V + extras): of a word of the table, one that may be offered, or `EDGE`."""
+        """Id in [0, V + extras): of a word of the table, one that may be offered, or `EDGE`."""
         if word == EDGE:
             return EOS
         return self.extra_ids.get(word, self._vocabulary.id_of(word))
@@ -119,13 +119,13 @@ class HybridPredictor:
       weights: The lambdas.
       cache: The owner's; empty if left out. Who has learnt something new needs no call here.
       offered_from: Uses from which on a word out of the table is offered; see `CacheTable`.
-      index: Of the network's vocabulary, where there is one already.
+      index: Index of the network's vocabulary, where there is one already.
 
     Attributes:
       vocabulary: The network's.
-      cache: As given.
-      weights: As given.
-      offered_from: As given.
+      cache: The cache.
+      weights: Weights of the mixture.
+      offered_from: Uses from which on a word is offered.
 
     Raises:
       ValueError: The n-gram has other words than the network.
@@ -159,7 +159,7 @@ class HybridPredictor:
 
         Args:
           message: Normalised words; None is a gap.
-          kept: Those of them that were typed against a correction.
+          kept: The words of them that were typed against a correction.
         """
         learnable = [word if word and may_be_learnt(word) else None for word in message]
         self.cache.observe(learnable, kept)
@@ -182,7 +182,7 @@ class HybridPredictor:
         return [(word, p) for p, word in best[:k]]
 
     def next_word(self, context: Sequence[str]) -> np.ndarray:
-        """Behind a context: [V + extras] float32 probabilities, ids as `CacheTable.id_of`."""
+        """[V + extras] float32 probabilities behind a context, ids as `CacheTable.id_of`."""
         words = list(context)
         changes = self.cache.changes
         if self._last is not None and self._last[:2] == (words, changes):

@@ -51,7 +51,7 @@ def bucket_of(matched_order: int, known: int) -> int:
 
     Args:
       matched_order: Words of the longest context the n-gram knows; >= 0.
-      known: From `familiarity`.
+      known: Familiarity of the word, from `familiarity`.
     """
     return min(max(matched_order - 1, 0), ORDER_GROUPS - 1) * FAMILIARITIES + known
 
@@ -125,7 +125,7 @@ def fit(
       probabilities: [n, 3], what each component gave the word that was typed; that of an empty
         cache is not read. Rows of zeros count for nothing.
       buckets: [n] int, from `bucket_of`.
-      steps: At most.
+      steps: Most steps.
       tolerance: Ends once a step gains less, in nats a word.
 
     Returns:

@@ -101,13 +101,13 @@ class WordCache:
         Args:
           message: Normalised words; None is a gap. Masks, empty words and words longer than
             `LONGEST_WORD` are read as gaps.
-          kept: Those of its words that were typed against a correction.
+          kept: The words of them that were typed against a correction.
         """
         events = [*(self._learnable(word) for word in message), EDGE]
         self._decay(len(events))
         before: str | None = EDGE
         for age, event in zip(range(len(events) - 1, -1, -1), events, strict=True):
-            # Of a long message its beginning may be forgotten by its end.
+            # The beginning of a long message may be forgotten by its end.
             count = (UNIT * self._factor(age)) >> _PRECISION
             if event is not None and count >= self._smallest:
                 self._words[event] = self._words.get(event, 0) + count
@@ -133,7 +133,7 @@ class WordCache:
         self._changed()
 
     def forget_all(self) -> None:
-        """As new."""
+        """Makes the cache as new."""
         self._words, self._pairs, self._uses, self._kept = {}, {}, {}, set()
         self._changed()
 

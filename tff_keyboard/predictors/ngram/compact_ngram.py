@@ -49,7 +49,7 @@ class CompactNGram:
 
     Attributes:
       order: Length of the longest n-grams.
-      vocabulary_size: V.
+      vocabulary_size: Size of the vocabulary, V.
       unigram: [V] float32; 0 for PAD and BOS.
       tables: Orders 2 to `order`.
     """
@@ -123,7 +123,7 @@ class CompactNGram:
         return nodes
 
     def probabilities(self, nodes: np.ndarray) -> np.ndarray:
-        """As `KneserNey.probabilities`: [n, order - 1] -> [n, V] float32."""
+        """Probabilities as `KneserNey.probabilities` has them: [n, order - 1] -> [n, V] float32."""
         return interpolated(self.unigram, self.tables, nodes)
 
     def contexts(self, ids: Sequence[int]) -> list[int]:
@@ -144,7 +144,7 @@ class CompactNGram:
         """The contexts one word further on.
 
         Args:
-          contexts: Those before the word, from `contexts` or `step`.
+          contexts: Contexts before the word, from `contexts` or `step`.
           word_id: The word.
         """
         found = []
@@ -170,7 +170,7 @@ class CompactNGram:
         """[V] float32 behind one position: `probabilities` of it, for a keyboard.
 
         Args:
-          contexts: From `contexts`.
+          contexts: What `contexts` returned.
         """
         weight = np.float32(1)
         sparse = []

@@ -75,7 +75,7 @@ class KneserNey:
 
     Attributes:
       order: Length of the longest n-grams; 1 is a unigram model.
-      vocabulary_size: V.
+      vocabulary_size: Size of the vocabulary, V.
       unigram: [V] float32, p(w) without context; 0 for PAD and BOS.
       tables: Orders 2 to `order`.
     """
@@ -96,7 +96,7 @@ class KneserNey:
         Args:
           messages: Ids of each message, [words] int, without BOS and EOS.
           vocabulary_size: V, > 4.
-          order: >= 1.
+          order: Longest n-gram in words, >= 1.
 
         Raises:
           ValueError: An argument is out of range, or there are no messages.

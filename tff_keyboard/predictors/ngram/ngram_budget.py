@@ -15,9 +15,9 @@ def encode_within(pruner: Pruner, vocabulary: Vocabulary, budget_bytes: int) -> 
     sizes known above and below the budget.
 
     Args:
-      pruner: Of the model.
+      pruner: Pruner of the model.
       vocabulary: Its vocabulary.
-      budget_bytes: Of the whole file.
+      budget_bytes: Bytes of the whole file, at most.
 
     Returns:
       The content of the file: of the whole model where that fits, else at least 99.5 % of the

@@ -64,14 +64,14 @@ class _Header:
     """Line 2.
 
     Attributes:
-      size: V.
+      size: Size of the vocabulary, V.
       rows: n-grams of orders 2 on.
-      contexts: Of each of these orders, how many rows of the order before have children.
+      contexts: Rows of the order before that have children, one number for each of these orders.
       log_ranges: Smallest and largest logarithm of each order's probabilities, order 1 first.
       part_bytes: Length of each part as stored.
       word_bytes: Length of the words, inflated.
-      rules: Of the vocabulary.
-      fingerprint: Of the vocabulary.
+      rules: Rules of the vocabulary.
+      fingerprint: Fingerprint of the vocabulary.
     """
 
     size: int

@@ -21,9 +21,9 @@ def people_of_ngrams(
     """Distinct people who typed each n-gram.
 
     Args:
-      model: Unpruned.
+      model: A model that is not pruned.
       messages: The text it was trained on, [words] int each, without BOS and EOS.
-      owners: Of each message, a number from 0 on.
+      owners: Person of each message, a number from 0 on.
 
     Returns:
       For each of `model.tables`: [rows] int64.

@@ -1,11 +1,11 @@
 """An n-gram as a `Predictor`, and where it is kept on disk.
 
-As trained, a directory:
+A model as trained is a directory:
 
     ngram.npz        `KneserNey.to_arrays`
     vocabulary.txt   `Vocabulary.save`
 
-Or one small file of a pruned and rounded one (`ngram_file.py`).
+A pruned and rounded one is one small file (`ngram_file.py`).
 """
 
 import functools
@@ -50,7 +50,7 @@ class NGramPredictor:
     def train(
         cls, messages: Iterable[np.ndarray], vocabulary: Vocabulary, *, order: int = 5
     ) -> "NGramPredictor":
-        """From pooled messages: ids [words] each, without BOS and EOS."""
+        """Trains on pooled messages: ids [words] each, without BOS and EOS."""
         model = KneserNey.train(messages, vocabulary_size=len(vocabulary), order=order)
         return cls(model, vocabulary)
 

@@ -38,7 +38,7 @@ def context_counts(model: KneserNey, messages: Iterable[np.ndarray]) -> list[np.
     """How often each context of the model is read before a next word or the end of a message.
 
     Args:
-      model: Unpruned.
+      model: A model that is not pruned.
       messages: The text it was trained on, [words] int each.
 
     Returns:
@@ -56,8 +56,8 @@ def relative_entropies(model: KneserNey, counts: Sequence[np.ndarray]) -> list[n
     """D(h, w) of every n-gram.
 
     Args:
-      model: Unpruned.
-      counts: From `context_counts`.
+      model: A model that is not pruned.
+      counts: What `context_counts` returned.
 
     Returns:
       For each of `model.tables`: [rows] float64, nats a word of the text; >= 0 up to rounding.
@@ -87,10 +87,10 @@ class Pruner:
     """Prunes one model to any size; the scores are computed once.
 
     Args:
-      model: Unpruned.
+      model: A model that is not pruned.
       messages: The text it was trained on.
-      allowed: For each of `model.tables` which rows may stay, [rows] bool, none whose beginning may
-        not; all if left out.
+      allowed: Rows that may stay, [rows] bool for each of `model.tables`; a row whose beginning may
+        not stay may not either. All may stay if left out.
 
     Attributes:
       fewest: n-grams that always stay, the unigrams.
@@ -164,7 +164,7 @@ def _kept_part(table: Table, kept: np.ndarray, contexts: np.ndarray) -> Table:
 
 
 def _probabilities(model: KneserNey) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Of every n-gram p(w | h) and p(w | h'): for each table [rows] float64."""
+    """p(w | h) and p(w | h') of every n-gram: [rows] float64 for each table."""
     size = model.vocabulary_size
     before = model.unigram.astype(np.float64)  # p of the order below, by row
     shorter_rows = np.zeros(size, np.int64)  # of each row of the order below: the row of its end

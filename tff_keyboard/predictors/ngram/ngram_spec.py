@@ -1,6 +1,6 @@
 """Baselines by name: `unigram`, `ngram`, `ngram:3`, `ngram:1.25M`, `ngram:1.44MB`.
 
-Behind the colon stands an order, or a size: so many n-grams (k and M are thousands and millions),
+An order follows the colon, or a size: so many n-grams (k and M are thousands and millions),
 or a file of so many bytes (kB and MB, of 1,000). Sizes are of a pruned model of order 5.
 """
 
@@ -100,7 +100,7 @@ def train(
       spec: What is wanted.
       messages: Pooled text: ids [words] each, without BOS and EOS.
       vocabulary: Its vocabulary.
-      owners: Of each message, a number from 0 on; needed by `least_people`.
+      owners: Person of each message, a number from 0 on; needed by `least_people`.
       least_people: A file lists only what so many people typed; >= 1.
 
     Returns:

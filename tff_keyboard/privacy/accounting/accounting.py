@@ -40,8 +40,8 @@ class Guarantee:
     """(epsilon, delta) of one mechanism run for some rounds.
 
     Attributes:
-      epsilon: May be infinite (no noise).
-      delta: In (0, 1).
+      epsilon: Epsilon of the statement; infinite without noise.
+      delta: Delta of the statement, in (0, 1).
       rho: zCDP parameter; None for sampled Gaussians, which have no useful one.
       adjacency: What "neighbouring" means here, in words.
       method: How epsilon was computed: "RDP", "PLD", "zCDP, RDP conversion", ...
@@ -66,9 +66,9 @@ def poisson_gaussian(
 
     Args:
       noise_multiplier: Noise standard deviation / clip norm; 0 gives an infinite epsilon.
-      sampling_probability: In (0, 1].
-      rounds: >= 0.
-      delta: In (0, 1).
+      sampling_probability: Probability that a person is drawn in a round, in (0, 1].
+      rounds: Rounds of the run, >= 0.
+      delta: Delta of the statement, in (0, 1).
       method: "PLD" (tighter) or "RDP".
 
     Raises:
@@ -109,8 +109,8 @@ def fixed_size_gaussian(
       noise_multiplier: Noise standard deviation / clip norm.
       population: People who may be drawn.
       cohort: People drawn each round, 1 <= cohort <= population.
-      rounds: >= 0.
-      delta: In (0, 1).
+      rounds: Rounds of the run, >= 0.
+      delta: Delta of the statement, in (0, 1).
 
     Raises:
       ValueError: An argument is out of range.
@@ -173,7 +173,7 @@ def tree_gaussian(
     Args:
       noise_multiplier: Noise standard deviation of a tree node / clip norm.
       rounds: Rounds run, >= 0.
-      delta: In (0, 1).
+      delta: Delta of the statement, in (0, 1).
       min_separation: A person who joins round i joins none before i + min_separation; >= 1.
       max_participations: Rounds a person joins at most; 0 means what the separation allows.
       restart_rounds: A new tree begins after that many rounds; 0 means never.
@@ -232,7 +232,7 @@ def matrix_gaussian(
       noise_multiplier: Standard deviation of one draw z / clip norm. The sensitivity S of C is
         accounted here: rho = S^2 / (2 z^2), as of a tree with its own S.
       rounds: Rounds run, >= 0.
-      delta: In (0, 1).
+      delta: Delta of the statement, in (0, 1).
       min_separation: A person who joins round i joins none before i + min_separation; >= 1.
       max_participations: Rounds a person joins at most; 0 means what the separation allows.
       method: See `epsilon_of_zcdp`. The published matrix mechanisms of Gboard use "exact Gaussian".
@@ -263,8 +263,8 @@ def epsilon_of_zcdp(rho: float, delta: float, *, method: str) -> float:
     """Epsilon of a Gaussian mechanism that is rho-zCDP.
 
     Args:
-      rho: >= 0.
-      delta: In (0, 1).
+      rho: Rho of the mechanism's zCDP, >= 0.
+      delta: Delta of the statement, in (0, 1).
       method: "RDP conversion": the best Renyi order (Canonne et al. 2020, Proposition 12,
         https://arxiv.org/abs/2004.00010). "exact Gaussian": the Gaussian's own privacy curve
         (Balle & Wang 2018, Theorem 8, https://arxiv.org/abs/1805.06530).
@@ -292,9 +292,9 @@ def calibrate_noise_multiplier(
     """The least noise multiplier whose epsilon is at most `target_epsilon`.
 
     Args:
-      guarantee: From noise multiplier to guarantee, such as
-        `lambda z: tree_gaussian(noise_multiplier=z, ...)`.
-      target_epsilon: > 0.
+      guarantee: The guarantee of a noise multiplier, such as `lambda z:
+        tree_gaussian(noise_multiplier=z, ...)`.
+      target_epsilon: Epsilon to be reached, > 0.
       tolerance: How far above the least one the result may be, relative; > 0.
 
     Raises:

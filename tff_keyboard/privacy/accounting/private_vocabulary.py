@@ -70,8 +70,8 @@ def plan_vocabulary(*, epsilon: float, delta: float, max_words: int) -> Vocabula
     """The least noise for (epsilon, delta), half of delta for the words of one person.
 
     Args:
-      epsilon: > 0.
-      delta: In (0, 1).
+      epsilon: Epsilon of the vocabulary, > 0.
+      delta: Delta of the vocabulary, in (0, 1).
       max_words: Words of a person that count, >= 1.
 
     Raises:
@@ -97,7 +97,7 @@ class BoundedCounts:
     """Weights of words, to which nobody adds more than a vector of norm 1.
 
     Args:
-      max_words: Of a person that count.
+      max_words: Words of a person that count, at most.
     """
 
     def __init__(self, max_words: int):

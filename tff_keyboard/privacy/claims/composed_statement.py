@@ -17,9 +17,9 @@ class LedgerAndPeople:
     """A run as composition sees it.
 
     Attributes:
-      header: Of its ledger.
-      rounds: That it released.
-      people: Whose text it was trained on; None: the file that says so is gone.
+      header: Header of its ledger.
+      rounds: Rounds that it released.
+      people: People whose text it was trained on; None: the file that says so is gone.
     """
 
     header: LedgerHeader
@@ -28,7 +28,7 @@ class LedgerAndPeople:
 
     @classmethod
     def of_run(cls, path: pathlib.Path) -> "LedgerAndPeople":
-        """Of a run directory.
+        """The ledger and the people of a run directory.
 
         Raises:
           RunDirectoryError: It has no ledger, or a damaged one.

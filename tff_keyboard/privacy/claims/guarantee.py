@@ -120,7 +120,8 @@ def distinct(releases: Sequence[Release]) -> list[Release]:
 
 
 def total_guarantee(header: LedgerHeader, rounds: int) -> accounting.Guarantee | None:
-    """Of the run with all that came before it on its people; None: nothing may be claimed."""
+    """Guarantee of the run with all that came before it on its people; None: nothing may be
+    claimed."""
     if unclaimed(header.ancestors):
         return None
     return composed(history(header, rounds))
@@ -134,7 +135,7 @@ def composed(releases: Sequence[Release]) -> accounting.Guarantee:
     add. Two of them with one noise key have no guarantee: their difference has no noise.
 
     Args:
-      releases: At least one, as `distinct` returns them.
+      releases: One release or more, as `distinct` returns them.
     """
     headers = [release.header for release in releases]
     vocabularies = {

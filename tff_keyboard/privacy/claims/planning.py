@@ -19,7 +19,7 @@ from tff_keyboard.privacy.claims.guarantee import guarantee_of
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 from tff_keyboard.privacy.mechanisms import mechanism, toeplitz
 
-# Of adaptive clipping the cost is the same: the multiplier is that of delta and count together.
+# Adaptive clipping costs the same: the multiplier is that of delta and count together.
 COMPARED = ("gaussian", "tree", "banded", "blt")
 _FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -29,12 +29,12 @@ class Schedule:
     """Who joins when.
 
     Attributes:
-      rounds: >= 1.
+      rounds: Rounds of the run, >= 1.
       cohort: People a round, >= 1.
       population: People who may be drawn; >= cohort * min_separation.
       min_separation: A person who joins round i joins none before i + this; 1 is any round.
       max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      delta: Of the statement, in (0, 1).
+      delta: Delta of the statement, in (0, 1).
 
     Raises:
       ValueError: There are too few people for the separation, or a number is out of range.
@@ -66,11 +66,11 @@ class Plan:
     """One mechanism on one schedule at a target.
 
     Attributes:
-      mechanism: Its name.
-      schedule: Its schedule.
+      mechanism: Name of the mechanism.
+      schedule: The schedule it is for.
       noise_multiplier: The least that reaches the target.
-      guarantee: What it gives.
-      error: See module.
+      guarantee: The guarantee it gives.
+      error: Error of the iterates; see the module.
     """
 
     mechanism: str
@@ -94,10 +94,10 @@ def plan(
     Args:
       name: One of `mechanism.NAMES`.
       schedule: Who joins when.
-      target_epsilon: > 0.
-      buffers: Of a BLT.
-      bands: Of a banded matrix.
-      restart_rounds: Of a tree; 0 is never.
+      target_epsilon: Epsilon to be reached, > 0.
+      buffers: Buffers of a BLT.
+      bands: Bands of a banded matrix.
+      restart_rounds: Rounds of a tree; 0 is never.
 
     Raises:
       ValueError: No noise multiplier up to a million reaches the target, or an argument is wrong.

@@ -14,8 +14,9 @@ class Ancestor:
     Attributes:
       model: The path as the config names it.
       people: How its people overlap with ours: "same", "some", "none" or "unknown".
-      rounds: That it released, as its ledger says; 0 without one.
-      header: Of its ledger, without its ancestors; None: it claims no privacy, or nobody knows.
+      rounds: Rounds that it released, as its ledger says; 0 without one.
+      header: Header of its ledger, without its ancestors; None: it claims no privacy, or nobody
+        knows.
     """
 
     model: str
@@ -34,11 +35,11 @@ class LedgerHeader:
     """What does not change during a run and the statement needs.
 
     Attributes:
-      mechanism: With the coefficients that the run began with.
+      mechanism: Mechanism with the coefficients that the run began with.
       aggregator: `aggregation.rule.name`.
       noise_multiplier: Noise standard deviation / sensitivity of one client.
       clip_norm: L2 bound on one client's delta (the first one where it adapts).
-      delta: Of the (epsilon, delta) statement.
+      delta: Delta of the (epsilon, delta) statement.
       population: People who may be drawn.
       clients_per_round: The report goal; the fixed denominator of the mean.
       selected_per_round: People drawn a round, with over-selection.
@@ -49,16 +50,16 @@ class LedgerHeader:
         seed alone.
       min_separation_rounds: A person who joins round i joins none before i + this.
       max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      noise_source: Where the key came from: `noise_key.SECRET`, `NONCE` or `FIXED_NONCE`; "" where
-        there is no noise.
+      noise_source: Origin of the key: `noise_key.SECRET`, `NONCE` or `FIXED_NONCE`; "" where there
+        is no noise.
       key_id: `NoiseKey.key_id`; "" where there is no noise.
       noise_cohort_size: 0, or the clients a round of the larger federation whose noise was
         simulated: every epsilon of this ledger is then a projection.
       records_participation: Whether the separation holds across runs on the store.
-      store_sha256: Of the client store.
+      store_sha256: SHA-256 of the client store.
       initial_model: `model.initial_model`; "" is random weights.
       ancestors: The runs behind the initial model (`lineage.py`).
-      vocabulary_sha256: Of the vocabulary's rows and rules.
+      vocabulary_sha256: SHA-256 of the vocabulary's rows and rules.
       vocabulary_rho: zCDP of choosing it; 0: it was not chosen privately.
       vocabulary_delta: The chance that a word of one person alone got in, where it was.
       truecase_forms: Words of the vocabulary that have a form with capitals, which an export ships.

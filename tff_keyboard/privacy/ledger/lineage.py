@@ -61,7 +61,7 @@ def initial_model_of(run: RunDirectory) -> str:
 
 
 def ledger_of(model: pathlib.Path) -> pathlib.Path:
-    """Of the run that a model lies in, whether the run or the saved model in it is named."""
+    """Ledger of the run that a model lies in, whether the run or the saved model in it is named."""
     run = run_of(model)
     return run.privacy_ledger if run is not None else RunDirectory(model).privacy_ledger
 

@@ -25,7 +25,7 @@ _SUFFIX = ".participation.jsonl"
 
 
 def record_path(store: pathlib.Path) -> pathlib.Path:
-    """Of a store's record: beside it, so that preparing it anew keeps it."""
+    """Path of a store's record: beside it, so that preparing it anew keeps it."""
     store = store.resolve()
     return store.with_name(store.name + _SUFFIX)
 
@@ -38,8 +38,8 @@ def cohorts_before(
     Args:
       path: See `record_path`.
       run: The id of the run's noise key; None of a run that begins.
-      digests: Of the store's people, in the order of their positions.
-      rounds: At most so many, the last ones.
+      digests: Digests of the store's people, in the order of their positions.
+      rounds: Rounds to look back, at most.
 
     Returns:
       Positions of people, sorted, [selected] int64 a round. Those who are not in the store any more
@@ -64,7 +64,7 @@ class ParticipationRecord:
     Args:
       path: See `record_path`.
       run: The id of the run's noise key.
-      digests: Of the store's people, in the order of their positions.
+      digests: Digests of the store's people, in the order of their positions.
       selected: Round >= 1 to the positions of the people selected.
 
     Raises:

@@ -48,7 +48,7 @@ def salted(client_ids: Iterable[str], secret: str = "") -> People:
     """The people of a population.
 
     Args:
-      client_ids: Of all clients that may be drawn.
+      client_ids: Ids of all clients that may be drawn.
       secret: `aggregation.privacy.noise_secret`: "", "env:NAME" or "file:PATH".
 
     Raises:

@@ -67,11 +67,11 @@ def optimal_banded(
     """The column of least error * S. Cached by its arguments; pure and deterministic.
 
     Args:
-      rounds: Of the run, >= 1.
-      min_separation: As the cohort sampler enforces it, >= 1.
+      rounds: Rounds of the run, >= 1.
+      min_separation: Rounds between participations that the cohort sampler enforces, >= 1.
       max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      bands: 1..rounds; 1 is independent noise.
-      momentum: Of the server, in [0, 1).
+      bands: Number of bands, 1..rounds; 1 is independent noise.
+      momentum: Momentum of the server, in [0, 1).
       error: "mean" or "max", see `toeplitz.reduced`.
 
     Raises:

@@ -40,8 +40,8 @@ class Blt:
     """Decays lambda_i and scales s_i of the column.
 
     Attributes:
-      decays: Each in [0, 1).
-      scales: As many, each >= 0, their sum at most 1.
+      decays: Decays, each in [0, 1).
+      scales: Scales, as many as decays, each >= 0, their sum at most 1.
 
     Raises:
       ValueError: They are not as above.
@@ -87,11 +87,11 @@ def optimal_blt(
     rounds. A run records what it got: other versions of SciPy may differ in the last digits.
 
     Args:
-      rounds: Of the run, >= 1. It may stop earlier (the guarantee holds), not go on.
-      min_separation: As the cohort sampler enforces it, >= 1.
+      rounds: Rounds of the run, >= 1. It may stop earlier (the guarantee holds), not go on.
+      min_separation: Rounds between participations that the cohort sampler enforces, >= 1.
       max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      buffers: 1..4.
-      momentum: Of the server, in [0, 1); the workload then weighs late effects.
+      buffers: Number of buffers, 1..4.
+      momentum: Momentum of the server, in [0, 1); the workload then weighs late effects.
       error: "mean" over the iterates of the noise variance, or "max" (the last iterate).
 
     Raises:

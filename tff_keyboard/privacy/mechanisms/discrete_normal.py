@@ -26,9 +26,9 @@ def keyed_discrete_normal(key: bytes, label: str, size: int, *, bits: int = BITS
     """[size] float64, whole multiples of 2^-bits: discrete Gaussians of standard deviation 1.
 
     Args:
-      key: 32 bytes.
+      key: Key of 32 bytes.
       label: Whatever tells draws apart.
-      size: >= 0.
+      size: Number of draws, >= 0.
       bits: log2 of the standard deviation in steps of the grid, 0..30.
 
     A pure function of its arguments.

@@ -22,9 +22,9 @@ def keyed_bytes(key: bytes, label: str, count: int) -> bytes:
     """`count` bytes of the stream of `label`.
 
     Args:
-      key: 32 bytes.
+      key: Key of 32 bytes.
       label: Whatever tells draws apart, such as "delta round 12".
-      count: >= 0.
+      count: Number of bytes, >= 0.
     """
     subkey = hmac.digest(key, label.encode(), hashlib.sha256)
     encryptor = Cipher(algorithms.AES256(subkey), modes.CTR(bytes(16))).encryptor()

@@ -137,8 +137,8 @@ class BltMechanism(_Mechanism):
     """Buffered linear Toeplitz noise.
 
     Attributes:
-      decays: Of `Blt`.
-      scales: Of `Blt`.
+      decays: Decays of `Blt`.
+      scales: Scales of `Blt`.
 
     Raises:
       ValueError: They are out of range.
@@ -213,13 +213,13 @@ def optimal_mechanism(
 
     Args:
       name: One of `NAMES`.
-      rounds: Of the run.
-      min_separation: As the cohort sampler enforces it, >= 1.
+      rounds: Rounds of the run.
+      min_separation: Rounds between participations that the cohort sampler enforces, >= 1.
       max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      restart_rounds: Of trees.
-      buffers: Of a BLT, 1..4.
-      bands: Of a banded matrix, 1..rounds.
-      momentum: Of the server: what the noise is to be small under.
+      restart_rounds: Rounds of a tree.
+      buffers: Buffers of a BLT, 1..4.
+      bands: Bands of a banded matrix, 1..rounds.
+      momentum: Momentum of the server: what the noise is to be small under.
       error: "mean" or "max" over the iterates.
 
     Raises:

@@ -59,8 +59,8 @@ class NoiseKey:
     """256 bits and where they come from.
 
     Attributes:
-      key: 32 bytes; never printed.
-      source: `NONCE`, `SECRET` or `FIXED_NONCE`.
+      key: Key of 32 bytes; never printed.
+      source: Origin of the key: `NONCE`, `SECRET` or `FIXED_NONCE`.
     """
 
     key: bytes = dataclasses.field(repr=False)
@@ -85,9 +85,9 @@ def derive_key(nonce: bytes, facts: Mapping[str, Any], *, secret: bytes = b"") -
     """The 32 bytes of the module's formula.
 
     Args:
-      nonce: 16 bytes.
+      nonce: Nonce of 16 bytes.
       facts: JSON values; order does not matter, every value does.
-      secret: Of the deployment, at least 16 bytes, or nothing.
+      secret: Secret of the deployment, at least 16 bytes, or nothing.
 
     Raises:
       NoiseKeyError: The nonce or the secret is too short.
@@ -114,8 +114,8 @@ def open_noise_key(
     """The key of a run: reads its nonce, or draws and stores one if it has none yet.
 
     Args:
-      nonce_path: Where the run keeps its nonce.
-      facts: See module.
+      nonce_path: File in which the run keeps its nonce.
+      facts: Facts that the key depends on; see the module.
       may_draw: Whether nothing was released yet. A nonce drawn later would publish the same data
         under a second noise.
       secret: "" for none, "env:NAME" or "file:PATH".

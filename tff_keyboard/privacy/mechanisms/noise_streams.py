@@ -111,7 +111,7 @@ class BltNoise:
     Args:
       draw: The generator.
       size: Numbers a round.
-      blt: C.
+      blt: The matrix C.
     """
 
     def __init__(self, draw: Draw, size: int, blt: Blt):
@@ -136,7 +136,7 @@ class BandedNoise:
     Args:
       draw: The generator.
       size: Numbers a round.
-      banded: C.
+      banded: The matrix C.
     """
 
     def __init__(self, draw: Draw, size: int, banded: Banded):

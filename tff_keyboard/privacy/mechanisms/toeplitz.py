@@ -47,8 +47,8 @@ def prefix_sums(rounds: int, *, momentum: float = 0.0) -> np.ndarray:
     a_t = 1 + m + ... + m^t.
 
     Args:
-      rounds: >= 1.
-      momentum: Of the server, in [0, 1).
+      rounds: Rounds of the run, >= 1.
+      momentum: Momentum of the server, in [0, 1).
 
     Returns:
       [rounds] float64.
@@ -82,7 +82,7 @@ def sensitivity_squared(
 
     Args:
       column: c; a shorter one than `rounds` goes on with zeros (a banded C).
-      rounds: >= 1.
+      rounds: Rounds of the run, >= 1.
       min_separation: A person who joins round i joins none before i + min_separation; >= 1.
       max_participations: Rounds a person joins at most; 0 means what the separation allows.
 

@@ -27,7 +27,7 @@ class Outcome:
     """How a computation ended.
 
     Attributes:
-      ticket: Of `send`.
+      ticket: Ticket that `send` returned.
       node: Name of the node.
       value: Result and seconds, as `NodeServer.compute` returns them; None without.
       error: What the item raised; None where the node was lost.
@@ -55,8 +55,8 @@ class ActorPool:
     Args:
       ray: The module, joined to a cluster.
       cluster: What may be lost, and what may differ.
-      options: For the nodes' workers.
-      files: As `node_facts.facts` takes them.
+      options: Options for the nodes' workers.
+      files: Files to compare; see `node_facts.facts`.
     """
 
     def __init__(

@@ -36,8 +36,8 @@ def make_authority(out: pathlib.Path, days: int) -> None:
     """Writes `ca.crt` and `ca.key`; whoever has the key can join any machine to the cluster.
 
     Args:
-      out: Folder.
-      days: Until it ends, >= 1.
+      out: Folder of the files.
+      days: Days until it ends, >= 1.
 
     Raises:
       ClusterError: There is one already: its machines would trust it no longer.
@@ -66,8 +66,8 @@ def make_certificate(
       authority: Folder of `make_authority`.
       names: IP addresses and DNS names by which others reach the machine, at least one; loopback
         is added.
-      out: Folder.
-      days: Until it ends, >= 1.
+      out: Folder of the files.
+      days: Days until it ends, >= 1.
 
     Raises:
       ClusterError: There is no authority, or a name is none.

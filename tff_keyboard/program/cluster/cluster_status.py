@@ -16,9 +16,10 @@ class NodeStatus:
     """A node with our resource.
 
     Attributes:
-      name: For people.
+      name: Name that people read.
       used_by: "nobody", or "a training".
-      differences: From this machine, as `node_facts.differences` says them; [] where it fits.
+      differences: Differences from this machine, as `node_facts.differences` says them; [] where it
+        fits.
     """
 
     name: str
@@ -30,8 +31,8 @@ def look(address: str, files: Mapping[str, str]) -> list[NodeStatus]:
     """Asks every node of a cluster.
 
     Args:
-      address: As `execution.cluster.address`.
-      files: As `node_facts.facts` takes them.
+      address: Address; see `execution.cluster.address`.
+      files: Files to compare; see `node_facts.facts`.
 
     Raises:
       ClusterError: The cluster cannot be joined.

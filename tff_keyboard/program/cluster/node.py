@@ -46,8 +46,8 @@ class NodeStart:
 
     Attributes:
       host: Name of the machine.
-      pid: Of the actor.
-      seconds: Its start took.
+      pid: Process id of the actor.
+      seconds: Seconds that its start took.
     """
 
     host: str
@@ -108,7 +108,7 @@ class NodeServer:
     """The actor's class. `start` comes first; `compute` runs in as many threads as workers.
 
     Args:
-      options: For the workers.
+      options: Options for the workers.
     """
 
     def __init__(self, options: NodeOptions):
@@ -120,7 +120,7 @@ class NodeServer:
         self._functions: dict[str, Function] = {}
 
     def facts(self, files: Mapping[str, str]) -> dict[str, str]:
-        """As `node_facts.facts`, of this node."""
+        """Facts of this node; see `node_facts.facts`."""
         return node_facts.facts(files)
 
     def start(self) -> NodeStart:
@@ -138,10 +138,10 @@ class NodeServer:
         """The result of an item and the seconds it took.
 
         Args:
-          key: Of the function.
+          key: Key of the function.
           function: Holds the reference to the function, which is fetched if the key is new.
-          shared: Of the job; Ray has fetched it once for this node.
-          item: Of the job.
+          shared: What all items of the job share; Ray has fetched it once for this node.
+          item: Item of the job.
 
         Raises:
           ProgramError: A worker reports an error, or all have died.

@@ -21,7 +21,7 @@ _ONEDNN = ("ONEDNN_MAX_CPU_ISA", "TF_ENABLE_ONEDNN_OPTS")
 
 
 def facts(files: Mapping[str, str]) -> dict[str, str]:
-    """Of this process and machine.
+    """Facts of this process and machine.
 
     Args:
       files: Name -> path: files that must be everywhere; `place_of` says where they are looked for.
@@ -43,7 +43,7 @@ def differences(own: Mapping[str, str], other: Mapping[str, str], *, lenient: bo
 
     Args:
       own: Facts of the driver.
-      other: Of a node.
+      other: Facts of a node.
       lenient: Whether what changes bits only may differ.
     """
     return [

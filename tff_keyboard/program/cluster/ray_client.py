@@ -25,7 +25,7 @@ def join(address: str) -> Any:
     """The module `ray`, joined to a cluster.
 
     Args:
-      address: As `security.address_of` returns it; "local" starts a cluster of one node.
+      address: Address from `security.address_of`; "local" starts a cluster of one node.
 
     Raises:
       ClusterError: Ray is not installed, or the cluster is insecure, refuses us or is not there.

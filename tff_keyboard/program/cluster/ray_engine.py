@@ -36,7 +36,7 @@ class Span:
       item: Position in its job.
       start, end: Seconds since the epoch, by the driver's clock; `end - start` has passed, also
         where that clock was set in between.
-      compute_seconds: On the node; None where it was lost.
+      compute_seconds: Seconds on the node; None where it was lost.
       outcome: "done", "late" (another node was first), "failed" or "lost".
     """
 
@@ -53,7 +53,7 @@ class RayEngine:
 
     Args:
       cluster: Address, and how many nodes to wait for.
-      options: For the nodes' workers.
+      options: Options for the nodes' workers.
       files: Name -> path: files that every node must have, see `node_facts`.
 
     Raises:
@@ -75,7 +75,7 @@ class RayEngine:
             raise
 
     def run(self, job: Job) -> Generator[tuple[int, Any], None, None]:
-        """As `Engine.run`."""
+        """See `Engine.run`."""
         results: queue.SimpleQueue[tuple[int, Any] | None] = queue.SimpleQueue()
         stop = threading.Event()
         future = self._thread.submit(self._serve, job, results.put, stop)
@@ -88,7 +88,7 @@ class RayEngine:
             stop.set()
 
     def place_names(self) -> Sequence[str]:
-        """As `Engine.place_names`: the nodes that are ready."""
+        """Names of the nodes that are ready; see `Engine.place_names`."""
         return self._pool.ready()
 
     def pop_spans(self) -> list[Span]:
@@ -102,7 +102,7 @@ class RayEngine:
         return events
 
     def close(self) -> None:
-        """As `Engine.close`; the cluster goes on, one that was started here ends."""
+        """See `Engine.close`; the cluster goes on, one that was started here ends."""
         if self._stop.is_set():
             return
         self._stop.set()

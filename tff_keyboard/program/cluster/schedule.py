@@ -33,7 +33,7 @@ class Schedule:
     A ticket names one computation of an item: any value that is used once.
 
     Args:
-      num_items: >= 0.
+      num_items: Number of items, >= 0.
     """
 
     def __init__(self, num_items: int):

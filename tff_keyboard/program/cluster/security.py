@@ -49,7 +49,7 @@ def check(address: str, environ: Mapping[str, str] = os.environ) -> None:
     """Raises unless Ray is told to use a token and, for another machine's address, TLS.
 
     Args:
-      address: As `address_of` returns it.
+      address: Address from `address_of`.
       environ: Ray's settings are environment variables.
 
     Raises:
@@ -85,8 +85,8 @@ def check_reach(address: str, environ: Mapping[str, str] = os.environ) -> None:
     address by which the cluster reaches this machine.
 
     Args:
-      address: As `address_of` returns it; "local" has no head yet.
-      environ: As `check` takes it, and found it right.
+      address: Address from `address_of`; "local" has no head yet.
+      environ: Environment that `check` took and found right.
 
     Raises:
       ClusterError: What does not fit, and how to make it fit.
@@ -129,7 +129,7 @@ def _check_head(connection: socket.socket, host: str, environ: Mapping[str, str]
 
 
 def _check_own(own: str, environ: Mapping[str, str]) -> None:
-    """As `check_reach`: shows our certificate to ourselves, as server and as client."""
+    """Like `check_reach`, but shows our certificate to ourselves, as server and as client."""
     server, client = _contexts(environ)
     try:
         _handshake(server, client, own)
@@ -144,7 +144,8 @@ def _check_own(own: str, environ: Mapping[str, str]) -> None:
 
 
 def _contexts(environ: Mapping[str, str]) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Of a server and of a client that trust the authority alone and show our certificate."""
+    """Contexts of a server and of a client that trust the authority alone and show our
+    certificate."""
     certificate, key, authority = (environ[name] for name in _TLS_FILES)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -44,7 +44,7 @@ class Job:
     Attributes:
       function: Sent to a node once, whatever the number of jobs.
       shared: What each item needs; sent to a node once a job.
-      items: Small.
+      items: Items, small ones.
     """
 
     function: Function
@@ -62,7 +62,7 @@ class Engine(Protocol):
         """
 
     def place_names(self) -> Sequence[str]:
-        """Of the places that compute now, for people."""
+        """Names of the places that compute now, for people."""
 
     def close(self) -> None:
         """Ends what the engine started; what still runs fails."""

@@ -33,7 +33,7 @@ class LocalEngine:
         ]
 
     def run(self, job: Job) -> Generator[tuple[int, Any], None, None]:
-        """As `Engine.run`."""
+        """See `Engine.run`."""
         pending = [
             self._threads[i % len(self._threads)].submit(
                 job.function, self._places[i % len(self._places)], job.shared, item
@@ -48,10 +48,10 @@ class LocalEngine:
                 future.cancel()
 
     def place_names(self) -> Sequence[str]:
-        """As `Engine.place_names`."""
+        """See `Engine.place_names`."""
         return [f"worker {i}" for i in range(len(self._places))]
 
     def close(self) -> None:
-        """As `Engine.close`."""
+        """See `Engine.close`."""
         for thread in self._threads:
             thread.shutdown(wait=False, cancel_futures=True)

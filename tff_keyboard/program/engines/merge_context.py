@@ -36,7 +36,7 @@ class MergeContext(tff.framework.SyncContext):
     aggregation since it was last asked.
 
     Args:
-      context: On a worker of this machine; merges.
+      context: Context on a worker of this machine; merges.
       engine: Computes the parts; the caller closes it.
       num_subrounds: Parts of a round, >= 1.
       merge_block: Parts of an item, >= 1.
@@ -104,7 +104,7 @@ def fold_in_order(results: Iterator[tuple[int, Any]], merge: Callable[[Any, Any]
 
     Args:
       results: Position and result, each position from 0 on once, in any order.
-      merge: Of two neighbours.
+      merge: Makes one result of two neighbours.
 
     >>> fold_in_order(iter([(2, "c"), (0, "a"), (1, "b")]), lambda x, y: f"({x}{y})")
     '((ab)c)'

@@ -54,7 +54,7 @@ def cut(value: Any, type_spec: tff.Type, num_parts: int) -> tuple[Any, list[list
     Args:
       value: Argument of a computation.
       type_spec: Its type.
-      num_parts: >= 1.
+      num_parts: Number of parts, >= 1.
 
     Returns:
       What `fill` takes, and of each part the clients of each list in the argument.
@@ -134,7 +134,7 @@ class ClientsFunction:
     An item is a list of parts as `cut` gives them; what is shared is the template of `cut`.
 
     Args:
-      up_to_merge, merge: Of TFF's mergeable form.
+      up_to_merge, merge: Computations of TFF's mergeable form.
     """
 
     def __init__(self, up_to_merge: PortableComputation, merge: PortableComputation):

@@ -52,8 +52,8 @@ class AveragedProcess:
     left unchanged.
 
     Args:
-      process: Whose models have no non-trainable weights.
-      averaging: Which average, from which round on.
+      process: Process whose models have no non-trainable weights.
+      averaging: The average, and the round that it begins with.
     """
 
     def __init__(self, process: RoundProcess, averaging: ExponentialAverage | TailAverage):

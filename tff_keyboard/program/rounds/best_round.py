@@ -18,7 +18,7 @@ class BestMetric:
     """The metric by which rounds are compared.
 
     Attributes:
-      name: As in `metrics.csv`, e.g. "evaluation/recall_at_1".
+      name: Name in `metrics.csv`, e.g. "evaluation/recall_at_1".
       mode: "max" or "min".
       patience: Training stops after this many comparisons in a row without a better value; None:
         it does not.
@@ -65,11 +65,12 @@ class LoopState(NamedTuple):
 
     @classmethod
     def from_arrays(cls, arrays: LoopState) -> LoopState:
-        """With Python numbers, as a checkpoint gives NumPy's."""
+        """The state with Python numbers, where a checkpoint gives NumPy's."""
         return cls(float(arrays[0]), *map(int, arrays[1:]))
 
     def after_comparison(self, best: BestMetric, value: float, round_num: int) -> LoopState:
-        """After a value of the metric was measured. NaN is never better; a tie is not better."""
+        """The state after a value of the metric was measured. NaN is never better; a tie is not
+        better."""
         if math.isnan(value):
             better = False
         elif math.isnan(self.best_value):
@@ -85,7 +86,7 @@ class LoopState(NamedTuple):
         return best.patience is not None and self.comparisons_since_best >= best.patience
 
     def after_round(self, *, rejected: bool) -> LoopState:
-        """After a round was trained, whether its update was thrown away or not."""
+        """The state after a round was trained, whether its update was thrown away or not."""
         return self._replace(
             rejected_rounds=self.rejected_rounds + rejected,
             rejected_in_a_row=self.rejected_in_a_row + 1 if rejected else 0,

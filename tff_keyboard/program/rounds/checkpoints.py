@@ -112,7 +112,7 @@ class CheckpointManager(tff.program.ProgramStateManager):
         A damaged file is passed over with a warning of one line.
 
         Args:
-          structure: As for `load`.
+          structure: Structure of the state; see `load`.
           up_to: Rounds of which everything else was kept. States of later ones are left aside,
             with a warning of one line, and `save` may replace them.
 

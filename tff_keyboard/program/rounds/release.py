@@ -141,8 +141,8 @@ class TimingsRelease(RoundReleaseManager):
     the timings of one round.
 
     Args:
-      path: Of the file.
-      columns: After the round.
+      path: Path of the file.
+      columns: Columns after the round.
       mode: Permissions of the file.
     """
 
@@ -177,7 +177,7 @@ class TensorBoardRelease(RoundReleaseManager):
     of the rounds that are computed again. Strings are left out.
 
     Args:
-      directory: Of the files.
+      directory: Directory of the files.
       mode: Permissions of the files, which say when each round ended.
     """
 

@@ -41,7 +41,7 @@ class RoundClock:
             self._seconds[destination] = seconds
 
     def seconds(self) -> dict[str, float | None]:
-        """By `TIMING_COLUMNS`, rounded to microseconds; None for what was not measured."""
+        """Seconds by `TIMING_COLUMNS`, rounded to microseconds; None for what was not measured."""
         total = {"round_seconds": time.perf_counter() - self._start}
         measured = self._seconds | total
         return {

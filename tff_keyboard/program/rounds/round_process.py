@@ -14,7 +14,7 @@ class RoundOutput(Protocol):
 
     @property
     def state(self) -> Any:
-        """After the round: a structure of arrays, as checkpoints hold it."""
+        """State after the round: a structure of arrays, as checkpoints hold it."""
 
     @property
     def metrics(self) -> Any:

@@ -40,8 +40,8 @@ class ScheduledProcess:
     Its metrics are those of the process and `learning_rate/<part>`, what the round trained with.
 
     Args:
-      process: Whose state is a named tuple with the parts that `rates` names, each holding exactly
-        one `learning_rate`.
+      process: Process whose state is a named tuple with the parts that `rates` names, each holding
+        exactly one `learning_rate`.
       rates: A pure function of the round.
     """
 
@@ -63,7 +63,7 @@ class ScheduledProcess:
         return ScheduledOutput(ScheduledState(output.state, np.int64(round_num)), metrics)
 
     def get_model_weights(self, state: ScheduledState) -> Any:
-        """As of the process."""
+        """Model weights of the process."""
         return self._process.get_model_weights(state.process)
 
 

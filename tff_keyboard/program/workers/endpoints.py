@@ -41,8 +41,8 @@ class Endpoint(Protocol):
       address: What a gRPC channel connects to.
       binary: The program to start.
       port: Its flag `--port`.
-      working_directory: Where to start it; None: anywhere.
-      inherited: Descriptors that it needs.
+      working_directory: Directory to start it in; None: anywhere.
+      inherited: File descriptors that it needs.
     """
 
     address: str

@@ -27,7 +27,7 @@ _lock = threading.Lock()
 
 
 def to_native(computation: tff.Computation) -> tff.Computation:
-    """As `tff.backends.native.desugar_and_transform_to_native`."""
+    """See `tff.backends.native.desugar_and_transform_to_native`."""
     with _lock:
         original = graph_optimizations.tf_optimizer
         graph_optimizations.tf_optimizer = types.SimpleNamespace(OptimizeGraph=_optimize)

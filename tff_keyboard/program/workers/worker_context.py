@@ -46,7 +46,7 @@ class FailoverExecutorFactory(tff.framework.ExecutorFactory):
         self._executors: dict[tuple, tuple[tff.framework.RemoteExecutor, grpc.Channel]] = {}
 
     def begin_call(self) -> None:
-        """To be called before each call, so that its failures are counted from 0."""
+        """Counts failures from 0 again; to be called before each call."""
         self._failures = 0
 
     def create_executor(self, cardinalities: Mapping) -> tff.framework.RemoteExecutor:
@@ -145,11 +145,11 @@ def start_workers(
     From here on this process keeps the memory that it frees (`malloc.py`).
 
     Args:
-      num_workers: >= 1.
-      max_concurrent_clients: In each worker; None: its share of the cores.
-      threads_per_worker: None: 1.
-      max_attempts: As `WorkerContext` takes it.
-      max_restarts, log_directory, start_timeout_seconds: As `WorkerPool` takes them.
+      num_workers: Number of workers, >= 1.
+      max_concurrent_clients: Clients at a time in each worker; None: its share of the cores.
+      threads_per_worker: Threads of a worker; None: 1.
+      max_attempts: Times one computation is tried; see `WorkerContext`.
+      max_restarts, log_directory, start_timeout_seconds: The arguments of `WorkerPool`.
 
     Raises:
       WorkerError: A worker does not start.

@@ -34,7 +34,7 @@ class Advice:
 
     Attributes:
       people: Train people.
-      words: That they typed.
+      words: Words that they typed.
       recipe: What to train.
       clients_per_round: Clients of a round of the recipe, fewer where there are few people.
       rounds: Rounds for so many passes, `FEWEST_ROUNDS` at least.
@@ -71,8 +71,8 @@ def advise(card: Mapping[str, Any], *, cores: int) -> Advice:
     """Advice for the store of a data card.
 
     Args:
-      card: As `prepare` wrote it.
-      cores: Of the machine that will train; >= 1.
+      card: Data card that `prepare` wrote.
+      cores: Cores of the machine that will train, >= 1.
 
     Raises:
       ValueError: `cores` is out of range.

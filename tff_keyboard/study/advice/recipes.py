@@ -28,7 +28,7 @@ class Recipe:
 
     Attributes:
       config: Its file.
-      clients_per_round: People.
+      clients_per_round: People of a round.
       max_examples: Messages of a person in a round, at most.
     """
 
@@ -37,14 +37,14 @@ class Recipe:
     max_examples: int
 
     def clients(self, people: int) -> int:
-        """Of a round: fewer where there are few people."""
+        """Clients of a round: fewer where there are few people."""
         return max(1, min(self.clients_per_round, people // 4))
 
     def messages_of_a_visit(self, population: Mapping[str, Any]) -> float:
         """What a person brings to a round on average.
 
         Args:
-          population: Of a data card.
+          population: Population of a data card.
         """
         people, most = PersonSizes.of_card(population), self.max_examples
         factor = TrainConfig.check_in_factor  # the recipes take the default
@@ -55,10 +55,10 @@ def seconds(clients: int, rounds: int, targets: float, cores: int) -> float:
     """That a training takes when nothing else runs.
 
     Args:
-      clients: Of a round.
-      rounds: Of the training.
-      targets: Of a visit.
-      cores: Of the machine.
+      clients: Clients of a round.
+      rounds: Rounds of the training.
+      targets: Targets of a visit.
+      cores: Cores of the machine.
     """
     return rounds * (ROUND_SECONDS + clients * (FIXED_SECONDS + TOKEN_SECONDS * targets) / cores)
 

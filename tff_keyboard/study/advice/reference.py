@@ -24,7 +24,7 @@ class Model(Table):
       tokens_m: Millions of tokens read in training; 0 for a model that is counted, not trained.
       passes: Those over the train population's text; 0 where `advise` does not show the row.
       top_1: Recall, and the ends of its 95 % interval over people.
-      top_3: Recall.
+      top_3: Recall of the first three suggestions.
       keystrokes: Saved; 0 where it was not measured.
       perplexity: Of words and end of message.
       date: Day of the measurement.

@@ -120,7 +120,7 @@ def _require_control(study: Study, chosen: Sequence[_Training], seeds: Sequence[
 
 
 def _trainings(study: Study) -> Iterator[_Training]:
-    """In the order of the study, the control first where it waits for no other arm."""
+    """Trainings in the order of the study, the control first where it waits for no other arm."""
     arms = list(study.arms)
     if not study.arm(study.control).after:
         arms.sort(key=lambda arm: arm.name != study.control)

@@ -177,7 +177,7 @@ class Study(tables.Table):
       control: The arm that differences are to.
       before: An arm of one seed that others begin with, `after` it; a table of its own says what
         they gained since. "" for none.
-      arms: At least the control.
+      arms: Arms, the control among them.
       sweeps: Repetitions of arms with a key changed.
       models: Models beside the arms as they are.
       seeds: Values of `train.seed`; all arms have the first before any has the second.

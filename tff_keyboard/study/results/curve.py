@@ -19,9 +19,9 @@ class Curve(NamedTuple):
     """Validation perplexity of a run.
 
     Attributes:
-      rounds: With a validation.
-      tokens: Trained on up to each.
-      perplexities: At each.
+      rounds: Rounds with a validation.
+      tokens: Tokens trained on up to each of these rounds.
+      perplexities: Perplexity at each of these rounds.
     """
 
     rounds: list[int]
@@ -37,7 +37,7 @@ def of_rows(rows: Sequence[metrics_rows.Row]) -> Curve:
 
 
 def gain_of_last_quarter(curve: Curve) -> float:
-    """By which share the last quarter of the rounds lowered the best perplexity; nan if too short.
+    """Share by which the last quarter of the rounds lowered the best perplexity; nan if too short.
 
     >>> gain_of_last_quarter(Curve([1, 2, 3, 4], [0] * 4, [400, 200, 100, 75]))
     0.25

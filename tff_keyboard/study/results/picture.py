@@ -60,7 +60,8 @@ def draw(study: Study, curves: Curves, path: pathlib.Path) -> None:
 
 
 def _legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> float:
-    """As many labels beside each other as the figure is wide; returns its height in inches."""
+    """Draws as many labels beside each other as the figure is wide; returns its height in
+    inches."""
     for columns in range(len(labels), 0, -1):
         legend = figure.legend(handles, labels, loc="outside upper left", ncols=columns)
         box = legend.get_window_extent()

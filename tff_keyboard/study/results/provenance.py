@@ -56,7 +56,7 @@ def of_row(runs: Sequence[Run]) -> Recipe:
     """The recipe of an arm at one point of a sweep.
 
     Args:
-      runs: At least one; they differ in nothing but the seed and the run that they begin with.
+      runs: One run or more; they differ in nothing but the seed and the run that they begin with.
     """
     first = runs[0]
     overrides = first.overrides[:-1]  # the seed is the last

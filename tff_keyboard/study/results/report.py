@@ -19,7 +19,7 @@ from tff_keyboard.study.results import curve, picture, provenance, rows, run_fac
 
 
 class Results:
-    """Of the runs that are finished; grows while a study trains.
+    """Results of the runs that are finished; grows while a study trains.
 
     Args:
       study: Their study.

@@ -14,7 +14,7 @@ from tff_keyboard.study.runs import usage
 
 
 class Amount(NamedTuple):
-    """Of training.
+    """Amount of training.
 
     Attributes:
       hours: Hours of all runs added up.

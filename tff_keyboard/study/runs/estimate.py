@@ -1,8 +1,8 @@
 """Estimates, before any is begun, the tokens of a study's runs and the hours they take here.
 
 Tokens are those of the people of the store on average, each cut at `client.max_examples` sequences
-and as often as `train.check_in` draws them. With rehearsal come the general messages that a client
-is sent, of the average length in their store.
+and as often as `train.check_in` draws them. Rehearsal adds the general messages that a client is
+sent, of the average length in their store.
 
 Hours are at the rate of one run: over the rounds that the study's runs have done, or `ASSUMED_RATE`
 before the first. `jobs` runs at a time divide them only where each trains on a node of its own, and
@@ -45,7 +45,7 @@ def tokens_of(run: Run, stores: dict[str, Text]) -> float:
 
     Args:
       run: The run.
-      stores: By path; filled in here.
+      stores: Texts by path; filled in here.
     """
     config, own = run.config, _text(run.config.data.store, stores)
     if run.task == "train":
@@ -57,8 +57,8 @@ def tokens_of(run: Run, stores: dict[str, Text]) -> float:
 
 
 def _tokens_of_client(config: config_lib.RunConfig, own: Text, stores: dict[str, Text]) -> float:
-    """In an epoch; `federated/learning/client_inputs.py` and
-    `federated/algorithms/fine_tuning/rehearsal.py` on average.
+    """Tokens of a client in an epoch; `learning/client_inputs.py` and `fine_tuning/rehearsal.py` on
+    average.
     """
     method, longest = config.fine_tuning.method, config.data.max_length
     most = config.client.max_examples or math.inf
@@ -150,12 +150,12 @@ def _hours_text(
 
 
 def hours_on_nodes(runs: Sequence[Run], hours: Mapping[pathlib.Path, float], jobs: int) -> float:
-    """From the beginning to the end, with so many runs at a time that do not slow each other.
+    """Hours from the beginning to the end, with so many runs at a time that do not slow each other.
 
     Args:
       runs: What a run waits for comes before it.
       hours: Run directory -> hours to go; runs that are finished need not be there.
-      jobs: Nodes.
+      jobs: Number of nodes.
     """
     ends: dict[pathlib.Path | None, float] = {None: 0.0}
     for run in runs:

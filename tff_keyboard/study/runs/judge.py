@@ -71,7 +71,7 @@ class Judge:
         Args:
           open_model: Opens it; not called where all is kept.
           facts: What to call it.
-          kept_at: Where its evaluation is kept; of a word that names text and population.
+          kept_at: File that keeps its evaluation, by a word that names text and population.
 
         Raises:
           DataError: It has another vocabulary than the text.

@@ -25,13 +25,13 @@ _DIGEST_LETTERS = 12
 
 
 class Models:
-    """Of a study.
+    """Models of a study.
 
     Args:
-      study: Names them.
+      study: The study that names them.
       judge: The study's judge.
       store: Client store of the control.
-      folder: Keeps their evaluations.
+      folder: The folder that keeps their evaluations.
 
     Raises:
       UsageError: One asks for an n-gram that there cannot be.

@@ -1,8 +1,8 @@
 """Trains the runs of a study, each in a process of its own, several at a time where asked for.
 
 A run directory resumes by itself and a finished one is skipped, so an interrupted study goes on
-where it stopped. A run that fails is reported and the others go on; those that wait for it are
-left out. So are, once `may_begin` says no, all that were not begun.
+where it stopped. A run that fails is reported and the others go on; those that wait for it are left
+out. Once `may_begin` says no, all that were not begun are left out, too.
 """
 
 import pathlib
@@ -74,8 +74,8 @@ class Missing(NamedTuple):
     """The runs that are not finished.
 
     Attributes:
-      failed: They failed, or waited for one that did.
-      left_out: No further one might begin.
+      failed: Runs that failed, or waited for one that did.
+      left_out: Runs left out, as no further one might begin.
     """
 
     failed: list[Run]
@@ -93,7 +93,7 @@ def train_all(
     """Trains whatever is not finished.
 
     Args:
-      runs: As `plan.runs_of` gives them: what a run waits for comes before it.
+      runs: Runs from `plan.runs_of`: what a run waits for comes before it.
       jobs: Processes at a time, >= 1.
       ended: Called with each run that is finished, also with those that were before.
       may_begin: Asked before each process; once it says no, those that train end and no other one
@@ -121,7 +121,7 @@ def train_all(
 
 
 def _work_off(work: "_Work", pool: "_Pool", runs: Sequence[Run]) -> None:
-    """Until nothing is left; shows how far all runs are together."""
+    """Works until nothing is left; shows how far all runs are together."""
     total = sum(run.config.train.rounds for run in runs)
     done = {run.path: rounds_done(run) for run in runs}
     with Progress("study", total=total, unit="rounds") as line:

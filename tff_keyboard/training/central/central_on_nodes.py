@@ -71,8 +71,8 @@ class CentralNode:
     """The node of a run.
 
     Args:
-      config: Of the run.
-      engine: That has the node.
+      config: Config of the run.
+      engine: Engine that has the node.
       stores: What the run reads.
     """
 
@@ -85,7 +85,7 @@ class CentralNode:
         return OnNode(process, functools.partial(self._compute, CentralRound(self._recipe)))
 
     def evaluate_on(self, store: ClientStore) -> validation.Evaluate:
-        """As `validation.in_this_process`, on the node."""
+        """Like `validation.in_this_process`, but on the node."""
         function = CentralValidation(self._recipe)
         return lambda weights: self._compute(function, weights, str(store.directory))
 
@@ -108,7 +108,7 @@ class OnNode:
         self._compute = compute
 
     def initialize(self) -> Any:
-        """As of the process."""
+        """Initial state of the process."""
         return self._process.initialize()
 
     def next(self, state: Any, round_num: Any, /) -> CentralOutput:
@@ -116,7 +116,7 @@ class OnNode:
         return self._compute(state, round_num)
 
     def get_model_weights(self, state: Any, /) -> Any:
-        """As of the process."""
+        """Model weights of the process."""
         return self._process.get_model_weights(state)
 
 

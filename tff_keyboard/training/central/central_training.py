@@ -72,7 +72,7 @@ class CentralTraining:
         """One step per batch, in order.
 
         Args:
-          state: As returned before.
+          state: The state that the last call, or `initialize`, returned.
           datasets: Batches [messages, time + 1] int32 of `data.batches`.
 
         Returns:
@@ -139,8 +139,8 @@ class PooledInputs:
     `client.max_examples`, what a federated round sees at most.
 
     Args:
-      config: Of the run; its sections client and train count.
-      store: Whose population "train" is pooled.
+      config: Config of the run; its sections client and train count.
+      store: The store whose population "train" is pooled.
 
     Raises:
       ValueError: There are no messages, or `client.max_examples` is 0.

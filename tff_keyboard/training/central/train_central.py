@@ -74,7 +74,10 @@ def train_central(
     ):
         evaluate_on = node.evaluate_on if node else validation.in_this_process(config)
         return train_run(
-            *(config, run, store, model),
+            config,
+            run,
+            store,
+            model,
             process=node.around(process) if node else process,
             round_input=pooled.round_plan if node else pooled.round_input,
             evaluate=validation.Validation(config, store, general_store, evaluate_on),
@@ -107,7 +110,7 @@ class Budget:
 
 
 def budget_of(run_path: pathlib.Path) -> Budget:
-    """Of a run and of the runs on the same client store that its initial model comes from.
+    """Budget of a run and of the runs on the same client store that its initial model comes from.
 
     Raises:
       RunDirectoryError, ProgramError: It is no run directory, or has no metrics yet.

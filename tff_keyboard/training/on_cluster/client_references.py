@@ -28,7 +28,7 @@ class Recipe:
 
     Attributes:
       config_text: The config, TOML.
-      stores: Of each store of the run its path in the config, and its name.
+      stores: Path in the config and name of each store of the run.
     """
 
     config_text: str
@@ -36,7 +36,7 @@ class Recipe:
 
     @classmethod
     def of(cls, config: RunConfig, *stores: ClientStore | None) -> Recipe:
-        """Of a run and its stores as they are opened here."""
+        """Recipe of a run and its stores as they are opened here."""
         opened = [store for store in stores if store is not None]
         found = [(str(store.directory), StoreReference.of(store)) for store in opened]
         return cls(config_lib.dump(config), tuple(found))
@@ -59,9 +59,9 @@ class TrainClients:
     """Groups of train clients in a round; a `program.engines.round_parts.MadeWhereUsed`.
 
     Attributes:
-      recipe: Of the run.
+      recipe: Recipe of the run.
       handover: Makes of each group what the process takes.
-      round_num: >= 1.
+      round_num: Number of the round, >= 1.
       groups: Positions of clients.
     """
 
@@ -89,8 +89,8 @@ class EvaluationClients:
     """Packs of a store's validation clients; a `program.engines.round_parts.MadeWhereUsed`.
 
     Attributes:
-      recipe: Of the run.
-      store_path: As the config has it.
+      recipe: Recipe of the run.
+      store_path: Path that the config has.
       groups: Positions among `client_inputs.evaluation_clients`.
     """
 

@@ -88,7 +88,7 @@ class EvaluationOnNodes:
     """`of` gives what evaluations take as `compute`.
 
     Args:
-      address: As `execution.cluster.address`.
+      address: Address; see `execution.cluster.address`.
       tell: Shows a sentence to the user.
     """
 
@@ -99,7 +99,7 @@ class EvaluationOnNodes:
         self._files: dict[str, str] = {}
 
     def of(self, store: ClientStore, population: str) -> Compute:
-        """For the text of a store's whole population.
+        """The function that counts the text of a store's whole population.
 
         Raises:
           ClusterError: The cluster cannot be used.

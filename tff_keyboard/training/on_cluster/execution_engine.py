@@ -28,7 +28,7 @@ def install(
     """The context of a run, for a `with` statement.
 
     Args:
-      config: Of the run, its `sub_rounds` and `merge_block` decided.
+      config: Config of the run, its `sub_rounds` and `merge_block` decided.
       run: Gets the logs of this machine's workers.
       stores: What the run reads; nodes of a cluster must have the same.
 
@@ -73,7 +73,7 @@ class ByName:
     """Names of clients in the place of their data.
 
     Args:
-      config: Of the run.
+      config: Config of the run.
       stores: What the run reads.
     """
 
@@ -83,7 +83,7 @@ class ByName:
     def train(
         self, handover: Handover, round_num: int, groups: Sequence[Sequence[int]]
     ) -> client_references.TrainClients:
-        """Of a round: groups as `CohortInputs.round_plan` returns them."""
+        """Names what a round takes: groups as `CohortInputs.round_plan` returns them."""
         return client_references.TrainClients(
             self._recipe, handover, round_num, client_references.as_groups(groups)
         )

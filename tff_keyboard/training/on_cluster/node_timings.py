@@ -25,8 +25,8 @@ class NodeTimings:
     """Called after each round, as `RoundLines`, which it calls with a note on the nodes.
 
     Args:
-      path: Of the CSV file; appended to.
-      engine: Whose nodes.
+      path: Path of the CSV file; appended to.
+      engine: Engine whose nodes are timed.
       lines: Shows the round.
     """
 
@@ -46,8 +46,13 @@ class NodeTimings:
             seconds = "" if span.compute_seconds is None else f"{span.compute_seconds:.3f}"
             writer.writerow(
                 [
-                    *(done.round_num, span.node, span.item),
-                    *(f"{span.start:.3f}", f"{span.end:.3f}", seconds, span.outcome),
+                    done.round_num,
+                    span.node,
+                    span.item,
+                    f"{span.start:.3f}",
+                    f"{span.end:.3f}",
+                    seconds,
+                    span.outcome,
                 ]
             )
         # Seconds tell how much a part had, which a private run withholds.

@@ -15,8 +15,8 @@ class StoreReference:
     """A client store.
 
     Attributes:
-      place: Where it is on the driver, absolute.
-      card_hash: Of its card, which has a digest of every message.
+      place: Path of the store on the driver, absolute.
+      card_hash: Hash of its card, which has a digest of every message.
     """
 
     place: str

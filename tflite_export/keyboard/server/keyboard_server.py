@@ -185,7 +185,7 @@ class KeyboardServer(Server):
     """Serves an application to its owner.
 
     Attributes:
-      address: With the token: for the owner's eyes.
+      address: Address with the token: only the owner should see it.
     """
 
     def __init__(self, application: KeyboardApplication, port: int):
@@ -213,7 +213,7 @@ def make_server(
 
     Args:
       keyboards: Name to show -> what suggests.
-      port: 0 takes any free one.
+      port: Port to bind to; 0 takes any free one.
       owner: Who learns what is sent.
       events: Logs of what became of the strips, one a keyboard or none.
 

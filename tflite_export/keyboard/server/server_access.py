@@ -47,7 +47,7 @@ class Key:
 
     Attributes:
       place: First part of every path.
-      token: The secret.
+      token: The secret token.
     """
 
     place: str = dataclasses.field(default_factory=lambda: secrets.token_urlsafe(9))
@@ -73,7 +73,7 @@ class OwnersOnly:
 
     Args:
       application: What is asked; its paths begin behind `key.path`.
-      key: The owner's.
+      key: The owner's key.
       admit: Is told of each request that showed the key.
     """
 

@@ -1,9 +1,9 @@
 """How many connections the server of the keyboard page has, and how long each may take to ask.
 
-A request must have arrived whole in `REQUEST_SECONDS`, however its bytes are spread over them. Of
-connections that have not shown the key, there are `MOST_STRANGERS`: for one more the oldest is
-closed. So whoever opens many and says nothing closes their own, and the owner comes in. What showed
-the key is closed for nobody.
+A request must have arrived whole in `REQUEST_SECONDS`, however its bytes are spread over them. At
+most `MOST_STRANGERS` connections are open that have not shown the key: for one more the oldest is
+closed. So whoever opens many and says nothing closes their own, and the owner comes in. A
+connection that has shown the key is closed for nobody.
 """
 
 import contextlib
@@ -29,9 +29,9 @@ class Server(serving.ThreadedWSGIServer):
     """A thread a connection, a request a connection.
 
     Args:
-      host: To bind to.
-      port: To bind to; 0 takes any free one.
-      application: That is served; may call `admit`.
+      host: Host to bind to.
+      port: Port to bind to; 0 takes any free one.
+      application: Application to serve; may call `admit`.
     """
 
     def __init__(self, host: str, port: int, application: "WSGIApplication"):

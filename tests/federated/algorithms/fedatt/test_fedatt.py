@@ -57,7 +57,8 @@ def process(norm="2", temperature=1.0, grouped=False):
 @pytest.mark.parametrize(
     "norm, grouped",
     [
-        *(("spectral", False), ("2", True)),
+        ("spectral", False),
+        ("2", True),
         *(pytest.param(norm, True, marks=pytest.mark.slow) for norm in ("1", "inf", "spectral")),
         *(pytest.param(norm, False, marks=pytest.mark.slow) for norm in ("1", "2", "inf")),
     ],

@@ -394,8 +394,11 @@ def test_teaches_what_each_client_learned_alone(federated):
     alone = config_lib.loads(
         "",
         [
-            *(*LOCAL_TRAINING, f"model.units={UNITS}", f"model.embedding_size={DIM}"),
-            *("server.optimizer=fedavg", "aggregation.client_weighting=uniform"),
+            *LOCAL_TRAINING,
+            f"model.units={UNITS}",
+            f"model.embedding_size={DIM}",
+            "server.optimizer=fedavg",
+            "aggregation.client_weighting=uniform",
             "aggregation.protection.clipping=off",
         ],
     )

@@ -42,7 +42,7 @@ def infinity_norm(tensors: list[tf.Tensor]) -> tf.Tensor:
 
 
 def l2_norm(tensors: list[tf.Tensor]) -> tf.Tensor:
-    """Of all tensors together, float32."""
+    """Norm of all tensors together, float32."""
     halves = [tf.cast(tf.nn.l2_loss(x), tf.float32) for x in tensors]
     return tf.sqrt(2.0 * tf.reduce_sum(tf.stack([tf.constant(0.0), *halves])))
 

@@ -1,10 +1,10 @@
 """A bound on the length of a delta that holds whatever the delta, in one sweep that writes nothing.
 
 Clipping for differential privacy may not take a delta for shorter than it is. A sum in float32 may:
-of n squares, summed in any order, it is wrong by up to n u of itself (u = 2^-24; Higham 2002,
-Accuracy and Stability of Numerical Algorithms, section 4.2), 8 % at a million. In float64 it is
-right, but the delta is copied twice, which for a client with little text takes a quarter of its
-time. So squares are summed in rows of 256 in float32 and the rows in float64:
+that of n squares, in any order, is wrong by up to n u of itself (u = 2^-24; Higham 2002, Accuracy
+and Stability of Numerical Algorithms, section 4.2), 8 % at a million. In float64 it is right, but
+the delta is copied twice, which for a client with little text takes a quarter of its time. So
+squares are summed in rows of 256 in float32 and the rows in float64:
 
     ||x||  <=  (1 + 1e-5) sqrt(sum_r s_r^2) + 1e-14,      s_r = float32 norm of row r
 

@@ -5,14 +5,14 @@
 
 b_t is the share of the round's clients of weight > 0 that claim more than m_t, so m climbs to the
 median claim and follows it. A weight is a number that the client sends: without a cap one client
-that claims 10^6 *is* the weighted mean, whatever clips its delta. To the median that is one vote,
-as is a claim just above m. From one token, where all weigh alike, m takes 2 ln(median) rounds to
+that claims 10^6 *is* the weighted mean, whatever clips its delta. For the median that is one vote,
+as a claim just above m is. From one token, where all weigh alike, m takes 2 ln(median) rounds to
 the median (450 tokens: 12 rounds), so there is no first round in which a liar is believed.
 
 What lies are worth: ln m moves by b_t - 1/2 a round and stays where it is in the long run, so on
 average half of the claims are above m_t. If a share a < 1/2 of clients lies, on average at least
-1/2 - a are honest and bring m_t or more, while liars have 2 m_t each. So of the weight of many
-rounds, each counted in units of its m_t, liars get at most
+1/2 - a are honest and bring m_t or more, while liars have 2 m_t each. So liars get at most this
+share of the weight of many rounds, each counted in units of its m_t:
 
     2 a / (2 a + 1/2 - a) = 4 a / (1 + 2 a)
 

@@ -29,7 +29,7 @@ class AdaptiveClip:
 
     Attributes:
       target_quantile: Share of clients left unclipped, in (0, 1).
-      learning_rate: At most exp(learning_rate) of change a round; > 0.
+      learning_rate: Speed of the clip norm, > 0: a round changes it by exp(learning_rate) at most.
       count_stddev: Standard deviation of the noise on the count, in clients; > 0 under noise.
       expected_clients: Clients a round; the fixed denominator of the fraction.
     """

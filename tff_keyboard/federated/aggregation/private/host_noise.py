@@ -27,7 +27,7 @@ class NoisedProcess:
 
     Args:
       process: `initialize()` and `next(state, ...)`; its state has exactly one `NoisedSumState`.
-      build_noise: From the size of a round's noise to the noise of any round.
+      build_noise: Makes the noise of any round from the size of a round's noise.
 
     Raises:
       ValueError: There is no slot, or there are several.
@@ -63,7 +63,7 @@ class NoisedProcess:
         return _replaced(output, state=emptied)
 
     def get_model_weights(self, state: Any) -> Any:
-        """As of a learning process."""
+        """Model weights; see `tff.learning.templates.LearningProcess`."""
         full = self._with_slot(state, EMPTY_ROUND, np.zeros(self._size))
         return self._process.get_model_weights(full)
 

@@ -73,7 +73,7 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
       denominator: What the noisy sum is divided by: the report goal for a mean, 1 for a sum. It
         must not depend on who took part.
       adaptive: How the clip norm follows a quantile; None keeps it.
-      clip_every: With `adaptive`, rounds between changes of the clip norm, >= 1: the rounds of a
+      clip_every: Rounds between changes of the clip norm with `adaptive`, >= 1: the rounds of a
         tree, whose nodes must share one sensitivity.
       grid_bits: 0, or records are rounded towards zero, which lengthens none, to whole multiples of
         the noise's standard deviation / 2^grid_bits and summed as integers, and so is the noise,
@@ -130,7 +130,7 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
         return (zeros, tf.constant(0.0)) if self._adaptive else zeros
 
     def preprocess_record(self, params, record):
-        """On the client: clips; with an adaptive norm, adds whether the delta was inside it."""
+        """Clips on the client; with an adaptive norm, adds whether the delta was inside it."""
         clip_norm, estimate = params
         clipped, norm = clip_with_norm(record, clip_norm)
         if self._grid:
@@ -144,7 +144,7 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
         return clipped, tf.cast(norm <= tf.cast(estimate, tf.float64), tf.float32) - 0.5
 
     def get_noised_result(self, sample_state, global_state):
-        """On the server: adds the slot's noise to the sum and divides."""
+        """Adds the slot's noise to the sum at the server and divides."""
         state, total = global_state, sample_state
         noise = state.slot.values
         if self._size:

@@ -32,7 +32,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
       independent_noise: Whether every round gets noise of its own, which TFF's privacy event then
         says; no event says "correlated, with participation limits": the ledger does.
       adaptive: How the clip norm follows a quantile; None keeps it.
-      clip_every: With `adaptive`, rounds between changes of the clip norm, >= 1.
+      clip_every: Rounds between changes of the clip norm with `adaptive`, >= 1.
       grid_bits: 0, or sum and noise are integers; see `NoisedSumQuery`.
 
     Raises:

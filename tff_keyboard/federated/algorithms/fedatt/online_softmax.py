@@ -90,7 +90,7 @@ def weighted_mean(accumulator: Accumulator, layers: Sequence[Layer]) -> Any:
 
 
 def attention_measurements(accumulator: Accumulator, layers: Sequence[Layer]) -> Any:
-    """Per layer: entropy (nats), effective clients e^entropy, maximum weight and score.
+    """Each layer's entropy (nats), effective clients e^entropy, maximum weight and score.
 
     All are 0 where no client counted.
     """

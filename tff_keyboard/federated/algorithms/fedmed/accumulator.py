@@ -76,9 +76,9 @@ class Accumulator:
         """The accumulator with one client more, if its `num_examples` is > 0.
 
         Args:
-          accumulator: Of the clients so far.
+          accumulator: Sums of the clients so far.
           value: The client's delta, finite.
-          weight: Of `fedmed_weight_type`; divergences are cut to [0, ln 2].
+          weight: A weight of `fedmed_weight_type`; divergences are cut to [0, ln 2].
         """
         candidate = self._candidate(value, weight)
         result = collections.OrderedDict(accumulator)
@@ -162,7 +162,8 @@ class Accumulator:
 
 
 def attention_measurements(sums: Clients, layers: tuple[Layer, ...]) -> Clients:
-    """Per layer `effective_clients` and `maximum_weight` of gamma; 0 where nobody contributed."""
+    """Each layer's `effective_clients` and `maximum_weight` of gamma; 0 where nobody
+    contributed."""
     total = sums["exp_total"]
     # Entropy of gamma = e^d / total: log total - sum gamma d.
     entropy = tf.math.log(tf.maximum(total, 1.0)) - tf.math.divide_no_nan(

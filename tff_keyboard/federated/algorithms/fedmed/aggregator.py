@@ -84,7 +84,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
       variable_names: See `layers.resolve_layers`.
 
     Attributes:
-      rule: As given.
+      rule: The rule as it was given.
 
     Raises:
       ValueError: `max_clients` is out of range.

@@ -58,14 +58,15 @@ def _divergence_of_shares(
     """JS between |ours| / sum |ours| and |theirs| / sum |theirs|; all zeros are uniform.
 
     Args:
-      ours: Of a layer, each [n].
-      given: The same.
+      ours: The tensors of a layer, each [n].
+      given: The tensors given, each [n].
       second: What theirs are, of a piece of both.
     """
     size = float(sum(x.shape[0] for x in ours))
     masses = _sum_over_pieces(
         lambda a, b: tf.stack([tf.reduce_sum(tf.abs(a)), tf.reduce_sum(tf.abs(second(a, b)))]),
-        *(ours, given),
+        ours,
+        given,
     )
     are_zero = tf.equal(masses, 0.0)
     each = tf.cast(are_zero, tf.float32)  # where all are 0 each counts as 1

@@ -4,8 +4,8 @@ Wraps any client work that returns a model delta and a number of examples. After
 training the client compares its weights with the server's. Its loss is "computed at the tail of
 local training" (section 3.4): the trained model runs once over the client's own data, forwards
 only, which costs about a third of the training. Training that tells a loss (`client_training.py`)
-has done so where the trained model lay in memory, or tells that of the models on the way; of any
-other, the client builds the trained model again.
+has done so where the trained model lay in memory, or tells that of the models on the way; after any
+other training the client builds the trained model again.
 
 Source: Wu, Liang & Wang 2020, Algorithm 1, lines of the worker, https://doi.org/10.3390/s20144048.
 """
@@ -32,9 +32,9 @@ def build_scored_client_work(
     Args:
       inner: Returns model deltas (server minus client) and as weight either a float number of
         examples or `OrderedDict(num_examples, loss)`; 0 examples for a client that must not count.
-      model_fn: As `inner` uses it. Run again only where `inner` tells no loss, which is then the
-        mean of `forward_pass` losses of the trained model over batches, weighted by their
-        `num_examples` (tokens or messages, as the model counts).
+      model_fn: Builds the model, as `inner` does. Run again only where `inner` tells no loss, which
+        is then the mean of `forward_pass` losses of the trained model over batches, weighted by
+        their `num_examples` (tokens or messages, as the model counts).
       layers_of: The layers of a delta of a type: `FedMedFactory.layers_of` of the aggregator.
 
     Returns:

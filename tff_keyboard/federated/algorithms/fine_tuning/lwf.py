@@ -31,7 +31,7 @@ class LwfVariableModel(NextWordVariableModel):
       model: Freshly built; no other process may share its variables.
       teacher: Another one, of the same architecture; its weights are overwritten.
       true_label_weight: lambda, in [0, 1].
-      weight_unit: As `NextWordVariableModel`.
+      weight_unit: Unit of a client's weight; see `NextWordVariableModel`.
     """
 
     def __init__(

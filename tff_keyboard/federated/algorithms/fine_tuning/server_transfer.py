@@ -73,7 +73,8 @@ class ServerTransferProcess:
         whose finalizer reports `update_non_finite` = 1 where the client had no usable model.
       model: Tells the architecture; neither its weights nor the instance are used.
       text: What the server predicts on.
-      learning_rate: Of the server's SGD; the loss is the mean over a batch's tokens, in nats.
+      learning_rate: Learning rate of the server's SGD; the loss is the mean over a batch's tokens,
+        in nats.
       clip_norm: Bound on the L2 norm of the server's gradients; 0 means none.
     """
 
@@ -113,7 +114,7 @@ class ServerTransferProcess:
         """One round.
 
         Args:
-          state: As returned before.
+          state: The state that the last call, or `initialize`, returned.
           datasets: One for each client, as `process` takes them.
 
         Returns:
@@ -228,11 +229,11 @@ def build_server_transfer(
     """The process of `fine_tuning.server.name` = "transfer"; warns that it is a simulation.
 
     Args:
-      process: Of `one_client_config(config)`, aggregating by a mean that is NaN for a client of
-        weight 0 (`tff.aggregators.MeanFactory()`), so that the finalizer rejects it.
-      config: Of the run; its sections `[server]` and `[aggregation]` have no effect.
-      initial_model: Of the architecture.
-      general_store: Of `fine_tuning.general_store`; used where the text is "general".
+      process: The process of `one_client_config(config)`, aggregating by a mean that is NaN for a
+        client of weight 0 (`tff.aggregators.MeanFactory()`), so that the finalizer rejects it.
+      config: Config of the run; its sections `[server]` and `[aggregation]` have no effect.
+      initial_model: A model of the run's architecture.
+      general_store: The store of `fine_tuning.general_store`; used where the text is "general".
 
     Raises:
       ValueError: There is no general text, or its vocabulary has another size than the model's.

@@ -62,7 +62,7 @@ def general_text(config: RunConfig, transfer: Transfer, store: ClientStore) -> T
 
 
 def generated_text(config: RunConfig, transfer: Transfer) -> TransferText:
-    """As many messages, drawn word after word from the model as it is before the round's training.
+    """Draws as many messages, word after word, from the model as it is before the round's training.
 
     Each is at most `data.max_length` words long.
     """

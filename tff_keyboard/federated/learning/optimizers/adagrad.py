@@ -27,8 +27,8 @@ class Adagrad(tff.learning.optimizers.Optimizer):
     gradient stays where it is.
 
     Args:
-      learning_rate: > 0.
-      epsilon: > 0.
+      learning_rate: Step size, > 0.
+      epsilon: Constant in the denominator, > 0.
     """
 
     def __init__(self, learning_rate: float, epsilon: float):

@@ -79,7 +79,10 @@ def _adaptive(
             )
         case FedYogi() | CentralYogi():
             return library.build_yogi(
-                *(config.learning_rate, config.beta_1, config.beta_2, config.epsilon),
+                config.learning_rate,
+                config.beta_1,
+                config.beta_2,
+                config.epsilon,
                 initial_preconditioner_value=0.0,
             )
         case FedAdagrad() | CentralAdagrad():
