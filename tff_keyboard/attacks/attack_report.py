@@ -23,11 +23,11 @@ class Figures:
 
     Attributes:
       recall: Top-1 recall, by population.
-      perplexity: By population.
-      difference: Of recall to the clean run; None for the clean run, as are the next two.
+      perplexity: Perplexity by population.
+      difference: Difference of recall to the clean run; None for the clean run, as the next two.
       perplexity_factor: Perplexity over that of the clean run.
-      verdict: On the recall, by population.
-      hit: Of a backdoor by population, see `backdoor.hit_rate`; None where none was tried.
+      verdict: Verdict on the recall, by population.
+      hit: Hit rate of a backdoor by population, see `backdoor.hit_rate`; None where none was tried.
     """
 
     recall: Intervals
@@ -45,11 +45,11 @@ class Row:
     Attributes:
       rule: The name of its config, with the protection it lacks.
       attack: The attack's name, or "clean".
-      share: Of the accounts that attack.
-      share_of_seats: Of the cohorts that they are to have.
-      seed: Of the training.
+      share: Share of the accounts that attack.
+      share_of_seats: Share of the cohorts that they are to have.
+      seed: Seed of the training.
       rounds: Trained.
-      clients_per_round: As configured.
+      clients_per_round: Clients a round, as configured.
       refused_updates: Updates with NaN or infinity, refused.
       impossible_claims: Weights that no client can have.
       capped_weights: Weights above the cap.
@@ -85,7 +85,7 @@ def figures(
     Args:
       results: The run on each of `POPULATIONS`.
       clean: The clean run of the same rule; None where the run is that one.
-      hit: As `Figures.hit`.
+      hit: Hit rate, as `Figures.hit`.
     """
     recall, perplexity = _values(results, METRIC), _values(results, SECOND_METRIC)
     if clean is None:

@@ -18,9 +18,9 @@ def hit_rate(
     Each has typed the first half of their first message, and then the trigger.
 
     Args:
-      predictor: Of the store's vocabulary.
-      store: Whose people type.
-      population: Of the store, not empty.
+      predictor: Predictor with the store's vocabulary.
+      store: Client store of the people who type.
+      population: Population of the store, not empty.
       trigger: A word id, as is `target`.
     """
     contexts = []

@@ -51,10 +51,10 @@ def client_data_batches(
       client_data: Its examples are mappings.
       vocabulary: Encodes the words, which its rules cut.
       feature: Name of the scalar string that holds a message; one without a word is left out.
-      batch_size: As `batches.client_batches` has it.
-      max_length: Likewise.
-      max_examples: Likewise.
-      seed: Of the order of a person's sequences.
+      batch_size: Sequences a batch, as in `batches.client_batches`.
+      max_length: Tokens a sequence at most, as there.
+      max_examples: Sequences a person at most, as there.
+      seed: Seed of the order of a person's sequences.
 
     Returns:
       Client data whose elements are `batches.ELEMENT_SPEC`.

@@ -54,7 +54,7 @@ class ModelFacts:
       trainable: Whether it can go on training on the device.
       top_k: Words that `predict` and `step` return.
       training_length: Targets of its training sequences; None for a model without a config.
-      state_sizes: Of its states.
+      state_sizes: Sizes of its states.
       bytes: Size of the file, without what is packed behind it.
       sha256: Hex digits.
     """
@@ -231,7 +231,7 @@ class Manifest:
 
     Attributes:
       format: `FORMAT`.
-      special_ids: As every model of ours has them.
+      special_ids: Ids of the special tokens, those of every model of ours.
       model: The model file.
       vocabulary: The vocabulary file.
       truecase: Forms with capitals of its words.
@@ -241,7 +241,7 @@ class Manifest:
       ngram: None without an n-gram.
       mixture: None without an n-gram.
       bytes: What a phone stores.
-      licence: Of the files; None where nobody said.
+      licence: Licence of the files; None where nobody said.
       hybrid: None without an n-gram or without text.
       prompts: None without golden prompts.
       card: None while there is no card.
@@ -285,7 +285,7 @@ def parse(data: bytes, path: pathlib.Path) -> Manifest:
 
     Args:
       data: Any bytes.
-      path: Where they were found, for errors.
+      path: Place where they were found, for errors.
 
     Raises:
       ExportError: They are no manifest.

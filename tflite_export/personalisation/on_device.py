@@ -86,7 +86,7 @@ class PersonalisationReport:
     Attributes:
       train_messages: Messages trained on.
       train_losses: Mean loss of each epoch, in nats a word.
-      deciding_losses: On the messages that decide, before and after, in nats a target.
+      deciding_losses: Losses on the messages that decide, before and after, in nats a target.
       words: Later words, OOV included.
       before: k -> recall at k of the file as it came.
       after: The same figures, once trained.

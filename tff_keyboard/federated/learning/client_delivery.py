@@ -37,7 +37,8 @@ class Handover:
 
     Attributes:
       sub_rounds: Parts of the round.
-      clients_per_pack: As `packs.dealing.num_packs` takes it; None: a dataset for each client.
+      clients_per_pack: Clients a pack, see `packs.dealing.num_packs`; None: a dataset for each
+        client.
       is_joined: Whether a client's batches are one element, see `packs/elements.py`.
     """
 

@@ -21,7 +21,7 @@ def advice_text(advice: Advice, store: str, workdir: str) -> str:
     """What to expect, what it costs, and the next command.
 
     Args:
-      advice: Of `study.advice.advice`.
+      advice: What `study.advice.advice` found.
       store: Its folder.
       workdir: Run directory of the training.
     """

@@ -22,13 +22,13 @@ class Model(Table):
       command: A config in `configs/`, a study, or the model's name for `compare`.
       start: What its training began with; of federated recipes.
       tokens_m: Millions of tokens read in training; 0 for a model that is counted, not trained.
-      passes: Those over the train population's text; 0 where `advise` does not show the row.
+      passes: Passes over the train population's text; 0 where `advise` does not show the row.
       top_1: Recall, and the ends of its 95 % interval over people.
       top_3: Recall of the first three suggestions.
       keystrokes: Saved; 0 where it was not measured.
-      perplexity: Of words and end of message.
+      perplexity: Perplexity of words and end of message.
       date: Day of the measurement.
-      file: In `docs/results/`.
+      file: Name of the file in `docs/results/`.
       row: Name of the model there.
     """
 
@@ -62,7 +62,7 @@ class Corpus(Table):
       kind: Kind of text.
       people: Number of people of the train population.
       words: Number of words that they typed.
-      population: Whose text the models were judged on.
+      population: People whose text the models were judged on.
       judged: How much text that is.
       page: Page of the recipe's model, in `docs/`.
       models: Rows of the table.

@@ -35,7 +35,7 @@ class Difference(NamedTuple):
     """A paired difference.
 
     Attributes:
-      interval: Over people; of a perplexity the factor.
+      interval: Interval over people; of a perplexity the factor.
       says: What the interval alone says, without regard to the number of seeds.
     """
 
@@ -55,7 +55,7 @@ class Compared:
     """An arm against another one, on the seeds that both have.
 
     Attributes:
-      differences: Over those seeds.
+      differences: Differences over those seeds.
       of_seeds: Seed -> the differences that it has by itself.
       verdicts: Population -> metric -> what all seeds say together.
     """
@@ -85,10 +85,10 @@ class Row:
       metrics: Means over seeds, of a perplexity the geometric one.
       seeds: Seed -> the same of each.
       paper: What the paper reports for it; "" for nothing.
-      to_control: Against the control at the same point; None of the control, and without a seed
+      to_control: Comparison to the control at the same point; None of the control, and without a seed
         that both have.
-      since: Against the one model of `study.before`, for the arms that begin with it.
-      step: Against the arm of `step_from` at the same point, for those that name one.
+      since: Comparison to the one model of `study.before`, for the arms that begin with it.
+      step: Comparison to the arm of `step_from` at the same point, for those that name one.
     """
 
     arm: str
