@@ -85,8 +85,8 @@ class Row:
       metrics: Means over seeds, of a perplexity the geometric one.
       seeds: Seed -> the same of each.
       paper: What the paper reports for it; "" for nothing.
-      to_control: Comparison to the control at the same point; None of the control, and without a seed
-        that both have.
+      to_control: Comparison to the control at the same point; None of the control, and without a
+        seed that both have.
       since: Comparison to the one model of `study.before`, for the arms that begin with it.
       step: Comparison to the arm of `step_from` at the same point, for those that name one.
     """
