@@ -11,15 +11,15 @@ MOST_CHARACTERS = 100  # in a line of prose
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 # Words that a page may have; a page that gets shorter keeps its budget until somebody lowers it.
 BUDGETS = {
-    "CHANGELOG.md": 950,
+    "CHANGELOG.md": 620,
     "CONTRIBUTING.md": 1150,
     "README.md": 700,
     "docs/aggregation.md": 550,
     "docs/architecture.md": 900,
     "docs/attacks.md": 1700,
     "docs/cluster.md": 1400,
-    "docs/configs.md": 800,
-    "docs/data.md": 1350,
+    "docs/configs.md": 910,
+    "docs/data.md": 1360,
     "docs/evaluation.md": 1550,
     "docs/phone/export.md": 1500,
     "docs/fine_tuning.md": 900,
@@ -31,6 +31,7 @@ BUDGETS = {
     "docs/models/personalised.md": 350,
     "docs/models/persuasion.md": 400,
     "docs/models/ubuntu_irc.md": 400,
+    "docs/models/unseen.md": 400,
     "docs/papers/README.md": 1400,
     "docs/papers/fedatt.md": 1300,
     "docs/papers/fedmed.md": 850,
@@ -40,7 +41,7 @@ BUDGETS = {
     "docs/privacy.md": 2300,
     "docs/privacy/private_fedatt.md": 950,
     "docs/program.md": 800,
-    "docs/results.md": 1350,
+    "docs/results.md": 1500,
     "docs/studies.md": 950,
     "docs/privacy/tail_audit.md": 1050,
 }

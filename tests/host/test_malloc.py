@@ -13,7 +13,7 @@ import resource, sys
 from tff_keyboard.host import malloc
 
 if sys.argv[1] == "kept":
-    assert kept_memory.keep_freed_memory()
+    assert malloc.keep_freed_memory()
 b"x" * (40 << 20)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(20):

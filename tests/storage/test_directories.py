@@ -232,7 +232,7 @@ def test_what_a_kill_left_aside_is_put_back_or_removed(tmp_path):
 
 def test_work_that_was_taken_for_a_leftover_is_made_again(tmp_path, monkeypatch):
     answers = iter([False, True])
-    monkeypatch.setattr(directories.partial, "lock", lambda descriptor, path: next(answers))
+    monkeypatch.setattr(directories.in_progress, "lock", lambda descriptor, path: next(answers))
     with new_directory(tmp_path / "store") as work:
         (work / "a").write_text("new")
     assert names(tmp_path / "store") == ["a"]

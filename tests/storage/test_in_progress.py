@@ -43,7 +43,7 @@ def test_work_that_was_taken_for_a_leftover_is_made_again(tmp_path):
 
 def test_a_file_is_made_again_until_it_is_ours(tmp_path, monkeypatch):
     answers = iter([False, False, True])
-    monkeypatch.setattr(files.partial, "lock", lambda descriptor, path: next(answers))
+    monkeypatch.setattr(files.in_progress, "lock", lambda descriptor, path: next(answers))
     files.write_atomically(tmp_path / "a.txt", [b"whole"])
     assert (tmp_path / "a.txt").read_text() == "whole"
     assert next(answers, None) is None

@@ -85,7 +85,6 @@ WITNESSES = {
         "damaged_newest_checkpoint",
         "best_round_and_early_stop",
         "rejected_rounds_are_counted_and_bounded",
-        "a_hook_can_stop_the_training",
         "a_signal_ends_the_round_that_is_computed",
         "a_signal_between_checkpoints_loses_no_round",
         "a_signal_in_the_first_round",
