@@ -14,7 +14,7 @@ With `--named` there is no first run: a mutant runs the test files that are name
 else those that name it. That takes minutes where the map takes an hour, and finds fewer: what it
 calls alive may be killed by a test elsewhere.
 
-Mutants that change nothing a test could see are named in `docs/results/mutants_equivalent.txt`,
+Mutants that change nothing a test could see are named in `tools/mutants_equivalent.txt`,
 one a line with the reason; they do not count. The exit code is 5 when the score is below `--least`.
 """
 
@@ -39,7 +39,7 @@ from typing import Any
 from tools import mutants as mutants_lib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-EQUIVALENT = ROOT / "docs/results/mutants_equivalent.txt"
+EQUIVALENT = ROOT / "tools/mutants_equivalent.txt"
 PARTS = ("aggregation", "privacy", "metrics", "evaluation", "data")
 MOST_TESTS = 25  # of a line, quickest first; the rest are slow ways to the same line
 SECONDS = 300  # of CPU; a mutant that loops for ever is noticed by that

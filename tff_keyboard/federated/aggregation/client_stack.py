@@ -4,6 +4,7 @@ For simulations: memory grows with the cohort, no secure sum fits, and nothing b
 server learns of a client.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -56,6 +57,35 @@ def build_client_stack(value_type: tff.Type, weight_type: tff.Type) -> tff.Compu
         return tff.federated_aggregate(clients, zero(), accumulate, merge, report)
 
     return stack_clients
+
+
+def build_stack_process(
+    value_type: tff.Type, weight_type: tff.Type, combine: Callable[[Any], tuple[Any, Any]]
+) -> tff.templates.AggregationProcess:
+    """A rule without state that sees all deltas at once.
+
+    Args:
+      value_type: Type of a delta: tensors.
+      weight_type: Type of a weight: a number.
+      combine: TensorFlow function from a stack to the rule's result and its measurements.
+    """
+    stack = build_client_stack(value_type, weight_type)
+    combined = tff.tensorflow.computation(combine, stacked_type(value_type))
+
+    @tff.federated_computation
+    def init_fn():
+        return tff.federated_value((), tff.SERVER)
+
+    @tff.federated_computation(
+        init_fn.type_signature.result,
+        tff.FederatedType(value_type, tff.CLIENTS),
+        tff.FederatedType(weight_type, tff.CLIENTS),
+    )
+    def next_fn(state, value, weight):
+        result, measurements = tff.federated_map(combined, stack(value, weight))
+        return tff.templates.MeasuredProcessOutput(state, result, measurements)
+
+    return tff.templates.AggregationProcess(init_fn, next_fn)
 
 
 def num_clients(stacked: Any) -> tf.Tensor:

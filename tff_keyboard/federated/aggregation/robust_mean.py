@@ -16,10 +16,9 @@ import tensorflow_federated as tff
 
 from tff_keyboard.config.sections.rule_config import Median, TrimmedMean
 from tff_keyboard.federated.aggregation.client_stack import (
-    build_client_stack,
+    build_stack_process,
     middle_mean,
     num_clients,
-    stacked_type,
 )
 from tff_keyboard.federated.aggregation.layers import require_float_tensors
 
@@ -42,9 +41,7 @@ class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
     ) -> tff.templates.AggregationProcess:
         """See base class; `weight_type` is a number."""
         require_float_tensors(value_type, "A robust mean")
-        stack = build_client_stack(value_type, weight_type)
 
-        @tff.tensorflow.computation(stacked_type(value_type))
         def middle(stacked):
             clients = num_clients(stacked)
             if isinstance(self._rule, TrimmedMean):
@@ -55,17 +52,4 @@ class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
             measurements = collections.OrderedDict(clients=clients, trimmed_clients=2 * cut)
             return middle_mean(stacked, cut), measurements
 
-        @tff.federated_computation
-        def init_fn():
-            return tff.federated_value((), tff.SERVER)
-
-        @tff.federated_computation(
-            init_fn.type_signature.result,
-            tff.FederatedType(value_type, tff.CLIENTS),
-            tff.FederatedType(weight_type, tff.CLIENTS),
-        )
-        def next_fn(state, value, weight):
-            result, measurements = tff.federated_map(middle, stack(value, weight))
-            return tff.templates.MeasuredProcessOutput(state, result, measurements)
-
-        return tff.templates.AggregationProcess(init_fn, next_fn)
+        return build_stack_process(value_type, weight_type, middle)
