@@ -154,7 +154,7 @@ def assert_same(first, second):
 
 def test_a_round_in_packs_has_the_bits_of_clients_one_by_one(contexts, monkeypatch):
     """The cheapest case of `test_packs_have_the_bits_of_clients_one_by_one`."""
-    monkeypatch.setattr(client_delivery.cut, "deal", lambda sizes, packs: [[0, 1], [2, 3, 4]])
+    monkeypatch.setattr(client_delivery.dealing, "deal", lambda sizes, packs: [[0, 1], [2, 3, 4]])
     tff.framework.set_default_context(contexts[0])
     process, delivery = built(), delivered()
     state, clients = process.initialize(), cohort(1)
@@ -176,7 +176,7 @@ def test_packs_have_the_bits_of_clients_one_by_one(contexts, monkeypatch, rule):
     assert not delivery.note
     thin = client_delivery.build_delivery(process_of(config, joined=True), config, thin=True)
     # As five clients are cut into two sub-rounds.
-    monkeypatch.setattr(client_delivery.cut, "deal", lambda sizes, packs: [[0, 1], [2, 3, 4]])
+    monkeypatch.setattr(client_delivery.dealing, "deal", lambda sizes, packs: [[0, 1], [2, 3, 4]])
     tff.framework.set_default_context(contexts[0])
     state = process.initialize()
     for round_num in (1, 2):
