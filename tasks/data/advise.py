@@ -2,9 +2,8 @@
 
 tff-keyboard advise data/mine
 
-The advice follows from the store's data card and from what was measured on corpora of about that
-size; the time, from half a second of matrix products on this machine. The last lines are the
-commands to run next: `train --store` without --config does what is advised.
+It follows from the store's data card, what was measured on corpora of about that size, and half a
+second of matrix products on this machine. `train --store` without --config does what is advised.
 """
 
 import dataclasses

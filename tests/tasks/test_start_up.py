@@ -11,10 +11,7 @@ HEAVY = {"tensorflow", "tensorflow_federated", "dp_accounting", "ai_edge_litert"
 
 WRONG = [
     (["train", "--workdir={}/run", "--store={}/none"], 3, "there is no such folder"),
-    (["train", "--workdir={}/run", "--store={}"], 3, "is not a client store: no data_card.json"),
     (["train", "--workdir={}/run"], 2, "Give --store=FOLDER, to train what `tff-keyboard advise"),
-    (["train", "--workdir={}/begun", "--store={}"], 4, "this run began with `data.store` = data/"),
-    (["train", "--workdir={}/begun", "--set=train.ronds=2"], 2, "Did you mean `train.rounds`?"),
     (["train-server", "--workdir={}/run", "--like={}/none"], 2, "No config file at"),
     (["audit-tail", "{}/a", "{}/b"], 3, "there is no saved model here"),
     (["attack", "--workdir={}/runs", "--config={}/no.toml"], 2, "No config file at"),
@@ -41,8 +38,6 @@ def found(tmp_path_factory):
     """The answer to each wrong command line."""
     folder = tmp_path_factory.mktemp("wrong")
     (folder / "texts").write_text("ann\thello\n")
-    (folder / "begun").mkdir()
-    (folder / "begun" / "config.toml").write_text('[data]\nstore = "data/other"\n')
     (folder / "k.tflite").write_bytes(b"\0\0\0\0TFL3")
     lines = [[word.format(folder) for word in arguments] for arguments, _, _ in WRONG]
     return answers(lines)

@@ -1,17 +1,15 @@
 """What is refused before TensorFlow is imported."""
 
-import pathlib
 import warnings
 
 import pytest
 
 from tests.support.console import answers
 from tests.support.fakes import tiny_config
-from tff_keyboard import config as config_lib
 from tff_keyboard.config import ConfigError
 from tff_keyboard.data.store.store_card import read_card
-from tff_keyboard.storage.errors import DataError, RunDirectoryError
-from tff_keyboard.training.preflight import check_population, recorded
+from tff_keyboard.storage.errors import DataError
+from tff_keyboard.training.preflight import check_population
 
 
 def test_a_cohort_as_large_as_the_population_is_allowed(store):
@@ -44,17 +42,6 @@ def test_a_defence_is_told_what_its_share_is_of_the_accounts(store, rule, says):
     with pytest.warns(UserWarning, match=says) as found:
         check_population(tiny_config(store, rule, "train.check_in=by_text"))
     assert "\n" not in str(found[0].message)
-
-
-def test_a_run_goes_on_with_what_it_recorded_however_its_store_is_spelled(store, tmp_path):
-    assert recorded(tmp_path / "none", store) is None
-    config = tiny_config(store, "train.seed=7")
-    (tmp_path / "config.toml").write_text(config_lib.dump(config))
-    for same in (None, store, store / ".." / store.name):
-        assert recorded(tmp_path, same) == config
-    assert recorded(tmp_path, store, ["train.rounds=9"]).train.rounds == 9
-    with pytest.raises(RunDirectoryError, match=f"began with `data.store` = {store}, not with /x"):
-        recorded(tmp_path, pathlib.Path("/x"))
 
 
 def test_no_store_is_bad_input(tmp_path):

@@ -1,4 +1,4 @@
-"""Decides the rounds of cosines that leave them open: those of `train.rounds`, when a run begins."""
+"""Decides the rounds of cosines that leave them open: `train.rounds`, when a run begins."""
 
 import dataclasses
 import tomllib

@@ -2,40 +2,11 @@
 
 import pathlib
 import warnings
-from collections.abc import Sequence
 
-from tff_keyboard.config import ConfigError, RunConfig, load_of_run
+from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.sections.rule_config import BoundedTrimmedMean, TrimmedMean
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.federated.learning.cohorts import cohort_sampler
-from tff_keyboard.storage.errors import RunDirectoryError
-from tff_keyboard.storage.run_directory import RunDirectory
-
-
-def recorded(
-    workdir: pathlib.Path, store: pathlib.Path | None, overrides: Sequence[str] = ()
-) -> RunConfig | None:
-    """The config that a run recorded when it began, with overrides; None: there is no run.
-
-    Args:
-      workdir: The run directory.
-      store: Its client store, however it is spelled; None: whichever it is.
-      overrides: Each `section.key=value`.
-
-    Raises:
-      RunDirectoryError: The run began with another store.
-      ConfigError: The record cannot be read, or an override breaks a rule.
-    """
-    run = RunDirectory(workdir)
-    if not run.exists():
-        return None
-    config = load_of_run(run.config_path, overrides)
-    if store is not None and store.resolve() != pathlib.Path(config.data.store).resolve():
-        raise RunDirectoryError(
-            f"{run.config_path}: this run began with `data.store` = {config.data.store}, not with "
-            f"{store}. Give another --workdir, or the --store of this run."
-        )
-    return config
 
 
 def check_population(config: RunConfig) -> None:

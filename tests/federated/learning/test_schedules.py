@@ -51,7 +51,7 @@ def test_the_full_rate_is_reached_when_the_warm_up_ends(schedule):
 
 
 def test_a_cosine_of_unknown_length_has_no_rates():
-    with pytest.raises(ValueError, match="schedule.rounds"):
+    with pytest.raises(ValueError, match=r"schedule\.rounds"):
         factor(Cosine(warmup_rounds=3), 4)
 
 

@@ -63,7 +63,7 @@ def test_text_is_trained_as_its_recipe_says(words, recipe):
 def test_the_config_has_the_stores_data_and_not_the_recipes():
     prepared = {"max_length": 32, "long_messages": "keep", "lowercase": False, "seed": 7}
     data = advise(card(options=prepared), 'my "s"').config.data
-    assert (data.max_length, data.long_messages, data.lowercase, data.seed) == (32, "keep", False, 7)
+    assert {key: getattr(data, key) for key in prepared} == prepared
     assert (data.store, data.input) == ('my "s"', ())
 
 

@@ -36,6 +36,24 @@ def test_whole_trainings_cost_what_they_did(name):
     assert of_run(*run).core_minutes(KNOWN) == pytest.approx(minutes, rel=0.15)
 
 
+# Clients, tokens and seconds of a round on two free cores: docs/performance.md, "One round".
+ROUNDS = [(50, 469, 0.32), (50, 5_692, 0.70), (8, 19_403, 1.49)]
+
+
+@pytest.mark.parametrize("clients, tokens, seconds", ROUNDS)
+def test_cores_that_are_free_share_a_round_as_they_did(clients, tokens, seconds):
+    def minutes(rounds):
+        return costs.cost(
+            weights=1_412_250,
+            rounds=rounds,
+            clients=clients,
+            targets=tokens / clients,
+            validation_targets=0,
+        ).minutes(Machine(cores=2, gflops=costs.GFLOPS))
+
+    assert 60 * (minutes(2) - minutes(1)) == pytest.approx(seconds, rel=0.15)
+
+
 def test_a_machine_of_half_the_speed_takes_twice_as_long():
     cost = of_run(*MEASURED["chitchat"][:4])
     slow = Machine(cores=1, gflops=costs.GFLOPS / 2)

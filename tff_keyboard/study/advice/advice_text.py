@@ -55,7 +55,8 @@ def advice_text(advice: Advice, machine: Machine, workdir: str) -> str:
             "Reached on people who were held out, on the corpora nearest in size: words of which "
             "the first\nsuggestion was right, and one of three, in percent. The kind of text "
             f"decides more than its size.\n{aligned(rows, left=2)}\n"
-            "An export with --ngram is the hybrid: the model, an n-gram and the person's own words.",
+            "The hybrid is what an export with --ngram types: the model, an n-gram, and the "
+            "person's own words.",
             *(f"Note: {warning}" for warning in advice.warnings),
             f"Next:\n  tff-keyboard train --store={store} --workdir={run}\n"
             f"  tff-keyboard compare {run} ngram {shlex.quote(f'hybrid:{workdir}')}",

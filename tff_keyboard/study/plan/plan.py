@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from tff_keyboard import config as config_lib
-from tff_keyboard.config.resolved_schedules import rounds_of_cosines, with_rounds
+from tff_keyboard.config.resolved_schedules import with_rounds
 from tff_keyboard.storage.errors import ConfigError, UsageError
 from tff_keyboard.study.plan.study_file import Study
 
@@ -49,10 +49,7 @@ class Run:
     def command(self) -> list[str]:
         """The words after `tff-keyboard` that train it."""
         words = [self.task, f"--config={self.config_file}", f"--workdir={self.path}"]
-        # A run with more rounds than it began with is another arm: said, so that it is refused.
-        return words + [
-            f"--set={each}" for each in (*self.overrides, *rounds_of_cosines(self.config))
-        ]
+        return words + [f"--set={override}" for override in self.overrides]
 
 
 def variant_name(arm: str, point: str) -> str:
