@@ -58,6 +58,12 @@ def test_the_hybrid_is_expected_beside_the_model():
             assert row.endswith(f"{hybrid.top_1[0]:.1f}, {hybrid.top_3:.1f}")
 
 
+@pytest.mark.parametrize(("words", "is_far"), [(20_000, True), (200_000, False)])
+def test_corpora_that_are_far_larger_promise_nothing(words, is_far):
+    shown = advice_text(advice.advise(card(words=words), "s"), SLOW, "runs/s")
+    assert ("expect less" in shown) == is_far
+
+
 def test_hybrids_are_found_by_the_run_that_they_are_of():
     pairs = [
         (model.row, hybrid.row)

@@ -48,13 +48,15 @@ def advice_text(advice: Advice, machine: Machine, workdir: str) -> str:
             sizes = [f"{corpus.people:,}", f"{corpus.words:,}", f"{model.passes:g}"]
             both = [f"{each.top_1[0]:.1f}, {each.top_3:.1f}" for each in (model, hybrid) if each]
             rows.append([f"{corpus.name} ({corpus.kind})", model.start, *sizes, *both])
+    smallest = min(corpus.words for corpus in advice.nearest)
+    less = " All have far more text than this: expect less." if smallest > 5 * advice.words else ""
     run, store = shlex.quote(workdir), shlex.quote(advice.config.data.store)
     return "\n\n".join(
         [
             sentence(advice, machine),
             "Reached on people who were held out, on the corpora nearest in size: words of which "
             "the first\nsuggestion was right, and one of three, in percent. The kind of text "
-            f"decides more than its size.\n{aligned(rows, left=2)}\n"
+            f"decides more than its size.{less}\n{aligned(rows, left=2)}\n"
             "The hybrid is what an export with --ngram types: the model, an n-gram, and the "
             "person's own words.",
             *(f"Note: {warning}" for warning in advice.warnings),

@@ -27,8 +27,8 @@ def warnings_of_card(card: Mapping[str, Any]) -> tuple[str, ...]:
         found.append(
             "With so little text a model is better that begins with other people's: train one on "
             "text that you may use, with one vocabulary for both (docs/fine_tuning.md), and add "
-            "--set=model.initial_model=RUN. Or prepare both texts as one store, as "
-            "configs/reference/messages.toml does."
+            "--set=model.initial_model=RUN --set=server.learning_rate=0.002. Or prepare both texts "
+            "as one store, as configs/reference/messages.toml does."
         )
     if train["clients"] < _FEW_PEOPLE:
         found.append(
