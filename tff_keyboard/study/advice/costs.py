@@ -25,8 +25,8 @@ class Cost:
     """CPU seconds on the machine of the constants.
 
     Attributes:
-      alone: Of one core, whatever there are: the start, the server.
-      shared: Of clients, which cores share.
+      alone: Seconds of one core, whatever there are: the start, the server.
+      shared: Seconds of clients, which cores share.
     """
 
     alone: float
