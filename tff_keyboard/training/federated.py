@@ -6,6 +6,7 @@ from typing import Any
 
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.resolved_execution import as_begun, with_parts
+from tff_keyboard.config.resolved_schedules import with_rounds
 from tff_keyboard.config.sections.learning_config import FedAvgClient, ServerConfig
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.data.store.client_store import ClientStore
@@ -59,7 +60,8 @@ def train_federated(
       ProgramError, TrainingInterrupted: As `train_run`.
     """
     check_best_metric(config, validation.metric_names(config))
-    config = with_parts(as_begun(config, recorded_config(workdir)))
+    recorded = recorded_config(workdir)
+    config = with_rounds(with_parts(as_begun(config, recorded)), recorded)
     store = ClientStore(config.data.store)
     general_store = validation.open_general_store(config, store)
     with (
