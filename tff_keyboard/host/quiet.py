@@ -21,8 +21,9 @@ import types
 import warnings
 from collections.abc import Iterator
 
-from tff_keyboard.host import lean_imports
+from tff_keyboard.host import lean_imports, progress
 
+_NAMES = {"tensorflow": "TensorFlow", "tensorflow_federated": "TensorFlow Federated"}
 VERBOSE_VARIABLE = "TFF_KEYBOARD_VERBOSE"
 
 _CHATTER = re.compile(
@@ -64,6 +65,7 @@ def _import(name: str) -> types.ModuleType:
         return sys.modules[name]
     if is_verbose():
         return importlib.import_module(name)
+    progress.step(f"importing {_NAMES.get(name, name)}")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only, also after the import
     _filter_warnings()
     with _chatter_dropped(), lean_imports.lean():

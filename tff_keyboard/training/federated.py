@@ -21,6 +21,7 @@ from tff_keyboard.federated.learning import (
     validation,
 )
 from tff_keyboard.federated.learning.cohorts import cohort_sampler
+from tff_keyboard.host import progress
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.privacy.ledger import participation, people
@@ -64,10 +65,12 @@ def train_federated(
     config = with_rounds(with_parts(as_begun(config, recorded)), recorded)
     store = ClientStore(config.data.store)
     general_store = validation.open_general_store(config, store)
+    progress.step("starting the workers")
     with (
         open_run(config, workdir, store, general_store) as run,
         execution_engine.install(config, run, [store, general_store]) as context,
     ):
+        progress.step("building the round")
         model = build_process.build_initial_model(config, store.vocabulary)
         privacy = _privacy(config, run, store, general_store, model)
         cohorts = client_inputs.CohortInputs(
@@ -97,6 +100,7 @@ def train_federated(
         evaluator = federated_evaluation.FederatedEvaluator(
             build_process.build_model_fn(config, len(store.vocabulary), evaluation=True)
         )
+        progress.step("computing the first round")
         return train_run(
             config,
             run,
