@@ -108,6 +108,6 @@ class _Later(types.ModuleType):
         if name.startswith("__") and name not in ("__all__", "__version__"):
             raise AttributeError(name)
         loader = vars(self)["__loader__"].loader
-        self.__class__ = types.ModuleType
+        self.__class__ = types.ModuleType  # type: ignore[assignment]
         loader.exec_module(self)
         return getattr(self, name)
