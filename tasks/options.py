@@ -71,7 +71,7 @@ class TaskOptions:
 class ConfigOptions(TaskOptions):
     """Options of a task that takes a config."""
 
-    config: Annotated[pathlib.Path | None, "TOML file of the run; defaults if left out."] = None
+    config: Annotated[pathlib.Path | None, "TOML file; `train` needs none (see `advise`)."] = None
     store: Annotated[
         pathlib.Path | None, "Client store; `data.store` of the config if left out."
     ] = None

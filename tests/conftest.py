@@ -10,6 +10,7 @@ import pytest
 from tests.support import cpu_seconds, quick_witnesses, without_tensorflow
 from tests.support.examples import FULL
 from tests.support.processes import processes_below, reaper
+from tff_keyboard.host import lean_imports
 
 # A push is judged by its change, not by the day's luck: in CI the examples are fixed. At home they
 # are drawn anew, and what they find becomes an `@example`. `make slow` draws more (`examples.py`).
@@ -34,16 +35,6 @@ LONG_FILES = (
 )  # fmt: skip
 
 
-# What has or calls a loop that AutoGraph makes a graph of.
-LOOPS = (
-    "tff_keyboard.packs",
-    "tff_keyboard.federated.learning.client_training",
-    "tff_keyboard.federated.learning.federated_evaluation",
-    "tff_keyboard.training.central.central_training",
-    "tff_keyboard.federated.algorithms.fedmed.scored_client_work",
-)
-
-
 def pytest_addoption(parser):
     parser.addoption("--without-tensorflow", action="store_true", help="skip what imports it")
     parser.addoption(
@@ -57,8 +48,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Whatever the run leaves behind is ended with it, and its CPU seconds are counted.
 
-    Under coverage all functions but `LOOPS` are traced as they stand: AutoGraph would run a copy of
-    them from a temporary file, whose lines count for nobody.
+    Under coverage AutoGraph copies as little as in a task: it would run the functions from a
+    temporary file, whose lines count for nobody.
     """
     if not hasattr(config, "workerinput"):  # not in a process of xdist: below the one that has it
         reaper.start()
@@ -66,11 +57,7 @@ def pytest_configure(config):
         without_tensorflow.start()
     config.pluginmanager.register(cpu_seconds.CpuSeconds(config))
     if config.pluginmanager.hasplugin("_cov") and config.getoption("cov_source", None):
-        from tensorflow.python.autograph.core import config as autograph
-
-        loops = [autograph.Convert(name) for name in LOOPS]
-        ours = [autograph.DoNotConvert(name) for name in ("tff_keyboard", "tflite_export")]
-        autograph.CONVERSION_RULES = (*loops, *ours, *autograph.CONVERSION_RULES)
+        lean_imports.convert_loops_only()
 
 
 def pytest_collection_modifyitems(items):

@@ -31,7 +31,11 @@ def test_the_import_of_tff_is_silent():
         "print(tff.__version__)"
     )
     assert program.stdout == "0.87.0\n"
-    assert program.stderr == ""
+    lines = program.stderr.splitlines()
+    assert [line.split(" s  ")[1] for line in lines] == [
+        "importing TensorFlow",
+        "importing TensorFlow Federated",
+    ]
 
 
 def fake_module(tmp_path, body):
@@ -48,13 +52,13 @@ NOISE = f"import os\nos.write(2, b'{CHATTER}\\n')\nos.write(2, b'disk is failing
 def test_other_lines_come_through(tmp_path):
     program = run_python(fake_module(tmp_path, NOISE) + "quiet._import('noisy')")
     assert program.returncode == 0
-    assert program.stderr == "disk is failing\n"
+    assert program.stderr.splitlines()[1:] == ["disk is failing"]
 
 
 def test_warnings_are_one_line(tmp_path):
     code = "quiet._import('noisy')\nimport warnings\nwarnings.warn('checkpoint is\\ndamaged')"
     program = run_python(fake_module(tmp_path, "") + code)
-    assert program.stderr == "warning: checkpoint is damaged\n"
+    assert program.stderr.splitlines()[1:] == ["warning: checkpoint is damaged"]
 
 
 def test_a_failed_import_shows_everything(tmp_path):

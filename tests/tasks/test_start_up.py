@@ -11,6 +11,7 @@ HEAVY = {"tensorflow", "tensorflow_federated", "dp_accounting", "ai_edge_litert"
 
 WRONG = [
     (["train", "--workdir={}/run", "--store={}/none"], 3, "there is no such folder"),
+    (["train", "--workdir={}/run"], 2, "Give --store=FOLDER, to train what `tff-keyboard advise"),
     (["train-server", "--workdir={}/run", "--like={}/none"], 2, "No config file at"),
     (["audit-tail", "{}/a", "{}/b"], 3, "there is no saved model here"),
     (["attack", "--workdir={}/runs", "--config={}/no.toml"], 2, "No config file at"),

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+_BEGAN = time.monotonic()
 _TERMINAL_SECONDS = 0.2
 _LOG_SECONDS = 30.0
 
@@ -110,6 +111,14 @@ class Progress:
         else:
             self._stream.write(line + "\n")
         self._stream.flush()
+
+
+def step(sentence: str) -> None:
+    """Says on stderr what begins now, after the seconds since the program began.
+
+    For what is silent and takes seconds, as imports do.
+    """
+    print(f"{time.monotonic() - _BEGAN:5.1f} s  {sentence}", file=sys.stderr, flush=True)
 
 
 def duration(seconds: float) -> str:

@@ -21,6 +21,9 @@ import types
 import warnings
 from collections.abc import Iterator
 
+from tff_keyboard.host import lean_imports, progress
+
+_NAMES = {"tensorflow": "TensorFlow", "tensorflow_federated": "TensorFlow Federated"}
 VERBOSE_VARIABLE = "TFF_KEYBOARD_VERBOSE"
 
 _CHATTER = re.compile(
@@ -58,12 +61,17 @@ def standard_error_dropped() -> Iterator[None]:
 
 
 def _import(name: str) -> types.ModuleType:
-    if name in sys.modules or is_verbose():
+    if name in sys.modules:
+        return sys.modules[name]
+    if is_verbose():
         return importlib.import_module(name)
+    progress.step(f"importing {_NAMES.get(name, name)}")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors only, also after the import
     _filter_warnings()
-    with _chatter_dropped():
+    with _chatter_dropped(), lean_imports.lean():
         module = importlib.import_module(name)
+    if name == "tensorflow":
+        lean_imports.convert_loops_only()
     _filter_warnings()  # imports reset some filters
     warnings.formatwarning = _format_warning
     logging.getLogger("tensorflow").setLevel(logging.ERROR)

@@ -6,6 +6,7 @@ from typing import Any
 
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.resolved_execution import as_begun, with_parts
+from tff_keyboard.config.resolved_schedules import with_rounds
 from tff_keyboard.config.sections.learning_config import FedAvgClient, ServerConfig
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.data.store.client_store import ClientStore
@@ -20,6 +21,7 @@ from tff_keyboard.federated.learning import (
     validation,
 )
 from tff_keyboard.federated.learning.cohorts import cohort_sampler
+from tff_keyboard.host import progress
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import weights_by_name
 from tff_keyboard.privacy.ledger import participation, people
@@ -59,13 +61,16 @@ def train_federated(
       ProgramError, TrainingInterrupted: As `train_run`.
     """
     check_best_metric(config, validation.metric_names(config))
-    config = with_parts(as_begun(config, recorded_config(workdir)))
+    recorded = recorded_config(workdir)
+    config = with_rounds(with_parts(as_begun(config, recorded)), recorded)
     store = ClientStore(config.data.store)
     general_store = validation.open_general_store(config, store)
+    progress.step("starting the workers")
     with (
         open_run(config, workdir, store, general_store) as run,
         execution_engine.install(config, run, [store, general_store]) as context,
     ):
+        progress.step("building the round")
         model = build_process.build_initial_model(config, store.vocabulary)
         privacy = _privacy(config, run, store, general_store, model)
         cohorts = client_inputs.CohortInputs(
@@ -95,6 +100,7 @@ def train_federated(
         evaluator = federated_evaluation.FederatedEvaluator(
             build_process.build_model_fn(config, len(store.vocabulary), evaluation=True)
         )
+        progress.step("computing the first round")
         return train_run(
             config,
             run,

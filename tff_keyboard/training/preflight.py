@@ -7,6 +7,7 @@ from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.sections.rule_config import BoundedTrimmedMean, TrimmedMean
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.federated.learning.cohorts import cohort_sampler
+from tff_keyboard.host import progress
 
 
 def check_population(config: RunConfig) -> None:
@@ -20,6 +21,7 @@ def check_population(config: RunConfig) -> None:
     """
     store = pathlib.Path(config.data.store)
     population = read_card(store)["populations"]["train"]["clients"]
+    progress.step(f"{store}: {population:,} people to train on")
     try:
         cohort_sampler(config.train, population)
     except ValueError as error:

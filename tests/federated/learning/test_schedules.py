@@ -50,6 +50,11 @@ def test_the_full_rate_is_reached_when_the_warm_up_ends(schedule):
     )
 
 
+def test_a_cosine_of_unknown_length_has_no_rates():
+    with pytest.raises(ValueError, match=r"schedule\.rounds"):
+        factor(Cosine(warmup_rounds=3), 4)
+
+
 def test_half_lives():
     schedule = ConstantThenDecay(constant_rounds=10, half_life_rounds=5.0, lowest=0.1)
     found = [factor(schedule, t) for t in (1, 10, 15, 20, 25, 1000)]
@@ -75,7 +80,7 @@ def test_constant_means_no_change_at_all():
     "build, words",
     [
         (lambda: Constant(warmup_rounds=-1), "`schedule.warmup_rounds` must be >= 0"),
-        (lambda: Cosine(rounds=4, warmup_rounds=4), "`schedule.rounds` must be > "),
+        (lambda: Cosine(rounds=4, warmup_rounds=4), "`schedule.rounds` must be 0 or > "),
         (lambda: Cosine(rounds=4, lowest=1.5), r"`schedule.lowest` must be in \[0, 1\]"),
         (
             lambda: ConstantThenDecay(constant_rounds=1, half_life_rounds=0.0),

@@ -1,74 +1,108 @@
-"""Advice: arithmetic of rounds and minutes, the nearest corpora, a command that can be given."""
+"""Advice: arithmetic of rounds, the nearest corpora, a config of this very store."""
 
-import json
 import math
-import pathlib
-import shlex
 
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from tasks import cli
-from tasks.data import advise as advise_task
 from tests.support.examples import examples
-from tff_keyboard import config as config_lib
 from tff_keyboard.config.sections.cohort_config import clients_in_round
 from tff_keyboard.config.sections.train_config import TrainConfig
-from tff_keyboard.study.advice import advice, recipes, reference
-from tff_keyboard.study.advice.advice_text import advice_text, unused_workdir
+from tff_keyboard.data.store.store_card import read_card
+from tff_keyboard.storage.errors import ConfigError
+from tff_keyboard.study.advice import costs, reference
+from tff_keyboard.study.advice.advice import LITTLE_TEXT, MUCH_TEXT, advise
 
 
-def card(people=500, messages=40_000, words=600_000, oov_rate=0.05, **vocabulary):
+def card(people=500, messages=40_000, words=600_000, oov_rate=0.05, options=None, **vocabulary):
     train = {"clients": people, "messages": messages, "words": words, "oov_rate": oov_rate}
     low = 1 << ((messages // people).bit_length() - 1)
     train["messages_per_client"] = {"bins": {f"{low}-{2 * low - 1}": people}}
-    usual = {"from": "train users", "min_word_users": 2}
-    return {"populations": {"train": train}, "vocabulary": usual | vocabulary}
+    prepared = {"card_format": 1, "vocabulary_size": 10_000, "min_word_count": 1}
+    return {
+        "populations": {"train": train, "validation": train | {"clients": 400}},
+        "vocabulary": {"rows": 10_000, "min_word_users": 2} | vocabulary,
+        "options": prepared | (options or {}),
+    }
 
 
 @hypothesis.given(
-    people=st.integers(3, 20_000),
-    messages=st.integers(1, 300),
-    words=st.integers(1, 40),
-    cores=st.integers(1, 64),
+    people=st.integers(3, 20_000), messages=st.integers(1, 300), words=st.integers(1, 40)
 )
-@examples(100)
-def test_rounds_are_so_many_passes_and_time_is_what_clients_cost(people, messages, words, cores):
-    given = card(people, people * messages, people * messages * words)
-    found = advice.advise(given, cores=cores)
+@examples(30)
+def test_rounds_are_so_many_passes(people, messages, words):
+    found = advise(card(people, people * messages, people * messages * words), "s")
+    train = found.config.train
     much = people * messages * words >= 1e6
-    recipe = found.recipe
-    assert recipe == (recipes.MUCH_TEXT if much else recipes.LITTLE_TEXT)
+    assert found.recipe == (MUCH_TEXT if much else LITTLE_TEXT)
     of_a_visit = min(messages, 8)  # all have typed alike
-    assert found.clients_per_round == max(1, min(16, people // 4))
-    a_round = found.clients_per_round * of_a_visit
-    assert found.passes == pytest.approx(found.rounds * a_round / (people * messages))
-    assert found.rounds >= 300
-    if found.rounds > 300:
+    assert train.clients_per_round == max(1, min(16, people // 4))
+    a_round = train.clients_per_round * of_a_visit
+    assert found.passes == pytest.approx(train.rounds * a_round / (people * messages))
+    assert train.rounds >= 300
+    if train.rounds > 300:
         assert 6 - 1e-9 <= found.passes < 6 + a_round / (people * messages) + 1e-9
     else:
         assert found.passes >= 6 - 1e-9
-    cpu = found.clients_per_round * (0.0073 + 0.00017 * of_a_visit * (words + 1))
-    assert found.minutes == pytest.approx(found.rounds * (0.05 + cpu / cores) / 60)
 
 
-@pytest.mark.parametrize(
-    "words, recipe", [(2_000_000, recipes.MUCH_TEXT), (500_000, recipes.LITTLE_TEXT)]
-)
+@pytest.mark.parametrize("words, recipe", [(2_000_000, MUCH_TEXT), (500_000, LITTLE_TEXT)])
 def test_text_is_trained_as_its_recipe_says(words, recipe):
-    given = advice.advise(card(people=14_000, messages=200_000, words=words), cores=2)
-    config = config_lib.load(given.recipe.config, given.overrides("s"))
-    assert given.recipe == recipe
+    found = advise(card(people=14_000, messages=200_000, words=words), "s")
+    config = found.config
+    assert found.recipe == recipe
+    assert config.data.store == "s"
     assert config.train.check_in == "by_text"
     assert config.train.check_in_factor == TrainConfig.check_in_factor
-    assert config.client.max_examples == given.recipe.max_examples
-    assert clients_in_round(config.train.cohort, 16, given.rounds) == given.clients_per_round
-    assert config.server.schedule.rounds == config.train.rounds == given.rounds
+    assert clients_in_round(config.train.cohort, 16, config.train.rounds) == 16
+    assert config.server.schedule.rounds == 0  # those of the training
+    assert config.evaluation.every == config.train.rounds // 10
+
+
+def test_the_config_has_the_stores_data_and_not_the_recipes():
+    prepared = {"max_length": 32, "long_messages": "keep", "lowercase": False, "seed": 7}
+    data = advise(card(options=prepared), 'my "s"').config.data
+    assert {key: getattr(data, key) for key in prepared} == prepared
+    assert (data.store, data.input) == ('my "s"', ())
+
+
+def test_the_card_of_a_real_store_is_understood(store):
+    found = advise(read_card(store), str(store))
+    assert found.config.data.vocabulary_size == 120  # as it was prepared
+    assert found.config.train.clients_per_round == found.people // 4
+    assert found.warnings
+
+
+def test_what_is_set_counts_and_is_what_the_time_is_of():
+    found = advise(card(), "s", ["train.rounds=50", "client.max_examples=4"])
+    whole = advise(card(), "s")
+    assert found.config.train.rounds == 50
+    assert found.passes == pytest.approx(50 * 16 * 4 / 40_000)
+    assert found.cost.shared < whole.cost.shared / 2
+    assert advise(card(), "s", ["model.units=64"]).cost.shared < whole.cost.shared
+    assert advise(card(), "s", ["model.name=gru"]).cost is None
+    uniform = ["train.check_in=uniform", "client.epochs=2"]
+    assert advise(card(), "s", uniform).cost.shared > 1.3 * whole.cost.shared
+    with pytest.raises(ConfigError, match=r"--set=train\.ruonds=5"):
+        advise(card(), "s", ["train.ruonds=5"])
+
+
+def test_the_cost_is_that_of_the_training():
+    found = advise(card(rows=2_000), "s")
+    train = found.config.train
+    assert found.cost == costs.cost(
+        weights=2_000 * 96 + 452_250,
+        rounds=train.rounds,
+        clients=16,
+        targets=8 * 640_000 / 40_000,
+        # Ten times or one more, of 200 of 400 people, the average and the last model.
+        validation_targets=math.ceil(train.rounds / (train.rounds // 10)) * 2 * 640_000 / 2,
+    )
 
 
 def test_the_nearest_in_size_are_shown():
-    found = advice.advise(card(words=310_000), cores=2)
+    found = advise(card(words=310_000), "s")
     sizes = [corpus.words for corpus in found.nearest]
     assert sizes == sorted(sizes)
     assert len(sizes) == 3
@@ -76,59 +110,3 @@ def test_the_nearest_in_size_are_shown():
     far = {corpus.words for corpus in reference.corpora()} - set(sizes)
     distance = [abs(math.log(size / 310_000)) for size in sizes]
     assert all(abs(math.log(size / 310_000)) >= max(distance) for size in far)
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (card(words=19_000), "n-gram"),
-        (card(words=90_000), "general model"),
-        (card(words=300_000), "general model"),
-        (card(people=99), "99 train people"),
-        (card(oov_rate=0.2), "20% of the train words"),
-    ],
-)
-def test_what_is_noted(given, says):
-    (warning,) = advice.advise(given, cores=2).warnings
-    assert says in warning
-
-
-def test_cores_are_counted():
-    assert advice.advise(card(), cores=2).warnings == ()
-    with pytest.raises(ValueError, match="cores"):
-        advice.advise(card(), cores=0)
-
-
-def test_the_command_can_be_given(tmp_path, capsys):
-    (tmp_path / "my store").mkdir()
-    whole = card() | {"format": 1, "file_bytes": {}, "store_sha256": "0"}
-    (tmp_path / "my store" / "data_card.json").write_text(json.dumps(whole))
-    assert cli.launch(advise_task, [str(tmp_path / "my store"), "--cores=2"]) == cli.OK
-    shown = capsys.readouterr().out
-    assert "PersuasionForGood" in shown
-    (command,) = [line for line in shown.splitlines() if "tff-keyboard train" in line]
-    words = shlex.split(command)
-    overrides = [word.removeprefix("--set=") for word in words if word.startswith("--set=")]
-    config = config_lib.load(recipes.LITTLE_TEXT.config, overrides)
-    assert config.data.store == str(tmp_path / "my store")
-    assert config.train.clients_per_round == 16
-    assert config.client.max_examples == recipes.LITTLE_TEXT.max_examples
-    assert config.train.rounds == config.server.schedule.rounds
-    workdir = "runs/my store"
-    found = advice.advise(whole, cores=2)
-    assert advice_text(found, str(tmp_path / "my store"), workdir) == shown.rstrip()
-    assert f"--workdir={workdir}" in words
-
-
-def test_a_new_run_directory_is_proposed(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    store = pathlib.Path("data/demo")
-    assert unused_workdir(store) == pathlib.Path("runs/demo")
-    for name in ("demo", "demo_2"):
-        pathlib.Path("runs", name).mkdir(parents=True)
-    assert unused_workdir(store) == pathlib.Path("runs/demo_3")
-
-
-def test_no_store_is_one_line(tmp_path, capsys):
-    assert cli.launch(advise_task, [str(tmp_path)]) == 3
-    assert "is not a client store" in capsys.readouterr().err

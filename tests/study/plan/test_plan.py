@@ -58,6 +58,11 @@ def test_overrides_count_in_their_order(tmp_path):
     ]
 
 
+def test_a_cosine_is_as_long_as_the_arm(tmp_path):
+    (run,) = runs_of(tmp_path, arm("control", set=("server.schedule.name=cosine",)), seeds=(5,))
+    assert run.config.server.schedule.rounds == run.config.train.rounds == 4
+
+
 def test_some_of_the_arms_come_with_the_control_and_what_they_begin_with(tmp_path):
     arms = [arm(name) for name in ("a", "control", "base", "unasked")]
     arms.append(arm("b", after="base"))

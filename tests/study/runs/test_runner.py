@@ -98,6 +98,14 @@ def test_several_trainings_share_a_cluster(tmp_path, jobs, settings, expected):
     assert words.partition(added)[2].strip() == expected
 
 
+def test_a_training_is_told_how_long_its_cosine_is_so_that_a_longer_one_is_refused(tmp_path):
+    config = config_lib.loads("", ["server.schedule={name='cosine',rounds=4}"])
+    pool = runner._Pool(1, ["echo"])
+    pool.start(dataclasses.replace(run_of(tmp_path, "a"), config=config))
+    pool.working[0][1].wait()
+    assert "--set=server.schedule.rounds=4" in runner.log_of(run_of(tmp_path, "a")).read_text()
+
+
 def test_a_failure_stops_what_waits_for_it_alone(tmp_path, command, capsys):
     runs = [run_of(tmp_path, "bad"), run_of(tmp_path, "b", after="bad"), run_of(tmp_path, "c")]
     missing = runner.train_all(runs, command=command)

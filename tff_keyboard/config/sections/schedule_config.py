@@ -1,8 +1,9 @@
 """Learning rates that change with the round: `[server.schedule]`, `[client.schedule]`, ...
 
 The rate of round t >= 1 is the table's `learning_rate` times a factor
-(`federated/learning/schedules.py`), a pure function of t. No schedule looks at `train.rounds`,
-which may grow while a run goes on.
+(`federated/learning/schedules.py`), a pure function of t. A cosine that names no rounds of its own
+ends with those that `train.rounds` has when a run begins (`config/resolved_schedules.py`). The run
+records them: `train.rounds` may grow while it goes on, and the rates of a round stay.
 """
 
 import dataclasses
@@ -74,20 +75,21 @@ class Cosine(_Schedule):
     """Half a cosine from the full rate at the end of the warm-up down to `lowest` of it.
 
     Attributes:
-      rounds: The round that reaches the lowest rate, > `warmup_rounds`; later rounds keep it.
+      rounds: The round that reaches the lowest rate, > `warmup_rounds`; later rounds keep it. 0
+        means the last one of `train.rounds`.
       lowest: Its factor, in [0, 1].
     """
 
     name: Literal["cosine"] = "cosine"
-    rounds: int
+    rounds: int = 0
     lowest: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(
-            self.rounds > self.warmup_rounds,
+            self.rounds == 0 or self.rounds > self.warmup_rounds,
             "schedule.rounds",
-            f"must be > `schedule.warmup_rounds` = {self.warmup_rounds}",
+            f"must be 0 or > `schedule.warmup_rounds` = {self.warmup_rounds}",
             self.rounds,
         )
         require_fraction("schedule.lowest", self.lowest, below_one=False)

@@ -24,8 +24,12 @@ from tff_keyboard.config.sections.schedule_config import (
 def factor(schedule: Schedule, round_num: int) -> float:
     """What the learning rate is multiplied by in round `round_num` >= 1.
 
+    Args:
+      schedule: A schedule whose rounds are known (`config/resolved_schedules.py`).
+      round_num: The round, >= 1.
+
     Raises:
-      ValueError: `round_num` is less than 1.
+      ValueError: `round_num` is less than 1, or nobody said how many rounds a cosine has.
 
     >>> cosine = Cosine(rounds=9, warmup_rounds=4, lowest=0.1)
     >>> [round(factor(cosine, t), 3) for t in (1, 4, 5, 9, 100)]
@@ -41,6 +45,8 @@ def factor(schedule: Schedule, round_num: int) -> float:
         case ConstantThenDecay():
             past = max(0, round_num - schedule.constant_rounds)
             return max(schedule.lowest, 0.5 ** (past / schedule.half_life_rounds))
+        case Cosine(rounds=0):
+            raise ValueError("`schedule.rounds` is 0. Say how many rounds the cosine has.")
         case Cosine():
             span = schedule.rounds - schedule.warmup_rounds
             progress = min(1.0, (round_num - schedule.warmup_rounds) / span)

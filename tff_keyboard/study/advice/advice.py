@@ -2,10 +2,7 @@
 
 Recall depends more on the kind of text than on its size (paid dialogues repeat themselves, text
 messages of many countries do not), so no formula is fitted: the corpora nearest in size are shown,
-with what was reached on them. Time follows from the measured cost of a round and of a client
-(`recipes.py`),
-
-    seconds = rounds * (ROUND + people * (FIXED + TOKEN * targets of a person) / cores)
+with what was reached on them. `costs.py` has the time.
 
 Reads the data card only: counts, no text.
 """
@@ -13,19 +10,29 @@ Reads the data card only: counts, no text.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_keyboard.study.advice import recipes, reference
+from tff_keyboard import config as config_lib
+from tff_keyboard.config.sections.averaging_config import NoAverage
+from tff_keyboard.config.sections.data_config import DataConfig
+from tff_keyboard.config.sections.model_config import Cifg
+from tff_keyboard.data.store.person_sizes import PersonSizes
+from tff_keyboard.study.advice import costs, reference
+from tff_keyboard.study.advice.warnings_of_card import warnings_of_card
 
 PASSES = 6.0
 FEWEST_ROUNDS = 300  # steps of the server; with fewer, nobody has seen FedAdam and its cosine work
+VALIDATIONS = 10
 
-_MUCH_TEXT = 1_000_000  # words; below, more dropout
-_LITTLE_TEXT = 500_000  # words; below, general text first: 1.5 to 2 points more at 300,000
-_TOO_LITTLE_TEXT = 20_000
-_FEW_PEOPLE = 100
+# People drawn by how much they typed: better than any other on `ubuntu_irc` and blogs, with the
+# server twin's learning curve, and on 300,000 words, from nothing as from a general model
+# (docs/results.md, "Which choices matter"). On little text with more dropout.
+MUCH_TEXT = "configs/reference/ubuntu_irc.toml"
+LITTLE_TEXT = "configs/reference/messages.toml"
+_MUCH_WORDS = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,97 +42,108 @@ class Advice:
     Attributes:
       people: Train people.
       words: Words that they typed.
-      recipe: What to train.
-      clients_per_round: Clients of a round of the recipe, fewer where there are few people.
-      rounds: Rounds for so many passes, `FEWEST_ROUNDS` at least.
+      recipe: Shipped config that is taken.
+      reason: Text that the recipe is for.
+      config: The recipe with this store, its number of rounds and people a round.
       passes: Passes over the train targets.
-      minutes: Minutes with `cores` and nothing else running.
-      cores: Cores of the machine.
+      cost: The cost of the training; None where nobody has measured the model.
       nearest: The three corpora nearest in size, with what was reached on them.
       warnings: Warnings, one sentence each.
     """
 
     people: int
     words: int
-    recipe: recipes.Recipe
-    clients_per_round: int
-    rounds: int
+    recipe: str
+    reason: str
+    config: config_lib.RunConfig
     passes: float
-    minutes: float
-    cores: int
+    cost: costs.Cost | None
     nearest: tuple[reference.Corpus, ...]
     warnings: tuple[str, ...]
 
-    def overrides(self, store: str) -> list[str]:
-        """`--set` options of the recipe that train this store."""
-        return [
-            f"data.store={store}",
-            f"train.rounds={self.rounds}",
-            f"server.schedule.rounds={self.rounds}",
-            f"train.clients_per_round={self.clients_per_round}",
-            f"evaluation.every={max(1, self.rounds // 10)}",
-        ]
 
-
-def advise(card: Mapping[str, Any], *, cores: int) -> Advice:
-    """Advice for the store of a data card.
+def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -> Advice:
+    """Advice for a store.
 
     Args:
       card: Data card that `prepare` wrote.
-      cores: Cores of the machine that will train, >= 1.
+      store: Folder of the store.
+      overrides: Keys of the config that are not left to the advice, `section.key=value`.
 
     Raises:
-      ValueError: `cores` is out of range.
-      ConfigError: `configs/reference.toml` is not here.
+      ConfigError: An override breaks a rule, or the shipped configs are not here.
     """
-    if cores < 1:
-        raise ValueError(f"`cores` must be >= 1, got {cores}.")
     train = card["populations"]["train"]
     people, words, messages = train["clients"], train["words"], train["messages"]
-    recipe = recipes.MUCH_TEXT if words >= _MUCH_TEXT else recipes.LITTLE_TEXT
-    clients = recipe.clients(people)
-    of_a_visit = recipe.messages_of_a_visit(train)
-    visits_of_a_pass = messages / of_a_visit
-    rounds = max(FEWEST_ROUNDS, math.ceil(PASSES * visits_of_a_pass / clients))
-    passes = rounds * clients / visits_of_a_pass
-    targets = of_a_visit * (words + messages) / messages
-    seconds = recipes.seconds(clients, rounds, targets, cores)
+    is_much = words >= _MUCH_WORDS
+    recipe = MUCH_TEXT if is_much else LITTLE_TEXT
+    config = config_lib.load(recipe)
+    clients = max(1, min(config.train.clients_per_round, people // 4))
+    visits = messages / _messages_of_a_visit(train, config)
+    rounds = max(FEWEST_ROUNDS, math.ceil(PASSES * visits / clients))
+    ours = [
+        *_data_of(card, store),
+        f"train.rounds={rounds}",
+        f"train.clients_per_round={clients}",
+        f"evaluation.every={rounds // VALIDATIONS}",
+    ]
+    config = config_lib.load(recipe, [*ours, *overrides])
+    of_a_visit = _messages_of_a_visit(train, config)
     by_distance = sorted(reference.corpora(), key=lambda it: abs(math.log(it.words / words)))
     return Advice(
         people=people,
         words=words,
         recipe=recipe,
-        clients_per_round=clients,
-        rounds=rounds,
-        passes=passes,
-        minutes=seconds / 60,
-        cores=cores,
+        reason=f"{'' if is_much else 'less than '}a million words{' and more' if is_much else ''}",
+        config=config,
+        passes=config.train.rounds * config.train.clients_per_round * of_a_visit / messages,
+        cost=_cost(card, config, of_a_visit),
         nearest=tuple(sorted(by_distance[:3], key=lambda it: it.words)),
-        warnings=_warnings(card),
+        warnings=warnings_of_card(card),
     )
 
 
-def _warnings(card: Mapping[str, Any]) -> tuple[str, ...]:
-    train = card["populations"]["train"]
-    found = []
-    if train["words"] < _TOO_LITTLE_TEXT:
-        found.append(
-            "So little text teaches a network nothing of its own: an n-gram (`compare ngram`), or "
-            "a general model (`model.initial_model`), will be better."
-        )
-    elif train["words"] < _LITTLE_TEXT:
-        found.append(
-            "For so little text start from a general model: configs/reference/nus_sms.toml, "
-            "docs/fine_tuning.md."
-        )
-    if train["clients"] < _FEW_PEOPLE:
-        found.append(
-            f"With {train['clients']} train people intervals will be wide (`tff-keyboard power`), "
-            "and differential privacy would cost most of the recall."
-        )
-    if train["oov_rate"] > 0.15:
-        found.append(
-            f"{train['oov_rate']:.0%} of the train words are out of the vocabulary, which nothing "
-            "can suggest: raise `data.vocabulary_size`."
-        )
-    return tuple(found)
+def _data_of(card: Mapping[str, Any], store: str) -> list[str]:
+    """Overrides that make [data] what the store was prepared with, as far as its card says."""
+    known = {field.name for field in dataclasses.fields(DataConfig)}
+    data = {key: value for key, value in card["options"].items() if key in known}
+    data |= {"store": store, "input": []}
+    return [f"data.{key}={json.dumps(value)}" for key, value in data.items()]
+
+
+def _messages_of_a_visit(population: Mapping[str, Any], config: config_lib.RunConfig) -> float:
+    """What a person brings to a round on average.
+
+    A person of n messages comes ceil(n / most) times as often as one who brings all of theirs at
+    once, up to `train.check_in_factor`.
+    """
+    people, most = PersonSizes.of_card(population), config.client.max_examples or math.inf
+    if config.train.check_in == "uniform":
+        return people.mean(lambda messages: min(messages, most))
+    return people.mean(lambda messages: min(messages, most), most, config.train.check_in_factor)
+
+
+def _cost(
+    card: Mapping[str, Any], config: config_lib.RunConfig, of_a_visit: float
+) -> costs.Cost | None:
+    model, train, every = config.model, config.train, config.evaluation.every
+    if not isinstance(model, Cifg):
+        return None
+    units, width = model.units or 670, model.embedding_size or 96
+    judged = card["populations"]["validation"]
+    share = min(1.0, (config.evaluation.clients or math.inf) / max(judged["clients"], 1))
+    models = 1 if isinstance(config.averaging, NoAverage) else 2
+    typed = card["populations"]["train"]
+    return costs.cost(
+        weights=card["vocabulary"]["rows"] * width + units * (7 * width + 3),
+        rounds=train.rounds,
+        clients=train.clients_per_round,
+        targets=of_a_visit
+        * config.client.epochs
+        * (typed["words"] + typed["messages"])
+        / typed["messages"],
+        validation_targets=math.ceil(train.rounds / every)
+        * models
+        * share
+        * (judged["words"] + judged["messages"]),
+    )

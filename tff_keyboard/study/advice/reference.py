@@ -84,6 +84,10 @@ class Corpus(Table):
         """The federated recipes, which `advise` shows."""
         return tuple(model for model in self.models if model.passes)
 
+    def hybrid_of(self, model: Model) -> Model | None:
+        """The row of a model with an n-gram and the person's own words; None: not measured."""
+        return next((each for each in self.models if each.row == f"hybrid:{model.row}"), None)
+
 
 def corpora(path: pathlib.Path = FILE) -> tuple[Corpus, ...]:
     """All corpora of the file.

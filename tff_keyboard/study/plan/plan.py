@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.config.resolved_schedules import with_rounds
 from tff_keyboard.storage.errors import ConfigError, UsageError
 from tff_keyboard.study.plan.study_file import Study
 
@@ -162,7 +163,7 @@ def _run(
     words = (*ours, *([point] if point else []), *overrides, f"train.seed={seed}")
     file = folder / arm.config
     try:
-        config = config_lib.load(file, words)
+        config = with_rounds(config_lib.load(file, words))
     except ConfigError as error:
         raise ConfigError(f"arm {variant_name(name, point)} of the study: {error}") from None
     return Run(

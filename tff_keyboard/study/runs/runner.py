@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tff_keyboard import config as config_lib
+from tff_keyboard.config.resolved_schedules import rounds_of_cosines
 from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.host import children
 from tff_keyboard.host.interruption import Interrupted, Interruption, SignalReceived
@@ -207,7 +208,7 @@ class _Pool:
         with log_of(run).open("ab") as log:
             process = subprocess.Popen(
                 children.signalled_when_orphaned(
-                    [*self._command, *run.command, *self._share(run)], signal.SIGTERM
+                    [*self._command, *run.command, *_length(run), *self._share(run)], signal.SIGTERM
                 ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -237,6 +238,11 @@ class _Pool:
         for _, process in self.working:
             process.wait()
         self.working = []
+
+
+def _length(run: Run) -> list[str]:
+    """How long its cosines are: a run that began with another number of rounds is refused."""
+    return [f"--set={each}" for each in rounds_of_cosines(run.config)]
 
 
 def _waits(run: Run, runs: Sequence[Run]) -> bool:

@@ -10,6 +10,7 @@ import pathlib
 
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.resolved_execution import as_begun
+from tff_keyboard.config.resolved_schedules import with_rounds
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.federated.algorithms import build_process
 from tff_keyboard.federated.learning import validation
@@ -52,7 +53,8 @@ def train_central(
       ProgramError, TrainingInterrupted: As `train_run`.
       ClusterError: As `central_on_nodes.node_of`.
     """
-    config = as_begun(config, recorded_config(workdir))
+    recorded = recorded_config(workdir)
+    config = as_begun(config, recorded)
     check_best_metric(config, validation.metric_names(config))
     store = ClientStore(config.data.store)
     general_store = validation.open_general_store(config, store)
@@ -66,6 +68,7 @@ def train_central(
         rounds = pooled.rounds_for(tokens)
         config = dataclasses.replace(config, train=dataclasses.replace(config.train, rounds=rounds))
         print(f"{tokens:,.0f} tokens: {rounds:,} rounds of {pooled.messages_per_round:,} messages.")
+    config = with_rounds(config, recorded)
     model = build_process.build_initial_model(config, store.vocabulary)
     process = build_central_process(config, model)
     with (

@@ -1,0 +1,59 @@
+"""What a training costs: CPU seconds of a known machine, and minutes on another one.
+
+    seconds of one core = START + rounds * (SERVER + clients * CLIENT) + operations / SPEED
+
+CLIENT and SERVER grow with the weights of the model, which are copied, clipped,
+added up. Operations are those of the matrix products: 6 for a weight and target in training, 2 in
+validation. The constants are fitted to whole trainings: docs/performance.md, what `advise` expects.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tff_keyboard.host.machine_speed import Machine
+
+GFLOPS = 100.0  # of a core of the machine that the constants are of, as `machine_speed` measures
+SPEED = 60e9  # operations of a training in a second of that core
+START_SECONDS = 25.0  # imports, compiling
+SERVER_SECONDS, SERVER_SECONDS_PER_WEIGHT = 0.03, 0.028e-6
+CLIENT_SECONDS, CLIENT_SECONDS_PER_WEIGHT = 0.002, 0.006e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """CPU seconds on the machine of the constants.
+
+    Attributes:
+      alone: Seconds of one core, whatever there are: the start, the server.
+      shared: Seconds of clients, which cores share.
+    """
+
+    alone: float
+    shared: float
+
+    def core_minutes(self, machine: Machine) -> float:
+        """Minutes of one core of a machine."""
+        return (self.alone + self.shared) * GFLOPS / machine.gflops / 60
+
+    def minutes(self, machine: Machine) -> float:
+        """Minutes on all cores of a machine on which nothing else runs."""
+        return (self.alone + self.shared / machine.cores) * GFLOPS / machine.gflops / 60
+
+
+def cost(
+    *, weights: int, rounds: int, clients: int, targets: float, validation_targets: float
+) -> Cost:
+    """The cost of a training.
+
+    Args:
+      weights: Weights of the model.
+      rounds: Rounds of the training.
+      clients: Clients of a round.
+      targets: Targets that a client trains on in a round.
+      validation_targets: Targets of all validations together.
+    """
+    server = SERVER_SECONDS + SERVER_SECONDS_PER_WEIGHT * weights
+    client = CLIENT_SECONDS + CLIENT_SECONDS_PER_WEIGHT * weights + 6 * weights * targets / SPEED
+    validation = 2 * weights * validation_targets / SPEED
+    return Cost(START_SECONDS + rounds * server, rounds * clients * client + validation)
