@@ -65,9 +65,9 @@ def client_data_vocabulary(
     if min_people < 1:
         raise ValueError(f"`min_people` must be >= 1, got {min_people}.")
     rules = rules or NormalisationRules()
-    tokenizer, found = Tokenizer(rules), WordCounts()
+    messages_of, found = _reader(rules, feature), WordCounts()
     for client in client_data.client_ids:
-        messages = _messages(client_data.create_tf_dataset_for_client(client), feature, tokenizer)
+        messages = messages_of(client_data.create_tf_dataset_for_client(client))
         found.add_person(word for words in messages for word in words)
     counts = {word: n for word, n in found.counts.items() if found.people[word] >= min_people}
     return Vocabulary.from_counts(counts, size, rules)
@@ -100,13 +100,10 @@ def client_data_batches(
     Raises:
       ValueError: A size is out of range.
     """
-    tokenizer = Tokenizer(vocabulary.rules)
+    messages_of = _reader(vocabulary.rules, feature)
 
     def batched(dataset: tf.data.Dataset) -> tf.data.Dataset:
-        examples = [
-            np.array(vocabulary.encode(words), np.int32)
-            for words in _messages(dataset, feature, tokenizer)
-        ]
+        examples = [np.array(vocabulary.encode(words), np.int32) for words in messages_of(dataset)]
         return batches.batches_dataset(
             batches.client_batches(
                 examples,
@@ -121,9 +118,19 @@ def client_data_batches(
     return client_data.preprocess(batched)
 
 
-def _messages(dataset: tf.data.Dataset, feature: str, tokenizer: Tokenizer) -> list[list[str]]:
-    """Words of each message that has any."""
-    texts = dataset.map(lambda example: example[feature])
-    tokens = texts.batch(_TEXTS_AT_ONCE).map(tokenizer.tokens)
-    found = [words for some in tokens for words in some.to_list() if words]
-    return [[word.decode() for word in words] for words in found]
+def _reader(
+    rules: NormalisationRules, feature: str
+) -> Callable[[tf.data.Dataset], list[list[str]]]:
+    """Words of each message of a dataset that has any."""
+    signature = [tf.TensorSpec([None], tf.string)]
+    tokens_of = tf.function(Tokenizer(rules).tokens, input_signature=signature)  # traced once
+
+    def read(dataset: tf.data.Dataset) -> list[list[str]]:
+        texts = [
+            example[feature].numpy() for example in dataset
+        ]  # a `map` is traced anew each time
+        chunks = [texts[i : i + _TEXTS_AT_ONCE] for i in range(0, len(texts), _TEXTS_AT_ONCE)]
+        tokens = [words for chunk in chunks for words in tokens_of(tf.constant(chunk)).to_list()]
+        return [[word.decode() for word in words] for words in tokens if words]
+
+    return read
