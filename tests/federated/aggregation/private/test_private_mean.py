@@ -60,8 +60,9 @@ def process(mechanism, noise=0.0, key=KEY, clip_norm=2.5, restart_rounds=0):
 
 def built(mechanism, noise, clip_norm=2.5, restart_rounds=0):
     """The sum of a mechanism without its noise, of which there are fewer than of mechanisms."""
-    same = mechanism if mechanism.startswith(("gaussian", "tree_")) else "tree"
-    return build(same, noise, clip_norm, restart_rounds)
+    if mechanism.endswith("_adaptive") or mechanism == "gaussian":
+        return build(mechanism, noise, clip_norm, restart_rounds)
+    return build("tree", noise, clip_norm, 0)
 
 
 @functools.cache
