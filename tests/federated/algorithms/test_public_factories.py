@@ -74,7 +74,7 @@ WEIGHTED = {
     "TrimmedMean": (tk.aggregators.TrimmedMean(trim_fraction=0.34), MIDDLE),
     "BoundedTrimmedMean": (tk.aggregators.BoundedTrimmedMean(attackers=0.2), None),
 }
-PRIVATE = {"clients_per_round": 3, "clip_norm": 1e3}
+PRIVATE = {"clients_per_round": 3, "clip_norm": 1e3, "noise_multiplier": 0.0}
 UNWEIGHTED_ONES = {
     "PrivateFedAtt": tk.aggregators.PrivateFedAtt(
         noise_multiplier=0.0, layer_clip_norm=1e3, attention_bound=0.0
@@ -122,12 +122,18 @@ def test_a_private_factory_in_tffs_fed_avg(name):
 
 
 @pytest.mark.slow
-def test_noise_of_one_key_is_one_noise():
-    rule = tk.aggregators.PrivateMean(mechanism="banded", noise_multiplier=1e-3, **PRIVATE)
-    process = UNWEIGHTED(model_fn, SGD, model_aggregator=rule)
+@pytest.mark.parametrize(
+    "factory",
+    [
+        tk.aggregators.PrivateMean(mechanism="banded", **PRIVATE | {"noise_multiplier": 1e-3}),
+        tk.aggregators.PrivateFedAtt(noise_multiplier=1e-3, layer_clip_norm=1e3),
+    ],
+)
+def test_noise_of_one_key_is_one_noise(factory):
+    process = UNWEIGHTED(model_fn, SGD, model_aggregator=factory)
 
     def noised(key):
-        return moved(tk.algorithms.with_noise(process, rule.privacy, rounds=4, key=key))[0]
+        return moved(tk.algorithms.with_noise(process, factory.privacy, rounds=4, key=key))[0]
 
     one, again, other = noised(bytes(32)), noised(bytes(32)), noised(None)
     np.testing.assert_array_equal(one, again)

@@ -319,6 +319,7 @@ def test_huge_deltas_do_not_overflow():
         ({"noise_multiplier": -1.0}, "`noise_multiplier` must be >= 0"),
         ({"clients_per_round": 0}, "`clients_per_round` must be >= 1"),
         ({"mechanism": "tree_adaptive", "restart_rounds": 0}, "`restart_rounds` must be >= 1"),
+        ({"noise_multiplier": None}, "`noise_multiplier` is missing. Set it to 0"),
         ({"mechanism": "none"}, "`mechanism` must be one of 'gaussian', .*'banded', got 'none'"),
         (
             {
@@ -333,6 +334,13 @@ def test_wrong_arguments_are_named(changes, words):
     arguments = {"clip_norm": 1.0, "noise_multiplier": 0.5, "clients_per_round": 10} | changes
     with pytest.raises(ValueError, match=words):
         PrivateMeanFactory(**arguments)
+
+
+def test_no_argument_is_taken_and_ignored():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'bands'"):
+        PrivateMeanFactory(clients_per_round=2, noise_multiplier=1.0, bands=3)
+    with pytest.raises(TypeError, match="`noise_secret` has no effect here"):
+        PrivateMeanFactory(clients_per_round=2, noise_multiplier=1.0, noise_secret="env:KEY")
 
 
 def discrete_process(noise, draw):

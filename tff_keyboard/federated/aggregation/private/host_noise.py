@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tff_keyboard.config.sections.privacy_config import Gaussian, MechanismConfig
+from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.federated.aggregation.private.noised_sum import (
     EMPTY_ROUND,
     NoisedSumState,
@@ -77,7 +77,7 @@ class NoisedProcess:
 
 def with_noise(
     process: Any,
-    privacy: MechanismConfig | None = None,
+    privacy: MechanismConfig,
     *,
     rounds: int,
     min_separation_rounds: int = 1,
@@ -88,8 +88,7 @@ def with_noise(
 
     Args:
       process: Learning or aggregation process over `PrivateMean` or `PrivateFedAtt`.
-      privacy: Config of the mechanism: `PrivateMean(...).privacy`. None: "gaussian", which is that
-        of `PrivateFedAtt`.
+      privacy: Config of the mechanism: `privacy` of the factory.
       rounds: Rounds of the run, for which correlated noise is optimised.
       min_separation_rounds: Rounds from one participation of a person to the next, >= 1.
       momentum: Momentum of the server's optimizer, for correlated noise.
@@ -107,7 +106,7 @@ def with_noise(
     if len(key) != 32:
         raise ValueError(f"`key` must be 32 bytes, got {len(key)}. Use `secrets.token_bytes(32)`.")
     mechanism = mechanism_of(
-        privacy or Gaussian(),
+        privacy,
         rounds=rounds,
         min_separation_rounds=min_separation_rounds,
         momentum=momentum,

@@ -30,6 +30,7 @@ from tff_keyboard.federated.aggregation.private.noised_sum import NoisedSumQuery
 from tff_keyboard.privacy.mechanisms.discrete_normal import BITS
 
 MECHANISMS = tables.variants(Privacy)
+_OF_RUNS = ("noise_secret", "fixed_nonce", "participation")  # what only a run directory keeps
 
 
 class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
@@ -39,19 +40,22 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
     Measurements: `dp_query_metrics` with `clip_norm` and `noise_stddev`, and `dp`.
 
     Args:
-      privacy: Config of the mechanism, which the other arguments change. None: that of `mechanism`.
+      privacy: Config of the mechanism, which the other arguments change where they are not None.
+        None: that of `mechanism`.
       clients_per_round: The report goal, >= 1: the mean's fixed denominator.
+      noise_multiplier: Standard deviation of one draw of noise / clip norm, >= 0; 0 clips and
+        claims nothing. Has no default but that of `privacy`.
+      clip_norm: L2 bound on one client's delta, > 0, the first one where it adapts; 1 if None.
       mechanism: "gaussian" (if None), "gaussian_adaptive", "tree", "tree_adaptive", "blt" or
         "banded".
-      **options: Fields of the mechanism's config: `clip_norm` (1), the L2 bound on one client's
-        delta, the first one where it adapts; `noise_multiplier` (0), the standard deviation of one
-        draw of noise / clip norm; and the mechanism's own, such as `distribution` or `buffers`.
+      **options: The mechanism's own fields, such as `distribution` or `buffers`.
 
     Attributes:
-      privacy: Config as all arguments make it.
+      privacy: Config as all arguments make it; `with_noise` takes it.
 
     Raises:
-      ValueError: An argument is out of range, or adaptive clipping would spend all of the noise.
+      ValueError: An argument is out of range or missing, or adaptive clipping would spend all of
+        the noise.
       TypeError: The mechanism has no such option.
     """
 
@@ -60,16 +64,27 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         privacy: MechanismConfig | None = None,
         *,
         clients_per_round: int,
+        noise_multiplier: float | None = None,
+        clip_norm: float | None = None,
         mechanism: str | None = None,
         **options: Any,
     ):
         if clients_per_round < 1:
             raise ValueError(f"`clients_per_round` must be >= 1, got {clients_per_round}.")
+        if unused := [name for name in options if name in _OF_RUNS]:
+            raise TypeError(f"`{unused[0]}` has no effect here: `with_noise` takes the key.")
         if privacy is None:
+            if noise_multiplier is None:
+                raise ValueError("`noise_multiplier` is missing. Set it to 0 to clip only.")
             known = {name: cls for name, cls in MECHANISMS.items() if cls is not NoPrivacy}
             require_one_of("mechanism", mechanism or "gaussian", known)
             privacy = known[mechanism or "gaussian"]()
-        self.privacy = privacy = privacy.changed(mechanism=mechanism, **options)
+        self.privacy = privacy = privacy.changed(
+            mechanism=mechanism,
+            noise_multiplier=noise_multiplier,
+            clip_norm=clip_norm,
+            **options,
+        )
         adaptive, clip_every = None, 1
         if isinstance(privacy, GaussianAdaptive | TreeAdaptive):
             adaptive = AdaptiveClip(

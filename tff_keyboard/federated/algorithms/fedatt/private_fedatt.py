@@ -29,6 +29,7 @@ import dp_accounting
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_keyboard.config.sections.privacy_config import Gaussian
 from tff_keyboard.config.sections.rule_config import LayerGroups, PrivateFedAtt
 from tff_keyboard.federated.aggregation.guards.finiteness import all_finite
 from tff_keyboard.federated.aggregation.layers import (
@@ -91,9 +92,9 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
     """FedAtt as one Gaussian mechanism.
 
     Every client counts: one that sends zeros still adds e^-B to the denominators, as the proof
-    needs. The noise of a round is put into the state before it
-    (`federated/aggregation/private/host_noise.py`). State is TFF's `DPAggregatorState`, whose event
-    is `GaussianDpEvent(noise_multiplier)`. Measurements: `dp_query_metrics` and `dp` of the
+    needs. A process of it needs `with_noise` around it (`aggregation/private/host_noise.py`):
+    without the noise of its round the result is NaN. State is TFF's `DPAggregatorState`, whose
+    event is `GaussianDpEvent(noise_multiplier)`. Measurements: `dp_query_metrics` and `dp` of the
     mechanism, and `noisy_attention_total`, per layer the noisy sum of attention weights (public,
     being released anyway), in clients of full attention.
 
@@ -108,6 +109,9 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
       layer_clip_norm: C, the L2 bound on each layer, weight units, > 0.
       denominator_scale: lambda > 0.
       variable_names: Names of the tensors of a delta, in order; what `layer_groups` may name.
+
+    Attributes:
+      privacy: Config of the mechanism; `with_noise` takes it.
 
     Raises:
       ValueError: An argument is out of range.
@@ -138,6 +142,7 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
             denominator_floor=denominator_floor,
             layer_groups=layer_groups,
         )
+        self.privacy = Gaussian(clip_norm=layer_clip_norm, noise_multiplier=noise_multiplier)
         self._noise_multiplier = float(noise_multiplier)
         self._clip_norm = float(layer_clip_norm)
         self._bound = float(rule.attention_bound)
