@@ -15,6 +15,7 @@ import tff_keyboard as tk
 from tests.test_docstrings import argument_docs
 
 NAMES = [(namespace, name) for namespace, names in tk.SURFACE.items() for name in names]
+ROOT = pathlib.Path(tk.__file__).parent.parent
 MOST_SECONDS = 0.2
 # One by one: what a script or a library of somebody else may write.
 LOOK = """
@@ -42,7 +43,7 @@ def looked():
         capture_output=True,
         text=True,
         check=True,
-        cwd=pathlib.Path(tk.__file__).parent.parent,
+        cwd=ROOT,
     )
     return json.loads(found.stdout)
 
@@ -60,6 +61,41 @@ def test_what_shows_is_what_is_promised(looked):
     assert sorted(shown) == sorted(["__version__", *tk.SURFACE]) == sorted(tk.__all__)
     assert lists == {name: sorted(names) for name, names in tk.SURFACE.items()}
     assert all(getattr(tk, name).__all__ == list(names) for name, names in tk.SURFACE.items())
+
+
+WITHOUT = """
+import json, sys
+sys.modules["tensorflow"] = sys.modules["tensorflow_federated"] = None
+import tff_keyboard as tk
+errors = {}
+for namespace, name in json.loads(sys.argv[1]):
+    try:
+        getattr(getattr(tk, namespace), name)
+    except ModuleNotFoundError as error:
+        errors[f"{namespace}.{name}"] = str(error)
+print(json.dumps(errors))
+"""
+LIGHT = ("metrics", "privacy", "runtime")
+
+
+def test_what_does_not_train_needs_no_tensorflow():
+    asked = [
+        *((namespace, name) for namespace, name in NAMES if namespace in LIGHT),
+        ("aggregators", "FedAtt"),
+        ("data", "Vocabulary"),
+        ("models", "Cifg"),
+    ]
+    found = subprocess.run(
+        [sys.executable, "-c", WITHOUT, json.dumps(asked)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    why = "`tff_keyboard.{}` needs tensorflow, which is not installed here. Install"
+    errors = json.loads(found.stdout)
+    assert list(errors) == ["aggregators.FedAtt", "models.Cifg"]
+    assert all(text.startswith(why.format(name)) for name, text in errors.items())
 
 
 @pytest.mark.parametrize("namespace", tk.SURFACE)

@@ -144,7 +144,14 @@ def lazy(namespace: str) -> tuple[list[str], Callable[[str], Any], Callable[[], 
             message = f"module {module.__name__!r} has no public name {name!r}"
             raise AttributeError(message, name=name, obj=module)
         origin, _, attribute = origins[name].rpartition(".")
-        value = getattr(importlib.import_module(origin), attribute)
+        try:
+            value = getattr(importlib.import_module(origin), attribute)
+        except ModuleNotFoundError as error:
+            message = (
+                f"`{module.__name__}.{name}` needs {error.name}, which is not installed here. "
+                "Install tff-keyboard with its dependencies."
+            )
+            raise ModuleNotFoundError(message, name=error.name) from None
         setattr(module, name, value)
         return value
 
