@@ -2,7 +2,6 @@
 
 import pathlib
 import re
-import subprocess
 import sys
 import tomllib
 
@@ -37,11 +36,3 @@ def test_it_can_be_asked_for(monkeypatch, capsys):
         console.main()
     assert end.value.code == 0
     assert capsys.readouterr().out == f"tff-keyboard {tff_keyboard.__version__}\n"
-
-
-def test_importing_the_package_imports_nothing_else():
-    code = (
-        "import sys; before = set(sys.modules); import tff_keyboard;"
-        "assert set(sys.modules) - before == {'tff_keyboard'}, set(sys.modules) - before"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -146,8 +146,8 @@ NAMED = (
     NamedMutant(
         "trim_none",
         "tff_keyboard/federated/aggregation/robust_mean.py",
-        "cut = tf.cast(tf.floor(exact + 1e-9), tf.int32)  # 0.3 * 10 is 2.999...",
-        "cut = 0 * tf.cast(exact, tf.int32)",
+        "return tf.cast(tf.floor(exact + 1e-9), tf.int32)  # 0.3 * 10 is 2.999...",
+        "return 0 * tf.cast(exact, tf.int32)",
         "tests/federated/aggregation/test_robust_mean.py::test_trimmed_mean_equals_scipy",
     ),
     NamedMutant(

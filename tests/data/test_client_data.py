@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.data.text.test_text import TEXTS
 from tests.support.examples import examples
 from tff_keyboard.data import batches
-from tff_keyboard.data.client_data import client_data_batches
+from tff_keyboard.data.client_data import client_data_batches, client_data_vocabulary
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.models import build_model
@@ -65,6 +65,24 @@ def test_a_message_is_its_words_between_begin_and_end():
 def test_a_size_out_of_range(sizes):
     with pytest.raises(ValueError, match=f"`{next(iter(sizes))}` must be >= 1, got 0"):
         batches_of(["see"], **({"batch_size": 1, "max_length": 4} | sizes))
+
+
+def test_a_vocabulary_is_of_what_people_typed():
+    data = client_data({"a": ["See you later", "see!", ""], "b": ["you, you :)"], "c": []})
+    found = client_data_vocabulary(data, feature="tokens", size=6)
+    assert found == Vocabulary((*SPECIAL_WORDS, "you", "see"), NormalisationRules())
+    many = client_data_vocabulary(data, feature="tokens", size=99, min_people=2)
+    assert many.words == (*SPECIAL_WORDS, "you")
+    rules = NormalisationRules(mode="whitespace", lowercase=False)
+    cased = client_data_vocabulary(data, feature="tokens", size=99, rules=rules)
+    assert (set(cased.words), cased.rules) == (
+        {*SPECIAL_WORDS, "See", "see!", "you", "you,", ":)", "later"},
+        rules,
+    )
+    with pytest.raises(ValueError, match="`min_people` must be >= 1, got 0"):
+        client_data_vocabulary(data, feature="tokens", size=9, min_people=0)
+    with pytest.raises(ValueError, match="No word to build"):
+        client_data_vocabulary(data, feature="tokens", size=9, min_people=3)
 
 
 @pytest.mark.slow

@@ -282,6 +282,9 @@ def write_evaluation(path: pathlib.Path, evaluation: Evaluation) -> None:
 def read_evaluation(path: pathlib.Path) -> Evaluation:
     """Reads what `write_evaluation` wrote.
 
+    Args:
+      path: File that `tff-keyboard evaluate` wrote.
+
     Raises:
       DataError: It is no such file.
     """

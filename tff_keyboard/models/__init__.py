@@ -1,6 +1,12 @@
-"""Next-word models. Imports TensorFlow, never TFF."""
+"""Next-word models. Their modules import TensorFlow, never TFF."""
 
-from tff_keyboard.models.next_word_model import NextWordModel
-from tff_keyboard.models.registry import MODELS, build_model
+from typing import TYPE_CHECKING
 
-__all__ = ["MODELS", "NextWordModel", "build_model"]
+import tff_keyboard
+
+if TYPE_CHECKING:
+    from tff_keyboard.models.next_word_model import NextWordModel as NextWordModel
+    from tff_keyboard.models.registry import MODELS as MODELS
+    from tff_keyboard.models.registry import build_model as build_model
+
+__all__, __getattr__, __dir__ = tff_keyboard.lazy("models")

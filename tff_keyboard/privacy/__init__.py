@@ -1,1 +1,5 @@
 """What a run guarantees: accounting, the ledger and the statement. Imports no TensorFlow."""
+
+import tff_keyboard
+
+__all__, __getattr__, __dir__ = tff_keyboard.lazy("privacy")

@@ -13,30 +13,19 @@ import numpy as np
 
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.kept_keys import what_rounds_compute
-from tff_keyboard.config.sections import privacy_config
 from tff_keyboard.config.sections.learning_config import FedAvgM
-from tff_keyboard.config.sections.privacy_config import (
-    Banded,
-    Blt,
-    MechanismConfig,
-    Tree,
-    TreeAdaptive,
-)
+from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.privacy import ledger_hook
 from tff_keyboard.privacy.ledger import ledger, lineage, participation, people
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
-from tff_keyboard.privacy.mechanisms.mechanism import Gaussian, Mechanism, optimal_mechanism
+from tff_keyboard.privacy.mechanisms.mechanism import Mechanism, mechanism_of
 from tff_keyboard.privacy.mechanisms.noise_key import (
     NoiseKey,
     NoiseKeyError,
     open_noise_key,
     weights_digest,
 )
-from tff_keyboard.privacy.mechanisms.noise_streams import (
-    NoiseOfRounds,
-    keyed_discrete_draw,
-    keyed_draw,
-)
+from tff_keyboard.privacy.mechanisms.noise_streams import NoiseOfRounds
 
 # Fields of the header about the initial model and the vocabulary.
 _BEFORE = (
@@ -75,13 +64,7 @@ class RunPrivacy:
     @property
     def build_noise(self) -> Callable[[int], NoiseOfRounds] | None:
         """Makes any round's noise from the size of a round's noise; None without noise."""
-        if self.key is None:
-            return None
-        mechanism = self.mechanism
-        is_discrete = isinstance(mechanism, Gaussian) and mechanism.is_discrete
-        build = keyed_discrete_draw if is_discrete else keyed_draw
-        draw = build(self.key.key)
-        return lambda size: mechanism.noise(draw, size)
+        return None if self.key is None else self.mechanism.keyed_noise(self.key.key)
 
 
 def open_run_privacy(
@@ -120,7 +103,7 @@ def open_run_privacy(
     if ledger_path.exists():
         recorded, rounds = ledger.read_ledger(ledger_path)
         rounds_released = len(rounds)
-    mechanism = recorded.mechanism if recorded else _new_mechanism(config)
+    mechanism = recorded.mechanism if recorded else _mechanism_of_run(config)
     key = None
     privacy = _privacy_of(config)
     earlier: list[np.ndarray] = []
@@ -200,18 +183,11 @@ def _privacy_of(config: RunConfig) -> MechanismConfig:
     return privacy
 
 
-def _new_mechanism(config: RunConfig) -> Mechanism:
-    privacy = _privacy_of(config)
-    if isinstance(privacy, privacy_config.Gaussian):
-        return Gaussian(is_discrete=privacy.is_discrete)
-    return optimal_mechanism(
-        privacy.mechanism,
+def _mechanism_of_run(config: RunConfig) -> Mechanism:
+    return mechanism_of(
+        _privacy_of(config),
         rounds=config.train.rounds,
-        min_separation=config.train.min_separation_rounds,
-        max_participations=privacy.max_participations,
-        restart_rounds=privacy.restart_rounds if isinstance(privacy, Tree | TreeAdaptive) else 0,
-        buffers=privacy.buffers if isinstance(privacy, Blt) else 1,
-        bands=min(privacy.bands, config.train.rounds) if isinstance(privacy, Banded) else 1,
+        min_separation_rounds=config.train.min_separation_rounds,
         momentum=config.server.momentum if isinstance(config.server, FedAvgM) else 0.0,
     )
 

@@ -10,14 +10,15 @@ from scipy import stats
 
 from tests.support.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE, assert_close, deltas, one_round
 from tests.support.examples import examples
-from tff_keyboard.config.sections.rule_config import Median, TrimmedMean
-from tff_keyboard.federated.aggregation.robust_mean import RobustMeanFactory
+from tff_keyboard.federated.aggregation.robust_mean import MedianFactory, TrimmedMeanFactory
 
 
 @functools.cache
 def process(name, trim_fraction=0.1):
-    rule = Median() if name == "median" else TrimmedMean(trim_fraction=trim_fraction)
-    return RobustMeanFactory(rule).create(VALUE_TYPE, WEIGHT_TYPE)
+    factory = (
+        MedianFactory() if name == "median" else TrimmedMeanFactory(trim_fraction=trim_fraction)
+    )
+    return factory.create(VALUE_TYPE, WEIGHT_TYPE)
 
 
 def by_coordinate(function, values):

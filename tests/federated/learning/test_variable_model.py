@@ -34,9 +34,7 @@ def dataset(batches):
 
 
 def model_fn(name, **options):
-    return build_model_fn(
-        name, vocabulary_size=VOCABULARY, seed=3, options=OPTIONS[name], **options
-    )
+    return build_model_fn(name, vocabulary_size=VOCABULARY, seed=3, **OPTIONS[name], **options)
 
 
 def sgd_by_hand(model, clients):

@@ -20,7 +20,7 @@ import functools
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from tff_keyboard.config.reading.checks import require_one_of
 from tff_keyboard.storage.errors import ConfigError
@@ -42,6 +42,20 @@ class Table:
         for key, hint in _hints(cls).items():
             if typing.get_origin(hint) is Literal:
                 require_one_of(f"{self.PATH}.{key}", getattr(self, key), typing.get_args(hint))
+
+    def changed(self, **values: Any) -> Self:
+        """The table with other values, as a caller in Python names them; None changes nothing.
+
+        Raises:
+          ValueError: A value is out of range. It is named as an argument, without `PATH`.
+          TypeError: There is no such field.
+        """
+        table: Any = self
+        given = {name: value for name, value in values.items() if value is not None}
+        try:
+            return dataclasses.replace(table, **given)
+        except ValueError as error:
+            raise ValueError(str(error).replace(f"`{self.PATH}.", "`")) from None
 
 
 def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any = None) -> Any:

@@ -21,6 +21,9 @@ class Tokenizer:
 
     >>> Tokenizer(NormalisationRules()).tokens(tf.constant(["Haha see u @ 7:30!", "..."])).to_list()
     [[b'haha', b'see', b'u', b'7:30'], []]
+
+    Args:
+      rules: How text becomes tokens; those of the vocabulary.
     """
 
     def __init__(self, rules: NormalisationRules):

@@ -79,11 +79,15 @@ class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
     coordinate, 2 f).
 
     Args:
-      rule: The rule, which says what share of the people may attack.
+      rule: Config; None: that of `attackers`.
+      attackers: Share of all people who may attack, in (0, 0.5); None: as `rule` has it, or 0.1.
+
+    Raises:
+      ValueError: `attackers` is out of range.
     """
 
-    def __init__(self, rule: BoundedTrimmedMean):
-        self._attackers = rule.attackers
+    def __init__(self, rule: BoundedTrimmedMean | None = None, *, attackers: float | None = None):
+        self._attackers = (rule or BoundedTrimmedMean()).changed(attackers=attackers).attackers
 
     def create(
         self, value_type: tff.Type, weight_type: tff.Type

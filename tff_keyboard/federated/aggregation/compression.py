@@ -63,8 +63,11 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
 
     Args:
       inner: A weighted factory.
-      codec: Bits a coordinate, and the size up to which tensors are sent whole.
-      seed: Seed of the run, >= 0.
+      codec: Config, which the next two arguments change where they are not None. None: 8 bits,
+        tensors of up to 1,000 elements whole.
+      bits: Bits a coordinate, 1..16.
+      threshold: Elements up to which a tensor is sent whole, >= 0.
+      seed: Seed of the run, >= 0: rounding is a function of it, the round and the delta.
 
     Raises:
       ValueError: An argument is out of range.
@@ -73,10 +76,13 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
     def __init__(
         self,
         inner: tff.aggregators.WeightedAggregationFactory,
-        codec: UniformQuantization,
+        codec: UniformQuantization | None = None,
         *,
-        seed: int,
+        bits: int | None = None,
+        threshold: int | None = None,
+        seed: int = 0,
     ):
+        codec = (codec or UniformQuantization()).changed(bits=bits, threshold=threshold)
         self._codec = codec
         mapped = SeededClientMapFactory(inner, self._decoded, seed=seed, purpose=_PURPOSE)
         self._counted = UploadSizeFactory(mapped, bits=codec.bits, threshold=codec.threshold)

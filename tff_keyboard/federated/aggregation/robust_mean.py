@@ -14,7 +14,7 @@ import collections
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.config.sections.rule_config import Median, TrimmedMean
+from tff_keyboard.config.sections.rule_config import TrimmedMean
 from tff_keyboard.federated.aggregation.client_stack import (
     build_stack_process,
     middle_mean,
@@ -23,18 +23,16 @@ from tff_keyboard.federated.aggregation.client_stack import (
 from tff_keyboard.federated.aggregation.layers import require_float_tensors
 
 
-class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
-    """Median or trimmed mean of each coordinate over clients of weight > 0.
+class _RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
+    """Mean of the middle of each coordinate over clients of weight > 0.
 
     A round where nobody counts gives zeros. No state. Measurements: `clients` and
     `trimmed_clients` (int32; those left out of each coordinate).
-
-    Args:
-      rule: A `trim_fraction` of 0 makes the trimmed mean the unweighted mean.
     """
 
-    def __init__(self, rule: Median | TrimmedMean):
-        self._rule = rule
+    def _cut(self, clients: tf.Tensor) -> tf.Tensor:
+        """How many of so many clients are left out on each side, int32."""
+        raise NotImplementedError
 
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
@@ -44,12 +42,42 @@ class RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
 
         def middle(stacked):
             clients = num_clients(stacked)
-            if isinstance(self._rule, TrimmedMean):
-                exact = tf.cast(clients, tf.float64) * self._rule.trim_fraction
-                cut = tf.cast(tf.floor(exact + 1e-9), tf.int32)  # 0.3 * 10 is 2.999...
-            else:
-                cut = tf.maximum((clients - 1) // 2, 0)
+            cut = self._cut(clients)
             measurements = collections.OrderedDict(clients=clients, trimmed_clients=2 * cut)
             return middle_mean(stacked, cut), measurements
 
         return build_stack_process(value_type, weight_type, middle)
+
+
+class MedianFactory(_RobustMeanFactory):
+    """Median of each coordinate over clients of weight > 0; takes no arguments.
+
+    A round where nobody counts gives zeros. No state. Measurements: `clients` and
+    `trimmed_clients` (int32; those left out of each coordinate).
+    """
+
+    def _cut(self, clients: tf.Tensor) -> tf.Tensor:
+        return tf.maximum((clients - 1) // 2, 0)
+
+
+class TrimmedMeanFactory(_RobustMeanFactory):
+    """Trimmed mean of each coordinate over clients of weight > 0.
+
+    A round where nobody counts gives zeros. No state. Measurements: `clients` and
+    `trimmed_clients` (int32; those left out of each coordinate).
+
+    Args:
+      rule: Config; None: that of `trim_fraction`.
+      trim_fraction: Share left out on each side, in [0, 0.5); 0 is the unweighted mean. None: as
+        `rule` has it, or 0.1.
+
+    Raises:
+      ValueError: `trim_fraction` is out of range.
+    """
+
+    def __init__(self, rule: TrimmedMean | None = None, *, trim_fraction: float | None = None):
+        self._rule = (rule or TrimmedMean()).changed(trim_fraction=trim_fraction)
+
+    def _cut(self, clients: tf.Tensor) -> tf.Tensor:
+        exact = tf.cast(clients, tf.float64) * self._rule.trim_fraction
+        return tf.cast(tf.floor(exact + 1e-9), tf.int32)  # 0.3 * 10 is 2.999...

@@ -32,13 +32,7 @@ from tff_keyboard.config.sections.aggregation_config import (
     TouchedRows,
     UniformQuantization,
 )
-from tff_keyboard.config.sections.privacy_config import (
-    Gaussian,
-    GaussianAdaptive,
-    MechanismConfig,
-    Privacy,
-    TreeAdaptive,
-)
+from tff_keyboard.config.sections.privacy_config import Gaussian, MechanismConfig
 from tff_keyboard.config.sections.rule_config import (
     BoundedTrimmedMean,
     FedAtt,
@@ -54,9 +48,8 @@ from tff_keyboard.federated.aggregation.guards import norm_bounds
 from tff_keyboard.federated.aggregation.guards.update_guard import UpdateGuardFactory
 from tff_keyboard.federated.aggregation.guards.weight_cap import WeightCapFactory
 from tff_keyboard.federated.aggregation.guards.weight_limits import WeightLimit
-from tff_keyboard.federated.aggregation.private.adaptive_clip import AdaptiveClip
 from tff_keyboard.federated.aggregation.private.private_mean import PrivateMeanFactory
-from tff_keyboard.federated.aggregation.robust_mean import RobustMeanFactory
+from tff_keyboard.federated.aggregation.robust_mean import MedianFactory, TrimmedMeanFactory
 from tff_keyboard.federated.aggregation.row_correction import RowCorrectionFactory
 from tff_keyboard.federated.aggregation.upload_size import (
     UploadSizeFactory,
@@ -67,7 +60,6 @@ from tff_keyboard.federated.algorithms.fedatt.aggregator import FedAttFactory
 from tff_keyboard.federated.algorithms.fedatt.client_noise import ClientNoiseFactory
 from tff_keyboard.federated.algorithms.fedatt.private_fedatt import PrivateFedAttFactory
 from tff_keyboard.federated.algorithms.fedmed.aggregator import FedMedFactory
-from tff_keyboard.privacy.mechanisms.discrete_normal import BITS
 
 Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
 Names: TypeAlias = Sequence[str] | None
@@ -80,7 +72,8 @@ def build_rule(
     rule, privacy, names = config.rule, config.privacy, variable_names
     match rule:
         case Mean() if config.is_private:
-            private = _private_mean(privacy, clients_per_round)
+            assert isinstance(privacy, MechanismConfig)
+            private = PrivateMeanFactory(privacy, clients_per_round=clients_per_round)
             return tff.aggregators.as_weighted_aggregator(private)
         case Mean():
             return tff.aggregators.MeanFactory(no_nan_division=True)
@@ -102,47 +95,13 @@ def build_rule(
                 variable_names=names,
             )
             return tff.aggregators.as_weighted_aggregator(factory)
-        case Median() | TrimmedMean():
-            return RobustMeanFactory(rule)
+        case Median():
+            return MedianFactory()
+        case TrimmedMean():
+            return TrimmedMeanFactory(rule)
         case BoundedTrimmedMean():
             return BoundedTrimmedMeanFactory(rule)
     assert_never(rule)  # mypy says which rule has no case
-
-
-def _private_mean(privacy: Privacy, clients_per_round: int) -> PrivateMeanFactory:
-    assert isinstance(privacy, MechanismConfig)
-    adaptive, clip_every = None, 1
-    if isinstance(privacy, GaussianAdaptive | TreeAdaptive):
-        adaptive = AdaptiveClip(
-            target_quantile=privacy.target_unclipped_quantile,
-            learning_rate=privacy.clip_learning_rate,
-            count_stddev=privacy.clipped_count_noise * clients_per_round,
-            expected_clients=float(clients_per_round),
-        )
-    if isinstance(privacy, TreeAdaptive):
-        clip_every = privacy.restart_rounds
-    return PrivateMeanFactory(
-        clip_norm=privacy.clip_norm,
-        noise_multiplier=_multiplier_here(privacy, clients_per_round),
-        clients_per_round=clients_per_round,
-        independent_noise=isinstance(privacy, Gaussian | GaussianAdaptive),
-        adaptive=adaptive,
-        clip_every=clip_every,
-        grid_bits=BITS if isinstance(privacy, Gaussian) and privacy.is_discrete else 0,
-    )
-
-
-def _multiplier_here(privacy: MechanismConfig, clients_per_round: int) -> float:
-    """Noise multiplier of this cohort's sum: less where a larger cohort's noise is simulated."""
-    size = privacy.noise_cohort_size
-    if not size:
-        return privacy.noise_multiplier
-    if size < clients_per_round:
-        raise ValueError(
-            f"`aggregation.privacy.noise_cohort_size` must be 0 or >= `train.clients_per_round` = "
-            f"{clients_per_round}, got {size}."
-        )
-    return privacy.noise_multiplier * clients_per_round / size
 
 
 def build_aggregator(

@@ -66,9 +66,9 @@ def build_model_fn(config: RunConfig, vocabulary_size: int, *, evaluation: bool)
         config.model.name,
         vocabulary_size=vocabulary_size,
         seed=None,
-        options=config.model.options(),
         weight_unit=_weight_unit(config),
         evaluation=evaluation,
+        **config.model.options(),
     )
 
 

@@ -6,7 +6,7 @@ host. Finalizers therefore return the sums as they are.
 """
 
 import collections
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -144,9 +144,9 @@ def build_model_fn(
     *,
     vocabulary_size: int,
     seed: int | None,
-    options: Mapping[str, Any],
     weight_unit: str = "tokens",
     evaluation: bool = False,
+    **options: Any,
 ) -> Callable[[], NextWordVariableModel]:
     """A function that builds the TFF model anew, with the same initial weights, at each call.
 
@@ -154,9 +154,9 @@ def build_model_fn(
       name: A key of `models.MODELS`.
       vocabulary_size: Rows of the output table, special ids included.
       seed: Seed of the initial weights; None for zeros, where a process is given its own.
-      options: Keyword arguments of the model.
       weight_unit: "tokens" or "examples": what TFF weighs a client by.
-      evaluation: Sums that it reports; see `NextWordVariableModel`.
+      evaluation: Whether it reports the sums of evaluation; see `NextWordVariableModel`.
+      **options: Options of the model, such as "units"; see its class.
     """
 
     def model_fn() -> NextWordVariableModel:

@@ -144,8 +144,13 @@ def unsampled_gaussian(
     separation). Exact: T rounds are one Gaussian mechanism of noise z / sqrt(T)
     (Dong et al. 2019, Corollary 3.3, https://arxiv.org/abs/1905.02383). Epsilon is finite for any
     noise above 0 (about T / 2z^2 where there is next to none) as long as a float can hold it.
-    `method`: see `epsilon_of_zcdp`; a discrete Gaussian has the rho (Canonne et al. 2020, Theorem
-    4), and its own curve only to one step of its grid, so it takes "RDP conversion".
+
+    Args:
+      noise_multiplier: Noise standard deviation / clip norm.
+      participations: Rounds that a person joins at most, T, >= 0.
+      delta: Delta of the statement, in (0, 1).
+      method: "exact Gaussian", or "RDP conversion" for a discrete Gaussian, which has the rho
+        (Canonne et al. 2020, Theorem 4), and its own curve only to one step of its grid.
     """
     _check(noise_multiplier, participations, delta)
     rho = _rho(participations, noise_multiplier)

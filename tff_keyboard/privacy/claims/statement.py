@@ -38,7 +38,10 @@ _SOURCES = {
 
 
 def privacy_statement(path: pathlib.Path) -> str:
-    """The statement of the run whose ledger is at `path`, as text for a terminal.
+    """What may be claimed of a run, as text for a terminal.
+
+    Args:
+      path: Ledger of the run, `privacy_ledger.jsonl`.
 
     Raises:
       RunDirectoryError: There is no ledger, or it is damaged.

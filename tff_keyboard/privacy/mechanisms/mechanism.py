@@ -6,9 +6,11 @@ version of SciPy, keeps the mechanism it began with (and stays private: S grows 
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from tff_keyboard.config.reading import tables
+from tff_keyboard.config.sections import privacy_config
 from tff_keyboard.privacy.mechanisms import toeplitz
 from tff_keyboard.privacy.mechanisms.banded import Banded, optimal_banded
 from tff_keyboard.privacy.mechanisms.blt import Blt, optimal_blt
@@ -19,6 +21,8 @@ from tff_keyboard.privacy.mechanisms.noise_streams import (
     IndependentNoise,
     NoiseOfRounds,
     TreeNoise,
+    keyed_discrete_draw,
+    keyed_draw,
 )
 
 _NUMBERS: dict[str, Any] = {
@@ -68,6 +72,14 @@ class _Mechanism:
         """
         raise NotImplementedError
 
+    def keyed_noise(self, key: bytes) -> Callable[[int], NoiseOfRounds]:
+        """Makes the noise of any round from the size of a round's noise.
+
+        Args:
+          key: Key of 32 bytes.
+        """
+        return lambda size: self.noise(keyed_draw(key), size)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Gaussian(_Mechanism):
@@ -89,6 +101,10 @@ class Gaussian(_Gaussian):
 
     name: Literal["gaussian"] = "gaussian"
     is_discrete: bool = False
+
+    def keyed_noise(self, key: bytes) -> Callable[[int], NoiseOfRounds]:
+        draw = keyed_discrete_draw(key) if self.is_discrete else keyed_draw(key)
+        return lambda size: self.noise(draw, size)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -237,3 +253,35 @@ def optimal_mechanism(
         banded = optimal_banded(**schedule, bands=bands, momentum=momentum, error=error)
         return BandedMechanism(bands=banded.coefficients)
     return named(name, **({"restart_rounds": restart_rounds} if restart_rounds else {}))
+
+
+def mechanism_of(
+    privacy: privacy_config.MechanismConfig,
+    *,
+    rounds: int,
+    min_separation_rounds: int = 1,
+    momentum: float = 0.0,
+) -> Mechanism:
+    """The mechanism that a config names, on a schedule; see `optimal_mechanism`.
+
+    Args:
+      privacy: Config of the mechanism.
+      rounds: Rounds of the run.
+      min_separation_rounds: Rounds from one participation of a person to the next, >= 1.
+      momentum: Momentum of the server's optimizer.
+
+    Raises:
+      ValueError: The schedule is out of range.
+    """
+    if isinstance(privacy, privacy_config.Gaussian):
+        return Gaussian(is_discrete=privacy.is_discrete)
+    return optimal_mechanism(
+        privacy.mechanism,
+        rounds=rounds,
+        min_separation=min_separation_rounds,
+        max_participations=privacy.max_participations,
+        restart_rounds=getattr(privacy, "restart_rounds", 0),
+        buffers=getattr(privacy, "buffers", 1),
+        bands=min(getattr(privacy, "bands", 1), rounds),
+        momentum=momentum,
+    )

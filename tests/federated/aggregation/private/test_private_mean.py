@@ -10,9 +10,9 @@ import tensorflow_federated as tff
 from scipy import linalg
 
 from tests.support.noise_fakes import KEY, noised
+from tff_keyboard.config.sections import privacy_config
 from tff_keyboard.federated.aggregation.guards.norm_upper_bound import SLACK
 from tff_keyboard.federated.aggregation.private.adaptive_clip import (
-    AdaptiveClip,
     clip_with_norm,
     delta_noise_multiplier,
 )
@@ -60,25 +60,22 @@ def process(mechanism, noise=0.0, key=KEY, clip_norm=2.5, restart_rounds=0):
 
 def built(mechanism, noise, clip_norm=2.5, restart_rounds=0):
     """The sum of a mechanism without its noise, of which there are fewer than of mechanisms."""
-    kind = mechanism.startswith("gaussian"), mechanism.endswith("_adaptive")
-    return build(*kind, noise, clip_norm, restart_rounds or 1)
+    if mechanism.endswith("_adaptive") or mechanism == "gaussian":
+        return build(mechanism, noise, clip_norm, restart_rounds)
+    return build("tree", noise, clip_norm, 0)
 
 
 @functools.cache
-def build(independent, is_adaptive, noise, clip_norm, clip_every):
-    adaptive = AdaptiveClip(
-        target_quantile=0.5,
-        learning_rate=0.2,
-        count_stddev=0.4 * CLIENTS,
-        expected_clients=CLIENTS,
-    )
+def build(mechanism, noise, clip_norm, restart_rounds):
+    own = {"clipped_count_noise": 0.4} if mechanism.endswith("_adaptive") else {}
+    if restart_rounds:
+        own["restart_rounds"] = restart_rounds
     return PrivateMeanFactory(
+        mechanism=mechanism,
         clip_norm=clip_norm,
         noise_multiplier=noise,
         clients_per_round=CLIENTS,
-        independent_noise=independent,
-        adaptive=adaptive if is_adaptive else None,
-        clip_every=clip_every,
+        **own,
     ).create(VALUE_TYPE)
 
 
@@ -321,16 +318,13 @@ def test_huge_deltas_do_not_overflow():
         ({"clip_norm": 0.0}, "`clip_norm` must be > 0"),
         ({"noise_multiplier": -1.0}, "`noise_multiplier` must be >= 0"),
         ({"clients_per_round": 0}, "`clients_per_round` must be >= 1"),
-        ({"clip_every": 0}, "`clip_every` must be >= 1 round, got 0"),
+        ({"mechanism": "tree_adaptive", "restart_rounds": 0}, "`restart_rounds` must be >= 1"),
+        ({"noise_multiplier": None}, "`noise_multiplier` is missing. Set it to 0"),
+        ({"mechanism": "none"}, "`mechanism` must be one of 'gaussian', .*'banded', got 'none'"),
         (
             {
                 "noise_multiplier": 1.0,
-                "adaptive": AdaptiveClip(
-                    target_quantile=0.5,
-                    learning_rate=0.2,
-                    count_stddev=0.5,
-                    expected_clients=10.0,
-                ),
+                "mechanism": "gaussian_adaptive",
             },
             "`aggregation.privacy.clipped_count_noise`",
         ),
@@ -342,10 +336,18 @@ def test_wrong_arguments_are_named(changes, words):
         PrivateMeanFactory(**arguments)
 
 
+def test_no_argument_is_taken_and_ignored():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'bands'"):
+        PrivateMeanFactory(clients_per_round=2, noise_multiplier=1.0, bands=3)
+    with pytest.raises(TypeError, match="`noise_secret` has no effect here"):
+        PrivateMeanFactory(clients_per_round=2, noise_multiplier=1.0, noise_secret="env:KEY")
+
+
 def discrete_process(noise, draw):
-    built = PrivateMeanFactory(
-        clip_norm=0.75, noise_multiplier=noise, clients_per_round=CLIENTS, grid_bits=BITS
-    ).create(VALUE_TYPE)
+    privacy = privacy_config.Gaussian(clip_norm=0.75, distribution="discrete", noise_multiplier=1)
+    built = PrivateMeanFactory(privacy, noise_multiplier=noise, clients_per_round=CLIENTS).create(
+        VALUE_TYPE
+    )
     mechanism = Gaussian(is_discrete=True)
     return NoisedProcess(built, lambda size: mechanism.noise(draw, size))
 

@@ -158,6 +158,32 @@ def test_one_far_client_takes_nearly_everything():
     assert weight > 0.998
 
 
+def test_keywords_are_the_config_with_changes():
+    """Numbers name norms as words do; `step` is epsilon."""
+    rule = FedAtt(norm="1", temperature=0.5, layer_groups=GROUPS)
+    values, weights = deltas(8, 4), [1.0] * 4
+    expected = one_round(FedAttFactory(rule).create(VALUE_TYPE, WEIGHT_TYPE), values, weights)
+    changed = FedAttFactory(FedAtt(temperature=0.5), norm=1, layer_groups=GROUPS, step=0.25)
+    output = one_round(changed.create(VALUE_TYPE, WEIGHT_TYPE), values, weights)
+    assert_close(output.result, [0.25 * x for x in in_float64([expected.result])[0]])
+    assert plain(output.measurements) == plain(expected.measurements)
+
+
+@pytest.mark.parametrize(
+    "keywords, words",
+    [
+        ({"norm": 3}, "^`norm` must be one of '1', '2', 'inf', 'spectral', got '3'"),
+        ({"norm": float("nan")}, "^`norm` must be one of .* got 'nan'"),
+        ({"temperature": 0.0}, "^`temperature` must be > 0"),
+        ({"layer_groups": {"all": []}}, "^`layer_groups.all` is empty"),
+        ({"step": 0.0}, "^`step` must be > 0, got 0.0"),
+    ],
+)
+def test_a_keyword_out_of_range_is_named_as_it_was_written(keywords, words):
+    with pytest.raises(ValueError, match=words):
+        FedAttFactory(**keywords)
+
+
 def test_a_hot_temperature_is_the_unweighted_mean():
     values = deltas(6, 4)
     output = one_round(process(temperature=1e7), values, [1.0, 9.0, 2.0, 3.0])

@@ -249,5 +249,5 @@ def test_a_cohort_of_nobody_is_refused():
 
 
 def test_a_plain_weight_is_refused():
-    with pytest.raises(TypeError, match="build_scored_client_work"):
+    with pytest.raises(TypeError, match="build the process with `build_fedmed`"):
         FedMedFactory(FedMed(), max_clients=4).create(VALUE_TYPE, WEIGHT_TYPE)

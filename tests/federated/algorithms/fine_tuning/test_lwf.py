@@ -29,11 +29,15 @@ def client_batches(seed):
 @functools.cache
 def process(true_label_weight):
     """FedAvg that takes the mean of what clients train with this weight; None: ordinary loss."""
-    arguments = {"vocabulary_size": VOCABULARY, "options": OPTIONS}
     model_fn = (
-        variable_model.build_model_fn("cifg", seed=None, **arguments)
+        variable_model.build_model_fn("cifg", vocabulary_size=VOCABULARY, seed=None, **OPTIONS)
         if true_label_weight is None
-        else lwf.build_lwf_model_fn("cifg", true_label_weight=true_label_weight, **arguments)
+        else lwf.build_lwf_model_fn(
+            "cifg",
+            vocabulary_size=VOCABULARY,
+            options=OPTIONS,
+            true_label_weight=true_label_weight,
+        )
     )
     built = algorithms.build_fed_avg(
         model_fn,
@@ -146,7 +150,7 @@ def test_without_training_the_loss_is_the_ordinary_one():
         "cifg", vocabulary_size=VOCABULARY, options=OPTIONS, true_label_weight=0.2
     )()
     ordinary = variable_model.build_model_fn(
-        "cifg", vocabulary_size=VOCABULARY, seed=None, options=OPTIONS
+        "cifg", vocabulary_size=VOCABULARY, seed=None, **OPTIONS
     )()
     for built in (model, ordinary):
         for variable, value in zip(

@@ -7,16 +7,19 @@ slot is emptied, so that states that are kept, checkpointed or compared hold no 
 
 import collections
 import copy
+import secrets
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.federated.aggregation.private.noised_sum import (
     EMPTY_ROUND,
     NoisedSumState,
     NoiseSlot,
 )
+from tff_keyboard.privacy.mechanisms.mechanism import mechanism_of
 
 # Round (rounds done before it) to noise, [size] float64.
 NoiseOfRound = Callable[[int], np.ndarray]
@@ -70,6 +73,45 @@ class NoisedProcess:
     def _with_slot(self, state: Any, round_num: int, values: np.ndarray) -> Any:
         slot = NoiseSlot(np.int64(round_num), values)
         return map_query_states(state, lambda query: query._replace(slot=slot))
+
+
+def with_noise(
+    process: Any,
+    privacy: MechanismConfig,
+    *,
+    rounds: int,
+    min_separation_rounds: int = 1,
+    momentum: float = 0.0,
+    key: bytes | None = None,
+) -> NoisedProcess:
+    """A private process with the noise of its mechanism, drawn outside of TFF in double precision.
+
+    Args:
+      process: Learning or aggregation process over `PrivateMean` or `PrivateFedAtt`.
+      privacy: Config of the mechanism: `privacy` of the factory.
+      rounds: Rounds of the run, for which correlated noise is optimised.
+      min_separation_rounds: Rounds from one participation of a person to the next, >= 1.
+      momentum: Momentum of the server's optimizer, for correlated noise.
+      key: Secret of 32 bytes. The same run goes on with the same key; no other run may ever use it,
+        as the difference of their sums would have no noise. None: a fresh one, kept nowhere.
+
+    Returns:
+      What has `initialize`, `next` and `get_model_weights` of the process.
+
+    Raises:
+      ValueError: The process is not private, the key has another length, or the schedule is out of
+        range.
+    """
+    key = secrets.token_bytes(32) if key is None else key
+    if len(key) != 32:
+        raise ValueError(f"`key` must be 32 bytes, got {len(key)}. Use `secrets.token_bytes(32)`.")
+    mechanism = mechanism_of(
+        privacy,
+        rounds=rounds,
+        min_separation_rounds=min_separation_rounds,
+        momentum=momentum,
+    )
+    return NoisedProcess(process, mechanism.keyed_noise(key))
 
 
 def map_query_states(state: Any, change: Callable[[NoisedSumState], NoisedSumState]) -> Any:

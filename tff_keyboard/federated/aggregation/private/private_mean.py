@@ -6,71 +6,110 @@ by default, is not offered: no accounting covers it. The noise of a round, indep
 or correlated, is put into the state before the round (`host_noise.py`).
 """
 
-import math
 from typing import Any
 
 import dp_accounting
 import tensorflow_federated as tff
 
+from tff_keyboard.config.reading import tables
+from tff_keyboard.config.reading.checks import require_one_of
+from tff_keyboard.config.sections.privacy_config import (
+    Gaussian,
+    GaussianAdaptive,
+    MechanismConfig,
+    NoPrivacy,
+    Privacy,
+    TreeAdaptive,
+)
 from tff_keyboard.federated.aggregation.layers import require_float_tensors
 from tff_keyboard.federated.aggregation.private.adaptive_clip import (
     AdaptiveClip,
     delta_noise_multiplier,
 )
 from tff_keyboard.federated.aggregation.private.noised_sum import NoisedSumQuery
+from tff_keyboard.privacy.mechanisms.discrete_normal import BITS
+
+MECHANISMS = tables.variants(Privacy)
+_OF_RUNS = ("noise_secret", "fixed_nonce", "participation")  # what only a run directory keeps
 
 
 class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
     """Noisy mean of clipped deltas; state and measurements are TFF's `DPAggregatorState`.
 
+    A process of it needs `with_noise` around it: without the noise of its round the mean is NaN.
     Measurements: `dp_query_metrics` with `clip_norm` and `noise_stddev`, and `dp`.
 
     Args:
-      clip_norm: L2 bound on one client's delta, > 0; the first one where it adapts.
-      noise_multiplier: Standard deviation of one draw of noise / clip norm, >= 0.
-      clients_per_round: The report goal, >= 1.
-      independent_noise: Whether every round gets noise of its own, which TFF's privacy event then
-        says; no event says "correlated, with participation limits": the ledger does.
-      adaptive: How the clip norm follows a quantile; None keeps it.
-      clip_every: Rounds between changes of the clip norm with `adaptive`, >= 1.
-      grid_bits: 0, or sum and noise are integers; see `NoisedSumQuery`.
+      privacy: Config of the mechanism, which the other arguments change where they are not None.
+        None: that of `mechanism`.
+      clients_per_round: The report goal, >= 1: the mean's fixed denominator.
+      noise_multiplier: Standard deviation of one draw of noise / clip norm, >= 0; 0 clips and
+        claims nothing. Has no default but that of `privacy`.
+      clip_norm: L2 bound on one client's delta, > 0, the first one where it adapts; 1 if None.
+      mechanism: "gaussian" (if None), "gaussian_adaptive", "tree", "tree_adaptive", "blt" or
+        "banded".
+      **options: The mechanism's own fields, such as `distribution` or `buffers`.
+
+    Attributes:
+      privacy: Config as all arguments make it; `with_noise` takes it.
 
     Raises:
-      ValueError: An argument is out of range, or adaptive clipping would spend all of the noise.
+      ValueError: An argument is out of range or missing, or adaptive clipping would spend all of
+        the noise.
+      TypeError: The mechanism has no such option.
     """
 
     def __init__(
         self,
+        privacy: MechanismConfig | None = None,
         *,
-        clip_norm: float,
-        noise_multiplier: float,
         clients_per_round: int,
-        independent_noise: bool = True,
-        adaptive: AdaptiveClip | None = None,
-        clip_every: int = 1,
-        grid_bits: int = 0,
+        noise_multiplier: float | None = None,
+        clip_norm: float | None = None,
+        mechanism: str | None = None,
+        **options: Any,
     ):
-        if not (math.isfinite(clip_norm) and clip_norm > 0):
-            raise ValueError(f"`clip_norm` must be > 0 in weight units, got {clip_norm!r}.")
-        if not (math.isfinite(noise_multiplier) and noise_multiplier >= 0):
-            raise ValueError(f"`noise_multiplier` must be >= 0, got {noise_multiplier!r}.")
         if clients_per_round < 1:
             raise ValueError(f"`clients_per_round` must be >= 1, got {clients_per_round}.")
-        if clip_every < 1:
-            raise ValueError(f"`clip_every` must be >= 1 round, got {clip_every}.")
-        if adaptive is not None:  # refuses now what `create` would refuse later
-            delta_noise_multiplier(noise_multiplier, adaptive.count_stddev)
+        if unused := [name for name in options if name in _OF_RUNS]:
+            raise TypeError(f"`{unused[0]}` has no effect here: `with_noise` takes the key.")
+        if privacy is None:
+            if noise_multiplier is None:
+                raise ValueError("`noise_multiplier` is missing. Set it to 0 to clip only.")
+            known = {name: cls for name, cls in MECHANISMS.items() if cls is not NoPrivacy}
+            require_one_of("mechanism", mechanism or "gaussian", known)
+            privacy = known[mechanism or "gaussian"]()
+        self.privacy = privacy = privacy.changed(
+            mechanism=mechanism,
+            noise_multiplier=noise_multiplier,
+            clip_norm=clip_norm,
+            **options,
+        )
+        adaptive, clip_every = None, 1
+        if isinstance(privacy, GaussianAdaptive | TreeAdaptive):
+            adaptive = AdaptiveClip(
+                target_quantile=privacy.target_unclipped_quantile,
+                learning_rate=privacy.clip_learning_rate,
+                count_stddev=privacy.clipped_count_noise * clients_per_round,
+                expected_clients=float(clients_per_round),
+            )
+            # refuses now what `create` would refuse later
+            delta_noise_multiplier(privacy.noise_multiplier, adaptive.count_stddev)
+        if isinstance(privacy, TreeAdaptive):
+            clip_every = privacy.restart_rounds
+        multiplier = _multiplier_here(privacy, clients_per_round)
+        # No event of TFF's says "correlated, with participation limits": the ledger does.
         event: dp_accounting.DpEvent = dp_accounting.UnsupportedDpEvent()
-        if independent_noise:
-            event = dp_accounting.GaussianDpEvent(noise_multiplier)
+        if isinstance(privacy, Gaussian | GaussianAdaptive):
+            event = dp_accounting.GaussianDpEvent(multiplier)
         self._arguments: dict[str, Any] = {
-            "clip_norm": float(clip_norm),
-            "noise_multiplier": float(noise_multiplier),
+            "clip_norm": float(privacy.clip_norm),
+            "noise_multiplier": multiplier,
             "event": event,
             "denominator": float(clients_per_round),
             "adaptive": adaptive,
             "clip_every": clip_every,
-            "grid_bits": grid_bits,
+            "grid_bits": BITS if isinstance(privacy, Gaussian) and privacy.is_discrete else 0,
         }
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
@@ -80,3 +119,16 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         query = NoisedSumQuery(specs=specs, **self._arguments)
         factory = tff.aggregators.DifferentiallyPrivateFactory(query)
         return factory.create(value_type)
+
+
+def _multiplier_here(privacy: MechanismConfig, clients_per_round: int) -> float:
+    """Noise multiplier of this cohort's sum: less where a larger cohort's noise is simulated."""
+    size = privacy.noise_cohort_size
+    if not size:
+        return float(privacy.noise_multiplier)
+    if size < clients_per_round:
+        raise ValueError(
+            f"`aggregation.privacy.noise_cohort_size` must be 0 or >= `train.clients_per_round` = "
+            f"{clients_per_round}, got {size}."
+        )
+    return privacy.noise_multiplier * clients_per_round / size

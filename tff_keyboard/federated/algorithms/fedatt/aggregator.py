@@ -4,24 +4,27 @@
     theta^l <- theta^l - epsilon sum_k alpha_k^l (theta^l - theta_k^l)
 
 The factory gives sum_k alpha_k^l delta_k^l; epsilon is the learning rate of the server's SGD, so
-it can be scheduled, and FedAvg with that learning rate is the control: equal norms give equal
-weights. Attention goes to whoever moved *furthest*: of ten clients with norms 1, ..., 1, 10 the
-last gets 99.9 %. Clip deltas first (the default of `build_aggregator`).
+it can be scheduled (or `step`, where that is fixed), and FedAvg with that learning rate is the
+control: equal norms give equal weights. Attention goes to whoever moved *furthest*: of ten clients
+with norms 1, ..., 1, 10 the last gets 99.9 %. Clip deltas first (the default of
+`build_aggregator`).
 
 Source: Ji et al. 2019, eqs. 2-4 and Algorithm 3, https://arxiv.org/abs/1812.07108.
 """
 
 import collections
+import math
 from collections.abc import Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.config.sections.rule_config import FedAtt
+from tff_keyboard.config.sections.rule_config import FedAtt, LayerGroups
 from tff_keyboard.federated.aggregation.layers import (
     layer_norms,
     require_float_tensors,
     resolve_layers,
+    scale_layers,
 )
 from tff_keyboard.federated.algorithms.fedatt import online_softmax
 
@@ -35,21 +38,38 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
     (its exponential), `maximum_weight` (in (0, 1]) and `maximum_score` (norm / temperature).
 
     Args:
-      rule: Norm ("spectral" is found by power iteration, as in the authors' code), temperature and
-        layers.
-      variable_names: See `layers.resolve_layers`.
+      rule: Config, which the other arguments change where they are not None. None: norm 2,
+        temperature 1, a layer for each tensor.
+      norm: Distance of a layer: 1, 2, "inf" or "spectral" (matrices by their largest singular
+        value, found by power iteration, as in the authors' code).
+      temperature: Attention is softmax(norm / temperature); > 0.
+      layer_groups: Group name -> variable names, or positions such as "0"; a partition.
+      step: Factor of the result, > 0.
+      variable_names: Names of the tensors of a delta, in order; what `layer_groups` may name.
 
     Raises:
-      ValueError: In `create`: groups are no partition of the variables.
+      ValueError: An argument is out of range, or, in `create`, groups are no partition of the
+        variables.
     """
 
     def __init__(
         self,
-        rule: FedAtt,
+        rule: FedAtt | None = None,
         *,
+        norm: float | str | None = None,
+        temperature: float | None = None,
+        layer_groups: LayerGroups | None = None,
+        step: float = 1.0,
         variable_names: Sequence[str] | None = None,
     ):
-        self._rule = rule
+        if not (math.isfinite(step) and step > 0):
+            raise ValueError(f"`step` must be > 0, got {step!r}.")
+        if isinstance(norm, int | float):
+            norm = f"{norm:g}"
+        self._rule = (rule or FedAtt()).changed(
+            norm=norm, temperature=temperature, layer_groups=layer_groups
+        )
+        self._step = step
         self._variable_names = variable_names
 
     def create(
@@ -80,7 +100,10 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
 
         @tff.tensorflow.computation(accumulator_type)
         def report(accumulator):
-            return online_softmax.weighted_mean(accumulator, layers), collections.OrderedDict(
+            result = online_softmax.weighted_mean(accumulator, layers)
+            if self._step != 1:
+                result = scale_layers(result, layers, tf.fill([len(layers)], self._step))
+            return result, collections.OrderedDict(
                 clients=accumulator["clients"],
                 attention=online_softmax.attention_measurements(accumulator, layers),
             )

@@ -31,7 +31,9 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
 
     Args:
       inner: A weighted factory.
-      noise: beta times sigma.
+      noise: Config; None: that of `scale`.
+      scale: beta times sigma, the standard deviation in weight units, > 0. None: as `noise` has
+        it, or 0.001.
       seed: Seed of the run, >= 0.
 
     Raises:
@@ -41,11 +43,12 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
     def __init__(
         self,
         inner: tff.aggregators.WeightedAggregationFactory,
-        noise: NormalClientNoise,
+        noise: NormalClientNoise | None = None,
         *,
-        seed: int,
+        scale: float | None = None,
+        seed: int = 0,
     ):
-        self._stddev = noise.scale
+        self._stddev = (noise or NormalClientNoise()).changed(scale=scale).scale
         self._mapped = SeededClientMapFactory(inner, self._noisy, seed=seed, purpose=_PURPOSE)
 
     def create(

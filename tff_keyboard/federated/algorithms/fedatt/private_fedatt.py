@@ -29,7 +29,8 @@ import dp_accounting
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.config.sections.rule_config import PrivateFedAtt
+from tff_keyboard.config.sections.privacy_config import Gaussian
+from tff_keyboard.config.sections.rule_config import LayerGroups, PrivateFedAtt
 from tff_keyboard.federated.aggregation.guards.finiteness import all_finite
 from tff_keyboard.federated.aggregation.layers import (
     Layer,
@@ -91,19 +92,26 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
     """FedAtt as one Gaussian mechanism.
 
     Every client counts: one that sends zeros still adds e^-B to the denominators, as the proof
-    needs. The noise of a round is put into the state before it
-    (`federated/aggregation/private/host_noise.py`). State is TFF's `DPAggregatorState`, whose event
-    is `GaussianDpEvent(noise_multiplier)`. Measurements: `dp_query_metrics` and `dp` of the
+    needs. A process of it needs `with_noise` around it (`aggregation/private/host_noise.py`):
+    without the noise of its round the result is NaN. State is TFF's `DPAggregatorState`, whose
+    event is `GaussianDpEvent(noise_multiplier)`. Measurements: `dp_query_metrics` and `dp` of the
     mechanism, and `noisy_attention_total`, per layer the noisy sum of attention weights (public,
     being released anyway), in clients of full attention.
 
     Args:
-      rule: B (0 is the plain mean of clipped deltas), the least denominator, and layers: few of
-        them cost less noise, as S grows with their square root.
+      rule: Config, which the next three arguments change where they are not None. None: B and the
+        least denominator are 1, a layer for each tensor.
+      attention_bound: B, >= 0; 0 is the plain mean of clipped deltas.
+      denominator_floor: The least denominator, in clients of full attention, > 0.
+      layer_groups: Group name -> variable names, or positions such as "0"; a partition. Few layers
+        cost less noise, as S grows with their square root.
       noise_multiplier: z, noise standard deviation / S; 0 claims nothing.
       layer_clip_norm: C, the L2 bound on each layer, weight units, > 0.
       denominator_scale: lambda > 0.
-      variable_names: See `layers.resolve_layers`.
+      variable_names: Names of the tensors of a delta, in order; what `layer_groups` may name.
+
+    Attributes:
+      privacy: Config of the mechanism; `with_noise` takes it.
 
     Raises:
       ValueError: An argument is out of range.
@@ -111,8 +119,11 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
 
     def __init__(
         self,
-        rule: PrivateFedAtt,
+        rule: PrivateFedAtt | None = None,
         *,
+        attention_bound: float | None = None,
+        denominator_floor: float | None = None,
+        layer_groups: LayerGroups | None = None,
         noise_multiplier: float,
         layer_clip_norm: float,
         denominator_scale: float = 1.0,
@@ -126,6 +137,12 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
                 raise ValueError(f"`{name}` must be > 0, got {number!r}.")
         if not (math.isfinite(noise_multiplier) and noise_multiplier >= 0):
             raise ValueError(f"`noise_multiplier` must be >= 0, got {noise_multiplier!r}.")
+        rule = (rule or PrivateFedAtt()).changed(
+            attention_bound=attention_bound,
+            denominator_floor=denominator_floor,
+            layer_groups=layer_groups,
+        )
+        self.privacy = Gaussian(clip_norm=layer_clip_norm, noise_multiplier=noise_multiplier)
         self._noise_multiplier = float(noise_multiplier)
         self._clip_norm = float(layer_clip_norm)
         self._bound = float(rule.attention_bound)

@@ -32,7 +32,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.config.sections.rule_config import FedMed
+from tff_keyboard.config.sections.rule_config import FedMed, LayerGroups
 from tff_keyboard.federated.aggregation.layers import (
     Layer,
     require_float_tensors,
@@ -76,31 +76,45 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
     `attention`, per layer the `effective_clients` and `maximum_weight` of the adaptive weights.
 
     Args:
-      rule: topK, epsilon, eta and layers. eta is of the adaptive branch only: keep the server's
-        learning rate at 1, so that the other branch is FedAvg.
+      rule: Config, which the other arguments change where they are not None. None: no topK,
+        threshold 0.1, losses of trained models, a layer for each tensor.
       max_clients: Clients a round at most; sets the buffer of topK, without which it does not
         matter. With topK more clients make the round fail.
+      top_fraction: Share of clients, lowest loss first, that contribute; in (0, 1].
+      mediation_threshold: Change of the mean loss in nats from which on the adaptive branch is
+        used; >= 0.
+      local_loss: Loss of a client: "after_training" or "during_training".
+      layer_groups: Group name -> variable names, or positions such as "0"; a partition.
       upload_bytes: Size of one client's upload of a type: `bytes_not_uploaded` counts in it.
-      variable_names: See `layers.resolve_layers`.
+      variable_names: Names of the tensors of a delta, in order; what `layer_groups` may name.
 
     Attributes:
-      rule: The rule as it was given.
+      rule: The rule as all arguments make it.
 
     Raises:
-      ValueError: `max_clients` is out of range.
+      ValueError: An argument is out of range.
     """
 
     def __init__(
         self,
-        rule: FedMed,
+        rule: FedMed | None = None,
         *,
         max_clients: int,
+        top_fraction: float | None = None,
+        mediation_threshold: float | None = None,
+        local_loss: str | None = None,
+        layer_groups: LayerGroups | None = None,
         upload_bytes: Callable[[tff.Type], int] = raw_bytes,
         variable_names: Sequence[str] | None = None,
     ):
         if max_clients < 1:
             raise ValueError(f"`max_clients` must be >= 1, got {max_clients}.")
-        self.rule = rule
+        self.rule = (rule or FedMed()).changed(
+            top_fraction=top_fraction,
+            mediation_threshold=mediation_threshold,
+            local_loss=local_loss,
+            layer_groups=layer_groups,
+        )
         self._max_clients = max_clients
         self._upload_bytes = upload_bytes
         self._variable_names = variable_names
@@ -241,5 +255,5 @@ def _check_weight_type(weight_type: tff.Type, num_layers: int) -> None:
     if not expected.is_assignable_from(tff.to_type(weight_type)):
         raise TypeError(
             f"FedMed with {num_layers} layers needs client weights of type {expected}, "
-            f"got {weight_type}: build the client work with `build_scored_client_work`."
+            f"got {weight_type}: build the process with `build_fedmed`, whose clients tell them."
         )
