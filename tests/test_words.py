@@ -11,7 +11,7 @@ MOST_CHARACTERS = 100  # in a line of prose
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 # Words that a page may have; a page that gets shorter keeps its budget until somebody lowers it.
 BUDGETS = {
-    "CHANGELOG.md": 620,
+    "CHANGELOG.md": 670,
     "CONTRIBUTING.md": 1150,
     "README.md": 700,
     "docs/aggregation.md": 430,
