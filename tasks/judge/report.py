@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from .. import predictors
 from ..options import TaskOptions, Words
-from tff_keyboard.host import quiet
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.run_directory import RunDirectory
 
@@ -39,7 +38,6 @@ class Options(TaskOptions):
 
 def run(options: Options) -> None:
     """Writes the page."""
-    quiet.import_tensorflow()
     from tff_keyboard.report import example_strips, page
 
     directory = options.directory

@@ -111,11 +111,7 @@ def _beta_share(a: float, b: float, x: float, rest: float) -> float:
     if x == 0:
         return 0.0
     log_front = (
-        math.lgamma(a + b)
-        - math.lgamma(a)
-        - math.lgamma(b)
-        + a * math.log(x)
-        + b * math.log1p(-x)
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
     )
     return math.exp(log_front) * _fraction(a, b, x) / a
 
