@@ -60,11 +60,11 @@ else
 	$(UV) pip install --offline --quiet --no-deps --no-build-isolation --python .venv --editable .
 endif
 
-wheelhouse: $(UV)  ## every locked package and uv as wheels, checked by hash, into WHEELS (a GB)
+wheelhouse: $(UV)  ## every locked package, and uv, into the folder WHEELS, checked by hash
 	mkdir -p $(WHEELS)
 	$(UV) export --frozen --quiet --no-emit-project $(EXTRAS) --output-file $(WHEELS)/requirements.txt
 	$(UV) tool run --quiet --python 3.11 pip download --quiet --disable-pip-version-check \
-	  --no-deps --require-hashes --only-binary :all: --dest $(WHEELS) \
+	  --no-deps --require-hashes --prefer-binary --dest $(WHEELS) \
 	  -r $(WHEELS)/requirements.txt -r requirements-uv.txt
 
 wheel: $(UV)  ## build/dist/*.whl, to be installed anywhere: configs and models are inside

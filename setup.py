@@ -1,7 +1,7 @@
 """The packages of the wheel; all else is in pyproject.toml.
 
-`tasks` is no name for site-packages: that folder is installed as `tff_keyboard_tasks`. `configs` and
-`models` are installed in `tff_keyboard_shipped` (tff_keyboard/storage/shipped_files.py).
+`tasks` is no name for site-packages: that folder is installed as `tff_keyboard_tasks`. `configs`
+and `models` are installed in `tff_keyboard_shipped` (tff_keyboard/storage/shipped_files.py).
 """
 
 import setuptools

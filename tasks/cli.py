@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tff_keyboard.host import output
+from tff_keyboard.host import extras, output
 from tff_keyboard.storage import errors
 from tff_keyboard.storage.errors import UsageError, UserError
 
@@ -26,20 +26,6 @@ __all__ = ["UsageError", "fail", "launch"]
 OK, USAGE, BAD_INPUT = 0, errors.UsageError.exit_code, errors.DataError.exit_code
 MACHINE, CHECK_FAILED = errors.ProgramError.exit_code, errors.CheckFailed.exit_code
 INTERRUPTED = 130
-_TRAIN = "train", " with Python 3.11 on Linux x86-64"
-# Package that not every installation has -> the extra of pyproject.toml with it, and where.
-_EXTRAS = {
-    "tensorflow": _TRAIN,
-    "tensorflow_federated": _TRAIN,
-    "tensorflow_privacy": _TRAIN,
-    "tensorflow_text": _TRAIN,
-    "tensorboard": _TRAIN,
-    "grpc": _TRAIN,
-    "flatbuffers": _TRAIN,
-    "dp_accounting": ("privacy", ""),
-    "scipy": ("privacy", ""),
-    "matplotlib": ("report", ""),
-}
 RESUMED = frozenset({"train", "train-server", "study", "attack", "audit-tail"})  # by a second start
 
 
@@ -85,14 +71,7 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
         fail(str(error))
         return error.exit_code
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in _EXTRAS:
-            raise
-        extra, where = _EXTRAS[package]
-        fail(
-            f"`{name}` needs {package} for this, which is not installed. Run: "
-            f"pip install 'tff-keyboard[{extra}]'{where}"
-        )
+        fail(extras.what_to_install(name, error))
         return MACHINE
     except OSError as error:
         fail(f"{error.strerror or error}: {error.filename or ''}")

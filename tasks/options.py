@@ -25,15 +25,14 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
+
+from typing_extensions import Self
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.host import flag_parser
 from tff_keyboard.host.option_fields import Range, Words, options_of
 from tff_keyboard.storage.errors import UsageError
-
-if TYPE_CHECKING:
-    from typing import Self  # Python 3.10 has none
 
 __all__ = ["ConfigOptions", "Range", "TaskOptions", "UsageError", "Words", "options_of"]
 
@@ -56,7 +55,7 @@ class TaskOptions:
             option.check(getattr(self, option.name))
 
     @classmethod
-    def parse(cls, name: str, arguments: Sequence[str]) -> "Self":
+    def parse(cls, name: str, arguments: Sequence[str]) -> Self:
         """The options from the words after the task's name.
 
         Raises:

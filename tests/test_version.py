@@ -4,9 +4,9 @@ import pathlib
 import re
 import subprocess
 import sys
-import tomllib
 
 import pytest
+import tomllib
 
 import tff_keyboard
 from tasks import __main__ as console

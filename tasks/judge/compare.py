@@ -85,7 +85,6 @@ def run(options: Options) -> "Comparison":
     if options.cluster and options.most_messages:
         raise UsageError("--cluster: nodes count whole populations. Leave --most-messages out.")
     files.make_directory(options.out)  # before the work, not after it
-
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.evaluation import run_evaluation
     from tff_keyboard.evaluation.counts import typed_text

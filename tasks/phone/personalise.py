@@ -86,10 +86,9 @@ def run(options: Options) -> None:
         texts.check_person(options.text, options.user)
     elif options.store is not None:
         read_card(options.store)
-    model = shipped_files.found(options.model)
-    manifest.load_checked(model)
-    model_trial.use_in_child(model, options.runtime)
-    options = dataclasses.replace(options, model=model)
+    options = dataclasses.replace(options, model=shipped_files.found(options.model))
+    manifest.load_checked(options.model)
+    model_trial.use_in_child(options.model, options.runtime)
     if options.text is not None:
         print(_one_person(options, options.text, settings))
     elif options.store is not None:

@@ -14,6 +14,7 @@ token that other users of the machine do not know.
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 import sys
 from typing import Annotated, Literal
@@ -96,19 +97,14 @@ def run(options: Options) -> None:
         events = [KeyboardEvents(keyboards[name], log) for name in names] if log else []
         if options.terminal:
             first = Owner(opened[:1], cache, options.cache)
+            show = functools.partial(print, end="", flush=True)
             strips = TypedStrips(events[0]) if events else None
             with terminal_keyboard.raw_keys() as read_key:
-                terminal_keyboard.run(keyboards[names[0]], read_key, _show, first, strips)
+                terminal_keyboard.run(keyboards[names[0]], read_key, show, first, strips)
             return
         server = keyboard_server.make_server(keyboards, options.port, owner, events)
-        print(f"Keyboard: {server.address}  (Ctrl-C ends it)")
-        sys.stdout.flush()
+        print(f"Keyboard: {server.address}  (Ctrl-C ends it)", flush=True)
         try:
             server.serve_forever()
         finally:
             server.server_close()
-
-
-def _show(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

@@ -29,5 +29,4 @@ def run(options: Options) -> None:
     """Checks and prints what was found."""
     from tflite_export.gate import verification
 
-    for line in verification.verify(shipped_files.found(options.model), options.public_key):
-        print(line)
+    print("\n".join(verification.verify(shipped_files.found(options.model), options.public_key)))

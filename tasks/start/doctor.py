@@ -1,4 +1,4 @@
-"""Checks this machine: Python, packages, and to train a TFF worker, disk, memory.
+"""Checks this machine: Python and packages; where it trains also disk, memory and a TFF worker.
 
 tff-keyboard doctor [--cluster]
 
