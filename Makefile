@@ -55,9 +55,9 @@ ifeq ($(OFFLINE),)
 	$(UV) sync --frozen --quiet $(EXTRAS)
 else
 	$(UV) venv --offline --quiet --allow-existing --python 3.11 .venv
-	$(UV) pip install --offline --quiet --no-index --find-links $(OFFLINE) --no-deps --require-hashes \
+	$(UV) pip install --no-config --offline --quiet --no-index --find-links $(OFFLINE) --no-deps --require-hashes \
 	  --python .venv -r $(OFFLINE)/requirements.txt
-	$(UV) pip install --offline --quiet --no-deps --no-build-isolation --python .venv --editable .
+	$(UV) pip install --no-config --offline --quiet --no-deps --no-build-isolation --python .venv --editable .
 endif
 
 wheelhouse: $(UV)  ## every locked package, and uv, into the folder WHEELS, checked by hash

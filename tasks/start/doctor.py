@@ -40,9 +40,7 @@ def run(options: Options) -> None:
             print(f"ok    {check.name:20}  {check.look()}", flush=True)
         except machine_checks.Failure as failure:
             failures += 1
-            print(
-                f"FAIL  {check.name:20}  {failure}\n      {'':20}  -> {failure.remedy}", flush=True
-            )
+            print(f"FAIL  {check.name:20}  {failure}\n{'':28}-> {failure.remedy}", flush=True)
         except Exception as error:  # a check that breaks is a failed check, the rest still counts
             failures += 1
             print(f"FAIL  {check.name:20}  {type(error).__name__}: {error}", flush=True)

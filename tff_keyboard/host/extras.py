@@ -9,7 +9,6 @@ _EXTRAS = {
     "tensorflow_text": _TRAIN,
     "tensorboard": _TRAIN,
     "grpc": _TRAIN,
-    "flatbuffers": _TRAIN,
     "dp_accounting": ("privacy", ""),
     "scipy": ("privacy", ""),
     "matplotlib": ("report", ""),
