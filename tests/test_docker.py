@@ -1,7 +1,7 @@
 """The Dockerfiles: what they copy is there and suffices, versions are pinned, nobody is root.
 
-No image is built here: there is no Docker. The packages are installed by `make install OFFLINE`, and
-`test_wheel.py` builds the wheel from what is copied.
+No image is built here. `make install OFFLINE` installs the packages, and `test_wheel.py` builds the
+wheel from what is copied.
 """
 
 import pathlib

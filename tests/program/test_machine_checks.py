@@ -49,7 +49,7 @@ def test_a_keyboard_alone_needs_no_worker_and_no_disk(monkeypatch):
     without_training(monkeypatch)
     checks = {check.name: check.look for check in machine_checks.checks(pathlib.Path(), 1.0)}
     assert not checks.keys() & {"tensorflow", "TFF worker", "disk", "memory", "imports"}
-    assert "tff-keyboard[train]" in checks["training"]()
+    assert "requirements.txt" in checks["training"]()
     monkeypatch.setattr(sys, "version_info", (3, 13, 0))
     assert checks["python"]()
 

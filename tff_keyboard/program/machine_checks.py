@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from concurrent import futures
 
-from tff_keyboard.host import quiet
+from tff_keyboard.host import extras, quiet
 
 DATA_VARIABLE = "TFF_KEYBOARD_DATA"
 MIN_DISK_GB = 2.0
@@ -121,7 +121,7 @@ def check_imports() -> str:
 
 def check_nothing_trains() -> str:
     """Only where no package of training is installed."""
-    return "not installed: nothing trains here (`pip install 'tff-keyboard[train]'`, Python 3.11)"
+    return f"not installed: nothing trains here. To train: {extras.TO_TRAIN}"
 
 
 def _version(distribution: str) -> str:
