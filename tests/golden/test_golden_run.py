@@ -1,7 +1,7 @@
 """What version 0.1.0 left on disk is read, evaluated, resumed and reported as 0.1.0 would.
 
 `0.1.0/` is what `make.py` of that version wrote: a store of synthetic typists, `finished`, a
-private run of four rounds with its evaluation, and `stopped`, two rounds of the same.
+private run of four rounds with its evaluation, and `stopped`, what a kill after two of them leaves.
 """
 
 import json
