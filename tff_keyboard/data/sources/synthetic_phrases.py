@@ -3,8 +3,9 @@
 import dataclasses
 import functools
 import pathlib
-import tomllib
 from collections.abc import Mapping, Sequence
+
+from tff_keyboard.storage.toml import tomllib
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
