@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).parent.parent
+ROOT = pathlib.Path(__file__).parents[2]
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 
