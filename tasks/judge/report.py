@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from .. import predictors
 from ..options import TaskOptions, Words
+from tff_keyboard.host import extras
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.run_directory import RunDirectory
 
@@ -100,6 +101,10 @@ def _strips(
     from tff_keyboard.report.example_strips import example_strips
 
     store = ClientStore(store_path) if store_path else None
-    opened = predictors.open_predictors(sources, store)
+    try:
+        opened = predictors.open_predictors(sources, store)
+    except ModuleNotFoundError as error:  # a run takes TensorFlow, an export does not
+        print(f"The strips are left out. {extras.what_to_install('report', error)}")
+        return []
     by_name = {name: named.predictor for name, named in zip(models, opened, strict=True)}
     return example_strips(by_name, beginnings)

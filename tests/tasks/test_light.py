@@ -92,6 +92,16 @@ def test_what_an_extra_has_is_one_line(folder):
         assert answer.stderr.count("\n") == 1
 
 
+def test_a_run_is_reported_without_its_strips(folder):
+    run = ROOT / "tests" / "golden" / "0.1.0" / "finished"
+    [answer] = answers([["report", run, f"--out={folder}/run.html"]], without=EXTRAS)
+    assert answer.code == 0, answer.stderr
+    assert "strips are left out. `report` needs tensorflow" in answer.stdout
+    page = (folder / "run.html").read_text()
+    assert "pip install &#x27;tff-keyboard[privacy]&#x27;" in page
+    assert "What the strip shows" not in page
+
+
 def test_any_other_module_that_is_missing_is_a_bug(folder):
     [answer] = answers([["power", folder / "texts", "--lift=kss:1"]], without=["statistics"])
     assert (answer.code, answer.stderr.splitlines()[0]) == (1, "Traceback (most recent call last):")
