@@ -20,8 +20,15 @@ if TYPE_CHECKING:
     from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
 
 
-def open_predictors(words: Sequence[str], store: "ClientStore | None") -> "list[NamedPredictor]":
+def open_predictors(
+    words: Sequence[str], store: "ClientStore | None", word_list: pathlib.Path | None = None
+) -> "list[NamedPredictor]":
     """Opens each model; baselines take the vocabulary of `store`.
+
+    Args:
+      words: Names of models.
+      store: The store that baselines and hybrids are trained on.
+      word_list: Public list for the lexicons of hybrids.
 
     Raises:
       UsageError: A word is neither a model nor a baseline, or is given twice, or a baseline has no
@@ -55,7 +62,10 @@ def open_predictors(words: Sequence[str], store: "ClientStore | None") -> "list[
         if word in specs:
             assert store is not None
             assert text is not None
-            model = trained_here.join_hybrid(model, specs[word], text, store)
+            tail = None
+            if references.has_tail(word):
+                tail = trained_here.count_tail(store, trained_here.TAIL_WORDS, word_list)
+            model = trained_here.join_hybrid(model, specs[word], text, store, tail)
         opened.append(model)
     return opened
 

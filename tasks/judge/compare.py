@@ -7,7 +7,7 @@ A model is a run directory, a .tflite file, a directory with an n-gram, or a bas
 on the pooled text of the store's train clients: `ngram` (order 5), `ngram:3`, `ngram:1.25M` (pruned
 to so many n-grams), `ngram:1.44MB` (a file of so many bytes), `unigram`. `hybrid:RUN` is a run or
 a .tflite file with an n-gram file of 500 kB and a cache that learns each person's words; a .tflite
-exported with --ngram is that already, and `network:FILE` its network alone. Every number has a 95 %
+exported with --ngram is that already, `hybrid+tail:RUN` completes words beyond the table, too, and `network:FILE` its network alone. Every number has a 95 %
 jackknife interval over people, and every later model its paired difference to the first one:
 better, worse, or not distinguishable. --all prints every metric and where the models differ.
 docs/evaluation.md says what is counted. Writes comparison.json and comparison.csv to --out.
@@ -55,6 +55,9 @@ class Options(TaskOptions):
     most_messages: Annotated[
         int, "Messages of each person that are read, from the first one; 0 for all.", Range(0)
     ] = 0
+    word_list: Annotated[
+        pathlib.Path | None, "Public list for `hybrid+tail:`, lines of word<TAB>frequency."
+    ] = None
     max_length: Annotated[int, "Most words of a message that count; 0 for all.", Range(0)] = 0
     out: Annotated[pathlib.Path, "Folder of the two files."] = pathlib.Path("comparison")
     fail_if_worse: Annotated[
@@ -84,6 +87,8 @@ def run(options: Options) -> "Comparison":
         raise UsageError("--cluster: nodes have the client store, not the file of --text.")
     if options.cluster and options.most_messages:
         raise UsageError("--cluster: nodes count whole populations. Leave --most-messages out.")
+    if options.word_list and not any(map(references.has_tail, options.models)):
+        raise UsageError("--word-list: none of the models is a `hybrid+tail:` that would read it.")
     files.make_directory(options.out)  # before the work, not after it
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.evaluation import run_evaluation
@@ -94,7 +99,7 @@ def run(options: Options) -> "Comparison":
 
     needs_store = options.text is None or any(map(references.is_trained_here, options.models))
     store = ClientStore(store_path) if store_path and needs_store else None
-    opened = predictors.open_predictors(options.models, store)
+    opened = predictors.open_predictors(options.models, store, options.word_list)
     text = typed_text.first_messages(
         _text(options, store, common_rules(opened)), options.most_messages
     )

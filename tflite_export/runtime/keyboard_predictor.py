@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
-from tff_keyboard.data.vocabulary import NUM_SPECIAL, PAD, Vocabulary
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, PAD, Vocabulary
 from tff_keyboard.predictors.predictor import Suggestion, best_words, context_ids
 from tff_keyboard.predictors.prefix_index import PrefixIndex
+from tff_keyboard.predictors.tail_lexicon import TailLexicon, completed
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import manifest as manifests
 from tflite_export.format import signatures
@@ -128,12 +129,14 @@ class KeyboardPredictor:
       num_threads: Threads inside one operator.
       xnnpack: Faster and larger in LiteRT; see `interpreters.open_interpreter`.
       runtime: "litert" or "tensorflow"; None takes the first that is installed.
+      tail: Words beyond the table that are completed, if any.
 
     Attributes:
       path: The model file.
       vocabulary: Vocabulary that was given, or the file's own.
       manifest: What the export says of itself.
       index: Index of the file's own vocabulary.
+      tail: The lexicon.
 
     Raises:
       ExportError: A file is missing, damaged or does not belong to the others.
@@ -147,8 +150,10 @@ class KeyboardPredictor:
         num_threads: int = 1,
         xnnpack: bool = False,
         runtime: str | None = None,
+        tail: TailLexicon | None = None,
     ):
         self.path = pathlib.Path(model_path)
+        self.tail = tail
         self.manifest, self._words = manifests.load_checked(self.path)
         self.vocabulary = vocabulary if vocabulary is not None else self._words
         self._to_file = _rows_of(self.vocabulary, self._words)
@@ -251,7 +256,8 @@ class KeyboardPredictor:
         first, end = self.index.range(prefix)
         ids = np.arange(first + NUM_SPECIAL, end + NUM_SPECIAL)
         ids, best = best_words(probabilities, ids, k)
-        return [(words[i], float(p)) for i, p in zip(ids, best, strict=True)]
+        ranked = [(words[i], float(p)) for i, p in zip(ids, best, strict=True)]
+        return completed(ranked, self.tail, prefix, float(probabilities[OOV]), k)
 
     def next_word(self, context: Sequence[str]) -> np.ndarray:
         """Probabilities of the word behind a context: [V] float32, in `vocabulary` ids.

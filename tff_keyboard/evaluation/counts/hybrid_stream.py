@@ -6,7 +6,8 @@ before the next message, never before. A message that is cut for scoring is lear
 `predictor_evaluation.py` counts the scored positions, so that one table compares a hybrid with
 models that learn nothing; the weights of the mixture are fitted by the same walk over other people.
 
-A word out of the vocabulary that the cache knows is `named`: its rank is its place on the strip.
+A word out of the vocabulary that the cache knows is `named`: its rank is its place on the strip. So
+is a word of the lexicon behind the strip, which is on no strip before its first letter.
 """
 
 import dataclasses
@@ -15,7 +16,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, OOV, PAD, Vocabulary, is_mask
-from tff_keyboard.evaluation.counts.positions import Positions, longest_target
+from tff_keyboard.evaluation.counts.positions import (
+    Positions,
+    extended_vocabulary,
+    longest_target,
+)
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.metrics.keystrokes import characters_typed
 from tff_keyboard.evaluation.metrics.metric_table import STRIP
@@ -82,18 +87,20 @@ def positions(
     """
     limit = longest_target(max_length)
     for first, end in _groups(text, hybrid.vocabulary):
-        extended = _extended(text, hybrid.vocabulary, first, end)
+        extended = _extended(text, hybrid, first, end)
         index = PrefixIndex(extended)
         waiting: list[_Message] = []
         scores: list[np.ndarray] = []
+        unknown: list[np.ndarray] = []
         for message in _replay(hybrid, text, first, end, limit):
             waiting.append(dataclasses.replace(message, network=_NOTHING, ngram=_NOTHING))
             scores.append(_scores(message, hybrid.weights, extended))
+            unknown.append(_unknown_by_models(message, hybrid.weights))
             if sum(map(len, scores)) * len(extended) >= _SCORES_AT_ONCE:
-                yield _score(waiting, np.concatenate(scores), hybrid.vocabulary, index, reference)
-                waiting, scores = [], []
+                yield _score(waiting, scores, unknown, hybrid, index, reference)
+                waiting, scores, unknown = [], [], []
         if waiting:
-            yield _score(waiting, np.concatenate(scores), hybrid.vocabulary, index, reference)
+            yield _score(waiting, scores, unknown, hybrid, index, reference)
 
 
 def fit_weights(
@@ -219,15 +226,12 @@ def _unknown(messages: list[list[str]], vocabulary: Vocabulary) -> set[str]:
     }
 
 
-def _extended(text: TypedText, vocabulary: Vocabulary, first: int, end: int) -> Vocabulary:
-    """The vocabulary, and behind it every other word that these people type."""
-    own = set().union(
-        *(
-            _unknown([*_before(text, person), *text.messages[person]], vocabulary)
-            for person in range(first, end)
-        )
-    )
-    return Vocabulary((*vocabulary.words, *sorted(own)), vocabulary.rules)
+def _extended(text: TypedText, hybrid: HybridPredictor, first: int, end: int) -> Vocabulary:
+    """The vocabulary, and behind it every other word that these people type or the lexicon has."""
+    own = set() if hybrid.tail is None else set(hybrid.tail.words)
+    for person in range(first, end):
+        own |= _unknown([*_before(text, person), *text.messages[person]], hybrid.vocabulary)
+    return extended_vocabulary(hybrid.vocabulary, sorted(own))
 
 
 def _cache_probabilities(message: _Message, size: int) -> np.ndarray:
@@ -261,10 +265,17 @@ def _scores(message: _Message, weights: mixture.MixtureWeights, extended: Vocabu
     return scores
 
 
+def _unknown_by_models(message: _Message, weights: mixture.MixtureWeights) -> np.ndarray:
+    """What network and n-gram leave to OOV: [n] float32."""
+    lambdas = weights.table[message.buckets].astype(np.float32)
+    return message.network[:, OOV] * lambdas[:, 0] + message.ngram[:, OOV] * lambdas[:, 1]
+
+
 def _score(
     messages: list[_Message],
-    scores: np.ndarray,
-    vocabulary: Vocabulary,
+    score_parts: list[np.ndarray],
+    unknown: list[np.ndarray],
+    hybrid: HybridPredictor,
     index: PrefixIndex,
     reference: Vocabulary | None,
 ) -> Positions:
@@ -272,25 +283,29 @@ def _score(
 
     Args:
       messages: Messages without what the models said.
-      scores: [n, V + words] float32 probabilities; those of OOV are changed.
-      vocabulary: Vocabulary of the model.
+      score_parts: [n, V + words] float32 probabilities, in parts.
+      unknown: [n] what the models leave to OOV, in parts.
+      hybrid: The model.
       index: Index of the vocabulary and the words behind it.
       reference: Vocabulary that orders words; see `positions.text_batches`.
     """
-    size = len(vocabulary)
+    scores = np.concatenate(score_parts)
+    size = len(hybrid.vocabulary)
+    tail = hybrid.tail
     targets = np.concatenate([message.targets for message in messages])
     words = [word for message in messages for word in message.typed]
     masked = np.array([is_mask(word) for word in words])
     lengths = np.where(masked, 0, [len(word) for word in words]).astype(np.int32)
-    # Where the cache knows an OOV word, the strip may offer it: its id is one of the index.
-    cached = [
-        word if message.table.id_of(word) >= size else None
+    # Where cache or lexicon know an OOV word, the strip may offer it: its id is one of the index.
+    known = set() if tail is None else set(tail.words)
+    known_words = [
+        word if message.table.id_of(word) >= size or word in known else None
         for message in messages
         for word in message.typed
     ]
-    named = np.array([word is not None for word in cached])
+    named = np.array([word is not None for word in known_words])
     asked = targets.copy()
-    asked[named] = [index.vocabulary.id_of(word) for word in cached if word is not None]
+    asked[named] = [index.vocabulary.id_of(word) for word in known_words if word is not None]
 
     scores[:, OOV] += scores[:, size:].sum(axis=1)  # as one class, named or not
     rows = np.arange(len(targets))
@@ -299,6 +314,10 @@ def _score(
     ahead = ranks.all_ids.copy()
     ahead[named] = _ahead_of_oov(scores[named, :size])
     offered = asked >= NUM_SPECIAL
+    confidence = scores[:, NUM_SPECIAL:].max(axis=1).astype(np.float64)
+    if tail is not None:  # behind the first letter
+        columns = [index.vocabulary.id_of(word) for word in tail.words]
+        scores[:, columns] += np.concatenate(unknown)[:, np.newaxis] * tail.shares
     typed = lengths.copy()
     typed[offered] = characters_typed(
         scores[offered], asked[offered], index, k=STRIP, word_ranks=ranks.words[offered]
@@ -319,7 +338,7 @@ def _score(
         rank_or_eos=ranks.words_or_eos,
         rank_of_all=ahead,
         typed=typed,
-        confidence=scores[:, NUM_SPECIAL:].max(axis=1).astype(np.float64),
+        confidence=confidence,
     )
 
 

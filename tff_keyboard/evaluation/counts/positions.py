@@ -6,7 +6,7 @@ of a batch, [n, V], into `Positions`: n rows of some twenty numbers.
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tff_keyboard.evaluation.metrics.keystrokes import characters_typed
 from tff_keyboard.evaluation.metrics.metric_table import STRIP
 from tff_keyboard.evaluation.metrics.target_ranks import target_ranks
 from tff_keyboard.predictors.prefix_index import PrefixIndex
+from tff_keyboard.predictors.tail_lexicon import TailLexicon
 
 # Scores held at once: 2^24 float32 are 64 MB, 1,600 positions at V = 10,000.
 _SCORES_AT_ONCE = 2**24
@@ -36,6 +37,7 @@ class Batch:
         masks.
       masked: [rows, time + 1] bool, whether the place is a collector's mask.
       reference: [rows, time + 1] int32, ids of the words in the reference vocabulary.
+      tail: [rows, time + 1] int32, V + place of an OOV word in the lexicon; 0 for all others.
     """
 
     ids: np.ndarray
@@ -44,6 +46,7 @@ class Batch:
     lengths: np.ndarray
     masked: np.ndarray
     reference: np.ndarray
+    tail: np.ndarray
 
     @functools.cached_property
     def real(self) -> np.ndarray:
@@ -128,6 +131,7 @@ def text_batches(
     max_length: int = 0,
     reference: Vocabulary | None = None,
     only: slice = slice(None),
+    tail: TailLexicon | None = None,
 ) -> Iterator[Batch]:
     """The messages of all people, sorted by length.
 
@@ -138,13 +142,14 @@ def text_batches(
         `LONGEST_MESSAGE` targets.
       reference: Vocabulary in whose order words are frequent or rare; the model's own if None.
       only: The batches to read; all if left out.
+      tail: Lexicon behind the model's strip.
 
     Raises:
       ValueError: `max_length` is negative.
     """
     messages = _by_length(text)
     for rows, width in _bounds(messages, vocabulary, max_length)[only]:
-        yield _batch(messages[rows], width, vocabulary, reference)
+        yield _batch(messages[rows], width, vocabulary, reference, tail)
 
 
 def batch_targets(text: TypedText, vocabulary: Vocabulary, *, max_length: int = 0) -> list[int]:
@@ -200,9 +205,12 @@ def _batch(
     width: int,
     vocabulary: Vocabulary,
     reference: Vocabulary | None,
+    tail: TailLexicon | None,
 ) -> Batch:
     ids = np.full([len(rows), width], PAD, np.int32)
     in_reference = ids.copy()
+    in_tail = ids.copy()
+    places = {} if tail is None else {word: i for i, word in enumerate(tail.words, len(vocabulary))}
     lengths = np.zeros([len(rows), width], np.int32)
     masked = np.zeros([len(rows), width], bool)
     for row, (_, words) in enumerate(rows):
@@ -212,6 +220,7 @@ def _batch(
         if reference is not None:
             in_reference[row, 1 : len(words) + 1] = reference.encode(words)
         for place, word in enumerate(words, start=1):
+            in_tail[row, place] = places.get(word, 0)
             if is_mask(word):
                 masked[row, place] = True
             else:
@@ -223,26 +232,37 @@ def _batch(
         lengths=lengths,
         masked=masked,
         reference=ids if reference is None else in_reference,
+        tail=in_tail,
     )
 
 
-def score(batch: Batch, scores: np.ndarray, index: PrefixIndex) -> Positions:
+def score(
+    batch: Batch, scores: np.ndarray, index: PrefixIndex, tail: TailLexicon | None = None
+) -> Positions:
     """What the scores of a batch say about its targets.
 
     Args:
       batch: A batch of `text_batches`.
       scores: [n, V] log-probabilities at its `inputs`, in row-major order.
-      index: Index of the model's vocabulary.
+      index: Index of the model's vocabulary and, behind it, the words of the lexicon.
+      tail: Lexicon behind the model's strip, which offers completions only.
     """
     real = batch.real
     targets = batch.ids[:, 1:][real]
     rows, places = np.nonzero(real)
     ranks = target_ranks(scores, targets)
-    is_word = targets >= NUM_SPECIAL
+    typing = scores
+    asked, rank = targets, ranks.words
+    named = batch.tail[:, 1:][real] > 0
+    if tail is not None:
+        typing = np.concatenate([scores, scores[:, OOV, np.newaxis] + np.log(tail.shares)], axis=1)
+        asked = np.where(named, batch.tail[:, 1:][real], targets)
+        rank = np.where(named, scores.shape[1], ranks.words)  # on no strip before its first letter
+    offered = asked >= NUM_SPECIAL
     lengths = batch.lengths[:, 1:][real]
     typed = lengths.copy()
-    typed[is_word] = characters_typed(
-        scores[is_word], targets[is_word], index, k=STRIP, word_ranks=ranks.words[is_word]
+    typed[offered] = characters_typed(
+        typing[offered], asked[offered], index, k=STRIP, word_ranks=rank[offered]
     )
     return Positions(
         owner=batch.owner[rows],
@@ -250,13 +270,18 @@ def score(batch: Batch, scores: np.ndarray, index: PrefixIndex) -> Positions:
         message_words=batch.message_words[rows],
         reference=batch.reference[:, 1:][real],
         targets=targets,
-        named=np.zeros(len(targets), bool),
+        named=named,
         lengths=lengths,
         masked=batch.masked[:, 1:][real],
         losses=-scores[np.arange(len(targets)), targets].astype(np.float64),
-        rank=ranks.words,
+        rank=rank,
         rank_or_eos=ranks.words_or_eos,
         rank_of_all=ranks.all_ids,
         typed=typed,
         confidence=np.exp(scores[:, NUM_SPECIAL:].max(axis=1).astype(np.float64)),
     )
+
+
+def extended_vocabulary(vocabulary: Vocabulary, words: Iterable[str]) -> Vocabulary:
+    """A vocabulary with rows for further words behind its own."""
+    return Vocabulary((*vocabulary.words, *words), vocabulary.rules)

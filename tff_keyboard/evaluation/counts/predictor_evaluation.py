@@ -20,6 +20,7 @@ from tff_keyboard.evaluation.counts.positions import (
     Batch,
     Positions,
     batch_targets,
+    extended_vocabulary,
     longest_target,
     score,
     text_batches,
@@ -33,6 +34,7 @@ from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, STRIP
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 from tff_keyboard.predictors.predictor import Predictor
 from tff_keyboard.predictors.prefix_index import PrefixIndex
+from tff_keyboard.predictors.tail_lexicon import tail_of
 
 _POSITIONS_AT_ONCE = 2**16  # of a part, which are kept before they are added up: 9 MB
 
@@ -258,16 +260,17 @@ def _of_batches(
     max_length: int,
     reference: Vocabulary | None,
 ) -> Iterator[Positions]:
-    index = _prefix_index(predictor.vocabulary)
+    tail = tail_of(predictor)
+    index = _prefix_index(predictor.vocabulary, () if tail is None else tail.words)
     for batch in text_batches(
-        text, predictor.vocabulary, max_length=max_length, reference=reference, only=part
+        text, predictor.vocabulary, max_length=max_length, reference=reference, only=part, tail=tail
     ):
-        yield score(batch, predictor.log_probabilities(batch.inputs), index)
+        yield score(batch, predictor.log_probabilities(batch.inputs), index, tail)
 
 
 @functools.lru_cache(maxsize=2)
-def _prefix_index(vocabulary: Vocabulary) -> PrefixIndex:
-    return PrefixIndex(vocabulary)
+def _prefix_index(vocabulary: Vocabulary, further: tuple[str, ...]) -> PrefixIndex:
+    return PrefixIndex(extended_vocabulary(vocabulary, further) if further else vocabulary)
 
 
 def one_by_one(

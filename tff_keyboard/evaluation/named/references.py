@@ -4,7 +4,8 @@ A path is a run directory, a saved model, a directory or file with an n-gram, or
 A baseline has no path: `ngram` (order 5), `ngram:3` (order 3), `ngram:1.25M` (pruned to so many
 n-grams), `ngram:1.44MB` (pruned and rounded to a file of so many bytes), `unigram`. `hybrid:PATH`
 puts a run or a `.tflite` file behind one strip with an n-gram file of 500 kB and a cache;
-`hybrid:1.44MB:PATH` takes an n-gram file of another size. A `.tflite` file with an n-gram beside it
+`hybrid:1.44MB:PATH` takes an n-gram file of another size, and `hybrid+tail:PATH` has a lexicon of
+20,000 words beyond the table as well (`predictors/tail_lexicon.py`). A `.tflite` file with an n-gram beside it
 is the keyboard of both and a cache; `network:PATH` is its network alone.
 """
 
@@ -18,7 +19,7 @@ from tff_keyboard.storage.errors import UsageError
 NGRAM_SUFFIX = ".ngram"
 TFLITE_SUFFIX = ".tflite"
 
-_HYBRID = re.compile(r"hybrid:(?:(?P<size>[0-9.]+[kM]B):)?(?P<path>.+)")
+_HYBRID = re.compile(r"hybrid(?P<tail>\+tail)?:(?:(?P<size>[0-9.]+[kM]B):)?(?P<path>.+)")
 _HYBRID_SIZE = "500kB"
 _NETWORK = "network:"
 
@@ -76,11 +77,13 @@ def names_of(words: Sequence[str]) -> list[str]:
     ['sms', 'ngram', 'a/keyboard.tflite', 'b/keyboard.tflite']
     >>> names_of(["runs/sms/", "hybrid:runs/sms"])
     ['sms', 'hybrid:sms']
+    >>> names_of(["hybrid+tail:500kB:runs/sms", "network:k.tflite"])
+    ['hybrid+tail:sms', 'network:k.tflite']
     """
     short = []
     for word in words:
         path = path_of(word)
-        kind = "hybrid:" if is_hybrid(word) else _NETWORK if word.startswith(_NETWORK) else ""
+        kind = f"{word.split(':')[0]}:" if is_network_alone(word) else ""
         short.append(kind + path.name if path is not None and path.name else word)
     return [
         name if short.count(name) == 1 else word for name, word in zip(short, words, strict=True)
@@ -90,6 +93,16 @@ def names_of(words: Sequence[str]) -> list[str]:
 def is_hybrid(word: str) -> bool:
     """Whether `word` names a network together with an n-gram."""
     return _HYBRID.fullmatch(word) is not None
+
+
+def has_tail(word: str) -> bool:
+    """Whether `word` names a hybrid with a lexicon of words beyond the table.
+
+    >>> has_tail("hybrid+tail:runs/sms"), has_tail("hybrid:runs/sms")
+    (True, False)
+    """
+    match = _HYBRID.fullmatch(word)
+    return match is not None and match["tail"] is not None
 
 
 def is_network_alone(word: str) -> bool:

@@ -7,12 +7,15 @@ same here and in an export. A baseline stays here and lists everything.
 """
 
 import dataclasses
+import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.store.store_card import read_card
+from tff_keyboard.data.text.word_list import read_word_list
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.evaluation.counts import hybrid_stream, typed_text
 from tff_keyboard.evaluation.named import references
@@ -22,9 +25,11 @@ from tff_keyboard.predictors.hybrid import mixture
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor, Network
 from tff_keyboard.predictors.ngram import ngram_spec
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
-from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.predictors.tail_lexicon import TailLexicon, counted
+from tff_keyboard.storage.errors import DataError, UsageError
 
-LEAST_PEOPLE = 2  # who typed an n-gram, for that of a hybrid to list it
+LEAST_PEOPLE = 2  # who typed an n-gram or a word, for a hybrid to list it
+TAIL_WORDS = 20_000  # of a lexicon, where nobody says
 
 _FIT_WORDS = 60_000  # of validation people; more change no weight in the second digit
 _FIT_WORDS_OF_ONE = 1_000  # so that where people write much, many of them are heard
@@ -117,8 +122,49 @@ def train_for_hybrid(
     return predictor, data
 
 
+def count_tail(store: ClientStore, size: int, word_list: pathlib.Path | None = None) -> TailLexicon:
+    """The lexicon of what a store's train people typed beyond its table, and of a public list.
+
+    A word that is not on the list needs as many people as a word of the table did, two at least.
+
+    Args:
+      store: A store.
+      size: Words at most.
+      word_list: A file of `word_list.py`.
+
+    Raises:
+      DataError: There is no such list, or the table was chosen with differential privacy, which
+        exact counts would break.
+      UsageError: No word is left.
+    """
+    facts = read_card(store.directory)["vocabulary"]
+    if "epsilon" in facts:
+        raise DataError(
+            f"{store.directory}: its vocabulary was chosen with differential privacy, and a lexicon "
+            "counted from the same people would say what the noise hides. Leave it out."
+        )
+    frequencies = read_word_list(word_list, store.vocabulary.rules) if word_list else {}
+    try:
+        return counted(
+            (store.words("train", person) for person in store.client_ids("train")),
+            store.vocabulary,
+            size=size,
+            least_people=max(LEAST_PEOPLE, facts.get("min_word_users", 0)),
+            frequencies=frequencies,
+        )
+    except ValueError as error:
+        raise UsageError(
+            f"{store.directory}: {error}. Give a public list with --word-list, or leave the "
+            "lexicon out."
+        ) from None
+
+
 def join_hybrid(
-    model: NamedPredictor, spec: ngram_spec.NGramSpec, text: TrainText, store: ClientStore
+    model: NamedPredictor,
+    spec: ngram_spec.NGramSpec,
+    text: TrainText,
+    store: ClientStore,
+    tail: TailLexicon | None = None,
 ) -> NamedPredictor:
     """A network with an n-gram and a cache, weights fitted on validation people.
 
@@ -127,6 +173,7 @@ def join_hybrid(
       spec: Spec of the n-gram.
       text: Text to train the n-gram on.
       store: Store that the text is from, with the validation people.
+      tail: Lexicon behind the strip.
 
     Raises:
       UsageError: `model` is no network, or its vocabulary is not that of the store.
@@ -137,7 +184,7 @@ def join_hybrid(
         raise UsageError(f"'{word}': a hybrid takes a run directory or a .tflite file.")
     try:
         ngram, data = train_for_hybrid(spec, text, store.vocabulary)
-        hybrid = HybridPredictor(model.predictor, ngram, mixture.EQUAL)
+        hybrid = HybridPredictor(model.predictor, ngram, mixture.EQUAL, tail=tail)
     except ValueError as error:
         raise UsageError(f"'{word}': {error}") from None
     fitted_on = fit_on_validation(hybrid, store, model.name)
@@ -145,6 +192,7 @@ def join_hybrid(
         **model.details,
         "ngrams": ngram.model.num_ngrams,
         "ngram_bytes": len(data),
+        **({} if tail is None else {"tail_words": len(tail)}),
         "weights": hybrid.weights.to_json(),
         "weights_fitted_on": fitted_on,
     }

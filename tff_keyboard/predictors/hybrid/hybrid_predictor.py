@@ -12,6 +12,9 @@ A word out of the table is offered from its second use on, or once its owner ins
 is made once, too. Compared with offering it at once, that costs 1.1 points of keystrokes saved and
 a quarter of the unknown words hit (docs/results.md). Some words are never learnt (`learnable.py`).
 
+Behind the first letters, words of a lexicon are offered as well (`predictors/tail_lexicon.py`), with
+the share of OOV that the two models leave them.
+
 NumPy only, so that a phone runtime can use it with an exported network.
 """
 
@@ -29,6 +32,7 @@ from tff_keyboard.predictors.ngram.compact_ngram import CompactNGram
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.predictors.predictor import Predictor, Suggestion, best_with_prefix, context_ids
 from tff_keyboard.predictors.prefix_index import PrefixIndex
+from tff_keyboard.predictors.tail_lexicon import TailLexicon, completed
 
 OFFERED_FROM = 2  # uses; whoever slips once should not be offered it
 
@@ -120,12 +124,14 @@ class HybridPredictor:
       cache: The owner's; empty if left out. Who has learnt something new needs no call here.
       offered_from: Uses from which on a word out of the table is offered; see `CacheTable`.
       index: Index of the network's vocabulary, where there is one already.
+      tail: Words beyond the table that are completed, if any.
 
     Attributes:
       vocabulary: The network's.
       cache: The cache.
       weights: Weights of the mixture.
       offered_from: Uses from which on a word is offered.
+      tail: The lexicon.
 
     Raises:
       ValueError: The n-gram has other words than the network.
@@ -140,8 +146,10 @@ class HybridPredictor:
         *,
         offered_from: int = OFFERED_FROM,
         index: PrefixIndex | None = None,
+        tail: TailLexicon | None = None,
     ):
         self.vocabulary = network.vocabulary
+        self.tail = tail
         self.network = network
         self.ngram = ngram
         self.weights = weights
@@ -165,21 +173,17 @@ class HybridPredictor:
         self.cache.observe(learnable, kept)
 
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
-        """See `Predictor.suggest`; words of the cache that are in no table may be among them."""
+        """See `Predictor.suggest`; words of cache and lexicon that are in no table may be among them."""
         scores = self.next_word(context)
         size = len(self.vocabulary)
         extras = self.table.extras
         ids, found = best_with_prefix(scores[:size], self._index, prefix, k)
         best = [
-            (float(p), self.vocabulary.words[i]) for i, p in zip(ids, found, strict=True) if p > 0
+            (self.vocabulary.words[i], float(p)) for i, p in zip(ids, found, strict=True) if p > 0
         ]
         first, end = _range_of(extras, prefix)
-        if end > first:
-            own = scores[size + first : size + end]
-            for place in np.argsort(-own, kind="stable")[:k]:
-                best.append((float(own[place]), extras[first + place]))
-            best.sort(key=lambda item: -item[0])  # stable: of equals the table's word is first
-        return [(word, p) for p, word in best[:k]]
+        best += zip(extras[first:end], scores[size + first : size + end].tolist(), strict=True)
+        return completed(best, self.tail, prefix, float(self.without_cache(context)[OOV]), k)
 
     def next_word(self, context: Sequence[str]) -> np.ndarray:
         """[V + extras] float32 probabilities behind a context, ids as `CacheTable.id_of`."""

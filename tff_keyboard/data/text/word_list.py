@@ -1,0 +1,37 @@
+"""A public list of words with frequencies, such as one made of the `wordfreq` package.
+
+word<TAB>frequency        plain or gzip, UTF-8; any number in proportion to how often it is typed
+"""
+
+import math
+import pathlib
+
+from tff_keyboard.data.sources.lines import read_lines
+from tff_keyboard.data.sources.messages import Reading
+from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
+from tff_keyboard.data.vocabulary import NormalisationRules
+from tff_keyboard.storage.errors import DataError
+
+
+def read_word_list(path: pathlib.Path, rules: NormalisationRules) -> dict[str, float]:
+    """Frequencies by word; lines that these rules would not leave one word are passed over.
+
+    Raises:
+      DataError: The file cannot be read, or a line is none of the list; says which.
+    """
+    tokenizer = PythonTokenizer(rules)
+    found: dict[str, float] = {}
+    for number, line in read_lines(path, Reading()):
+        word, _, rest = line.partition("\t")
+        try:
+            frequency = float(rest)
+        except ValueError:
+            frequency = math.nan
+        if not 0 <= frequency < math.inf:
+            raise DataError(
+                f"{path}, line {number}: must be a word, a TAB and a number of at least 0."
+            )
+        words = tokenizer.tokenize_one(word)
+        if len(words) == 1 and (words[0] == word or rules.lowercase):
+            found[words[0]] = found.get(words[0], 0.0) + frequency
+    return found
