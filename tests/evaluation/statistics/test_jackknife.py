@@ -57,7 +57,8 @@ def test_difference_matches_python(first, random):
     interval = difference_interval(*np.array(first).T, *np.array(second).T)
     weights = [b for _, b in first]
     expected = python_jackknife(difference, list(zip(first, second, strict=True)), weights)
-    np.testing.assert_allclose(interval[:3], expected, rtol=1e-9, atol=1e-9)
+    # Degrees of freedom follow from a fourth moment, which cancels where values are nearly equal.
+    np.testing.assert_allclose(interval[:3], expected, rtol=1e-7, atol=1e-7)
 
 
 def test_a_model_does_not_differ_from_itself():
