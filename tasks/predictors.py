@@ -86,7 +86,7 @@ def _open_tflite(
     """An exported file; in the ids of a known vocabulary where that holds the same words, so that
     the two are compared word by word and rank ties alike."""
     from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
-    from tflite_export.runtime.hybrid_keyboard import with_ngram
+    from tflite_export.runtime.hybrid_keyboard import with_parts
     from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
     predictor = KeyboardPredictor(path)
@@ -96,12 +96,15 @@ def _open_tflite(
             predictor = KeyboardPredictor(path, vocabulary)
             break
     details = {"bytes": path.stat().st_size}
-    ngram = predictor.manifest.ngram
-    if alone or ngram is None:
+    if alone:
         return NamedPredictor(name, "tflite", predictor, details, str(path))
-    hybrid = with_ngram(predictor)
-    details["ngram_bytes"] = ngram.bytes
-    return NamedPredictor(name, "hybrid", hybrid, details, str(path))
+    ngram, tail = predictor.manifest.ngram, predictor.manifest.tail
+    if tail is not None:
+        details["tail_bytes"] = tail.bytes
+    if ngram is not None:
+        details["ngram_bytes"] = ngram.bytes
+    kind = "tflite" if ngram is None else "hybrid"
+    return NamedPredictor(name, kind, with_parts(predictor), details, str(path))
 
 
 def _open_ngram(path: pathlib.Path, name: str) -> "NamedPredictor":

@@ -3,7 +3,7 @@
 tff-keyboard export runs/sms --out keyboard.tflite --quantize int8-rows
 
 Writes keyboard.tflite, keyboard.vocabulary, keyboard.json (the manifest) and keyboard.card.md (the
-model card), and keyboard.ngram with --ngram.
+model card), keyboard.ngram with --ngram and keyboard.tail with --tail.
 The Keras model and the new file then read the same held-out text; if the file suggests noticeably
 worse words, nothing is written.
 """
@@ -17,6 +17,7 @@ from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.evaluation.results import golden_prompts
 from tff_keyboard.host import quiet
 from tff_keyboard.predictors.ngram import ngram_spec
+from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.storage.model_description import read_description
 from tflite_export.format import signing
@@ -62,6 +63,15 @@ class Options(TaskOptions):
         "Size of an n-gram file beside the model, as 500kB: with it the keyboard is a hybrid that "
         "learns its owner's words. Counted from the store's train people.",
     ] = None
+    tail: Annotated[
+        int,
+        "Words beyond the table that the keyboard completes, at most: those that enough of the "
+        "store's train people typed, and those of --word-list.",
+        Range(0),
+    ] = 0
+    word_list: Annotated[
+        pathlib.Path | None, "Public list for --tail, lines of word<TAB>frequency."
+    ] = None
     allow_little_text: Annotated[
         bool, "Let the gate decide on fewer than 1,000 words of 5 people."
     ] = False
@@ -93,8 +103,12 @@ def run(options: Options) -> None:
     except ValueError as error:
         raise UsageError(f"--ngram={error}") from None
     store = pathlib.Path()  # where none is needed
+    is_private = (options.run_dir / names.LEDGER).is_file()
     calibrates = options.quantize == "int4-rows" and not options.calibration_text
-    if (options.parity and not options.text) or options.ngram is not None or calibrates:
+    if options.word_list and not options.tail:
+        raise UsageError("--word-list: give the number of words to take of it with --tail.")
+    reads_store = options.ngram is not None or (options.tail > 0 and not is_private)
+    if (options.parity and not options.text) or reads_store or calibrates:
         store = texts.store_of(options.run_dir, options.store)
         read_card(store)
     prompts = golden_prompts.read_prompts(options.prompts) if options.prompts else None
@@ -123,6 +137,11 @@ def run(options: Options) -> None:
         from tflite_export.export import ngram_part
 
         ngram = ngram_part.build(trained, store, ngram_wanted)
+    tail = None
+    if options.tail:
+        from tflite_export.export import tail_part
+
+        tail = tail_part.build(trained, store, options.tail, options.word_list)
     export_options = ExportOptions(
         quantization=options.quantize,
         top_k=options.top_k,
@@ -140,6 +159,7 @@ def run(options: Options) -> None:
             held_out=held_out,
             calibration=calibration,
             ngram=ngram,
+            tail=tail,
             prompts=prompts,
             licence=options.licence,
             sign_key=sign_key,
@@ -147,5 +167,5 @@ def run(options: Options) -> None:
     except ParityFailed as error:
         print(error.table)
         raise
-    for line in result.lines(export_options, ngram=ngram, explain=options.explain):
+    for line in result.lines(export_options, ngram=ngram, tail=tail, explain=options.explain):
         print(line)

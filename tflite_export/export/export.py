@@ -23,6 +23,7 @@ from tflite_export.export import model_card, ngram_part
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.export.export_result import ExportResult
 from tflite_export.export.ngram_part import HybridReport, NGramPart
+from tflite_export.export.tail_part import TailPart
 from tflite_export.export.trained_run import TrainedRun
 from tflite_export.format import (
     associated_files,
@@ -48,7 +49,7 @@ from tflite_export.gate.errors import ParityFailed
 from tflite_export.gate.parity import Texts
 from tflite_export.graphs import converter, quantization, row_scaled, trainable
 from tflite_export.graphs.cifg_weights import CifgWeights
-from tflite_export.runtime.hybrid_keyboard import open_keyboard, with_ngram
+from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, open_keyboard, with_parts
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 
@@ -60,6 +61,7 @@ def export(
     held_out: Texts | None = None,
     calibration: Texts | None = None,
     ngram: NGramPart | None = None,
+    tail: TailPart | None = None,
     prompts: Prompts | None = None,
     licence: str | None = None,
     sign_key: Ed25519PrivateKey | None = None,
@@ -73,6 +75,7 @@ def export(
       held_out: Text for the parity gate; without it there is no gate, and the manifest says so.
       calibration: Text that int4 rounding is fitted to; "int4-rows" needs it.
       ngram: The other half of a hybrid, written beside the model.
+      tail: Words beyond the table, written beside the model.
       prompts: Golden prompts, which the keyboard as written must pass.
       licence: Licence of the files, for the model card.
       sign_key: Signs the manifest, and with it all files.
@@ -109,10 +112,12 @@ def export(
         staged.model.write_bytes(data)
         written = staged.model.read_bytes()
         report = _verified(written, weights, options)
-        facts = _manifest(run, options, weights, written, vocabulary_data, ngram, licence)
+        facts = _manifest(run, options, weights, written, vocabulary_data, ngram, tail, licence)
         parts = {manifest.PACKED_VOCABULARY: vocabulary_data}
         if ngram is not None:
             parts[manifest.PACKED_NGRAM] = ngram.data
+        if tail is not None:
+            parts[associated_files.TAIL] = tail.data
         for name, part in (parts | {manifest.PACKED_MANIFEST: to_bytes(facts)}).items():
             staged.part(name).write_bytes(part)
 
@@ -183,7 +188,8 @@ def _hybrid_report(
     model: pathlib.Path, held_out: Texts | None, options: ExportOptions
 ) -> HybridReport | None:
     """Opens the files as written; measures them where there is text."""
-    hybrid = with_ngram(KeyboardPredictor(model))
+    hybrid = with_parts(KeyboardPredictor(model))
+    assert isinstance(hybrid, HybridKeyboard)
     if held_out is None:
         return None
     found = ngram_part.measure(hybrid, held_out, parity.MAX_TARGETS)
@@ -279,6 +285,7 @@ def _manifest(
     model_data: bytes,
     vocabulary_data: bytes,
     ngram: NGramPart | None,
+    tail: TailPart | None,
     licence: str | None,
 ) -> Manifest:
     """What can be said before anything was judged."""
@@ -308,9 +315,10 @@ def _manifest(
         parity=None,
         ngram=ngram.ngram if ngram else None,
         mixture=ngram.mixture if ngram else None,
+        tail=tail.facts if tail else None,
         bytes=Sizes(
             network_and_vocabulary=alone,
-            with_ngram=alone + (len(ngram.data) if ngram else 0),
+            with_ngram=alone + sum(len(part.data) for part in (ngram, tail) if part),
         ),
         licence=licence,
     )

@@ -5,6 +5,7 @@ import dataclasses
 from tff_keyboard.evaluation.results.golden_prompts import PromptReport
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.export.ngram_part import HybridReport, NGramPart
+from tflite_export.export.tail_part import TailPart
 from tflite_export.format import inspection, manifest
 from tflite_export.gate import parity
 
@@ -36,12 +37,20 @@ class ExportResult:
         """Of model and vocabulary."""
         return self.report.num_bytes + self.vocabulary_bytes
 
-    def lines(self, options: ExportOptions, *, ngram: NGramPart | None, explain: bool) -> list[str]:
+    def lines(
+        self,
+        options: ExportOptions,
+        *,
+        ngram: NGramPart | None,
+        tail: TailPart | None = None,
+        explain: bool,
+    ) -> list[str]:
         """What a person is told.
 
         Args:
           options: Options of the export.
           ngram: The n-gram of the export.
+          tail: Its lexicon.
           explain: Whether to add bytes by tensor.
         """
         packed = ", packed" if options.pack else ""
@@ -51,6 +60,8 @@ class ExportResult:
         ]
         if ngram is not None:
             found.append(f"n-gram: {ngram.summary(self.network_bytes)}{packed}")
+        if tail is not None:
+            found.append(f"lexicon: {tail.summary}{packed}")
         if explain:
             found.append(inspection.explain(self.report))
         found.append(self.parity.table() if self.parity else "parity: not checked (--no-parity)")

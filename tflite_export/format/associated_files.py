@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from tff_keyboard.storage.errors import ExportError
 
 VOCABULARY, MANIFEST, NGRAM = "keyboard.vocabulary", "keyboard.json", "keyboard.ngram"
-CARD, SIGNATURE = "keyboard.md", "keyboard.sig"
-NAMES = (VOCABULARY, MANIFEST, NGRAM, CARD, SIGNATURE)  # all that an export packs
+TAIL, CARD, SIGNATURE = "keyboard.tail", "keyboard.md", "keyboard.sig"
+NAMES = (VOCABULARY, MANIFEST, NGRAM, TAIL, CARD, SIGNATURE)  # all that an export packs
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files give the same bytes
 _END_MARK, _END_BYTES = b"PK\5\6", 22  # of the record that ends an archive

@@ -4,9 +4,9 @@
     keyboard.vocabulary   its words (`vocabulary_file`)
     keyboard.json         the manifest (`manifest_content`)
     keyboard.card.md      the model card (`model_card`), for people
-    keyboard.ngram        with `--ngram`: the n-gram of the hybrid
-    (`predictors/ngram/ngram_file.py`) keyboard.sig          with `--sign-key`: a signature of the
-    manifest (`signing`)
+    keyboard.ngram        with `--ngram`: the n-gram of the hybrid (`ngram_file`)
+    keyboard.tail         with `--tail`: the lexicon (`tail_file`)
+    keyboard.sig          with `--sign-key`: a signature of the manifest (`signing`)
 
 Or one file: all others packed into the model (`associated_files`).
 """
@@ -20,7 +20,7 @@ from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.storage import file_sets
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import associated_files, vocabulary_file
-from tflite_export.format.manifest_content import MOST_MODEL_BYTES, Manifest, NGramFacts, parse
+from tflite_export.format.manifest_content import MOST_MODEL_BYTES, Manifest, parse
 
 PACKED_VOCABULARY = associated_files.VOCABULARY
 PACKED_MANIFEST = associated_files.MANIFEST
@@ -31,6 +31,7 @@ SUFFIXES = {
     PACKED_VOCABULARY: ".vocabulary",
     PACKED_MANIFEST: ".json",
     PACKED_NGRAM: ".ngram",
+    associated_files.TAIL: ".tail",
     associated_files.CARD: ".card.md",
     associated_files.SIGNATURE: ".sig",
 }
@@ -40,6 +41,7 @@ _MOST_BYTES = {
     ".tflite": MOST_MODEL_BYTES,
     ".ngram": 2**28,
     ".vocabulary": 2**24,
+    ".tail": 2**24,
     ".json": 2**22,
 }
 
@@ -122,20 +124,21 @@ def check_not_interrupted(model: pathlib.Path) -> None:
         )
 
 
-def load_ngram(model: pathlib.Path, facts: NGramFacts) -> bytes:
-    """The n-gram file of an export.
+def load_described(model: pathlib.Path, name: str, digest: str) -> bytes:
+    """A part that the manifest describes.
 
     Args:
       model: The `.tflite` file.
-      facts: What its manifest says of the n-gram.
+      name: Name of the part, out of `SUFFIXES`.
+      digest: SHA-256 in the manifest.
 
     Raises:
       ExportError: It is missing, damaged, or from another export.
     """
-    data, name = load_part(model, PACKED_NGRAM), ExportPaths(model).ngram
+    data, path = load_part(model, name), ExportPaths(model).part(name)
     if data is None:
-        raise ExportError(f"{name}: cannot be read. Keep the files of one export together.")
-    _check(data, facts.sha256, name)
+        raise ExportError(f"{path}: cannot be read. Keep the files of one export together.")
+    _check(data, digest, path)
     return data
 
 

@@ -174,6 +174,17 @@ class NGramFacts:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class TailFacts:
+    """The lexicon of words beyond the table; `word_list` is the file whose words are on it, too."""
+
+    words: int
+    counted_on: str
+    word_list: str | None
+    bytes: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class MixtureFacts:
     """How a hybrid mixes: `weights` are those of `predictors/hybrid/mixture.py`, columns in this
     order.
@@ -186,7 +197,7 @@ class MixtureFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """Bytes that a phone stores, the manifest left out."""
+    """Bytes that a phone stores, the manifest left out; `with_ngram` counts the lexicon, too."""
 
     network_and_vocabulary: int
     with_ngram: int
@@ -240,6 +251,7 @@ class Manifest:
       parity: None where there was no text.
       ngram: None without an n-gram.
       mixture: None without an n-gram.
+      tail: None without a lexicon.
       bytes: What a phone stores.
       licence: Licence of the files; None where nobody said.
       hybrid: None without an n-gram or without text.
@@ -257,6 +269,7 @@ class Manifest:
     parity: Parity | None
     ngram: NGramFacts | None = None
     mixture: MixtureFacts | None = None
+    tail: TailFacts | None = None
     bytes: Sizes
     licence: str | None
     hybrid: HybridFigures | None = None

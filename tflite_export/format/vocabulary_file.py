@@ -20,6 +20,7 @@ import dataclasses
 import hashlib
 import json
 import zlib
+from collections.abc import Sequence
 
 from tff_keyboard.data.vocabulary import (
     NUM_SPECIAL,
@@ -66,20 +67,34 @@ def encode(vocabulary: Vocabulary) -> bytes:
     words = vocabulary.words[NUM_SPECIAL:]
     if list(words) != sorted(words):
         raise ValueError("The words must be sorted. Take `sorted_vocabulary` first.")
+    header = {
+        "rules": dataclasses.asdict(vocabulary.rules),
+        "size": len(vocabulary),
+        "fingerprint": vocabulary.fingerprint,
+    }
+    return with_checksum(FORMAT, header, pack(words))
+
+
+def with_checksum(format_line: bytes, header: object, packed: bytes) -> bytes:
+    """A file of the layout above."""
+    body = json.dumps(header, sort_keys=True).encode() + b"\n" + packed
+    return b"\n".join([format_line, hashlib.sha256(body).hexdigest().encode(), body])
+
+
+def pack(words: Sequence[str], further: bytes = b"") -> bytes:
+    """Words in order, front-coded and deflated.
+
+    Args:
+      words: Words in the order of their code points.
+      further: One byte a word, to go with them.
+    """
     shared_lengths, endings, before = bytearray(), [], ""
     for word in words:
         shared = min(_shared_characters(before, word), _MOST_SHARED)
         shared_lengths.append(shared)
         endings.append(word[shared:] + "\n")
         before = word
-    header = {
-        "rules": dataclasses.asdict(vocabulary.rules),
-        "size": len(vocabulary),
-        "fingerprint": vocabulary.fingerprint,
-    }
-    packed = zlib.compress(bytes(shared_lengths) + "".join(endings).encode(), level=9)
-    body = json.dumps(header, sort_keys=True).encode() + b"\n" + packed
-    return b"\n".join([FORMAT, hashlib.sha256(body).hexdigest().encode(), body])
+    return zlib.compress(bytes(shared_lengths) + further + "".join(endings).encode(), level=9)
 
 
 def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
@@ -93,12 +108,12 @@ def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
       ExportError: It is another kind of file, cut short or damaged.
     """
     try:
-        header_line, packed = _checked_body(data).split(b"\n", 1)
+        header_line, packed = checked_body(data, FORMAT, _FORMAT_1).split(b"\n", 1)
         header = json.loads(header_line)
         size = header["size"]
         if type(size) is not int or not NUM_SPECIAL < size <= _MOST_ROWS:
             raise ValueError(f"its size is not from {NUM_SPECIAL + 1} to {_MOST_ROWS:,} rows")
-        words = _unpack(packed, size - NUM_SPECIAL)
+        words, _ = unpack(packed, size - NUM_SPECIAL)
         vocabulary = Vocabulary((*SPECIAL_WORDS, *words), NormalisationRules(**header["rules"]))
         if vocabulary.fingerprint != header["fingerprint"]:
             raise ValueError("the fingerprint differs from the header")
@@ -109,13 +124,17 @@ def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
     return vocabulary
 
 
-def _checked_body(data: bytes) -> bytes:
-    """What follows the format's name and the checksum."""
+def checked_body(data: bytes, wanted: bytes, without_checksum: bytes = b"-") -> bytes:
+    """What follows the format's name and the checksum.
+
+    Raises:
+      ValueError: It is of another format, or damaged.
+    """
     format_line, rest = data.split(b"\n", 1)
-    if format_line == _FORMAT_1:
+    if format_line == without_checksum:
         return rest
-    if format_line != FORMAT:
-        raise ValueError(f"the first line is not {FORMAT.decode()!r}")
+    if format_line != wanted:
+        raise ValueError(f"the first line is not {wanted.decode()!r}")
     checksum, body = rest.split(b"\n", 1)
     if hashlib.sha256(body).hexdigest().encode() != checksum:
         raise ValueError("the checksum differs from the content")
@@ -131,14 +150,23 @@ def _shared_characters(a: str, b: str) -> int:
     return shared
 
 
-def _unpack(packed: bytes, count: int) -> list[str]:
+def unpack(packed: bytes, count: int, bytes_a_word: int = 0) -> tuple[list[str], bytes]:
+    """The inverse of `pack`, with bounds on what a hostile file may fill.
+
+    Returns:
+      The words, and what goes with them: `bytes_a_word` times as many bytes.
+
+    Raises:
+      ValueError, zlib.error: It is not of so many words, or damaged.
+    """
     inflater = zlib.decompressobj()
     data = inflater.decompress(packed, _MOST_BYTES)
-    if not inflater.eof or inflater.unused_data or count > len(data):
+    start = count * (1 + bytes_a_word)
+    if not inflater.eof or inflater.unused_data or start > len(data):
         raise ValueError("its packed part is cut, too long or of another size")
-    if data.count(b"\n", count) != count or not data.endswith(b"\n"):
+    if data.count(b"\n", start) != count or not data.endswith(b"\n"):
         raise ValueError("it holds another number of words than its header says")
-    endings = data[count:-1].decode("utf-8").split("\n")
+    endings = data[start:-1].decode("utf-8").split("\n")
     words: list[str] = []
     before, characters = "", 0
     for shared, ending in zip(data[:count], endings, strict=True):
@@ -150,4 +178,4 @@ def _unpack(packed: bytes, count: int) -> list[str]:
             raise ValueError("its words are not in order")
         words.append(word)
         before = word
-    return words
+    return words, data[count:start]

@@ -33,8 +33,11 @@ def verify(model: pathlib.Path, public_key: pathlib.Path | None) -> list[str]:
     content, vocabulary = manifest.load_checked(model)
     lines = ["model and vocabulary: those of the manifest"]
     if content.ngram is not None:
-        manifest.load_ngram(model, content.ngram)
+        manifest.load_described(model, associated_files.NGRAM, content.ngram.sha256)
         lines.append("n-gram: that of the manifest")
+    if content.tail is not None:
+        manifest.load_described(model, associated_files.TAIL, content.tail.sha256)
+        lines.append("lexicon: that of the manifest")
     if content.card is not None:
         card = manifest.load_part(model, associated_files.CARD)
         if card is None or manifest.sha256(card) != content.card.sha256:

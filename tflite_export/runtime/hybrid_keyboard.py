@@ -18,7 +18,9 @@ from tff_keyboard.predictors.hybrid.word_cache import WordCache
 from tff_keyboard.predictors.ngram import ngram_file
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.predictors.predictor import Suggestion
+from tff_keyboard.predictors.tail_lexicon import TailLexicon
 from tff_keyboard.storage.errors import DataError, ExportError
+from tflite_export.format import associated_files, tail_file
 from tflite_export.format import manifest as manifests
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor, Strip
 
@@ -34,6 +36,7 @@ class HybridKeyboard(HybridPredictor):
       ngram: The n-gram of the `.ngram` file.
       weights: Weights of the manifest.
       cache: The owner's; empty if left out.
+      tail: Words beyond the table that are completed, if any.
 
     Attributes:
       network: The network.
@@ -48,9 +51,11 @@ class HybridKeyboard(HybridPredictor):
         ngram: NGramPredictor,
         weights: MixtureWeights,
         cache: WordCache | None = None,
+        tail: TailLexicon | None = None,
     ):
         own_order = network.vocabulary == network.index.vocabulary
-        super().__init__(network, ngram, weights, cache, index=network.index if own_order else None)
+        index = network.index if own_order else None
+        super().__init__(network, ngram, weights, cache, index=index, tail=tail)
         self.manifest = network.manifest
 
     @property
@@ -97,20 +102,32 @@ def open_keyboard(
     Raises:
       ExportError: A file is missing, damaged or does not belong to the others.
     """
-    network = KeyboardPredictor(path, vocabulary, runtime=runtime)
-    return with_ngram(network, cache) if network.manifest.ngram else network
+    return with_parts(KeyboardPredictor(path, vocabulary, runtime=runtime), cache)
 
 
-def with_ngram(network: KeyboardPredictor, cache: WordCache | None = None) -> HybridKeyboard:
-    """A network with the n-gram that its manifest names.
+def with_parts(network: KeyboardPredictor, cache: WordCache | None = None) -> Keyboard:
+    """A network with the n-gram and the lexicon that its manifest names.
 
     Raises:
-      ExportError: The n-gram or the weights are damaged, or of another export.
+      ExportError: A part is damaged, or of another export.
     """
+    tail, facts = None, network.manifest.tail
+    if facts is not None:
+        data = manifests.load_described(network.path, associated_files.TAIL, facts.sha256)
+        tail = tail_file.decode(data, str(network.path.with_suffix(".tail")))
+    if network.manifest.ngram is not None:
+        return _with_ngram(network, cache, tail)
+    network.tail = tail
+    return network
+
+
+def _with_ngram(
+    network: KeyboardPredictor, cache: WordCache | None, tail: TailLexicon | None
+) -> HybridKeyboard:
     path, ngram_facts, mixture = network.path, network.manifest.ngram, network.manifest.mixture
     assert ngram_facts is not None
     assert mixture is not None
-    data = manifests.load_ngram(path, ngram_facts)
+    data = manifests.load_described(path, manifests.PACKED_NGRAM, ngram_facts.sha256)
     try:
         weights = MixtureWeights.from_json(mixture.weights)
         model, vocabulary = ngram_file.decode(data, str(manifests.ExportPaths(path).ngram))
@@ -121,7 +138,7 @@ def with_ngram(network: KeyboardPredictor, cache: WordCache | None = None) -> Hy
     ngram = model if rows is None else model.reordered(rows)
     del model, vocabulary, rows, data
     _give_back_memory()
-    return HybridKeyboard(network, NGramPredictor(ngram, network.vocabulary), weights, cache)
+    return HybridKeyboard(network, NGramPredictor(ngram, network.vocabulary), weights, cache, tail)
 
 
 def _give_back_memory() -> None:

@@ -17,7 +17,7 @@ from tests.support.keyboard.export_fakes import export
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.format import associated_files, inspection, manifest, signing
 from tflite_export.gate import model_trial
-from tflite_export.runtime.hybrid_keyboard import with_ngram
+from tflite_export.runtime.hybrid_keyboard import with_parts
 
 MODEL = pathlib.Path(__file__).parents[3] / "models" / "persuasion" / "keyboard.tflite"
 PATHS = manifest.ExportPaths(MODEL)
@@ -53,7 +53,7 @@ def read_all(place):
         path=place.model, manifest=content, vocabulary=vocabulary, index=index
     )
     if content.ngram is not None:
-        with_ngram(network)
+        with_parts(network)
 
 
 @hypothesis.given(st.one_of(damaged(PATHS.manifest.read_bytes()), damaged_json(CONTENT)))

@@ -1,6 +1,7 @@
 """A public list of words with frequencies, such as one made of the `wordfreq` package.
 
-word<TAB>frequency        plain or gzip, UTF-8; any number in proportion to how often it is typed
+A line is word<TAB>frequency, in UTF-8, plain or gzip: any number in proportion to how often the
+word is typed.
 """
 
 import math

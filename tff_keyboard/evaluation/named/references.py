@@ -5,8 +5,8 @@ A baseline has no path: `ngram` (order 5), `ngram:3` (order 3), `ngram:1.25M` (p
 n-grams), `ngram:1.44MB` (pruned and rounded to a file of so many bytes), `unigram`. `hybrid:PATH`
 puts a run or a `.tflite` file behind one strip with an n-gram file of 500 kB and a cache;
 `hybrid:1.44MB:PATH` takes an n-gram file of another size, and `hybrid+tail:PATH` has a lexicon of
-20,000 words beyond the table as well (`predictors/tail_lexicon.py`). A `.tflite` file with an n-gram beside it
-is the keyboard of both and a cache; `network:PATH` is its network alone.
+20,000 words beyond the table as well (`predictors/tail_lexicon.py`). A `.tflite` file with an
+n-gram beside it is the keyboard of both and a cache; `network:PATH` is its network alone.
 """
 
 import pathlib

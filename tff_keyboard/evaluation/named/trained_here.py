@@ -140,8 +140,8 @@ def count_tail(store: ClientStore, size: int, word_list: pathlib.Path | None = N
     facts = read_card(store.directory)["vocabulary"]
     if "epsilon" in facts:
         raise DataError(
-            f"{store.directory}: its vocabulary was chosen with differential privacy, and a lexicon "
-            "counted from the same people would say what the noise hides. Leave it out."
+            f"{store.directory}: its vocabulary was chosen with differential privacy, and a "
+            "lexicon counted from the same people would say what the noise hides. Leave it out."
         )
     frequencies = read_word_list(word_list, store.vocabulary.rules) if word_list else {}
     try:

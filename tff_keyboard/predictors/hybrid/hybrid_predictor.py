@@ -12,8 +12,8 @@ A word out of the table is offered from its second use on, or once its owner ins
 is made once, too. Compared with offering it at once, that costs 1.1 points of keystrokes saved and
 a quarter of the unknown words hit (docs/results.md). Some words are never learnt (`learnable.py`).
 
-Behind the first letters, words of a lexicon are offered as well (`predictors/tail_lexicon.py`), with
-the share of OOV that the two models leave them.
+Behind the first letters, words of a lexicon are offered as well (`predictors/tail_lexicon.py`):
+they share what the two models leave to OOV.
 
 NumPy only, so that a phone runtime can use it with an exported network.
 """
@@ -173,7 +173,7 @@ class HybridPredictor:
         self.cache.observe(learnable, kept)
 
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
-        """See `Predictor.suggest`; words of cache and lexicon that are in no table may be among them."""
+        """See `Predictor.suggest`; words of cache and lexicon may be among them."""
         scores = self.next_word(context)
         size = len(self.vocabulary)
         extras = self.table.extras
