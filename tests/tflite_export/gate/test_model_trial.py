@@ -60,8 +60,8 @@ def forge(sound, folder, data):
 
 
 def test_a_root_that_lies_outside_the_file(sound, tmp_path, capfd, monkeypatch):
-    """LiteRT looks at the buffer first; TensorFlow's interpreter reads 2 GB further on, which ends it
-    with signal 11 unless something of this process lies there.
+    """LiteRT looks at the buffer first. TensorFlow's interpreter reads 2 GB further on: signal 11,
+    unless something of this process lies there.
     """
     data = b"\xff\xff\xff\x7f" + sound.model.read_bytes()[4:]
     path = forge(sound, tmp_path, data)
