@@ -9,7 +9,8 @@ to so many n-grams), `ngram:1.44MB` (a file of so many bytes), `unigram`. `hybri
 a .tflite file with an n-gram file of 500 kB and a cache that learns each person's words; a .tflite
 exported with --ngram is that already, and `network:FILE` its network alone. `hybrid+tail:RUN`
 completes words beyond the table, too. Every number has a 95 % jackknife interval over people, and
-every later model its paired difference to the first one: better, worse, or not distinguishable. --all prints every metric and where the models differ.
+every later model its paired difference to the first one: better, worse, or not distinguishable.
+--all prints every metric and where the models differ.
 docs/evaluation.md says what is counted. Writes comparison.json and comparison.csv to --out.
 
 tff-keyboard compare old.tflite new.tflite --store=DIR --fail-if-worse=top-3:0.2,kss:0.2 --prompts=F

@@ -59,6 +59,7 @@ def model_card(manifest: Manifest, run_dir: pathlib.Path) -> str:
         ("weights", f"{model.quantization}, {model.bytes:,} bytes"),
         ("SHA-256 of the model", f"`{model.sha256}`"),
         ("trained further on the device", "possible" if model.trainable else "no"),
+        *_beside(manifest),
         ("run", f"`{manifest.run.name}`"),
         ("licence", manifest.licence or NO_LICENCE),
     ]
@@ -73,6 +74,19 @@ def model_card(manifest: Manifest, run_dir: pathlib.Path) -> str:
     }
     body = "\n\n".join(f"## {title}\n\n{text.strip()}" for title, text in sections.items())
     return f"# Model card: {manifest.run.name}\n\n{body}\n"
+
+
+def _beside(manifest: Manifest) -> list[tuple[str, str]]:
+    """The parts beside the network."""
+    found, ngram, tail = [], manifest.ngram, manifest.tail
+    if ngram is not None:
+        found.append(("n-gram", f"{sum(ngram.ngrams):,} n-grams, {ngram.bytes:,} bytes"))
+    if tail is not None:
+        origin = " and ".join(filter(None, (tail.counted_on, tail.word_list)))
+        found.append(
+            ("words beyond the table", f"{tail.words:,}, of {origin}, {tail.bytes:,} bytes")
+        )
+    return found
 
 
 def _list(facts: list[tuple[str, str]]) -> str:

@@ -3,8 +3,8 @@
     P(meant | typed, context) ~ P(meant | context) P(typed | meant)
 
 over the words one slip away, against the chance that the word is meant as it is typed: the model's
-own probability for a word it knows, and for an unknown one P(OOV | context) times the chance of
-those very letters (`letter_model`).
+own probability for a word it knows, and for an unknown one P(OOV | context) times its share in the
+lexicon, or the chance of those very letters (`letter_model`).
 
 Vocabularies hold people's slips, too. A word of the vocabulary is doubted only if slips explain
 most of its frequency: sum of P(meant) P(typed | meant) over its neighbours >= P(typed) / 2.
@@ -20,6 +20,7 @@ from collections.abc import Collection, Container, Mapping
 import numpy as np
 
 from tff_keyboard.data.vocabulary import OOV, Vocabulary
+from tff_keyboard.predictors.tail_lexicon import TailLexicon
 from tflite_export.keyboard import typo_channel
 from tflite_export.keyboard.letter_model import LetterModel
 
@@ -64,12 +65,19 @@ class Autocorrect:
     Args:
       vocabulary: The words.
       frequencies: Word -> probability without context; see `word_frequencies`.
+      tail: Words beyond the vocabulary that are known to be words.
     """
 
-    def __init__(self, vocabulary: Vocabulary, frequencies: Mapping[str, float]):
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        frequencies: Mapping[str, float],
+        tail: TailLexicon | None = None,
+    ):
+        self._tail = tail
         self._ids = {word: i for i, word in enumerate(vocabulary.words) if i > OOV}
         self._sorted = sorted(self._ids)
-        self._frequencies = frequencies
+        self._frequencies = {**frequencies, **frequencies_of(tail)}
         self._letters = LetterModel(self._ids)
         # People type the same beginnings over and over.
         self._known_slips = functools.lru_cache(maxsize=4_000)(self._slips)
@@ -128,7 +136,7 @@ class Autocorrect:
             slip * (self._frequencies.get(word, 0.0) + typed_share.get(word, 0.0))
             for word, slip in slips.items()
         )
-        as_typed = _UNKNOWN * math.exp(self._letters.log_probability(typed)) * typo_channel.NO_SLIP
+        as_typed = _UNKNOWN * self._share_of_unknown(typed) * typo_channel.NO_SLIP
         return slips.keys(), slipped / (slipped + as_typed)
 
     def near(self, typed: str, next_word: np.ndarray, count: int) -> list[tuple[str, float]]:
@@ -193,8 +201,19 @@ class Autocorrect:
             return typo_channel.NO_SLIP * float(next_word[row]) * (1.0 - _DOUBTED_FROM)
         if typed in own:
             return typo_channel.NO_SLIP * float(next_word[own[typed]])
-        chance = float(next_word[OOV]) * math.exp(self._letters.log_probability(typed))
-        return typo_channel.NO_SLIP * chance
+        return typo_channel.NO_SLIP * float(next_word[OOV]) * self._share_of_unknown(typed)
+
+    def _share_of_unknown(self, typed: str) -> float:
+        """How likely a word out of the vocabulary is this one."""
+        share = self._tail.share_of(typed) if self._tail is not None else 0.0
+        return share or math.exp(self._letters.log_probability(typed))
+
+
+def frequencies_of(tail: TailLexicon | None) -> dict[str, float]:
+    """Word -> probability without context, of a lexicon."""
+    if tail is None:
+        return {}
+    return dict(zip(tail.words, (_UNKNOWN * tail.shares).tolist(), strict=True))
 
 
 def _slips_among(typed: str, words: Container[str]) -> dict[str, float]:

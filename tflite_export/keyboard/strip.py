@@ -8,7 +8,8 @@ capital, or one that is nearly certain, corrects; what is glued to one of `GLUE`
 sentence and stays. The owner's own words, which a `HybridKeyboard` has, obey the same rules;
 what looks like a slip is none of them before it is typed often (`own_words.py`), and what was typed
 against a correction is not corrected again. Behind three letters no place stays empty that a word
-one slip away can fill, or the word as it is typed.
+one slip away can fill, or the word as it is typed. Of the lexicon beyond the table, what looks like
+a misspelling of a common word is never offered.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ from collections.abc import Iterable, Iterator
 
 from tff_keyboard.predictors.predictor import Suggestion
 from tflite_export.keyboard import sentences, truecase, typing_session
-from tflite_export.keyboard.autocorrect import Autocorrect
+from tflite_export.keyboard.autocorrect import Autocorrect, frequencies_of
 from tflite_export.keyboard.blocklist import Blocklist, packaged_entries
 from tflite_export.keyboard.misspellings import Misspellings
 from tflite_export.keyboard.own_words import OwnWords
@@ -89,9 +90,10 @@ class StripKeyboard:
         # A model of cased text has its own capitals.
         self._lowercase = predictor.vocabulary.rules.lowercase
         frequencies = word_frequencies(predictor.network)
-        self._misspellings = Misspellings(frequencies)
+        self._beyond = frequencies_of(predictor.tail)
+        self._misspellings = Misspellings({**frequencies, **self._beyond})
         self._autocorrect = (
-            Autocorrect(predictor.vocabulary, frequencies)
+            Autocorrect(predictor.vocabulary, frequencies, predictor.tail)
             if self._lowercase and language != "none"
             else None
         )
@@ -150,6 +152,8 @@ class StripKeyboard:
             meant = self._misspellings.meant_by(word)
             if meant in probabilities:  # it is offered itself, and takes the better place
                 word, probability = meant, probabilities[meant]
+            elif meant is not None and word in self._beyond and word not in self._own.ids:
+                continue
             form = self._form(word)
             if word in self._blocklist or form in seen or self._own.is_doubted(word):
                 continue
