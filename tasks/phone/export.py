@@ -24,7 +24,6 @@ from tflite_export.format import signing
 from tflite_export.gate import texts
 
 CALIBRATION_WORDS = 10_000
-SEED = 1  # of which people are read
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,10 +63,7 @@ class Options(TaskOptions):
         "learns its owner's words. Counted from the store's train people.",
     ] = None
     tail: Annotated[
-        int,
-        "Words beyond the table that the keyboard completes, at most: those that enough of the "
-        "store's train people typed, and those of --word-list.",
-        Range(0),
+        int, "Words beyond the table to complete, of train people and --word-list.", Range(0)
     ] = 0
     word_list: Annotated[
         pathlib.Path | None, "Public list for --tail, lines of word<TAB>frequency."
@@ -103,44 +99,33 @@ def run(options: Options) -> None:
     except ValueError as error:
         raise UsageError(f"--ngram={error}") from None
     store = pathlib.Path()  # where none is needed
-    is_private = (options.run_dir / names.LEDGER).is_file()
-    calibrates = options.quantize == "int4-rows" and not options.calibration_text
     if options.word_list and not options.tail:
         raise UsageError("--word-list: give the number of words to take of it with --tail.")
-    reads_store = options.ngram is not None or (options.tail > 0 and not is_private)
-    if (options.parity and not options.text) or reads_store or calibrates:
+    calibrates = options.quantize == "int4-rows" and not options.calibration_text
+    is_private = (options.run_dir / names.LEDGER).is_file()
+    counts = options.ngram is not None or (options.tail > 0 and not is_private)
+    if (options.parity and not options.text) or counts or calibrates:
         store = texts.store_of(options.run_dir, options.store)
         read_card(store)
     prompts = golden_prompts.read_prompts(options.prompts) if options.prompts else None
     sign_key = signing.read_private_key(options.sign_key) if options.sign_key else None
     quiet.import_tensorflow()
-    from tflite_export.export import export
+    from tflite_export.export import export, ngram_part, tail_part
     from tflite_export.export.export_options import ExportOptions
     from tflite_export.export.trained_run import TrainedRun
     from tflite_export.gate.errors import ParityFailed
 
     trained = TrainedRun.load(options.run_dir)
-
-    def read(text: pathlib.Path | None, population: str, max_words: int) -> texts.Texts:
-        if text is not None:
-            return texts.from_file(text, trained.vocabulary.rules, max_words=max_words)
-        words = trained.vocabulary
-        return texts.from_store(store, population, words, max_words=max_words, seed=SEED)
-
+    words = trained.vocabulary
     held_out = calibration = None
     if options.parity:
-        held_out = read(options.text, options.clients, options.parity_words)
+        held_out = texts.read(options.text, store, options.clients, words, options.parity_words)
     if options.quantize == "int4-rows":
-        calibration = read(options.calibration_text, "train", CALIBRATION_WORDS)
-    ngram = None
-    if ngram_wanted is not None:
-        from tflite_export.export import ngram_part
-
-        ngram = ngram_part.build(trained, store, ngram_wanted)
+        given = options.calibration_text
+        calibration = texts.read(given, store, "train", words, CALIBRATION_WORDS)
+    ngram = ngram_part.build(trained, store, ngram_wanted) if ngram_wanted else None
     tail = None
     if options.tail:
-        from tflite_export.export import tail_part
-
         tail = tail_part.build(trained, store, options.tail, options.word_list)
     export_options = ExportOptions(
         quantization=options.quantize,

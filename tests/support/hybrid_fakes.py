@@ -12,10 +12,14 @@ from tff_keyboard.predictors.hybrid.mixture import BUCKETS, CACHE, MixtureWeight
 from tff_keyboard.predictors.hybrid.word_cache import EDGE, UNIT, WordCache
 from tff_keyboard.predictors.ngram import ngram_file
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
+from tff_keyboard.predictors.tail_lexicon import TailLexicon
 
 WORDS = ["i", "am", "at", "all", "home", "here", "hey", "how", "are", "you", "your", "on", "one"]
 VOCABULARY = Vocabulary((*SPECIAL_WORDS, *WORDS), NormalisationRules())
 SORTED = Vocabulary((*SPECIAL_WORDS, *sorted(WORDS)), NormalisationRules())
+TAIL = TailLexicon(
+    ["homely", "homing", "horse", "yes", "zzz"], np.array([0.3, 0.2, 0.05, 0.1, 0.2])
+)
 TYPED = [*WORDS, "zzz", "homely", "<url>", "hom", "ye"]
 
 

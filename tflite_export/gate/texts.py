@@ -20,6 +20,7 @@ LEAST_PEOPLE = 5
 
 LINES_A_PERSON = 20  # where a file names nobody, so many lines in a row count as one person's
 UNNAMED = "lines "  # begins the name of such a person
+_SEED = 1  # of which people are read
 
 Texts = dict[str, list[list[str]]]
 
@@ -115,6 +116,19 @@ def from_file(
     if not texts:
         raise ExportError(f"{path}: holds no words.")
     return texts
+
+
+def read(
+    text: pathlib.Path | None,
+    store: pathlib.Path,
+    population: str,
+    vocabulary: Vocabulary,
+    max_words: int,
+) -> Texts:
+    """`from_file` of `text`, or `from_store` where there is none."""
+    if text is not None:
+        return from_file(text, vocabulary.rules, max_words=max_words)
+    return from_store(store, population, vocabulary, max_words=max_words, seed=_SEED)
 
 
 def check_person(path: pathlib.Path, user: str | None) -> None:

@@ -6,7 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from tests.support.hybrid_fakes import VOCABULARY, by_definition, hybrid, random_weights, typed_by
+from tests.support.hybrid_fakes import (
+    TAIL,
+    VOCABULARY,
+    by_definition,
+    hybrid,
+    random_weights,
+    typed_by,
+)
 from tests.support.truth.typist_truth import add_efforts
 from tff_keyboard.data.vocabulary import EOS, OOV, SPECIAL_WORDS, is_mask
 from tff_keyboard.evaluation.counts import hybrid_stream, predictor_evaluation
@@ -88,13 +95,20 @@ def simulate(predictor, person, max_length):
 
 
 @pytest.mark.parametrize(
-    "max_length, extras, offered_from", [(0, 4000, 1), (4, 4000, 1), (0, 2, 1), (0, 4000, 2)]
+    "max_length, extras, offered_from, tail",
+    [
+        (0, 4000, 1, None),
+        (4, 4000, 1, None),
+        (0, 2, 1, None),
+        (0, 4000, 2, None),
+        (0, 2, 2, TAIL),
+    ],
 )
-def test_sums_are_those_of_a_person_typing(max_length, extras, offered_from, monkeypatch):
+def test_sums_are_those_of_a_person_typing(max_length, extras, offered_from, tail, monkeypatch):
     monkeypatch.setattr(hybrid_stream, "_MOST_EXTRAS", extras)
     monkeypatch.setattr(hybrid_stream, "_SCORES_AT_ONCE", 700)  # several runs and flushes
     text = typed_by(6, seed=8)
-    predictor = hybrid(offered_from=offered_from)
+    predictor = hybrid(offered_from=offered_from, tail=tail)
     found = predictor_evaluation.evaluate(predictor, text, max_length=max_length).sums
     assert set(found) == set(HOST_SUMS)
     assert predictor.cache == WordCache(30, 0.1)

@@ -29,6 +29,7 @@ from tff_keyboard.models import build_model
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.predictors.predictor import Predictor
+from tff_keyboard.predictors.tail_lexicon import TailLexicon
 from tff_keyboard.storage.errors import DataError
 
 WORDS = ["i", "am", "at", "all", "home", "here", "hey", "how", "are", "you", "your", "on", "one"]
@@ -61,6 +62,26 @@ def cifg(seed=1):
     )
     model.embedding.assign(3 * model.embedding)  # sharper scores than those of an untrained model
     return KerasPredictor(model, VOCABULARY)
+
+
+class WithTail:
+    """An n-gram behind whose strip stands a lexicon."""
+
+    vocabulary = VOCABULARY
+    tail = TailLexicon(["homely", "horse", "yes", "zzz"], np.array([0.4, 0.05, 0.1, 0.3]))
+
+    def __init__(self):
+        self._ngram = ngram()
+        self.log_probabilities = self._ngram.log_probabilities
+
+    def suggest(self, context, prefix="", k=3):
+        ids = np.array([[1, *VOCABULARY.encode(context)]], np.int32)
+        unknown = math.exp(self.log_probabilities(ids)[-1][OOV])
+        found = self._ngram.suggest(context, prefix, k)
+        for word, share in zip(self.tail.words, self.tail.shares, strict=True):
+            if prefix and word.startswith(prefix):
+                found.append((word, unknown * float(share)))
+        return sorted(found, key=lambda suggestion: -suggestion[1])[:k]
 
 
 def simulate(predictor, person, max_length):
@@ -115,7 +136,13 @@ def simulate(predictor, person, max_length):
 
 @pytest.mark.parametrize(
     "make, max_length",
-    [(ngram, 0), (ngram, 4), (cifg, 4), pytest.param(cifg, 0, marks=pytest.mark.slow)],
+    [
+        (ngram, 0),
+        (ngram, 4),
+        (WithTail, 0),
+        (cifg, 4),
+        pytest.param(cifg, 0, marks=pytest.mark.slow),
+    ],
 )
 def test_matches_the_simulated_person(make, max_length, monkeypatch):
     monkeypatch.setattr(positions, "_SCORES_AT_ONCE", 30 * len(VOCABULARY))  # batches

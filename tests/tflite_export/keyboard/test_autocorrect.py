@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tff_keyboard.data.vocabulary import OOV, SPECIAL_WORDS, NormalisationRules, Vocabulary
+from tff_keyboard.predictors.tail_lexicon import TailLexicon
 from tflite_export.keyboard import typo_channel
 from tflite_export.keyboard.autocorrect import Autocorrect
 from tflite_export.keyboard.letter_model import LetterModel
@@ -94,3 +95,14 @@ def test_words_near_a_beginning():
 
 def test_no_chance_at_all_is_no_correction():
     assert AUTOCORRECT.correct("thd", np.zeros(len(VOCABULARY))) is None
+
+
+def test_a_word_of_the_lexicon_is_right():
+    vocabulary = Vocabulary((*SPECIAL_WORDS, "than", "thank"), NormalisationRules())
+    frequencies = {"than": 0.01, "thank": 0.01}
+    next_word = np.array([0, 0, 0.2, 0.05, 0.4, 0.35])
+    tail = TailLexicon(["thabk"], np.array([0.5]))
+    assert Autocorrect(vocabulary, frequencies).correct("thabk", next_word).word == "thank"
+    known = Autocorrect(vocabulary, frequencies, tail)
+    assert known.correct("thabk", next_word) is None
+    assert known.correct("thamk", next_word).word == "thank"

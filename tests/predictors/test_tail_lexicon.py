@@ -1,0 +1,131 @@
+"""The lexicon against counts by hand, and its completions against a sort of everything."""
+
+import collections
+import math
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tests.support.hybrid_fakes import TAIL, VOCABULARY, hybrid
+from tff_keyboard.data.vocabulary import OOV
+from tff_keyboard.predictors import tail_lexicon
+from tff_keyboard.predictors.tail_lexicon import CAP, TailLexicon
+
+WORDS = st.text("abc", min_size=1, max_size=4)
+PEOPLE = st.lists(
+    st.lists(st.lists(WORDS | st.sampled_from(["home", "a1"]), max_size=6)), max_size=6
+)
+
+
+def rounded_down(share):
+    return math.exp(-math.ceil(-8 * math.log(share) - 1e-4) / 8)
+
+
+@hypothesis.given(PEOPLE, st.integers(1, 3), st.dictionaries(WORDS, st.floats(0.1, 9), max_size=5))
+@examples(100)
+def test_shares_are_those_of_the_definition(people, least, listed):
+    uses, owners = collections.Counter(), collections.Counter()
+    for messages in people:
+        typed = collections.Counter(w for m in messages for w in m if w != "home")
+        for word, count in typed.items():
+            uses[word] += min(count, CAP)
+            owners[word] += 1
+    total = max(1, uses.total())
+    usable = {w for w in [*uses, *listed] if len(w) > 1 and not any(map(str.isdigit, w))}
+    expected = {w: uses[w] / total for w in usable if owners[w] >= least}
+    of_list = {w: f for w, f in listed.items() if w in usable and w not in expected}
+    covered = sum(uses[w] for w in of_list) / total
+    for word, frequency in of_list.items():
+        expected[word] = covered * frequency / sum(of_list.values())
+    expected = {word: share for word, share in expected.items() if share > 0}
+
+    def build():
+        return tail_lexicon.counted(
+            people, VOCABULARY, size=100, least_people=least, frequencies=listed
+        )
+
+    if not expected:
+        with pytest.raises(ValueError, match="no word"):
+            build()
+        return
+    found = build()
+    assert list(found.words) == sorted(expected)
+    for word in found.words:
+        assert found.share_of(word) == pytest.approx(rounded_down(expected[word]), rel=2e-4)
+    assert found.shares.sum() <= 1.001
+
+
+def test_the_largest_shares_stay():
+    people = [[["aa", "bb", "bb"]], [["bb", "cc"]], [["cc", "dd"]]]
+    found = tail_lexicon.counted(people, VOCABULARY, size=2, least_people=1)
+    assert found.words == ("bb", "cc")
+
+
+def test_a_word_of_one_person_stays_out_unless_it_is_listed():
+    people = [[["secret", "shared"]], [["shared"]]]
+    found = tail_lexicon.counted(people, VOCABULARY, size=9, least_people=2)
+    assert found.words == ("shared",)
+    assert found.share_of("secret") == 0.0
+    listed = tail_lexicon.counted(
+        people, VOCABULARY, size=9, least_people=2, frequencies={"secret": 1.0, "other": 1.0}
+    )
+    assert listed.words == ("other", "secret", "shared")
+
+
+def test_a_list_alone_has_half_of_what_is_unknown():
+    found = tail_lexicon.listed({"xa": 3.0, "xb": 1.0, "home": 9.0}, VOCABULARY, size=9)
+    assert found.words == ("xa", "xb")
+    assert found.share_of("xa") == pytest.approx(rounded_down(0.375), rel=1e-4)
+
+
+@hypothesis.given(
+    st.dictionaries(WORDS, st.floats(1e-6, 0.01), min_size=1), WORDS, st.integers(1, 4)
+)
+@examples(100)
+def test_completions_are_the_largest_of_a_prefix(shares, prefix, k):
+    words = sorted(shares)
+    lexicon = TailLexicon(words, np.array([shares[word] for word in words]))
+    found = lexicon.best(prefix, k)
+    matching = sorted(
+        (w for w in words if w.startswith(prefix)), key=lambda w: -lexicon.share_of(w)
+    )
+    assert [share for _, share in found] == [lexicon.share_of(word) for word in matching[:k]]
+    assert all(word.startswith(prefix) for word, _ in found)
+
+
+@pytest.mark.parametrize(
+    ("words", "shares"),
+    [
+        (["b", "a"], [0.1, 0.1]),
+        (["a", "a"], [0.1, 0.1]),
+        (["a"], [0.0]),
+        (["a"], [1.1]),
+        (["a"], []),
+    ],
+)
+def test_what_is_no_lexicon(words, shares):
+    with pytest.raises(ValueError, match=r"order|above 0|as many"):
+        TailLexicon(words, np.array(shares))
+
+
+def test_a_hybrid_completes_with_what_its_models_leave_to_oov():
+    plain, tailed = hybrid(), hybrid(tail=TAIL)
+    for context in (["how", "are"], ["home"], []):
+        unknown = float(plain.without_cache(context)[OOV])
+        found = dict(tailed.suggest(context, "ho", 9))
+        for word in ("homely", "homing", "horse"):
+            assert found[word] == pytest.approx(unknown * TAIL.share_of(word), rel=1e-6)
+        assert found["home"] == dict(plain.suggest(context, "ho", 9))["home"]
+        assert tailed.suggest(context, "", 9) == plain.suggest(context, "", 9)
+
+
+def test_a_word_of_the_owner_gets_both():
+    tailed = hybrid(tail=TAIL)
+    tailed.learn(["homely"])
+    own = dict(hybrid(cache=tailed.cache).suggest(["you"], "hom"))["homely"]
+    unknown = float(tailed.without_cache(["you"])[OOV])
+    both = dict(tailed.suggest(["you"], "hom"))["homely"]
+    assert both == pytest.approx(own + unknown * TAIL.share_of("homely"), rel=1e-6)
