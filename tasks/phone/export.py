@@ -23,8 +23,6 @@ from tff_keyboard.storage.model_description import read_description
 from tflite_export.format import signing
 from tflite_export.gate import texts
 
-CALIBRATION_WORDS = 10_000
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
@@ -121,8 +119,7 @@ def run(options: Options) -> None:
     if options.parity:
         held_out = texts.read(options.text, store, options.clients, words, options.parity_words)
     if options.quantize == "int4-rows":
-        given = options.calibration_text
-        calibration = texts.read(given, store, "train", words, CALIBRATION_WORDS)
+        calibration = texts.read(options.calibration_text, store, "train", words, 10_000)
     ngram = ngram_part.build(trained, store, ngram_wanted) if ngram_wanted else None
     tail = None
     if options.tail:
