@@ -1,11 +1,13 @@
 # `make demo` and `make test` need Python 3.11, make and pip; they fetch uv when it is missing.
-.PHONY: help demo check test slow test-all coverage soak lint format lock clean install
+.PHONY: help demo check test slow test-all coverage soak lint format lock clean install wheelhouse wheel
 .DEFAULT_GOAL := help
 
 SHELL := /bin/bash
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 EXTRAS :=  # of pyproject.toml, as in `make test EXTRAS="--extra cluster"`
-RUN := $(UV) run --frozen $(EXTRAS)
+OFFLINE :=  # a folder that `make wheelhouse` filled: nothing is asked of an index
+WHEELS := build/wheelhouse
+RUN := $(UV) run --frozen $(if $(OFFLINE),--no-sync) $(EXTRAS)
 # A file is run by one process, for what its tests share; conftest.py puts the long files first.
 PYTEST := $(RUN) pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 # Examples in docstrings, beside the tests.
@@ -48,19 +50,38 @@ format: install  ## put the code into shape: ruff's fixes and its formatter
 	$(RUN) ruff check --fix .
 	$(RUN) ruff format .
 
-install: $(UV)  ## the locked packages, into .venv
+install: $(UV)  ## the locked packages, into .venv; with OFFLINE=folder from a wheelhouse, no index
+ifeq ($(OFFLINE),)
 	$(UV) sync --frozen --quiet $(EXTRAS)
+else
+	$(UV) venv --offline --quiet --allow-existing --python 3.11 .venv
+	$(UV) pip install --no-config --offline --quiet --no-index --find-links $(OFFLINE) --no-deps --require-hashes \
+	  --python .venv -r $(OFFLINE)/requirements.txt
+	$(UV) pip install --no-config --offline --quiet --no-deps --no-build-isolation --python .venv --editable .
+endif
+
+wheelhouse: $(UV)  ## every locked package, and uv, into the folder WHEELS, checked by hash
+	mkdir -p $(WHEELS)
+	$(UV) export --frozen --quiet --no-emit-project $(EXTRAS) --output-file $(WHEELS)/requirements.txt
+	$(UV) tool run --quiet --python 3.11 pip download --quiet --disable-pip-version-check \
+	  --no-deps --require-hashes --prefer-binary --dest $(WHEELS) \
+	  -r $(WHEELS)/requirements.txt -r requirements-uv.txt
+
+wheel: $(UV)  ## build/dist/*.whl, to be installed anywhere: configs and models are inside
+	rm -rf build/lib build/bdist.*  # of an earlier build: its files would be taken along
+	$(UV) build --wheel --quiet --out-dir build/dist
 
 # Only reached when no uv is on the PATH: a private one, beside the checkout.
 .uv/bin/uv:
 	python3 -m venv .uv
-	.uv/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-uv.txt
+	.uv/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+	  $(if $(OFFLINE),--no-index --find-links $(OFFLINE)) -r requirements-uv.txt
 
 # uv.lock is the truth; requirements.txt is the same set, hashed, for plain pip. uv itself is not in it.
 lock: install  ## after a change of the dependencies: uv.lock and requirements.txt anew
 	$(UV) lock
-	$(UV) export --frozen --no-emit-project --no-dev --format requirements-txt --output-file requirements.txt
-	$(UV) export --frozen --no-emit-project --no-dev --extra cluster --format requirements-txt --output-file requirements-cluster.txt
+	$(UV) export --frozen --no-emit-project --no-dev --extra train --format requirements-txt --output-file requirements.txt
+	$(UV) export --frozen --no-emit-project --no-dev --extra train --extra cluster --format requirements-txt --output-file requirements-cluster.txt
 	echo uv | $(UV) pip compile --upgrade --generate-hashes --no-deps --no-annotate --output-file requirements-uv.txt -
 
 clean:  ## everything that make made

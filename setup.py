@@ -1,14 +1,35 @@
 """The packages of the wheel; all else is in pyproject.toml.
 
-`tasks` is no name for site-packages: that folder is installed as `tff_keyboard_tasks`.
+`tasks` is no name for site-packages: that folder is installed as `tff_keyboard_tasks`. `configs`,
+`models` and requirements.txt are installed in `tff_keyboard_shipped`, where
+`tff_keyboard/storage/shipped_files.py` finds them.
 """
 
-import re
+from typing import Any
 
 import setuptools
+from setuptools.command import build_py
+
+NAMES = {
+    "tasks": "tff_keyboard_tasks",
+    ".": "tff_keyboard_shipped",
+    "configs": "tff_keyboard_shipped.configs",
+    "models": "tff_keyboard_shipped.models",
+}
+
+
+class BuildPy(build_py.build_py):
+    """Takes no code along from the root, such as this file."""
+
+    def find_package_modules(self, package: str, package_dir: str) -> list[Any]:
+        found: list[Any] = super().find_package_modules(package, package_dir)
+        return [] if package == NAMES["."] else found
+
 
 found = setuptools.find_packages(include=["tff_keyboard*", "tflite_export*", "tasks*"])
+named = [[name] if name in NAMES else name.split(".", 1) for name in sorted({*found, *NAMES})]
 setuptools.setup(
-    packages=[re.sub(r"^tasks\b", "tff_keyboard_tasks", name) for name in found],
-    package_dir={"tff_keyboard_tasks": "tasks"},
+    packages=[".".join([NAMES.get(top, top), *below]) for top, *below in named],
+    package_dir={name: folder for folder, name in NAMES.items()},
+    cmdclass={"build_py": BuildPy},
 )

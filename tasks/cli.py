@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tff_keyboard.host import output
+from tff_keyboard.host import extras, output
 from tff_keyboard.storage import errors
 from tff_keyboard.storage.errors import UsageError, UserError
 
@@ -70,6 +70,9 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
     except UserError as error:
         fail(str(error))
         return error.exit_code
+    except ModuleNotFoundError as error:
+        fail(extras.what_to_install(name, error))
+        return MACHINE
     except OSError as error:
         fail(f"{error.strerror or error}: {error.filename or ''}")
         return MACHINE

@@ -6,8 +6,6 @@ The tasks are those of `tff-keyboard`, one after the other in one process: Tenso
 of them need, is imported once.
 """
 
-import os
-import pathlib
 import sys
 
 from . import cli
@@ -35,7 +33,6 @@ STEPS = (
 
 def main() -> int:
     """Runs the steps until one fails; its exit code, or 0."""
-    os.chdir(pathlib.Path(__file__).parent.parent)  # where `configs/` is
     for number, (title, (task, *arguments)) in enumerate(STEPS):
         print(f"== {title}" if not number else f"\n== {title}", flush=True)
         code = cli.launch(module_of(task), arguments)

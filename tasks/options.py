@@ -25,7 +25,9 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
+
+from typing_extensions import Self
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.host import flag_parser

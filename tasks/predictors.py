@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tff_keyboard.evaluation.named import references
+from tff_keyboard.host import quiet
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import UsageError
 
@@ -107,6 +108,8 @@ def _open_ngram(path: pathlib.Path, name: str) -> "NamedPredictor":
 
 def _open_keras(path: pathlib.Path, name: str) -> "NamedPredictor":
     from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
+
+    quiet.import_tensorflow()
     from tff_keyboard.models.saved_model import load_model
     from tff_keyboard.predictors.keras_predictor import KerasPredictor
 

@@ -5,6 +5,7 @@ import collections
 import functools
 import graphlib
 import pathlib
+import re
 
 import pytest
 
@@ -89,6 +90,13 @@ FLOORS = {
     },
 }
 WITHOUT_TFF = set(FLOORS) - {"federated", "attacks", "training", "program", "packs", "tasks"}
+
+# What Python 3.10 does not have; `storage.toml` and typing_extensions stand in.
+NEWER = re.compile(
+    r"^import tomllib|\bdatetime\.UTC\b|\bStrEnum\b|\bExceptionGroup\b|\bexcept\*|"
+    r"^from typing import .*\b(Self|Never|NotRequired|Required|Unpack|assert_never)\b",
+    re.MULTILINE,
+)
 
 # Parts of tasks/ that are not tasks: what tasks are launched with, and what opens any model.
 NO_TASKS = {"__init__", "__main__", "cli", "demo", "options", "predictors"}
@@ -184,6 +192,15 @@ def test_parts_that_know_no_tff(package):
         if package_of(name) == package:
             found = [other for other in imported(name) if "tensorflow_federated" in other]
             assert not found, name
+
+
+@pytest.mark.parametrize("package", sorted(WITHOUT_TFF | {"tasks"}))
+def test_what_runs_without_tff_runs_on_python_3_10(package):
+    for name, path in modules().items():
+        if package_of(name) == package:
+            source = path.read_text()
+            ast.parse(source, feature_version=(3, 10))
+            assert not NEWER.search(source), name
 
 
 def test_benchmarks_and_tools_are_imported_by_nothing_of_the_product():

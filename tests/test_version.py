@@ -3,9 +3,9 @@
 import pathlib
 import re
 import sys
-import tomllib
 
 import pytest
+import tomllib
 
 import tff_keyboard
 from tasks import __main__ as console

@@ -28,7 +28,6 @@ from ..options import Cluster, Population, Range, TaskOptions, Words
 from tff_keyboard import config as config_lib
 from tff_keyboard.evaluation.named import references
 from tff_keyboard.evaluation.release_gate import release_gate
-from tff_keyboard.host import quiet
 from tff_keyboard.host.text_table import next_command
 from tff_keyboard.privacy.ledger.ledger import refuse_shared_noise
 from tff_keyboard.privacy.ledger.lineage import ledger_of
@@ -86,8 +85,6 @@ def run(options: Options) -> "Comparison":
     if options.cluster and options.most_messages:
         raise UsageError("--cluster: nodes count whole populations. Leave --most-messages out.")
     files.make_directory(options.out)  # before the work, not after it
-
-    quiet.import_tensorflow()
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.evaluation import run_evaluation
     from tff_keyboard.evaluation.counts import typed_text

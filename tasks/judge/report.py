@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from .. import predictors
 from ..options import TaskOptions, Words
-from tff_keyboard.host import quiet
+from tff_keyboard.host import extras
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.run_directory import RunDirectory
 
@@ -39,7 +39,6 @@ class Options(TaskOptions):
 
 def run(options: Options) -> None:
     """Writes the page."""
-    quiet.import_tensorflow()
     from tff_keyboard.report import example_strips, page
 
     directory = options.directory
@@ -65,7 +64,7 @@ def _of_comparison(directory: pathlib.Path, beginnings: Sequence[str]) -> "page.
 
     comparison = read_json(directory / names.COMPARISON, Comparison.from_json, "compare")
     sources = [model.model.source for model in comparison.evaluations]
-    runs = [run_records.read_run(pathlib.Path(s)) for s in sources if _is_run(pathlib.Path(s))]
+    runs = [run_records.read_run(p) for p in map(pathlib.Path, sources) if RunDirectory(p).exists()]
     models = comparison.names
     return page.Report(
         title=f"{models[0]}, next to {', '.join(models[1:])}" if models[1:] else models[0],
@@ -102,10 +101,10 @@ def _strips(
     from tff_keyboard.report.example_strips import example_strips
 
     store = ClientStore(store_path) if store_path else None
-    opened = predictors.open_predictors(sources, store)
+    try:
+        opened = predictors.open_predictors(sources, store)
+    except ModuleNotFoundError as error:  # a run takes TensorFlow, an export does not
+        print(f"The strips are left out. {extras.what_to_install('report', error)}")
+        return []
     by_name = {name: named.predictor for name, named in zip(models, opened, strict=True)}
     return example_strips(by_name, beginnings)
-
-
-def _is_run(path: pathlib.Path) -> bool:
-    return RunDirectory(path).exists()

@@ -75,7 +75,6 @@ def run(options: Options) -> None:
 
 
 def _replay(options: Options) -> None:
-    quiet.import_tensorflow()
     from ..predictors import open_predictors
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.evaluation.events import event_log, replay
@@ -87,7 +86,7 @@ def _replay(options: Options) -> None:
     (named,) = open_predictors([options.replay], store)
     people = store.client_ids(options.clients)[: options.people]
     people.sort(key=store.pseudonym)  # numbered as the ids are sorted, a log would name its person
-    hour = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H")
+    hour = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H")
     file = pathlib.Path(named.source)
     model = replay.model_digest(
         file.read_bytes() if file.is_file() else named.source.encode()  # a baseline is no file

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ..options import Population, Range, Runtime, TaskOptions, Words
 from tff_keyboard.data.store.store_card import read_card
-from tff_keyboard.host import quiet
+from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,10 +82,11 @@ def run(options: Options) -> None:
         epochs=options.epochs,
         most_messages=options.most_messages,
     )
-    if options.text is not None:  # all before TensorFlow is imported
+    if options.text is not None:
         texts.check_person(options.text, options.user)
     elif options.store is not None:
         read_card(options.store)
+    options = dataclasses.replace(options, model=shipped_files.found(options.model))
     manifest.load_checked(options.model)
     model_trial.use_in_child(options.model, options.runtime)
     if options.text is not None:
@@ -107,7 +108,6 @@ def _one_person(options: Options, text: pathlib.Path, settings: "Settings") -> s
 
 
 def _many_people(options: Options, store: pathlib.Path, settings: "Settings") -> str:
-    quiet.import_tensorflow()
     from tff_keyboard.data.store.client_store import ClientStore
     from tflite_export.personalisation import population
     from tflite_export.runtime.hybrid_keyboard import open_keyboard

@@ -14,11 +14,13 @@ token that other users of the machine do not know.
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 import sys
 from typing import Annotated, Literal
 
 from ..options import Range, Runtime, TaskOptions, UsageError, Words
+from tff_keyboard.storage import shipped_files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,21 +58,23 @@ def run(options: Options) -> None:
       ProgramError: The port cannot be used.
       CheckFailed: A model crashes the interpreter.
     """
+    from tflite_export.format import manifest
+    from tflite_export.keyboard import blocklist
+
+    blocked = blocklist.entries_of(options.blocklist) if options.blocklist is not None else []
+    models = list(dict.fromkeys(map(shipped_files.found, options.models)))
+    for path in models:
+        manifest.load_checked(path)  # before what takes longer to import
     from tff_keyboard.evaluation.events import live_log
     from tff_keyboard.evaluation.named import references
-    from tflite_export.format import manifest
     from tflite_export.gate import model_trial
-    from tflite_export.keyboard import blocklist, terminal_keyboard
+    from tflite_export.keyboard import terminal_keyboard
     from tflite_export.keyboard.owner import Owner, held_cache
     from tflite_export.keyboard.server import keyboard_server
     from tflite_export.keyboard.strip import StripKeyboard
     from tflite_export.keyboard.strip_events import KeyboardEvents, TypedStrips
     from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
-    blocked = blocklist.entries_of(options.blocklist) if options.blocklist is not None else []
-    models = list(dict.fromkeys(options.models))
-    for path in models:
-        manifest.load_checked(path)  # before TensorFlow is imported
     for path in models:
         model_trial.use_in_child(path, options.runtime)
     with contextlib.ExitStack() as held:
@@ -93,19 +97,14 @@ def run(options: Options) -> None:
         events = [KeyboardEvents(keyboards[name], log) for name in names] if log else []
         if options.terminal:
             first = Owner(opened[:1], cache, options.cache)
+            show = functools.partial(print, end="", flush=True)
             strips = TypedStrips(events[0]) if events else None
             with terminal_keyboard.raw_keys() as read_key:
-                terminal_keyboard.run(keyboards[names[0]], read_key, _show, first, strips)
+                terminal_keyboard.run(keyboards[names[0]], read_key, show, first, strips)
             return
         server = keyboard_server.make_server(keyboards, options.port, owner, events)
-        print(f"Keyboard: {server.address}  (Ctrl-C ends it)")
-        sys.stdout.flush()
+        print(f"Keyboard: {server.address}  (Ctrl-C ends it)", flush=True)
         try:
             server.serve_forever()
         finally:
             server.server_close()
-
-
-def _show(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

@@ -12,6 +12,7 @@ import pathlib
 from typing import Annotated
 
 from ..options import TaskOptions, Words
+from tff_keyboard.storage import shipped_files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,5 +29,4 @@ def run(options: Options) -> None:
     """Checks and prints what was found."""
     from tflite_export.gate import verification
 
-    for line in verification.verify(options.model, options.public_key):
-        print(line)
+    print("\n".join(verification.verify(shipped_files.found(options.model), options.public_key)))

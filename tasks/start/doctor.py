@@ -1,11 +1,10 @@
-"""Checks that this machine can train: Python, packages, a TFF worker, disk, memory.
+"""Checks this machine: Python and packages; where it trains also disk, memory and a TFF worker.
 
 tff-keyboard doctor [--cluster]
 
 Prints a line for each check and, for one that failed, what to do. The exit code is 5 if one failed.
 """
 
-import contextlib
 import dataclasses
 import pathlib
 from typing import Annotated
@@ -31,20 +30,17 @@ def run(options: Options) -> None:
     Raises:
       CheckFailed: What one of them found is not enough.
     """
-    from tff_keyboard.host import quiet
     from tff_keyboard.program import machine_checks
 
-    with contextlib.suppress(Exception):  # the checks of the packages say it better
-        quiet.import_tensorflow_federated()
     failures = 0
     for check in machine_checks.checks(options.workdir, options.worker_timeout, options.cluster):
+        if check.takes:
+            print(f"...   {check.name:20}  {check.takes}", flush=True)
         try:
             print(f"ok    {check.name:20}  {check.look()}", flush=True)
         except machine_checks.Failure as failure:
             failures += 1
-            print(
-                f"FAIL  {check.name:20}  {failure}\n      {'':20}  -> {failure.remedy}", flush=True
-            )
+            print(f"FAIL  {check.name:20}  {failure}\n{'':28}-> {failure.remedy}", flush=True)
         except Exception as error:  # a check that breaks is a failed check, the rest still counts
             failures += 1
             print(f"FAIL  {check.name:20}  {type(error).__name__}: {error}", flush=True)

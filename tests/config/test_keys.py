@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 import re
+
 import tomllib
 
 from tests.support import shipped_configs

@@ -3,7 +3,8 @@
     python -m tests.golden.make
 
 writes `tests/golden/VERSION/`: `store`, `finished` (four rounds and an evaluation) and `stopped`
-(the same, as a kill after the second round leaves it). Later versions must read them, see `test_golden_run.py`; so it is made once, by
+(the same, as a kill after the second round leaves it). Later versions must read them, see
+`test_golden_run.py`; so it is made once, by
 the commit that is released. Files that nothing reads again are left out.
 """
 

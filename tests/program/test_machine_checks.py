@@ -34,6 +34,31 @@ def test_every_check_is_made():
         assert expected in names
 
 
+def without_training(monkeypatch):
+    found = importlib.metadata.version
+
+    def version(name):
+        if name in machine_checks.TRAINING_PACKAGES:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return found(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+
+
+def test_a_keyboard_alone_needs_no_worker_and_no_disk(monkeypatch):
+    without_training(monkeypatch)
+    checks = {check.name: check.look for check in machine_checks.checks(pathlib.Path(), 1.0)}
+    assert not checks.keys() & {"tensorflow", "TFF worker", "disk", "memory", "imports"}
+    assert "requirements.txt" in checks["training"]()
+    monkeypatch.setattr(sys, "version_info", (3, 13, 0))
+    assert checks["python"]()
+
+
+def test_what_takes_long_comes_last_and_says_so():
+    checks = machine_checks.checks(pathlib.Path(), 1.0)
+    assert [bool(check.takes) for check in checks] == [False] * (len(checks) - 2) + [True] * 2
+
+
 def test_wrong_python(monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 12, 1))
     assert "needs 3.11" in failure_of(machine_checks.check_python)
@@ -46,13 +71,14 @@ def test_wrong_platform(monkeypatch):
 
 def test_packages(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.1")
-    assert "needs 0.4.3" in failure_of(machine_checks.check_package, "dp-accounting")
+    assert "needs 0.4.3" in failure_of(machine_checks.check_version, "dp-accounting")
 
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
     assert failure_of(machine_checks.check_package, "numpy") == "not installed"
+    assert failure_of(machine_checks.check_version, "grpcio") == "not installed"
 
 
 def test_a_package_that_does_not_import(monkeypatch):
@@ -60,10 +86,10 @@ def test_a_package_that_does_not_import(monkeypatch):
         raise ImportError("libfoo.so: cannot open\nsecond line")
 
     monkeypatch.setattr(machine_checks.importlib, "import_module", fail)
-    assert (
-        failure_of(machine_checks.check_package, "numpy")
-        == "does not import: libfoo.so: cannot open"
-    )
+    lines = "does not import: libfoo.so: cannot open"
+    assert failure_of(machine_checks.check_package, "numpy") == f"numpy {lines}"
+    monkeypatch.setattr(machine_checks.quiet, "import_tensorflow_federated", lambda: None)
+    assert failure_of(machine_checks.check_imports) == f"tensorflow {lines}"
 
 
 def test_no_localhost(monkeypatch):

@@ -13,10 +13,13 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[2]
 
-# Reads [arguments, ...] and writes [[code, stdout, stderr, modules], ...]. What every task imports
-# anyway is imported once; a fork begins with that and nothing else.
+# Reads names of packages to do without and [arguments, ...]; writes [[code, stdout, stderr,
+# modules], ...]. What every task imports anyway is imported once; a fork begins with that alone.
 SERVER = """
 import json, os, sys, tempfile, traceback
+without, lines = json.load(sys.stdin)
+for name in without:
+    sys.modules[name] = None  # an import of it raises ModuleNotFoundError
 import numpy
 from tasks import __main__ as console
 import tff_keyboard.config
@@ -32,7 +35,7 @@ def answer(arguments):
     return 1
 
 found = []
-for arguments in json.load(sys.stdin):
+for arguments in lines:
     files = [tempfile.TemporaryFile() for _ in range(3)]
     pid = os.fork()
     if pid == 0:
@@ -60,11 +63,16 @@ class Answer(NamedTuple):
     modules: frozenset[str]
 
 
-def answers(command_lines: Iterable[Sequence[object]]) -> list[Answer]:
-    """`tff-keyboard ARGUMENTS` for each of `command_lines`, in their order."""
+def answers(command_lines: Iterable[Sequence[object]], without: Sequence[str] = ()) -> list[Answer]:
+    """`tff-keyboard ARGUMENTS` for each of `command_lines`, in their order.
+
+    Args:
+      command_lines: Arguments of each.
+      without: Packages that are not there.
+    """
     done = subprocess.run(
         [sys.executable, "-c", SERVER],
-        input=json.dumps([list(map(str, line)) for line in command_lines]),
+        input=json.dumps([list(without), [list(map(str, line)) for line in command_lines]]),
         env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
         cwd=ROOT,
         capture_output=True,

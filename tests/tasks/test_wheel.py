@@ -1,7 +1,12 @@
-"""The wheel: what it installs, under which names, and that the command works from there."""
+"""The wheel: what it installs, under which names, and that the command works from there.
+
+In a clean environment of another Python it types, verifies, compares and reports, without
+TensorFlow and in 150 MB. That takes Python 3.10, 3.12 or 3.13, and an index of packages.
+"""
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +15,10 @@ import zipfile
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-PARTS = ("tff_keyboard", "tflite_export", "tasks", "pyproject.toml", "setup.py", "README.md")
+PARTS = (
+    "tff_keyboard", "tflite_export", "tasks", "configs", "models", "pyproject.toml", "setup.py",
+    "README.md", "requirements.txt",
+)  # fmt: skip
 BUILD = "import setuptools.build_meta as build, sys; build.build_wheel(sys.argv[1])"
 # What the console script does; the checkout must not be what is found.
 COMMAND = """
@@ -21,9 +29,14 @@ console.main()
 """
 
 
+OTHERS = ("3.10", "3.12", "3.13")
+MOST_BYTES = 150e6  # of a light installation; without pip and the bytecode that Python adds
+MOST_CPU_SECONDS = 4.0  # until `play` shows a strip; 1.2 on two busy cores
+
+
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """A folder with the content of the wheel."""
+def wheel(tmp_path_factory):
+    """The file."""
     folder = tmp_path_factory.mktemp("wheel")
     for part in PARTS:
         if (ROOT / part).is_dir():
@@ -33,10 +46,16 @@ def site(tmp_path_factory):
             shutil.copy(ROOT / part, folder / "source")
     command = [sys.executable, "-c", BUILD, str(folder)]
     subprocess.run(command, cwd=folder / "source", check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def site(wheel):
+    """A folder with the content of the wheel."""
     with zipfile.ZipFile(wheel) as file:
-        file.extractall(folder / "site")
-    return folder / "site"
+        file.extractall(wheel.parent / "site")
+    return wheel.parent / "site"
 
 
 @pytest.mark.slow
@@ -44,6 +63,7 @@ def test_its_names_are_our_own(site):
     (info,) = site.glob("*.dist-info")
     assert {path.name for path in site.iterdir()} - {info.name} == {
         "tff_keyboard",
+        "tff_keyboard_shipped",
         "tff_keyboard_tasks",
         "tflite_export",
     }
@@ -52,8 +72,21 @@ def test_its_names_are_our_own(site):
         found = {str(path.relative_to(site / name)) for path in (site / name).rglob("*.py")}
         whole = {str(p.relative_to(ROOT / package)) for p in (ROOT / package).rglob("*.py")}
         assert found == whole
-    assert list((site / "tflite_export").glob("*/*.html"))
-    assert list((site / "tflite_export").glob("*/*.txt"))
+    assert list((site / "tflite_export").rglob("*.html"))
+    assert list((site / "tflite_export").rglob("*.txt"))
+    assert {path.name for path in (site / "tff_keyboard_shipped").iterdir()} == {
+        "configs",
+        "models",
+        "requirements.txt",
+    }
+    for shipped in ("configs", "models"):
+        found, whole = files(site / "tff_keyboard_shipped" / shipped), files(ROOT / shipped)
+        assert found == whole
+        assert len(whole) > 10
+
+
+def files(folder):
+    return {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.slow
@@ -76,3 +109,93 @@ def test_the_command_works_from_it(site, tmp_path, arguments, says):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert says in done.stdout
+
+
+def other_python(version):
+    """A Python of this version, from the PATH or from pyenv; None where there is none."""
+    pyenv = sorted(pathlib.Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    for found in [*map(str, pyenv), shutil.which(f"python{version}")]:
+        if (
+            found
+            and subprocess.run([found, "-m", "venv", "--help"], capture_output=True).returncode == 0
+        ):
+            return found
+    return None
+
+
+@pytest.fixture(scope="module", params=OTHERS)
+def light(request, wheel, tmp_path_factory):
+    """A clean environment of another Python with the wheel, and nothing but what it asks for."""
+    python = other_python(request.param)
+    if python is None:
+        pytest.skip(f"there is no Python {request.param}")
+    folder = tmp_path_factory.mktemp("light")
+    subprocess.run([python, "-m", "venv", folder / "venv"], check=True, capture_output=True)
+    pip = [folder / "venv" / "bin" / "pip", "--disable-pip-version-check"]
+    asked = subprocess.run(
+        [*pip, "download", "--no-deps", "--dest", folder, "tomli-w"],
+        capture_output=True,
+        check=False,
+    )
+    if asked.returncode:
+        pytest.skip("no index of packages can be reached")
+    subprocess.run([*pip, "install", "--quiet", "--only-binary", ":all:", wheel], check=True)
+    return folder / "venv"
+
+
+def console(light, folder, *arguments, typed=""):
+    """Runs the console script in `folder`; also says what it took."""
+    before = os.times()
+    done = subprocess.run(
+        [light / "bin" / "tff-keyboard", *map(str, arguments)],
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        input=typed,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    after = os.times()
+    seconds = after.children_user + after.children_system
+    return done, seconds - before.children_user - before.children_system
+
+
+@pytest.mark.slow
+def test_a_light_installation_types_and_judges(light, tmp_path):
+    (tmp_path / "texts").write_text("see you today\nwhat are you doing\n" * 60)
+    one, other = (f"models/{name}/keyboard.tflite" for name in ("messages", "persuasion"))
+    text, out = "--text=texts", "--out=compared"
+    for arguments, says in [
+        (["doctor"], "nothing trains here"),
+        (["verify", one], "opens and suggests"),
+        (["compare", one, other, one.replace(".tflite", ".ngram"), text, out], "top-3"),
+        (["power", "compared/comparison.json", "--lift=top-3:0.5"], "two groups"),
+        (["report", "compared"], "report.html"),
+    ]:
+        done, _ = console(light, tmp_path, *arguments)
+        assert done.returncode == 0, (arguments, done.stderr)
+        assert says in done.stdout
+    done, seconds = console(light, tmp_path, "play", one, "--terminal", typed="see you tod")
+    assert done.returncode == 0, done.stderr
+    assert "you" in done.stdout
+    assert seconds < MOST_CPU_SECONDS
+
+
+@pytest.mark.slow
+def test_a_light_installation_is_small_and_says_what_it_lacks(light, tmp_path):
+    (site_packages,) = light.glob("lib/python*/site-packages")
+    of_pip = ("pip", "setuptools", "pkg_resources", "_distutils_hack")
+    installed = [path for path in site_packages.iterdir() if not path.name.startswith(of_pip)]
+    content = [file for path in installed for file in [path, *path.rglob("*")] if file.is_file()]
+    total = sum(file.stat().st_size for file in content if file.suffix != ".pyc")
+    assert 10e6 < total < MOST_BYTES
+    for package in ("tensorflow", "tensorflow_federated", "scipy", "matplotlib"):
+        assert not (site_packages / package).exists()
+    (tmp_path / "people.tsv").write_text("".join(f"{n % 30}\tsee you {n}\n" for n in range(150)))
+    done, _ = console(light, tmp_path, "prepare", "people.tsv", "--out=store")
+    assert done.returncode == 0, done.stderr
+    few = "--set=train.clients_per_round=2"
+    done, _ = console(light, tmp_path, "train", "--store=store", "--workdir=run", few)
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1)
+    (requirements,) = re.findall(r"pip install --no-deps -r (\S+) ", done.stderr)
+    assert pathlib.Path(requirements).read_text() == (ROOT / "requirements.txt").read_text()

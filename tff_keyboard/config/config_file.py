@@ -12,7 +12,6 @@ neither on files of other places nor on defaults that may change later.
 """
 
 import pathlib
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,10 +20,11 @@ import tomli_w
 from tff_keyboard.config.reading import tables
 from tff_keyboard.config.reading.tables import Toml
 from tff_keyboard.config.run_config import RunConfig
+from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import ConfigError
+from tff_keyboard.storage.toml import tomllib
 
 BASE = "base"
-CHECKOUT = pathlib.Path(__file__).resolve().parents[2]  # a checkout's, which has `configs`
 
 _OTHER_VERSION = "If nobody edited it, another version wrote it: use that one."
 
@@ -33,7 +33,8 @@ def load(path: str | pathlib.Path | None, overrides: Sequence[str] = ()) -> RunC
     """Reads a TOML file on top of its bases and applies `section.key=value` overrides.
 
     Args:
-      path: TOML file; None starts from the defaults.
+      path: TOML file, also a shipped one from anywhere (`configs/nus_sms.toml`); None starts
+        from the defaults.
       overrides: Each `section.key=value` (`aggregation.rule.name=fedatt`); the value is TOML
         (`0.5`, `true`, `"text"`, `[1, 2]`, a table), and a bare word is taken as a string. Of two
         for the same key the later counts; otherwise their order does not matter.
@@ -41,15 +42,8 @@ def load(path: str | pathlib.Path | None, overrides: Sequence[str] = ()) -> RunC
     Raises:
       ConfigError: A file cannot be read or breaks a rule; the message names file and key.
     """
-    values = {} if path is None else _with_bases(_found(pathlib.Path(path)), ())
+    values = {} if path is None else _with_bases(shipped_files.found(pathlib.Path(path)), ())
     return _run_config(values, overrides, "config" if path is None else str(path))
-
-
-def _found(path: pathlib.Path) -> pathlib.Path:
-    """The path as given; of a shipped config also where no checkout is the current directory."""
-    shipped = CHECKOUT / path
-    is_ours = path.parts[:1] == ("configs",) and shipped.is_file()
-    return shipped if is_ours and not path.exists() else path
 
 
 def loads(text: str, overrides: Sequence[str] = (), *, origin: str = "config") -> RunConfig:

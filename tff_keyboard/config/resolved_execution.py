@@ -2,10 +2,10 @@
 
 import dataclasses
 import math
-import tomllib
 from typing import Any
 
 from tff_keyboard.config.run_config import RunConfig
+from tff_keyboard.storage.toml import tomllib
 
 ONE_BY_ONE = 1  # `execution.clients_per_pack`: no packs
 EACH_BY_ITSELF = 1  # `execution.merge_block`: no blocks

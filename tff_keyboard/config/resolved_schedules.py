@@ -1,11 +1,11 @@
 """Decides the rounds of cosines that leave them open: `train.rounds`, when a run begins."""
 
 import dataclasses
-import tomllib
 from typing import Any
 
 from tff_keyboard.config.run_config import RunConfig
 from tff_keyboard.config.sections.schedule_config import Cosine
+from tff_keyboard.storage.toml import tomllib
 
 TABLES = ("server", "client", "central")
 

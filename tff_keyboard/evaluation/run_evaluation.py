@@ -29,8 +29,6 @@ from tff_keyboard.evaluation.results.comparison import Comparison
 from tff_keyboard.evaluation.results.result import Evaluation, ModelFacts, TextFacts, read_json
 from tff_keyboard.evaluation.statistics.sums import Sums
 from tff_keyboard.host.progress import Progress
-from tff_keyboard.models.saved_model import load_model
-from tff_keyboard.predictors.keras_predictor import KerasPredictor
 from tff_keyboard.predictors.predictor import Predictor
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import DataError, DivergedError
@@ -234,11 +232,14 @@ class _OpenedRun:
 
     run: RunDirectory
     config: config_lib.RunConfig
-    predictor: KerasPredictor
+    predictor: Predictor
     max_length: int
 
 
 def _open(path: str | os.PathLike[str], max_length: int) -> _OpenedRun:
+    from tff_keyboard.models.saved_model import load_model
+    from tff_keyboard.predictors.keras_predictor import KerasPredictor
+
     run = RunDirectory.open(path)
     config = config_lib.load_of_run(run.config_path)
     predictor = KerasPredictor(*load_model(run.path))

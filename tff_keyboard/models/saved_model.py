@@ -94,14 +94,14 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
     """
     given = pathlib.Path(directory)
     directory, description = read_description(given)
-    if directory != given:
-        _warn_if_training_went_on(directory, description)
     for name, digest in description["sha256"].items():
         if _sha256(directory / name) != digest:
             raise SavedModelError(
                 f"{directory / name}: the content is not what {names.MODEL_DESCRIPTION} recorded. "
                 "Copy the directory again, or train again."
             )
+    weights = _read_weights(directory / names.WEIGHTS)
+    _check_sizes(directory, description["options"], weights)
     vocabulary = Vocabulary.load(directory / names.VOCABULARY)
     if len(vocabulary) != description["vocabulary_size"]:
         raise SavedModelError(
@@ -109,8 +109,6 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
             f"{names.MODEL_DESCRIPTION} says {description['vocabulary_size']}. The files come from "
             "different models."
         )
-    weights = _read_weights(directory / names.WEIGHTS)
-    _check_sizes(directory, description["options"], weights)
     try:
         model = build_model(
             description["name"],
@@ -121,6 +119,8 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
     except (TypeError, ValueError) as error:
         raise SavedModelError(f"{directory / names.MODEL_DESCRIPTION}: {error}") from None
     _assign(model, weights, directory / names.WEIGHTS)
+    if directory != given:
+        _warn_if_training_went_on(directory, description)
     return model, vocabulary
 
 

@@ -1,4 +1,4 @@
-"""What this machine must have to train: Python, packages, a TFF worker, disk, memory.
+"""What this machine must have to type, and to train: Python, packages, a TFF worker, disk, memory.
 
 Each `check_` returns what it found, or raises `Failure` with what to do.
 """
@@ -19,18 +19,25 @@ import time
 from collections.abc import Callable
 from concurrent import futures
 
+from tff_keyboard.host import extras, quiet
+
 DATA_VARIABLE = "TFF_KEYBOARD_DATA"
 MIN_DISK_GB = 2.0
 MIN_MEMORY_GB = 3.0
 
 # Distribution -> (module, version the code was tested with; "" where any will do).
-PACKAGES = {
+KEYBOARD_PACKAGES = {
+    "numpy": ("numpy", ""),
+    "ai-edge-litert": ("ai_edge_litert.interpreter", ""),
+    "cryptography": ("cryptography", ""),
+    "werkzeug": ("werkzeug", ""),
+}
+TRAINING_PACKAGES = {
     "tensorflow": ("tensorflow", "2.14.1"),
     "tensorflow-federated": ("tensorflow_federated", "0.87.0"),
     "tensorflow-privacy": ("tensorflow_privacy", "0.9.0"),
     "tensorflow-text": ("tensorflow_text", "2.14.0"),
     "dp-accounting": ("dp_accounting", "0.4.3"),
-    "numpy": ("numpy", ""),
     "grpcio": ("grpc", ""),
     "tensorboard": ("tensorboard", ""),
 }
@@ -50,16 +57,23 @@ class Failure(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """A name and a function that returns what it found, or raises `Failure`."""
+    """A name and a function that returns what it found, or raises `Failure`.
+
+    Attributes:
+      name: What is checked.
+      look: Function that checks it.
+      takes: What it does that takes long; "" for most.
+    """
 
     name: str
     look: Callable[[], str]
+    takes: str = ""
 
 
 def check_python() -> str:
-    """The version that TFF has wheels for."""
+    """The version that TFF has wheels for; where nothing trains, any that runs this."""
     version = platform.python_version()
-    if sys.version_info[:2] != (3, 11):
+    if trains() and sys.version_info[:2] != (3, 11):
         raise Failure(f"Python {version}, needs 3.11", f"TFF 0.87 has wheels for 3.11. {_INSTALL}")
     return version
 
@@ -72,20 +86,57 @@ def check_platform() -> str:
     return f"{found}, {platform.release()}"
 
 
-def check_package(distribution: str) -> str:
-    """That it imports, in the version the code was tested with; returns the version."""
-    module, tested = PACKAGES[distribution]
-    try:
-        version = importlib.metadata.version(distribution)
-        importlib.import_module(module)
-    except importlib.metadata.PackageNotFoundError:
-        raise Failure("not installed", _INSTALL) from None
-    except Exception as error:
-        first_line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise Failure(f"does not import: {first_line}", _INSTALL) from error
+def trains() -> bool:
+    """Whether any package of training is installed, even if others are missing."""
+    return any(map(_version, TRAINING_PACKAGES))
+
+
+def check_version(distribution: str) -> str:
+    """That a package of training is the one the code was tested with; imports nothing."""
+    version, (_, tested) = _version(distribution), TRAINING_PACKAGES[distribution]
+    if not version:
+        raise Failure("not installed", _INSTALL)
     if tested and version != tested:
         raise Failure(f"{version}, needs {tested}", _INSTALL)
     return version
+
+
+def check_package(distribution: str) -> str:
+    """That a package of the keyboard imports; returns its version."""
+    version = _version(distribution)
+    if not version:
+        raise Failure("not installed", "Run `pip install tff-keyboard`.")
+    _import(KEYBOARD_PACKAGES[distribution][0])
+    return version
+
+
+def check_imports() -> str:
+    """That all packages of training import."""
+    with contextlib.suppress(Exception):  # what fails is said better below
+        quiet.import_tensorflow_federated()
+    for module, _ in TRAINING_PACKAGES.values():
+        _import(module)
+    return "all packages"
+
+
+def check_nothing_trains() -> str:
+    """Only where no package of training is installed."""
+    return f"not installed: nothing trains here. To train: {extras.TO_TRAIN}"
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _import(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        first_line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise Failure(f"{module} does not import: {first_line}", _INSTALL) from error
 
 
 def check_localhost() -> str:
@@ -218,16 +269,22 @@ def check_cluster() -> str:
 def checks(
     workdir: pathlib.Path, worker_timeout_seconds: float, cluster: bool = False
 ) -> list[Check]:
-    """All checks, in the order in which one failure explains the next."""
-    return [
+    """All checks, those that import TensorFlow last; where nothing trains, what typing needs."""
+    found = [
         Check("python", check_python),
-        Check("platform", check_platform),
-        *(Check(name, functools.partial(check_package, name)) for name in PACKAGES),
+        *(Check(name, functools.partial(check_package, name)) for name in KEYBOARD_PACKAGES),
         Check("localhost", check_localhost),
-        Check("TFF worker", lambda: check_worker(worker_timeout_seconds)),
+        Check("cores", check_cores),
+    ]
+    if not trains():
+        return [*found, Check("training", check_nothing_trains)]
+    found += [
+        Check("platform", check_platform),
+        *(Check(name, functools.partial(check_version, name)) for name in TRAINING_PACKAGES),
         Check("disk", lambda: check_disk(workdir)),
         Check("memory", check_memory),
-        Check("cores", check_cores),
         Check(DATA_VARIABLE, check_data),
-        *([Check("cluster", check_cluster)] if cluster else []),
+        Check("imports", check_imports, "importing TensorFlow and TFF"),
+        Check("TFF worker", lambda: check_worker(worker_timeout_seconds), "starting a worker"),
     ]
+    return [*found, *([Check("cluster", check_cluster)] if cluster else [])]

@@ -1,27 +1,28 @@
 """The plots of a report, as SVG text to put into a page.
 
-Every function returns one `<svg>` element, the same bytes for the same input.
+Every function returns one `<svg>` element, the same bytes for the same input. Matplotlib is
+imported when something is drawn; on a page a sentence stands where it is missing.
 """
 
+from __future__ import annotations
+
 import contextlib
-import io
 import math
 import pathlib
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import matplotlib
 import numpy as np
-from matplotlib import font_manager, ticker
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.text import Text
 
 from tff_keyboard.evaluation.counts.calibration import Bin
 from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.report.canvas import new_figure, of_a_page, svg
 from tff_keyboard.report.run_records import RunRecord
 from tff_keyboard.storage import metrics_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Curve: TypeAlias = Callable[[RunRecord], tuple[list[int], list[float]]]
 
@@ -52,6 +53,8 @@ _STYLE: dict[Any, Any] = {
 
 def style(salt: str) -> contextlib.AbstractContextManager[None]:
     """Matplotlib as every picture of ours has it; `salt` makes the names in an SVG its own."""
+    import matplotlib
+
     return matplotlib.rc_context({**_STYLE, "svg.hashsalt": salt})
 
 
@@ -66,6 +69,7 @@ def colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
 
+@of_a_page
 def interval_bars(
     groups: Sequence[str], models: Sequence[str], values: Sequence[Sequence[Interval]]
 ) -> str:
@@ -77,7 +81,7 @@ def interval_bars(
       values: [groups][models], shares in [0, 1] or nan.
     """
     with style("bars"):
-        figure = Figure(figsize=(9.2, 3.3), layout="constrained")
+        figure = new_figure(9.2, 3.3)
         axes = figure.subplots()
         width = min(0.8 / len(models), 0.28)
         for place, model in enumerate(models):
@@ -119,6 +123,7 @@ def interval_bars(
         return svg(figure)
 
 
+@of_a_page
 def learning_curves(runs: Sequence[RunRecord]) -> str:
     """Validation recall and perplexity, training loss and bytes uploaded of each run.
 
@@ -139,7 +144,7 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
     with style("curves"):
         columns = min(3, len(shown))
         rows = math.ceil(len(shown) / columns)
-        figure = Figure(figsize=(9.2, 2.75 * rows), layout="constrained")
+        figure = new_figure(9.2, 2.75 * rows)
         grid = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes, (title, curve) in zip(grid, shown, strict=False):
             for index, run in enumerate(runs):
@@ -160,6 +165,7 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
         return svg(figure)
 
 
+@of_a_page
 def per_person(
     models: Sequence[str], shares: Sequence[np.ndarray], words: np.ndarray, label: str
 ) -> str:
@@ -172,7 +178,7 @@ def per_person(
       label: What the metric is called.
     """
     with style("people"):
-        figure = Figure(figsize=(9.2, 0.8 + 0.95 * len(models)), layout="constrained")
+        figure = new_figure(9.2, 0.8 + 0.95 * len(models))
         axes = figure.subplots()
         largest = max(float(words.max(initial=1)), 1.0)
         jitter = np.random.default_rng(0).uniform(-0.28, 0.28, len(words))
@@ -198,6 +204,7 @@ def per_person(
         return svg(figure)
 
 
+@of_a_page
 def reliability(models: Sequence[str], curves: Sequence[Sequence[Bin]]) -> str:
     """What first suggestions claim against how often they are right; honest ones on the diagonal.
 
@@ -206,7 +213,7 @@ def reliability(models: Sequence[str], curves: Sequence[Sequence[Bin]]) -> str:
       curves: Bins of each model; the area of a dot is how many strips it stands for.
     """
     with style("reliability"):
-        figure = Figure(figsize=(5.2, 4.2), layout="constrained")
+        figure = new_figure(5.2, 4.2)
         axes = figure.subplots()
         axes.plot([0, 100], [0, 100], color=_FAINT, linewidth=1, linestyle=":")
         for index, (model, bins) in enumerate(zip(models, curves, strict=True)):
@@ -225,12 +232,15 @@ def reliability(models: Sequence[str], curves: Sequence[Sequence[Bin]]) -> str:
         return svg(figure)
 
 
+@of_a_page
 def epsilon_curve(
     rounds: Sequence[int], epsilons: Sequence[float], delta: float, *, projection: bool = False
 ) -> str:
     """Privacy spent over rounds; `projection` says so in the title."""
+    from matplotlib import ticker
+
     with style("epsilon"):
-        figure = Figure(figsize=(9.2, 2.4), layout="constrained")
+        figure = new_figure(9.2, 2.4)
         axes = figure.subplots()
         axes.plot(rounds, epsilons, color=colour(0), linewidth=1.8)
         axes.set_xlabel("round")
@@ -249,7 +259,7 @@ def error_against_epsilon(curves: Mapping[str, Sequence[tuple[float, float]]]) -
       curves: Mechanism to (epsilon, error in clip norms), in rising order of epsilon.
     """
     with style("trade-off"):
-        figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+        figure = new_figure(7.2, 3.6)
         axes = figure.subplots()
         for place, (name, points) in enumerate(curves.items()):
             epsilons, errors = zip(*points, strict=True)
@@ -268,6 +278,8 @@ def _curve(
     *,
     by_tokens: bool,
 ) -> None:
+    from matplotlib import ticker
+
     if not len(rounds):
         return
     if by_tokens:
@@ -300,6 +312,8 @@ def _curve(
 
 def _rounds_above(axes: Axes, run: RunRecord) -> None:
     """The rounds of a run on the upper edge of a plot over tokens."""
+    from matplotlib import ticker
+
     totals = run.running_total("tokens")
     rounds = np.array([0, *totals], float)
     tokens = np.array([0, *totals.values()], float)
@@ -320,6 +334,8 @@ def _rounds_above(axes: Axes, run: RunRecord) -> None:
 
 def logarithmic(axes: Axes) -> None:
     """A logarithmic vertical axis with round numbers, where the values are far enough apart."""
+    from matplotlib import ticker
+
     low, high = axes.get_ylim()
     if high < 3 * low:  # too little for round numbers on a logarithmic axis; a line is as good
         return
@@ -349,21 +365,3 @@ def _training_loss(run: RunRecord) -> tuple[list[int], list[float]]:
 def _uploaded(run: RunRecord) -> tuple[list[int], list[float]]:
     totals = run.running_total("bytes_up")
     return list(totals), [total / 1e9 for total in totals.values()]
-
-
-def svg(figure: Figure) -> str:
-    """The figure. Text is drawn as paths; where the font lacks a character, as in a run named in
-    Chinese, all of it is left to the browser's fonts."""
-    file = io.StringIO()
-    words = "".join(text.get_text() for text in figure.findobj(Text))
-    font = font_manager.get_font(font_manager.findfont(font_manager.FontProperties()))
-    drawable = all(ord(letter) in font.get_charmap() for letter in words if letter.isprintable())
-    with (
-        matplotlib.rc_context({"svg.fonttype": "path" if drawable else "none"}),
-        warnings.catch_warnings(),
-    ):
-        # Without the character it is only its width that is not known exactly.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    text = file.getvalue()
-    return text[text.index("<svg") :]

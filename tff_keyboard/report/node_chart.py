@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from tff_keyboard.report import charts
+from tff_keyboard.report import canvas, charts
 
 _OUTCOMES = ("done", "late", "lost", "failed")
 
@@ -58,6 +57,7 @@ def median_round(times: Sequence[PartTime]) -> list[PartTime]:
     return rounds[order[(len(order) - 1) // 2]]
 
 
+@canvas.of_a_page
 def round_picture(times: Sequence[PartTime]) -> str:
     """A round as an `<svg>` element; time runs from the first part on, in seconds.
 
@@ -67,7 +67,7 @@ def round_picture(times: Sequence[PartTime]) -> str:
     nodes = sorted({time.node for time in times})
     begin = min(time.start for time in times)
     with charts.style("nodes"):
-        figure = Figure(figsize=(9.2, 1.1 + 0.42 * len(nodes)), layout="constrained")
+        figure = canvas.new_figure(9.2, 1.1 + 0.42 * len(nodes))
         axes = figure.subplots()
         for place, outcome in enumerate(_OUTCOMES):
             shown = [time for time in times if time.outcome == outcome]
@@ -88,4 +88,4 @@ def round_picture(times: Sequence[PartTime]) -> str:
         axes.grid(visible=False, axis="y")
         axes.set_xlabel(f"seconds of round {times[0].round_num}")
         axes.legend(loc="upper right", bbox_to_anchor=(1, 1.25), ncols=len(_OUTCOMES))
-        return charts.svg(figure)
+        return canvas.svg(figure)

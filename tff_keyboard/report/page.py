@@ -8,6 +8,7 @@ import dataclasses
 import html
 import json
 import math
+import pathlib
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +21,6 @@ from tff_keyboard.evaluation.statistics.people import values_of_people, words_ty
 from tff_keyboard.report import charts, node_chart, slice_page
 from tff_keyboard.report.comparison_text import describe_text, signed
 from tff_keyboard.report.example_strips import Example
-from tff_keyboard.report.page_style import STYLE
 from tff_keyboard.report.run_records import RunRecord
 from tff_keyboard.storage.run_directory import RunDirectory
 
@@ -83,12 +83,13 @@ def render(report: Report) -> str:
     sections += [_privacy(privacy) for privacy in report.privacy]
     sections += [_run_details(run) for run in report.runs]
     body = "\n".join(part for part in sections if part)
+    style = pathlib.Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
-        f"<title>{_text(report.title)}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<title>{_text(report.title)}</title>\n<style>\n{style}</style>\n</head>\n"
         f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )
 

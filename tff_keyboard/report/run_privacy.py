@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from tff_keyboard.privacy.claims.guarantee import guarantee_of
-from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
 from tff_keyboard.report import charts
@@ -24,6 +22,12 @@ def of_runs(runs: Sequence[RunRecord]) -> list[Privacy]:
         if record.ledger_path is None:
             continue
         header, rounds = read_ledger(record.ledger_path)
+        try:
+            from tff_keyboard.privacy.claims.statement import privacy_statement
+        except ModuleNotFoundError as error:
+            lacks = f"{error.name} is not installed (pip install 'tff-keyboard[privacy]')."
+            found.append(Privacy(record.name, f"The statement is left out: {lacks}", ""))
+            continue
         statement = privacy_statement(record.ledger_path)
         found.append(Privacy(record.name, statement, _curve(header, len(rounds))))
     return found
@@ -33,6 +37,8 @@ def _curve(header: LedgerHeader, num_rounds: int) -> str:
     """Epsilon over rounds as SVG; "" where there is nothing to draw."""
     if header.noise_multiplier <= 0 or num_rounds < 2:
         return ""
+    from tff_keyboard.privacy.claims.guarantee import guarantee_of
+
     marks = sorted({max(1, num_rounds * i // _POINTS) for i in range(_POINTS + 1)})
     epsilons = [guarantee_of(header, mark).epsilon for mark in marks]
     projection = bool(header.noise_cohort_size)

@@ -40,7 +40,7 @@ def describe() -> dict[str, Any]:
         "packages": packages,
         "commit": _commit(),
         "command": [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]],
-        "started_utc": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "started_utc": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     }
 
 

@@ -30,13 +30,13 @@ import fcntl
 import json
 import os
 import pathlib
-import tomllib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 from tff_keyboard.storage import directories, environment, files, in_progress, metrics_rows, names
 from tff_keyboard.storage.errors import RunDirectoryError
+from tff_keyboard.storage.toml import tomllib
 
 
 class RunDirectory:

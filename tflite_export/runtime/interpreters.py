@@ -54,13 +54,11 @@ def installed_runtimes() -> tuple[str, ...]:
 
 
 def import_quietly(runtime: str | None = None) -> None:
-    """Imports the runtime now, TensorFlow without its chatter.
+    """Imports the runtime now.
 
     Raises:
       ExportError: It is not installed.
     """
-    if runtime == "tensorflow" or (runtime is None and "litert" not in installed_runtimes()):
-        quiet.import_tensorflow()
     _interpreter_class(runtime)
 
 
@@ -86,8 +84,7 @@ def _litert() -> tuple[Any, Any]:
 
 
 def _tensorflow() -> tuple[Any, Any]:
-    import tensorflow as tf
-
+    tf = quiet.import_tensorflow()
     return tf.lite.Interpreter, tf.lite.experimental.OpResolverType
 
 

@@ -6,7 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from tff_keyboard.data.sources import synthetic, synthetic_phrases
+from tff_keyboard.data.sources import synthetic
+from tff_keyboard.data.sources.synthetic_phrases import phrase_book
 from tff_keyboard.data.text import python_tokenizer as text_python
 from tff_keyboard.data.vocabulary import NormalisationRules
 
@@ -53,12 +54,12 @@ def test_hundreds_of_words_and_nothing_empty(typists):
 
 
 def test_every_slot_and_template_is_used(typists):
-    templates = [t for topic in synthetic_phrases.TOPICS.values() for t in topic]
+    templates = [t for topic in phrase_book().topics.values() for t in topic]
     slots = {slot for t in templates for slot in synthetic._SLOT.findall(t)}
-    assert slots == {*synthetic_phrases.SLOTS, "friend"}
+    assert slots == {*phrase_book().slots, "friend"}
     typed = " ".join(" ".join(m) for messages in typists.values() for m in messages)
     assert "{" not in typed
-    for words in (synthetic_phrases.GREETINGS, synthetic_phrases.LAUGHS, synthetic_phrases.EMOJI):
+    for words in (phrase_book().greetings, phrase_book().laughs, phrase_book().emoji):
         assert all(" ".join(TOKENIZER.tokenize_one(word)) in typed for word in words)
 
 
@@ -114,7 +115,7 @@ def typist_with(habits, monkeypatch, seed=3):
 def test_a_greeting_is_followed_by_a_friend(monkeypatch):
     plain = typist_with({"greeting", "reply"}, monkeypatch)
     named = typist_with({"greeting", "reply", "friend"}, monkeypatch)
-    friends = [name.lower() for name in synthetic_phrases.NAMES]
+    friends = [name.lower() for name in phrase_book().names]
     for typist, expected in ((plain, 0), (named, 1)):
         for _ in range(20):
             text = f" {typist.message().lower()} "

@@ -49,8 +49,8 @@ def test_every_corpus_has_its_page_and_a_recipe():
         assert all(model.start and model.tokens_m for model in corpus.recipes)
 
 
-def test_without_a_checkout_it_is_one_line(tmp_path):
-    with pytest.raises(ConfigError, match=r"No such file.*It comes with a checkout"):
+def test_without_the_file_it_is_one_line(tmp_path):
+    with pytest.raises(ConfigError, match=r"No such file.*It comes with tff-keyboard"):
         reference.corpora(tmp_path / "reference.toml")
     (tmp_path / "reference.toml").write_text("[[corpora]]\nname = 'a'\nwrods = 3\n")
     with pytest.raises(ConfigError, match=r"Did you mean `corpora.*words`"):

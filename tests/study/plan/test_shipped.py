@@ -4,6 +4,7 @@ import pathlib
 
 import pytest
 
+from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.study.plan import shipped
 
@@ -17,7 +18,7 @@ def folders(tmp_path, monkeypatch):
         study(tmp_path / "repository", name)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setattr(shipped, "CHECKOUT", tmp_path / "repository")
+    monkeypatch.setattr(shipped_files, "ROOT", tmp_path / "repository")
     return tmp_path
 
 
@@ -62,7 +63,7 @@ def test_an_unknown_name_lists_what_there_is(folders):
 
 
 def test_a_place_without_studies_asks_for_a_path(folders, monkeypatch):
-    monkeypatch.setattr(shipped, "CHECKOUT", folders / "site-packages")
+    monkeypatch.setattr(shipped_files, "ROOT", folders / "site-packages")
     with pytest.raises(UsageError, match=r"there is no configs/studies here\. Give the path"):
         found("both")
 

@@ -13,6 +13,7 @@ from tests.support.keyboard.export_fakes import export
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.format import manifest
 from tflite_export.gate import model_trial
+from tflite_export.runtime import interpreters
 
 KEY, OTHER = (ed25519.Ed25519PrivateKey.generate() for _ in range(2))
 
@@ -58,7 +59,8 @@ def folder(tmp_path_factory):
         ([], cli.USAGE, "Give a .tflite file"),
     ],
 )
-def test_says_what_it_found(folder, capsys, arguments, code, says):
+def test_says_what_it_found(folder, capsys, monkeypatch, arguments, code, says):
+    monkeypatch.setattr(interpreters, "RUNTIMES", ("tensorflow",))  # LiteRT does not crash
     assert cli.launch(verify_task, [word.format(folder) for word in arguments]) == code
     shown = capsys.readouterr()
     assert says in (shown.out if code == cli.OK else shown.err)

@@ -1,9 +1,9 @@
-"""The same file in LiteRT, which lives in an environment of its own.
+"""The same file in LiteRT and in TensorFlow's interpreter, each in a process of its own.
 
-LITERT_PYTHON=litert-venv/bin/python pytest tests/tflite_export/runtime/test_runtime_litert.py,
-after `python3 -m venv litert-venv && litert-venv/bin/pip install ai-edge-litert numpy`.
+LITERT_PYTHON names another Python for LiteRT, such as one with another version of it.
 """
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -18,11 +18,10 @@ from tests.support.keyboard.export_fakes import export
 from tflite_export.export.export_options import QUANTIZATIONS, ExportOptions
 
 ROOT = pathlib.Path(__file__).parents[3]
-PYTHON = os.environ.get("LITERT_PYTHON")
+HERE = sys.executable if importlib.util.find_spec("ai_edge_litert") else None
+PYTHON = os.environ.get("LITERT_PYTHON", HERE)
 
-pytestmark = pytest.mark.skipif(
-    not PYTHON, reason="LITERT_PYTHON does not name a Python with ai-edge-litert"
-)
+pytestmark = pytest.mark.skipif(not PYTHON, reason="ai-edge-litert is not installed")
 
 # Runs in either Python: what both runtimes must agree on, as JSON.
 SCRIPT = """

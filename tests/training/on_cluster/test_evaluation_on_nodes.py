@@ -114,7 +114,7 @@ def test_another_store_is_refused(opened, ngram):
     function = evaluation_on_nodes.CountPart(pickle.dumps(ngram))
     wrong = StoreReference(str(opened.directory.absolute()), "another hash")
     with pytest.raises(DataError, match="is not the client store that the driver"):
-        function(None, (wrong, "validation", {"max_length": 0, "reference": None}), slice(0, 1))
+        function(None, (wrong, "validation", 0, None), slice(0, 1))
 
 
 def test_no_address_is_here():

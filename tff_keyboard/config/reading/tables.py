@@ -20,7 +20,9 @@ import functools
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from typing_extensions import Self
 
 from tff_keyboard.config.reading.checks import require_one_of
 from tff_keyboard.storage.errors import ConfigError

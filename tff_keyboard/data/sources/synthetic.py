@@ -13,8 +13,8 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from tff_keyboard.data.sources import synthetic_phrases
 from tff_keyboard.data.sources.messages import Message
+from tff_keyboard.data.sources.synthetic_phrases import phrase_book
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _OPTION = re.compile(r"\[([^\]]*)\]")
@@ -53,26 +53,27 @@ class Typist:
 
     def __init__(self, rng: random.Random):
         self._rng = rng
+        phrases = phrase_book()
         # Log-normal with mean 1.
         self.activity = min(math.exp(rng.gauss(-0.18, 0.6)), 6.0)
-        self._topics = _favourites(rng, list(synthetic_phrases.TOPICS), concentration=0.35)
+        self._topics = _favourites(rng, list(phrases.topics), concentration=0.35)
         self._templates = {
             topic: _favourites(rng, templates, concentration=0.8)
-            for topic, templates in synthetic_phrases.TOPICS.items()
+            for topic, templates in phrases.topics.items()
         }
         self._slots = {
             slot: _favourites(rng, values, concentration=0.4)
-            for slot, values in synthetic_phrases.SLOTS.items()
+            for slot, values in phrases.slots.items()
         }
-        friends = rng.sample(synthetic_phrases.NAMES, rng.randint(2, 6))
+        friends = rng.sample(phrases.names, rng.randint(2, 6))
         self._slots["friend"] = _favourites(rng, friends, concentration=1.0)
-        self._greetings = _favourites(rng, synthetic_phrases.GREETINGS, concentration=0.15)
-        self._closings = _favourites(rng, synthetic_phrases.CLOSINGS, concentration=0.15)
-        self._fillers = _favourites(rng, synthetic_phrases.FILLERS, concentration=0.2)
-        self._laughs = _favourites(rng, synthetic_phrases.LAUGHS, concentration=0.15)
-        self._emoji = _favourites(rng, synthetic_phrases.EMOJI, concentration=0.3)
-        self._replies = _favourites(rng, synthetic_phrases.REPLIES, concentration=0.4)
-        groups = rng.sample(synthetic_phrases.SHORTHAND, rng.choice([0, 1, 2, 3, 4, 6]))
+        self._greetings = _favourites(rng, phrases.greetings, concentration=0.15)
+        self._closings = _favourites(rng, phrases.closings, concentration=0.15)
+        self._fillers = _favourites(rng, phrases.fillers, concentration=0.2)
+        self._laughs = _favourites(rng, phrases.laughs, concentration=0.15)
+        self._emoji = _favourites(rng, phrases.emoji, concentration=0.3)
+        self._replies = _favourites(rng, phrases.replies, concentration=0.4)
+        groups = rng.sample(phrases.shorthand, rng.choice([0, 1, 2, 3, 4, 6]))
         self._shorthand = [(_whole_word(said), typed) for group in groups for said, typed in group]
         self._shorthand_rate = rng.uniform(0.7, 1.0)
         self._rates = {

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from typing import overload
 
 import numpy as np
-import tensorflow as tf
 
 from tff_keyboard.data.sources.messages import POPULATIONS
 from tff_keyboard.data.store import (
@@ -73,8 +72,7 @@ class StoredMessages(Sequence[np.ndarray]):
     def __getitem__(self, place: int | slice) -> np.ndarray | StoredMessages:
         if isinstance(place, slice):
             return StoredMessages(self._rows[place])
-        feature = tf.train.Example.FromString(self._rows[place]).features.feature
-        return np.array(feature[example_bytes.IDS_FEATURE].int64_list.value, np.int32)
+        return example_bytes.word_ids(self._rows[place])
 
 
 class ClientStore:
@@ -204,14 +202,7 @@ class ClientStore:
         Raises:
           ValueError: There is no such population or client.
         """
-        return [
-            tf.train.Example.FromString(row)
-            .features.feature[example_bytes.TOKENS_FEATURE]
-            .bytes_list.value[0]
-            .decode("utf-8")
-            .split(" ")
-            for row in self._rows(population, client_id)
-        ]
+        return list(map(example_bytes.words, self._rows(population, client_id)))
 
     def _metadata(self) -> list[tuple[str, str, int]]:
         """Population, id and number of messages of each client, in the order of the rows."""

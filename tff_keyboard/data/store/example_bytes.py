@@ -9,6 +9,8 @@ word's id is on the wire as a varint, so a table of words gives bytes at once.
 
 from __future__ import annotations
 
+import numpy as np
+
 from tff_keyboard.data.store.word_choice import WordChoice
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, Vocabulary, is_mask
 
@@ -69,6 +71,52 @@ def example_bytes(ids: bytes, tokens: bytes) -> bytes:
         + b"\x0a" + _LENGTH[len(tokens_entry)] + tokens_entry
     )  # fmt: skip
     return b"\x0a" + _LENGTH[len(features)] + features
+
+
+def word_ids(example: bytes) -> np.ndarray:
+    """Ids of the words of a message, [words] int32, from what `example_bytes` returns.
+
+    >>> word_ids(example_bytes(varint(4) + varint(300), b"see you")).tolist()
+    [4, 300]
+    """
+    start, end = _content(example, 0, _IDS_KEY, lists=2)
+    ids, number, shift = [], 0, 0
+    for byte in example[start:end]:
+        if byte > 0x7F:
+            number |= (byte & 0x7F) << shift
+            shift += 7
+        elif shift:
+            ids.append(number | byte << shift)
+            number = shift = 0
+        else:
+            ids.append(byte)
+    return np.array(ids, np.int32)
+
+
+def words(example: bytes) -> list[str]:
+    """The normalised words of a message, from what `example_bytes` returns.
+
+    >>> words(example_bytes(varint(4) + varint(300), b"see you"))
+    ['see', 'you']
+    """
+    _, end = _content(example, 0, _IDS_KEY, lists=2)
+    start, end = _content(example, end, _TOKENS_KEY, lists=2)
+    return example[start:end].decode("utf-8").split(" ")
+
+
+def _content(example: bytes, start: int, key: bytes, *, lists: int) -> tuple[int, int]:
+    """Where the list of a feature lies: inside `lists` messages behind the feature's name."""
+    at = example.index(key, start) + len(key)
+    for _ in range(lists + 1):
+        at += 1  # the number of the field; what follows is the length of the field
+        length = shift = 0
+        while example[at] > 0x7F:
+            length |= (example[at] & 0x7F) << shift
+            shift += 7
+            at += 1
+        length |= example[at] << shift
+        at += 1
+    return at, at + length
 
 
 class WordBytes(dict[str, bytes]):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any, cast
+
+from typing_extensions import NotRequired, TypedDict
 
 from tff_keyboard.storage import directories, errors, names
 

@@ -61,7 +61,7 @@ class LiveLog:
           ValueError: A strip breaks a rule of the log.
           ProgramError: The log cannot be written; it is as it was.
         """
-        hour = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H")
+        hour = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H")
         strips = [_strip(each, message, self._next_message, hour) for each in shown]
         if strips:
             lines = b"".join(map(event_log.line_of, strips))

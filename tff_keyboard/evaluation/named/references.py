@@ -12,6 +12,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
+from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError
 
 NGRAM_SUFFIX = ".ngram"
@@ -44,10 +45,10 @@ def path_of(word: str) -> pathlib.Path | None:
     """
     match = _HYBRID.fullmatch(word)
     if match is not None:
-        return pathlib.Path(match["path"])
+        return shipped_files.found(pathlib.Path(match["path"]))
     if word.startswith(_NETWORK):
-        return pathlib.Path(word.removeprefix(_NETWORK))
-    return None if is_baseline(word) else pathlib.Path(word)
+        return shipped_files.found(pathlib.Path(word.removeprefix(_NETWORK)))
+    return None if is_baseline(word) else shipped_files.found(pathlib.Path(word))
 
 
 def check_words(words: Sequence[str]) -> None:

@@ -39,7 +39,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+
+from tff_keyboard.evaluation.statistics.distributions import t_quantile
 
 
 class Interval(NamedTuple):
@@ -157,7 +158,7 @@ def with_seeds(interval: Interval, of_seeds: Sequence[float], *, level: float = 
     if seeds < 2:
         return interval
     error = float(np.std(of_seeds, ddof=1)) / math.sqrt(seeds)
-    reach = float(stats.t.ppf((1 + level) / 2, seeds - 1)) * error
+    reach = t_quantile((1 + level) / 2, seeds - 1) * error
     return interval._replace(
         low=interval.value - math.hypot(interval.value - interval.low, reach),
         high=interval.value + math.hypot(interval.high - interval.value, reach),
@@ -205,7 +206,7 @@ def _interval(
     excess = clients * float(np.sum((squares / spread) ** 2)) - 3 if spread > 0 else 0.0
     if excess > 0:
         freedom = min(freedom, clients / excess)
-    reach = stats.t.ppf((1 + level) / 2, max(freedom, 1.0)) * error
+    reach = t_quantile((1 + level) / 2, max(freedom, 1.0)) * error
     return Interval(
         float(value), float(value - reach), float(value + reach), error, clients, effective
     )

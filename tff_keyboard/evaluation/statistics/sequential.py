@@ -19,7 +19,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import optimize, stats
+
+from tff_keyboard.evaluation.statistics import distributions
+from tff_keyboard.evaluation.statistics.distributions import normal_density, normal_tail
 
 MOST_LOOKS = 20
 _POINTS = 301  # of the grid between the bounds; bounds are then right to four digits
@@ -43,14 +45,14 @@ def bounds(looks: int, alpha: float = 0.05) -> tuple[float, ...]:
     for look in range(1, looks + 1):
         may = _spent(look / looks, alpha) - spent
 
-        def surplus(bound: float, may: float = may) -> float:
+        def shortfall(bound: float, may: float = may) -> float:
             upper, lower = _crossings([*found, bound], drift=0.0)[-1]
-            return upper + lower - may
+            return may - upper - lower
 
-        if surplus(_FARTHEST) >= 0:
+        if shortfall(_FARTHEST) <= 0:
             found.append(_FARTHEST)
         else:
-            found.append(optimize.brentq(surplus, 0.1, _FARTHEST, xtol=1e-6))
+            found.append(distributions.root(shortfall, 0.1, _FARTHEST, within=1e-6))
         spent += may
     return tuple(found)
 
@@ -70,10 +72,10 @@ def drift_for(power: float, looks: int, alpha: float = 0.05) -> float:
         raise ValueError(f"`power` must be above alpha = {alpha:g} and below 1, got {power}.")
     limits = bounds(looks, alpha)
 
-    def shortfall(drift: float) -> float:
+    def surplus(drift: float) -> float:
         return sum(upper for upper, _ in _crossings(limits, drift)) - power
 
-    return optimize.brentq(shortfall, 0.0, 12.0, xtol=1e-6)
+    return distributions.root(surplus, 0.0, 12.0, within=1e-6)
 
 
 def _check(looks: int, alpha: float) -> None:
@@ -85,7 +87,8 @@ def _check(looks: int, alpha: float) -> None:
 
 def _spent(share: float, alpha: float) -> float:
     """Error spent after a share of the people."""
-    return float(4 * stats.norm.sf(stats.norm.isf(alpha / 4) / math.sqrt(share)))
+    z = -distributions.normal_quantile(alpha / 4)
+    return 2 * math.erfc(z / math.sqrt(2 * share))
 
 
 def _crossings(limits: Sequence[float], drift: float) -> list[tuple[float, float]]:
@@ -98,11 +101,11 @@ def _crossings(limits: Sequence[float], drift: float) -> list[tuple[float, float
         edge = limit * math.sqrt(look)
         moved = grid + step
         mass = density * weights
-        above = float(np.sum(mass * stats.norm.sf(edge - moved)))
-        below = float(np.sum(mass * stats.norm.cdf(-edge - moved)))
+        above = float(np.sum(mass * normal_tail(edge - moved)))
+        below = float(np.sum(mass * normal_tail(edge + moved)))
         crossings.append((above, below))
         next_grid = np.linspace(-edge, edge, _POINTS)
-        density = stats.norm.pdf(next_grid[:, np.newaxis] - moved) @ mass
+        density = normal_density(next_grid[:, np.newaxis] - moved) @ mass
         grid = next_grid
         weights = _simpson(grid)
     return crossings

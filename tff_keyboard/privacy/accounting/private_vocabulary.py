@@ -24,7 +24,6 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
-from scipy import special
 
 from tff_keyboard.privacy.mechanisms.keyed_normal import keyed_normal
 
@@ -63,6 +62,8 @@ def threshold_of(sigma: float, *, max_words: int, delta_of_words: float) -> floa
     k = np.arange(1, max_words + 1)
     # log1p and ndtri of the upper tail keep digits where (1 - delta)^(1/k) is 1 in float64.
     upper = -np.expm1(np.log1p(-delta_of_words) / k)
+    from scipy import special
+
     return float(np.max(1 / np.sqrt(k) - sigma * special.ndtri(upper)))
 
 

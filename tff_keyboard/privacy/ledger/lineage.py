@@ -8,7 +8,6 @@ lies behind the initial model, whether it shares people and what it claims; the 
 
 import dataclasses
 import pathlib
-import tomllib
 from collections.abc import Sequence
 
 from tff_keyboard.privacy.ledger import people as people_lib
@@ -16,6 +15,7 @@ from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor
 from tff_keyboard.storage import names
 from tff_keyboard.storage.run_directory import RunDirectory
+from tff_keyboard.storage.toml import tomllib
 
 
 def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple[Ancestor, ...]:

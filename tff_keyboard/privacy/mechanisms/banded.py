@@ -19,7 +19,6 @@ import dataclasses
 import functools
 
 import numpy as np
-from scipy import optimize, signal
 
 from tff_keyboard.privacy.mechanisms import toeplitz
 
@@ -104,6 +103,8 @@ def optimal_banded(
         slope = 0.5 * (error_slope / error_value + squared_slope / squared)
         return 0.5 * float(np.log(error_value) + np.log(squared)), np.cumsum(slope)
 
+    from scipy import optimize
+
     # The square root of the prefix sums, cut off, is near the best for one participation.
     column = _square_root(bands)
     start = column - np.append(column[1:], 0.0)
@@ -127,6 +128,8 @@ def _error(
 
     dg / dc_j is -(g * c^-1) shifted by j.
     """
+    from scipy import signal
+
     combined = signal.lfilter([1.0], column, workload)
     again = signal.lfilter([1.0], column, combined)
     weighted = 2 * counted * combined

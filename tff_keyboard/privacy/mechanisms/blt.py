@@ -19,12 +19,14 @@ participations), https://arxiv.org/abs/2408.08868. Float64 NumPy and SciPy.
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from scipy import optimize, signal
 
 from tff_keyboard.privacy.mechanisms import toeplitz
+
+if TYPE_CHECKING:
+    from scipy import optimize
 
 Vector: TypeAlias = Sequence[float] | np.ndarray
 
@@ -133,7 +135,9 @@ def optimal_blt(
 
 def _search(
     loss: Callable[[np.ndarray], float], memories: tuple[float, float], buffers: int
-) -> optimize.OptimizeResult:
+) -> "optimize.OptimizeResult":
+    from scipy import optimize
+
     shortest, longest = memories
     if buffers == 1:
         shortest = longest
@@ -176,6 +180,8 @@ def _fraction(decays: Vector, scales: Vector) -> tuple[np.ndarray, np.ndarray]:
 
 def _series(numerator: np.ndarray, denominator: np.ndarray, rounds: int) -> np.ndarray:
     """The first coefficients of numerator / denominator as a power series."""
+    from scipy import signal
+
     impulse = np.zeros(rounds)
     impulse[0] = 1.0
     return signal.lfilter(numerator, denominator, impulse)

@@ -25,7 +25,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from scipy import signal
 
 _ROUNDING = 1e-12  # how far a column may leave its domain through rounding alone
 
@@ -66,6 +65,8 @@ def prefix_sums(rounds: int, *, momentum: float = 0.0) -> np.ndarray:
 
 def inverse(column: Sequence[float] | np.ndarray, rounds: int) -> np.ndarray:
     """First column of C^-1, [rounds] float64; a shorter `column` goes on with zeros."""
+    from scipy import signal
+
     impulse = np.zeros(rounds)
     impulse[0] = 1.0
     return signal.lfilter([1.0], np.asarray(column, np.float64)[:rounds], impulse)
@@ -115,6 +116,8 @@ def iterate_variances(inverse_column: np.ndarray, workload: np.ndarray) -> np.nd
       inverse_column: First column of C^-1, [rounds].
       workload: a, [rounds]; see `prefix_sums`.
     """
+    from scipy import signal
+
     rounds = len(workload)
     combined = signal.convolve(inverse_column, workload, method="auto")[:rounds]
     return np.cumsum(combined * combined)

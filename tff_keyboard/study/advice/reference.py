@@ -2,15 +2,15 @@
 
 import dataclasses
 import pathlib
-import tomllib
 from typing import ClassVar, Literal
 
-from tff_keyboard.config.config_file import CHECKOUT
 from tff_keyboard.config.reading.checks import require
 from tff_keyboard.config.reading.tables import Table, build
+from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import ConfigError
+from tff_keyboard.storage.toml import tomllib
 
-FILE = CHECKOUT / "configs" / "reference.toml"
+FILE = shipped_files.ROOT / "configs" / "reference.toml"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,14 +93,14 @@ def corpora(path: pathlib.Path = FILE) -> tuple[Corpus, ...]:
     """All corpora of the file.
 
     Raises:
-      ConfigError: The file is not there, as in an installation without a checkout, or is wrong.
+      ConfigError: The file is not there or is wrong.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8")).get("corpora", ())
         return tuple(build(Corpus, table, "corpora") for table in tables)
     except OSError as error:
         raise ConfigError(
-            f"Cannot read {path}: {error.strerror}. It comes with a checkout of this repository."
+            f"Cannot read {path}: {error.strerror}. It comes with tff-keyboard: install that again."
         ) from None
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None

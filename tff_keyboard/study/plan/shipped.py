@@ -1,13 +1,13 @@
 """Finds the file of a study that is named, not given by its path: `rules_irc`.
 
-Names are those of the files in `configs/studies`, here or in the repository that holds this
-package; the current directory's count first.
+Names are those of the files in `configs/studies`, here or among the shipped files; the current
+directory's count first.
 """
 
 import difflib
 import pathlib
 
-from tff_keyboard.config.config_file import CHECKOUT
+from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import UsageError
 
 _FOLDER = pathlib.Path("configs", "studies")
@@ -42,5 +42,6 @@ def find(study: pathlib.Path) -> pathlib.Path:
 
 
 def _by_name() -> dict[str, pathlib.Path]:
-    folders = (CHECKOUT / _FOLDER, _FOLDER)  # of two files with a name the later one counts
+    # Of two files with a name the later one counts.
+    folders = (shipped_files.ROOT / _FOLDER, _FOLDER)
     return {path.stem: path for folder in folders for path in folder.rglob("*.toml")}

@@ -29,7 +29,6 @@ study's file.
 import dataclasses
 import pathlib
 import re
-import tomllib
 import typing
 from typing import ClassVar, Literal
 
@@ -43,6 +42,7 @@ from tff_keyboard.config.reading.checks import (
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.evaluation.named import references
 from tff_keyboard.storage.errors import ConfigError
+from tff_keyboard.storage.toml import tomllib
 
 Population = Literal["validation", "held_out", "general"]
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]*")

@@ -14,7 +14,7 @@ kubernetes_validate = pytest.importorskip("kubernetes_validate")
 
 from tasks.train import cluster as cluster_task  # noqa: E402
 
-MANIFEST = pathlib.Path(__file__).parent.parent / "docs" / "cluster" / "kuberay.yaml"
+MANIFEST = pathlib.Path(__file__).parents[2] / "docs" / "cluster" / "kuberay.yaml"
 NAME = "tff-keyboard"
 VERSION = "1.33"  # of Kubernetes
 SPEC = {"rayVersion", "authOptions", "headGroupSpec", "workerGroupSpecs"}

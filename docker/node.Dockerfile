@@ -1,0 +1,29 @@
+# A node of a Ray cluster, and its head: the IMAGE of docs/cluster/kuberay.yaml, which says how both
+# are started.
+#   docker build -f docker/node.Dockerfile -t tff-keyboard-node .
+FROM python:3.11.7-slim-bookworm AS build
+ENV UV_NO_CACHE=1 UV_NO_CONFIG=1 UV_PYTHON_DOWNLOADS=never VIRTUAL_ENV=/opt/venv
+WORKDIR /source
+COPY requirements-cluster.txt requirements-uv.txt ./
+RUN pip install --no-cache-dir --no-deps --require-hashes -r requirements-uv.txt \
+    && uv venv /opt/venv \
+    && uv pip install --no-deps --require-hashes -r requirements-cluster.txt
+COPY pyproject.toml setup.py README.md LICENSE ./
+COPY configs configs
+COPY models models
+COPY tasks tasks
+COPY tff_keyboard tff_keyboard
+COPY tflite_export tflite_export
+RUN uv pip install --no-deps --no-build-isolation .
+
+FROM python:3.11.7-slim-bookworm
+# KubeRay's probes ask with wget. Debian keeps one version of it, so none is named.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends wget \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build /opt/venv /opt/venv
+ENV PATH=/opt/venv/bin:$PATH HOME=/tmp
+USER 1000:1000
+WORKDIR /runs
+CMD ["ray", "--help"]

@@ -1,0 +1,107 @@
+"""Without the extras of pyproject.toml: what types and judges exports works, the rest is one line.
+
+`test_wheel.py` does the same with a wheel and another Python, slowly.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.console import ROOT, answers
+from tests.support.fakes import ledger_header
+from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
+from tff_keyboard.storage import shipped_files
+from tflite_export.runtime import interpreters
+
+# What only the extras install.
+EXTRAS = (
+    "absl", "dp_accounting", "grpc", "jax", "keras", "matplotlib", "ray", "scipy", "tensorboard",
+    "tensorflow", "tensorflow_federated", "tensorflow_privacy", "tensorflow_text",
+)  # fmt: skip
+IMPORT_ALL = """
+import json, sys
+for name in json.loads(sys.argv[1]):
+    sys.modules[name] = None
+from tasks import __main__ as console
+for task in console.TASKS:
+    console.module_of(task)
+"""
+
+needs_litert = pytest.mark.skipif(
+    "litert" not in interpreters.installed_runtimes(), reason="ai-edge-litert is not installed"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A text, logs, and a ledger."""
+    folder = tmp_path_factory.mktemp("light")
+    lines = [f"see you {day}\nwhat are you doing {day}\n" for day in ("today", "tomorrow")]
+    (folder / "texts").write_text("".join(lines) * 20)
+    PrivacyLedger(folder / "privacy_ledger.jsonl", ledger_header()).record(1, clip_norm=0.5)
+    return folder
+
+
+def test_every_task_can_be_asked_for_help():
+    words = [sys.executable, "-c", IMPORT_ALL, str(list(EXTRAS)).replace("'", '"')]
+    subprocess.run(words, check=True, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)})
+
+
+@needs_litert
+def test_what_types_and_judges_exports(folder):
+    one, other = (shipped_files.ROOT / "models" / name for name in ("messages", "persuasion"))
+    out = folder / "compared"
+    text = f"--text={folder}/texts"
+    lines = [
+        ["verify", one / "keyboard.tflite"],
+        ["play", one / "keyboard.tflite", "--terminal"],
+        ["compare", one / "keyboard.tflite", other / "keyboard.ngram", text, f"--out={out}"],
+        ["power", out / "comparison.json", "--lift=top-3:0.5"],
+        ["report", out],
+    ]
+    found = answers(lines, without=EXTRAS)
+    for line, answer in zip(lines, found, strict=True):
+        assert answer.code == 0, (line[0], answer.stderr)
+    page = (out / "report.html").read_text()
+    assert "matplotlib is not installed" in page
+    assert "<svg" not in page
+    assert "see you" in found[1].stdout or "keystrokes" in found[1].stdout
+
+
+def test_what_an_extra_has_is_one_line(folder):
+    people = [f"{name}\tsee you {n} today\n" for name in "abcdefghijkl" for n in range(9)]
+    (folder / "people.tsv").write_text("".join(people))
+    lines = [
+        ["prepare", folder / "people.tsv", f"--out={folder}/store"],
+        [
+            "train",
+            f"--store={folder}/store",
+            f"--workdir={folder}/run",
+            "--set=train.clients_per_round=2",
+        ],
+        ["privacy", folder],
+    ]
+    prepared, *others = answers(lines, without=EXTRAS)
+    assert prepared.code == 0, prepared.stderr
+    commands = f"--no-deps -r {shipped_files.ROOT}/requirements.txt", "'tff-keyboard[privacy]'"
+    for answer, command in zip(others, commands, strict=True):
+        assert answer.code == 4
+        assert f"pip install {command}" in answer.stderr
+        assert answer.stderr.count("\n") == 1
+
+
+def test_a_run_is_reported_without_its_strips(folder):
+    run = ROOT / "tests" / "golden" / "0.1.0" / "finished"
+    [answer] = answers([["report", run, f"--out={folder}/run.html"]], without=EXTRAS)
+    assert answer.code == 0, answer.stderr
+    assert "strips are left out. `report` needs tensorflow" in answer.stdout
+    page = (folder / "run.html").read_text()
+    assert "pip install &#x27;tff-keyboard[privacy]&#x27;" in page
+    assert "What the strip shows" not in page
+
+
+def test_any_other_module_that_is_missing_is_a_bug(folder):
+    [answer] = answers([["power", folder / "texts", "--lift=kss:1"]], without=["statistics"])
+    assert (answer.code, answer.stderr.splitlines()[0]) == (1, "Traceback (most recent call last):")
