@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-TUTORIALS = "tutorials"  # below build/: what their run has written
+_TUTORIALS = "docs/tutorials"
 _PAGES = ("*.md", "docs/**/*.md", "models/**/*.md")
 _LINK = re.compile(r"\]\(([^)#\s]+)")
 _ITEM = re.compile(r"(\d+\. |[-*] )")
@@ -22,10 +22,34 @@ def in_checkout(root: pathlib.Path) -> list[str]:
     return sorted(page.relative_to(root).as_posix() for page in found)
 
 
-def of_tutorials(built: pathlib.Path) -> list[str]:
-    """Paths in `built` of the tutorials' pages and pictures; none where no tutorial has run."""
-    found = (built / TUTORIALS).rglob("*")
-    return sorted(path.relative_to(built).as_posix() for path in found if path.is_file())
+def of_tutorials(root: pathlib.Path) -> dict[str, str | pathlib.Path]:
+    """Path -> text of a tutorial's page, or file of its picture.
+
+    The page is what `make tutorials` wrote, with outputs, else prose and code of the source.
+    """
+    found: dict[str, str | pathlib.Path] = {}
+    built = root / "build" / "tutorials"
+    for source in sorted(root.glob(f"{_TUTORIALS}/*.py")):
+        page = built / f"{source.stem}.md"
+        is_built = page.exists()
+        text = (page if is_built else source).read_text(encoding="utf-8")
+        found[f"{_TUTORIALS}/{page.name}"] = text if is_built else from_cells(text)
+        for link in _LINK.findall(text) if is_built else ():
+            if "/" not in link and (built / link).suffix == ".png":
+                found[f"{_TUTORIALS}/{link}"] = built / link
+    return found
+
+
+def from_cells(source: str) -> str:
+    """Prose and code of a py:percent file, as Markdown."""
+    parts = []
+    for cell in re.split(r"^# %%", source, flags=re.MULTILINE)[1:]:
+        kind, _, body = cell.partition("\n")
+        if "[markdown]" in kind:
+            parts.append(re.sub(r"^# ?", "", body, flags=re.MULTILINE).strip())
+        else:
+            parts.append(f"```python\n{body.strip()}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def linked_files(page: str, text: str, root: pathlib.Path) -> Iterator[str]:

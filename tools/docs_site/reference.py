@@ -7,12 +7,12 @@
 """
 
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import griffe
 
 from tff_keyboard import SURFACE
+from tools.docs_site.documented import undocumented
 
 _log = logging.getLogger("mkdocs.hooks.reference")
 
@@ -31,34 +31,11 @@ class Reference(griffe.Extension):
                 value = pkg[path]
                 for missing in undocumented(value):
                     _log.warning("`%s` has no docstring.", missing)
+                if value.docstring and value.is_class:
+                    _inherit_attributes(value)
                 if value.docstring and value.module.path not in shown:
                     shown.add(value.module.path)
                     _show_equations(value)
-
-
-def undocumented(value: Any) -> Iterator[str]:
-    """Dotted names of what lacks a docstring; completes those of a class on the way."""
-    if not value.docstring:
-        yield value.path
-    if not value.is_class:
-        return
-    for name, member in value.all_members.items():
-        if name.startswith("_") or "." in name:
-            continue
-        if not member.docstring:
-            member.docstring = next(
-                (
-                    base.members[name].docstring
-                    for base in value.mro()
-                    if name in base.members and base.members[name].docstring
-                ),
-                None,
-            )
-        is_method = member.is_function or "property" in member.labels
-        if is_method and not member.docstring:
-            yield f"{value.path}.{name}"
-    if value.docstring:
-        _inherit_attributes(value)
 
 
 def _inherit_attributes(value: griffe.Class) -> None:
