@@ -7,7 +7,6 @@
 # %%
 import bisect
 import json
-import pathlib
 import re
 import zlib
 
@@ -21,7 +20,9 @@ try:
 except ImportError:
     from tensorflow.lite import Interpreter
 
-path = pathlib.Path("models/messages/keyboard.tflite")  # or your own export
+# What the app must agree with; a shipped model, or your own export.
+reference = tk.runtime.KeyboardPredictor("models/messages/keyboard.tflite")
+path = reference.path
 manifest = json.loads(path.with_suffix(".json").read_text())
 for file in sorted(path.parent.glob("keyboard.*")):
     print(f"{file.name:20} {file.stat().st_size:9,} bytes")
@@ -71,7 +72,6 @@ def read_words(data):
 
 
 words = read_words(path.with_suffix(".vocabulary").read_bytes())  # ids 4, 5, ...
-reference = tk.runtime.KeyboardPredictor(path)  # what the app must agree with
 assert words == list(reference.vocabulary.words[4:])
 ids = {word: row for row, word in enumerate(words, start=4)}
 print(f"{len(words):,} words: {', '.join(words[1000:1008])}, ...")
@@ -110,7 +110,7 @@ def read(context):
 
 
 def strip(text):
-    *context, prefix = WORD.findall(text.lower() + "x")  # is a word unfinished?
+    *context, prefix = WORD.findall(text.lower() + "x")  # joins a word that is not finished
     prefix = prefix[:-1]
     out = read(context)
     if not prefix:
@@ -148,6 +148,7 @@ plt.show()
 # // implementation("com.google.ai.edge.litert:litert:1.4.0")
 # import org.tensorflow.lite.Interpreter
 #
+# // rows: the words and 4; units, size: `state_sizes`
 # class Network(file: java.nio.MappedByteBuffer, rows: Int, units: Int, size: Int, k: Int = 3) {
 #     private val lite = Interpreter(file, Interpreter.Options().setNumThreads(1))
 #     private var c = arrayOf(FloatArray(units))

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A keyboard from your own messages
 #
-# Messages by person go in, a page to type on comes out. `python -m tasks` is `tff-keyboard` in a
-# checkout. All stays on this machine.
+# Messages by person go in, a page to type on comes out. All stays on this machine. Run it in an
+# empty folder.
 
 # %%
 import pathlib
@@ -11,18 +11,17 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 
 import matplotlib.pyplot as plt
 
 import tff_keyboard as tk
 
-folder = pathlib.Path(tempfile.mkdtemp())
+COMMAND = pathlib.Path(sys.executable).with_name("tff-keyboard")  # that of this Python
 
 
 def tff_keyboard(*words):
-    command = [sys.executable, "-m", "tasks", *map(str, words)]
-    print(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    ran = subprocess.run([COMMAND, *words], check=True, stdout=subprocess.PIPE, text=True)
+    print(ran.stdout)
 
 
 # %% [markdown]
@@ -60,12 +59,11 @@ for person in range(200):
     for _ in range(draw.randint(20, 60)):
         words = {name: draw.choice(values) for name, values in habits.items()}
         lines.append(f"person{person}\t{draw.choice(messages).format(**words)}")
-text = folder / "messages.tsv"
-text.write_text("\n".join(lines) + "\n")
+pathlib.Path("messages.tsv").write_text("\n".join(lines) + "\n")
 print(*lines[:4], sep="\n")
 
 # %%
-tff_keyboard("prepare", f"--input={text}", f"--out={folder / 'mine'}")
+tff_keyboard("prepare", "--input=messages.tsv", "--out=data/mine")
 
 # %% [markdown]
 # Some people are held out: no model learns from them. A word that one person alone typed stays out.
@@ -78,8 +76,7 @@ tff_keyboard("prepare", f"--input={text}", f"--out={folder / 'mine'}")
 # %%
 small = ("train.rounds=100", "model.units=128", "model.embedding_size=48")
 sets = [f"--set={key}" for key in small]
-run, model = folder / "run", folder / "mine.tflite"
-tff_keyboard("train", f"--store={folder / 'mine'}", f"--workdir={run}", *sets)
+tff_keyboard("train", "--store=data/mine", "--workdir=runs/mine", *sets)
 
 # %% [markdown]
 # ## The export
@@ -89,42 +86,42 @@ tff_keyboard("train", f"--store={folder / 'mine'}", f"--workdir={run}", *sets)
 # network; but then recall may move by 0.1 points, three of so few words, and the check may refuse.
 
 # %%
-tff_keyboard("export", run, f"--out={model}", "--ngram=100kB", "--quantize=float16")
-compare = folder / "comparison"
-models = (model, f"network:{model}", "ngram")
-tff_keyboard("compare", *models, f"--store={folder / 'mine'}", f"--out={compare}")
+tff_keyboard("export", "runs/mine", "--out=mine.tflite", "--ngram=100kB", "--quantize=float16")
+models = ("mine.tflite", "network:mine.tflite", "ngram")
+tff_keyboard("compare", *models, "--store=data/mine", "--out=runs/comparison")
 
 # %% [markdown]
 # Read the comparison before you are proud: after so little training the network is the weakest,
 # and the n-gram alone as good as all three together. `advise` warns of that. Read it
-# [like a statistician](read_an_evaluation.py).
+# [like a statistician](read_an_evaluation.md).
 #
 # ## Typing
 #
 # The strip for any text, from the file alone:
 
 # %%
-keyboard = tk.runtime.open_keyboard(model)
-for typed in ("see you ", "i am on my ", "shall we have p", "thanks for the "):
-    suggestions = keyboard.strip_for(typed).suggestions
-    print(
-        f"{typed!r:18}", ", ".join(f"{word} {probability:.0%}" for word, probability in suggestions)
-    )
+keyboard = tk.runtime.open_keyboard("mine.tflite")
+figure, axes = plt.subplots(1, 3, figsize=(8, 1.6), layout="constrained")
+for axis, typed in zip(axes, ("see you ", "i am on my ", "shall we have p"), strict=True):
+    suggestions = keyboard.strip_for(typed).suggestions[::-1]
+    axis.barh([word for word, _ in suggestions], [share for _, share in suggestions])
+    axis.set(title=typed + "|", xlim=(0, 1))
+plt.show()
 
 # %% [markdown]
 # `play` serves a page for you alone: its address has a token. `--cache=words.cache` keeps what it
 # learns from you. Open the address that it prints; here headless Chromium does, where there is one.
 
 # %%
-play = [sys.executable, "-m", "tasks", "play", str(model), "--port=0"]
+play = [COMMAND, "play", "mine.tflite", "--port=0"]
 with subprocess.Popen(play, stdout=subprocess.PIPE, text=True) as server:
     address = next(word for word in server.stdout.readline().split() if word.startswith("http"))
-    print(address.partition("=")[0] + "=...")
+    print(address.rpartition(":")[0] + ":.../?token=...")
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
-    picture = folder / "page.png"
+    picture = pathlib.Path("page.png").resolve()
     if browser:
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-        flags += [f"--user-data-dir={folder / 'browser'}", f"--screenshot={picture}"]
+        flags += [f"--user-data-dir={picture.with_name('browser')}", f"--screenshot={picture}"]
         flags += ["--disable-background-networking"]  # it would try to reach its servers
         flags += ["--window-size=1100,900", "--virtual-time-budget=3000", address]
         subprocess.run([browser, *flags], stderr=subprocess.DEVNULL, timeout=60, check=False)

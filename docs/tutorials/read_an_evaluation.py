@@ -2,7 +2,7 @@
 # # Read an evaluation like a statistician
 #
 # Is an n-gram of five words better than one of four? We ask people whom neither has seen. The text
-# is by synthetic typists; `python -m tasks` is `tff-keyboard` in a checkout.
+# is by synthetic typists. Run it in an empty folder.
 
 # %%
 import json
@@ -10,26 +10,25 @@ import math
 import pathlib
 import subprocess
 import sys
-import tempfile
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 import tff_keyboard as tk
 
-folder = pathlib.Path(tempfile.mkdtemp())
+COMMAND = pathlib.Path(sys.executable).with_name("tff-keyboard")  # that of this Python
 
 
 def tff_keyboard(*words):
-    command = [sys.executable, "-m", "tasks", *map(str, words)]
-    print(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    ran = subprocess.run([COMMAND, *words], check=True, stdout=subprocess.PIPE, text=True)
+    print(ran.stdout)
 
 
 # %%
-store, results = folder / "typists", folder / "comparison"
 many = ("--set=data.synthetic_typists=600", "--set=data.held_out_fraction=0.3")
-tff_keyboard("prepare", f"--out={store}", *many)
-tff_keyboard("compare", "ngram:4", "ngram:5", "unigram", f"--store={store}", f"--out={results}")
+tff_keyboard("prepare", "--out=data/typists", *many)
+models = ("ngram:4", "ngram:5", "unigram")
+tff_keyboard("compare", *models, "--store=data/typists", "--out=runs/comparison")
 
 # %% [markdown]
 # **Controls.** `ngram:4`, the control, comes first: verdicts are against it. `unigram` ranks words
@@ -43,9 +42,8 @@ tff_keyboard("compare", "ngram:4", "ngram:5", "unigram", f"--store={store}", f"-
 
 # %%
 METRIC = "recall_at_3_no_eos"  # top-3 recall: chosen before looking
-comparison = tk.evaluation.Comparison.from_json(
-    json.loads((results / "comparison.json").read_text())
-)
+results = pathlib.Path("runs/comparison/comparison.json")
+comparison = tk.evaluation.Comparison.from_json(json.loads(results.read_text()))
 control, longer, _ = (evaluation.sums for evaluation in comparison.evaluations)
 
 
@@ -106,7 +104,7 @@ for name, found in (("pilot", first), ("test", last)):
     )
 takes = math.ceil(len(pilot) * (2.80 * first.standard_error / 0.0025) ** 2)
 print(f"by the pilot, a lift of 0.25 points takes {takes} people")
-tff_keyboard("power", results / "comparison.json", "--lift=top-3:0.25")
+tff_keyboard("power", results, "--lift=top-3:0.25")
 
 # %% [markdown]
 # ## Would the method cry wolf?

@@ -276,6 +276,13 @@ def test_a_hybrid_that_is_worse_than_its_network_is_refused():
     assert "-10.00 +- 1.00" in report.table()
 
 
+def test_a_shipped_keyboard_opens_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keyboard = open_keyboard("models/messages/keyboard.tflite")
+    assert keyboard.network.path.is_file()
+    assert isinstance(keyboard, HybridKeyboard)
+
+
 def test_figures_of_words_that_nobody_typed_are_left_out(path):
     keyboard = open_keyboard(path)
     known = list(keyboard.network.vocabulary.words[4:6])
