@@ -145,7 +145,7 @@ plt.show()
 # Android here. All above was run.
 #
 # ```kotlin
-# // implementation("com.google.ai.edge.litert:litert:1.4.0")
+# // implementation("com.google.ai.edge.litert:litert:1.4.0"); 2.x has another API
 # import org.tensorflow.lite.Interpreter
 #
 # // rows: the words and 4; units, size: `state_sizes`
