@@ -18,7 +18,9 @@ import tff_keyboard as tk
 try:
     from ai_edge_litert.interpreter import Interpreter  # LiteRT, as on the phone
 except ImportError:
-    from tensorflow.lite import Interpreter
+    import tensorflow as tf
+
+    Interpreter = tf.lite.Interpreter
 
 # What the app must agree with; a shipped model, or your own export.
 reference = tk.runtime.KeyboardPredictor("models/messages/keyboard.tflite")
