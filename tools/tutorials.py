@@ -128,7 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     out.mkdir(parents=True, exist_ok=True)
     paths = [FOLDER / pathlib.Path(name).with_suffix(".py") for name in flags.names]
     if flags.here:
-        return build(paths[0], out)
+        build(paths[0], out)
+        return
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     quiet = {"PYTHONPATH": path, "MPLBACKEND": "agg", "TF_CPP_MIN_LOG_LEVEL": "3"}
     for source in paths or sorted(FOLDER.glob("*.py")):
