@@ -1,5 +1,6 @@
 # `make demo` and `make test` need Python 3.11, make and pip; they fetch uv when it is missing.
-.PHONY: help demo check test slow test-all coverage soak lint format lock clean install wheelhouse wheel docs
+.PHONY: help demo check test slow test-all coverage tutorials docs soak lint format lock clean install \
+	wheelhouse wheel
 .DEFAULT_GOAL := help
 
 SHELL := /bin/bash
@@ -37,6 +38,9 @@ coverage: lint  ## as test-all, and which branches are taken: at least 95 %; bui
 	HYPOTHESIS_PROFILE=full $(PYTEST) --durations=10 $(DOCTESTS) --ignore=tests/benchmarks \
 	  --cov --cov-fail-under=95 --cov-report=term-missing:skip-covered --cov-report=html:build/coverage
 	$(PYTEST) tests/benchmarks  # they time the product, so nothing traces them
+
+tutorials: install  ## runs docs/tutorials/*.py; build/tutorials/*.md have outputs and pictures
+	$(RUN) python -m tools.tutorials
 
 soak: install  ## the quick tests N times with other random examples, now and then on a busy machine
 	$(RUN) python -m tools.soak --times=$(N) --out=build/soak.json
