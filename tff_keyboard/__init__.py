@@ -39,6 +39,7 @@ SURFACE: Mapping[str, Mapping[str, str]] = {
         "CompressedUpload": "tff_keyboard.federated.aggregation.compression"
         ".CompressedUploadFactory",
         "UploadSize": "tff_keyboard.federated.aggregation.upload_size.UploadSizeFactory",
+        "check_rule": "tff_keyboard.federated.aggregation.properties.check_rule",
     },
     "algorithms": {
         "build_fed_avg": "tff_keyboard.federated.algorithms.fed_avg.build_fed_avg",

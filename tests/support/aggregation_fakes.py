@@ -5,9 +5,10 @@ import collections
 import numpy as np
 import tensorflow_federated as tff
 
-SHAPES = ((3, 2), (4,), ())  # a matrix, a vector, a scalar
-VALUE_TYPE = tff.to_type([tff.TensorType(np.float32, shape) for shape in SHAPES])
-WEIGHT_TYPE = tff.TensorType(np.float32)
+from tff_keyboard.federated.aggregation.properties import SHAPES, VALUE_TYPE, WEIGHT_TYPE
+
+__all__ = ["SHAPES", "VALUE_TYPE", "WEIGHT_TYPE"]
+
 LAYERS = [(0,), (1,), (2,)]
 GROUPS = {"first": ["0", "2"], "second": ["1"]}
 

@@ -45,7 +45,12 @@ WITNESSES = {
     "test_canary_audit.py": (),
     "test_projection.py": (),
     # Processes of TFF, whose parts have quick tests of their own.
-    "test_battery.py": ("quick_ones_are_there", "rule fedatt", "privacy gaussian_adaptive, noisy"),
+    "test_battery.py": (
+        "quick_ones_are_there",
+        "rule fedatt",
+        "privacy gaussian_adaptive, noisy",
+        "a factor and no guard",
+    ),
     "test_build_aggregator.py": (
         "a_few_broken_clients_never_reach_the_model",
         "clients_that_agree_are_followed",

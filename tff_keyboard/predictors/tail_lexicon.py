@@ -40,7 +40,7 @@ class TailLexicon:
     """Words with their shares.
 
     Args:
-      words: In the order of their code points, none of the table.
+      words: Words in the order of their code points, none of the table.
       shares: [words] u(w), each above 0, together at most 1.
 
     Attributes:

@@ -2,24 +2,30 @@
 
 import collections
 import dataclasses
+import functools
 import typing
 
 import numpy as np
 
-from tests.support.aggregation_fakes import SHAPES, VALUE_TYPE, WEIGHT_TYPE, deltas
 from tests.support.noise_fakes import noised
 from tff_keyboard.config.sections import aggregation_config, privacy_config, rule_config
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig, NoClipping
+from tff_keyboard.federated.aggregation.properties import (
+    CLIENTS,
+    SHAPES,
+    VALUE_TYPE,
+    WEIGHT_TYPE,
+    Subject,
+)
 from tff_keyboard.federated.aggregation.row_correction import row_weight_type
 from tff_keyboard.federated.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.federated.algorithms.fedmed.client_weight import fedmed_weight_type
 
-CLIENTS = 5
 _LITTLE = 1e-4  # of noise, in clip norms: the mean of five clients moves by 2e-5
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Case:
+class Case(Subject):
     """One aggregator; compared and hashed by identity.
 
     Attributes:
@@ -39,11 +45,6 @@ class Case:
         return self.is_private and self.config.privacy.noise_multiplier > 0
 
     @property
-    def counts_by_itself(self):
-        """Whether one client's delta is the aggregate of a round of one client."""
-        return not self.is_private
-
-    @property
     def weight_type(self):
         if isinstance(self.config.rule, rule_config.FedMed):
             return fedmed_weight_type(len(SHAPES))
@@ -55,22 +56,28 @@ class Case:
     def tells_words(self):
         return isinstance(self.config.row_correction, aggregation_config.TouchedRows)
 
-    def with_noise(self, process):
-        """`process` as a training runs it: its rounds have noise, where the mechanism has any."""
-        if not self.is_noisy:
-            return process
-        privacy = self.config.privacy
-        numbers = NOISE.get(type(privacy), {})
-        if isinstance(privacy, privacy_config.Gaussian):
-            numbers = {"is_discrete": privacy.is_discrete}
-        return noised(process, privacy.mechanism, **numbers)
-
-    def build(self):
+    @functools.cached_property
+    def bare(self):
         names = ("embedding", "bias", "scale")
         factory = build_aggregator(
             self.config, clients_per_round=CLIENTS, seed=3, variable_names=names
         )
         return factory.create(VALUE_TYPE, self.weight_type)
+
+    @functools.cached_property
+    def process(self):
+        if not self.is_noisy:
+            return self.bare
+        privacy = self.config.privacy
+        numbers = NOISE.get(type(privacy), {})
+        if isinstance(privacy, privacy_config.Gaussian):
+            numbers = {"is_discrete": privacy.is_discrete}
+        return noised(self.bare, privacy.mechanism, **numbers)
+
+    @functools.cached_property
+    def in_parts(self):
+        in_parts = super().in_parts
+        return self.process.around(in_parts) if self.is_noisy else in_parts
 
     def weigh(self, examples, loss, divergence):
         if self.weight_type == WEIGHT_TYPE:
@@ -83,9 +90,6 @@ class Case:
             loss=np.float32(loss),
             divergence=np.float32(divergence),
         )
-
-    def no_weight(self):
-        return self.weigh(0, 0, np.zeros(len(SHAPES)))
 
 
 # What a delta does to fit: rounding, noise; where nothing is said, nothing.
@@ -150,17 +154,3 @@ def _wrappers():
 
 
 CASES = dict([*_rules(), *_wrappers()])
-
-
-def cohort(case, clients=CLIENTS):
-    """Deltas inside all clip norms, and weights."""
-    rng = np.random.default_rng(clients)
-    weights = [
-        case.weigh(1 + k, loss, rng.uniform(0, 0.6, len(SHAPES)))
-        for k, loss in enumerate(rng.uniform(1, 5, clients))
-    ]
-    return deltas(7, clients, 0.05), weights
-
-
-def equal_weights(case):
-    return [case.weigh(3, 2.0, np.full(len(SHAPES), 0.1))] * CLIENTS
