@@ -281,6 +281,7 @@ def _require_close(
         place = f"tensor {number} of the {what}"
         _require(np.shape(x) == np.shape(y), f"{place} has shape {np.shape(x)}, not {np.shape(y)}")
         if not np.array_equal(x, y) and not np.allclose(x, y, rtol, atol):
+            _require_finite([x], place)
             worst = np.max(np.abs(np.subtract(x, y, dtype=np.float64)))
             raise AssertionError(f"{place} is off by {worst:.2g}")
 
