@@ -1,5 +1,6 @@
 # `make demo` and `make test` need Python 3.11, make and pip; they fetch uv when it is missing.
-.PHONY: help demo check test slow test-all coverage tutorials soak lint format lock clean install wheelhouse wheel
+.PHONY: help demo check test slow test-all coverage tutorials docs soak lint format lock clean install \
+	wheelhouse wheel
 .DEFAULT_GOAL := help
 
 SHELL := /bin/bash
@@ -74,6 +75,12 @@ wheel: $(UV)  ## build/dist/*.whl, to be installed anywhere: configs and models 
 	rm -rf build/lib build/bdist.*  # of an earlier build: its files would be taken along
 	$(UV) build --wheel --quiet --out-dir build/dist
 
+# Not --quiet: it hides warnings from --strict, and nothing fails.
+docs: $(UV)  ## the documentation site, build/site/index.html; a broken link or undocumented name fails
+	$(UV) venv --quiet --allow-existing --python 3.11 build/docs_env
+	$(UV) pip install --no-config --quiet --require-hashes --python build/docs_env -r requirements-docs.txt
+	NO_MKDOCS_2_WARNING=1 build/docs_env/bin/python -m mkdocs build --strict
+
 # Only reached when no uv is on the PATH: a private one, beside the checkout.
 .uv/bin/uv:
 	python3 -m venv .uv
@@ -86,6 +93,8 @@ lock: install  ## after a change of the dependencies: uv.lock and requirements.t
 	$(UV) export --frozen --no-emit-project --no-dev --extra train --format requirements-txt --output-file requirements.txt
 	$(UV) export --frozen --no-emit-project --no-dev --extra train --extra cluster --format requirements-txt --output-file requirements-cluster.txt
 	echo uv | $(UV) pip compile --upgrade --generate-hashes --no-deps --no-annotate --output-file requirements-uv.txt -
+	printf '%s\n' mkdocs-material 'mkdocstrings[python]' ruff | $(UV) pip compile --no-config --upgrade --generate-hashes \
+	  --python-version 3.11 --no-annotate --custom-compile-command "make lock" --output-file requirements-docs.txt -
 
 clean:  ## everything that make made
-	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build/coverage
+	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build/coverage build/docs_env build/site

@@ -45,3 +45,10 @@ def test_a_wheelhouse_has_what_is_locked_and_uv_itself():
     (download,) = [command for command in found if "pip download" in command]
     assert {"--no-deps", "--require-hashes"} <= set(download.split())
     assert "-r folder/requirements.txt -r requirements-uv.txt" in " ".join(download.split())
+
+
+def test_the_site_is_built_of_hashed_packages_and_strictly():
+    _, packages, build = commands("docs")
+    assert {"--require-hashes", "requirements-docs.txt"} <= set(packages.split())
+    assert "--strict" in build
+    assert "-q" not in build  # hides the warnings that --strict counts

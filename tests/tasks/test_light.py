@@ -88,8 +88,9 @@ def test_what_an_extra_has_is_one_line(folder):
     commands = f"--no-deps -r {shipped_files.ROOT}/requirements.txt", "'tff-keyboard[privacy]'"
     for answer, command in zip(others, commands, strict=True):
         assert answer.code == 4
-        assert f"pip install {command}" in answer.stderr
-        assert answer.stderr.count("\n") == 1
+        *steps, last = answer.stderr.splitlines()
+        assert f"pip install {command}" in last
+        assert not any("error" in step for step in steps)
 
 
 def test_a_run_is_reported_without_its_strips(folder):

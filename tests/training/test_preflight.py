@@ -54,7 +54,7 @@ def test_train_refuses_before_tensorflow_is_imported(store, tmp_path):
     command += [f"--workdir={tmp_path / 'run'}", "--set=train.clients_per_round=1000"]
     [answer] = answers([command])
     assert answer.code == 2
-    assert answer.stderr.startswith(f"error: {store} has ")
-    assert answer.stderr.count("\n") == 1
+    assert answer.stderr.splitlines()[-1].startswith(f"error: {store} has ")
+    assert answer.stderr.count("error") == 1
     assert "tensorflow" not in answer.modules
     assert not (tmp_path / "run").exists()

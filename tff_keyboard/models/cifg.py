@@ -9,8 +9,8 @@
     r_t = (o_t * tanh(c_t)) P                                recurrent projection, P is [670, 96]
     logits_t = r_t E^T                                       tied with the input, no output bias
 
-Parameters at V = 10,000: 10,000*96 + 3*670*(96 + 96) + 3*670 + 670*96 = 1,412,250, the 1.4 M of
-the paper. Source: Hard et al. 2018, section 3, https://arxiv.org/abs/1811.03604; coupled gates:
+Parameters at V = 10,000: 10,000 * 96 + 3 * 670 * (96 + 96 + 1) + 670 * 96 = 1,412,250, the 1.4 M
+of the paper. Source: Hard et al. 2018, section 3, https://arxiv.org/abs/1811.03604; coupled gates:
 Greff et al. 2017; recurrent projection: Sak et al. 2014.
 
 Initial values (the paper gives none): Glorot uniform per gate for the matrices; b_i = -1, that is

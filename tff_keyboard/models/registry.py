@@ -8,6 +8,7 @@ from tff_keyboard.models.lstm2 import Lstm2
 from tff_keyboard.models.next_word_model import NextWordModel
 
 MODELS: dict[str, Callable[..., NextWordModel]] = {"cifg": Cifg, "gru": Gru, "lstm2": Lstm2}
+"""Name in configs -> class."""
 
 
 def build_model(name: str, *, vocabulary_size: int, seed: int | None, **options) -> NextWordModel:

@@ -51,5 +51,6 @@ class ExportOptions:
 
     @property
     def byte_limit(self) -> int | None:
+        """`max_bytes`, or what this kind of file may have; None: any size."""
         default = MAX_TRAINABLE_BYTES if self.trainable else MAX_BYTES.get(self.quantization)
         return self.max_bytes or default

@@ -6,6 +6,7 @@ extends to it: such a run is exported without.
 """
 
 import dataclasses
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -160,6 +161,8 @@ def measure(hybrid: HybridKeyboard, texts: Texts, max_targets: int) -> HybridRep
     metrics = {}
     for name in MEASURED:
         interval = metric_difference(mixed, alone, name)
+        if math.isnan(interval.value):
+            continue  # nobody typed an unknown word
         half_width = (interval.high - interval.low) / 2
         metrics[name] = (metric_value(alone, name), metric_value(mixed, name), half_width)
     return HybridReport(len(text.people), text.num_words, metrics)

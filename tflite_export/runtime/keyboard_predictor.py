@@ -19,6 +19,7 @@ from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, PAD, Vocabulary
 from tff_keyboard.predictors.predictor import Suggestion, best_words, context_ids
 from tff_keyboard.predictors.prefix_index import PrefixIndex
+from tff_keyboard.storage import shipped_files
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import manifest as manifests
 from tflite_export.format import signatures
@@ -122,7 +123,8 @@ class KeyboardPredictor:
     thread-safe: one instance a thread.
 
     Args:
-      model_path: The `.tflite` file; its vocabulary and manifest lie beside it.
+      model_path: The `.tflite` file; its vocabulary and manifest lie beside it. As in `play`, a
+        shipped model is found from anywhere: "models/messages/keyboard.tflite".
       vocabulary: A vocabulary of the same words and rules, in whose ids `log_probabilities` then
         speaks; the file's own, in sorted order, without it.
       num_threads: Threads inside one operator.
@@ -148,7 +150,7 @@ class KeyboardPredictor:
         xnnpack: bool = False,
         runtime: str | None = None,
     ):
-        self.path = pathlib.Path(model_path)
+        self.path = shipped_files.found(pathlib.Path(model_path))
         self.manifest, self._words = manifests.load_checked(self.path)
         self.vocabulary = vocabulary if vocabulary is not None else self._words
         self._to_file = _rows_of(self.vocabulary, self._words)

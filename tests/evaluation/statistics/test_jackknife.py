@@ -33,6 +33,8 @@ def ratio(clients):
     return sum(a for a, _ in clients) / sum(b for _, b in clients)
 
 
+# Degrees of freedom follow from a fourth moment, which cancels where values are nearly equal: hence
+# 1e-7 and not 1e-9.
 @examples(50)
 @given(COUNTS, st.sampled_from([0.5, 0.95]))
 def test_ratio_matches_python(clients, level):
@@ -40,8 +42,8 @@ def test_ratio_matches_python(clients, level):
     np.testing.assert_allclose(
         interval[:3],
         python_jackknife(ratio, clients, [b for _, b in clients], level),
-        rtol=1e-9,
-        atol=1e-9,
+        rtol=1e-7,
+        atol=1e-7,
     )
     assert interval.clients == len(clients)
 
@@ -57,7 +59,7 @@ def test_difference_matches_python(first, random):
     interval = difference_interval(*np.array(first).T, *np.array(second).T)
     weights = [b for _, b in first]
     expected = python_jackknife(difference, list(zip(first, second, strict=True)), weights)
-    np.testing.assert_allclose(interval[:3], expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(interval[:3], expected, rtol=1e-7, atol=1e-7)
 
 
 def test_a_model_does_not_differ_from_itself():

@@ -88,3 +88,31 @@ def test_rows_are_those_of_the_clients_whatever_the_calls_and_the_workers(settin
         np.testing.assert_array_equal(values[5:], np.delete(values[:5], 1, axis=0))
     assert found[0]["tokens"][1] == 0
     assert np.all(np.delete(found[0]["tokens"], 1) > 0)
+
+
+# Popov et al. 2018, Tables 1 and 2: general perplexity, users' perplexity, average perplexity.
+POPOV = [
+    (100.1, 336.0, 192.6),
+    (121.3, 127.9, 124.8),
+    (131.1, 109.7, 119.1),
+    (149.0, 99.7, 119.9),
+    (128.4, 162.8, 146.0),
+    (147.0, 121.7, 132.7),
+    (186.5, 101.1, 133.9),
+    (265.1, 93.4, 150.8),
+    (109.2, 259.7, 174.4),
+    (112.3, 246.0, 171.6),
+    (108.7, 261.2, 174.6),
+    (102.8, 233.8, 160.3),
+    (105.5, 109.3, 107.5),
+]
+
+
+@pytest.mark.parametrize(("general", "user", "average"), POPOV)
+def test_the_average_perplexity_of_popov_et_al(general, user, average):
+    ours = validation.trade_off("perplexity", user, general, user_weight=200 / 370)
+    assert round(ours, 1) == average
+
+
+def test_a_share_has_the_arithmetic_trade_off():
+    assert validation.trade_off("kss", 0.4, 0.6, user_weight=0.25) == pytest.approx(0.55)

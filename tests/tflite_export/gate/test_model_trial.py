@@ -60,13 +60,16 @@ def forge(sound, folder, data):
 
 
 def test_a_root_that_lies_outside_the_file(sound, tmp_path, capfd, monkeypatch):
-    """Signal 11 in the first step of TensorFlow's interpreter; LiteRT looks at the buffer first."""
+    """LiteRT looks at the buffer first. TensorFlow's interpreter reads 2 GB further on: signal 11,
+    unless something of this process lies there.
+    """
     data = b"\xff\xff\xff\x7f" + sound.model.read_bytes()[4:]
     path = forge(sound, tmp_path, data)
     if "litert" in interpreters.installed_runtimes():
         refused(path, ExportError, "not a model the TFLite interpreter can open")
     monkeypatch.setattr(interpreters, "RUNTIMES", ("tensorflow",))
-    refused(path, CheckFailed, r"crashes the interpreter \(SIGSEGV\)")
+    either = r"crashes the interpreter \(SIGSEGV\)|not a model the TFLite interpreter can open"
+    refused(path, (CheckFailed, ExportError), either)
     assert capfd.readouterr() == ("", "")
 
 

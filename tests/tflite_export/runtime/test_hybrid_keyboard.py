@@ -276,6 +276,22 @@ def test_a_hybrid_that_is_worse_than_its_network_is_refused():
     assert "-10.00 +- 1.00" in report.table()
 
 
+def test_a_shipped_keyboard_opens_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keyboard = open_keyboard("models/messages/keyboard.tflite")
+    assert keyboard.network.path.is_file()
+    assert isinstance(keyboard, HybridKeyboard)
+
+
+def test_figures_of_words_that_nobody_typed_are_left_out(path):
+    keyboard = open_keyboard(path)
+    known = list(keyboard.network.vocabulary.words[4:6])
+    texts = {"ann": [known], "bob": [known]}
+    unknown = {**texts, "cid": [["qwertz", *known]]}
+    found = [set(ngram_part.measure(keyboard, each, 9).metrics) for each in (unknown, texts)]
+    assert found == [set(ngram_part.MEASURED), set(ngram_part.MEASURED) - {"recall_at_3_oov"}]
+
+
 def test_what_the_hybrid_is_worth_is_in_the_manifest(tmp_path):
     texts = {
         "ann": [["see", "johann", "tonight"]] * 12,

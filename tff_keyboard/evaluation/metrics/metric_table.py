@@ -216,6 +216,8 @@ _ROWS = (
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ROWS}
+"""Name -> what is counted, in the order of tables."""
+
 # What people say for the metrics they name most.
 SHORT_NAMES = {
     "top-1": "recall_at_1_no_eos",

@@ -2,11 +2,13 @@
 
     recall_at_1_no_eos, perplexity, ...        of the users' validation clients
     general/recall_at_1_no_eos, ...            of the general corpus's validation clients
-    trade_off/recall_at_1_no_eos, ...          w * users + (1 - w) * general, w = user_weight
+    trade_off/recall_at_1_no_eos, ...          w * users + (1 - w) * general, w = user_weight;
+                                               a perplexity is averaged in nats
     kss, general/kss, trade_off/kss, ...       with `evaluation.keystroke_words`
 
-With w = 0.5 `trade_off/perplexity` is the average perplexity of Popov et al. 2018, Table 1,
-https://arxiv.org/abs/1712.07473.
+`trade_off/perplexity` is the average perplexity of Popov et al. 2018, Table 1,
+https://arxiv.org/abs/1712.07473: that of both test sets, pooled by tokens. With
+w = 200 / 370, the users' share of the paper's test tokens, this is its last column in every row.
 """
 
 import functools
@@ -20,7 +22,11 @@ from tff_keyboard.data.batches import choose_examples
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.counts import predictor_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
-from tff_keyboard.evaluation.metrics.metric_table import FEDERATED_METRICS, KEYSTROKE_METRICS
+from tff_keyboard.evaluation.metrics.metric_table import (
+    FEDERATED_METRICS,
+    KEYSTROKE_METRICS,
+    METRICS,
+)
 from tff_keyboard.evaluation.statistics.sums import federated_metrics, metric_value
 from tff_keyboard.federated.learning.client_inputs import (
     evaluation_clients,
@@ -156,10 +162,19 @@ class Validation:
         if "general/" in parts:
             for name, user in parts[""].items():
                 general = parts["general/"][name]
-                metrics[f"trade_off/{name}"] = (
-                    self._user_weight * user + (1 - self._user_weight) * general
-                )
+                metrics[f"trade_off/{name}"] = trade_off(name, user, general, self._user_weight)
         return metrics
+
+
+def trade_off(name: str, user: float, general: float, user_weight: float) -> float:
+    """The weighted mean of metric `name`; of a perplexity the geometric one, as in `Validation`.
+
+    >>> round(trade_off("perplexity", 60.0, 120.0, 0.5), 3)
+    84.853
+    """
+    if METRICS[name].is_perplexity:
+        return user**user_weight * general ** (1 - user_weight)
+    return user_weight * user + (1 - user_weight) * general
 
 
 def _predictor(config: RunConfig, store: ClientStore) -> KerasPredictor:

@@ -1,0 +1,190 @@
+# %% [markdown]
+# # From the `.tflite` to an Android strip
+#
+# All that a keyboard app does with an export, in NumPy: read the words, cut the text, run the
+# model, fill the strip. At the end the same in Kotlin.
+
+# %%
+import bisect
+import json
+import re
+import zlib
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import tff_keyboard as tk
+
+try:
+    from ai_edge_litert.interpreter import Interpreter  # LiteRT, as on the phone
+except ImportError:
+    import tensorflow as tf
+
+    Interpreter = tf.lite.Interpreter
+
+# What the app must agree with; a shipped model, or your own export.
+reference = tk.runtime.KeyboardPredictor("models/messages/keyboard.tflite")
+path = reference.path
+manifest = json.loads(path.with_suffix(".json").read_text())
+for file in sorted(path.parent.glob("keyboard.*")):
+    print(f"{file.name:20} {file.stat().st_size:9,} bytes")
+told = ("name", "quantization", "state_sizes", "training_length")
+print({name: manifest["model"][name] for name in told})
+print("special ids:", manifest["special_ids"])
+print("text rules: ", manifest["vocabulary"]["rules"])
+
+# %% [markdown]
+# ## The tensors
+#
+# `step` reads one word from a state (`c`, `h`) and gives the best next words and the new state.
+# `logits` scores every word after a state. `predict` is `step` over a whole text.
+
+# %%
+interpreter = Interpreter(model_path=str(path))
+
+
+def tensors(details):
+    found = {name: (it["dtype"].__name__, it["shape"].tolist()) for name, it in details.items()}
+    return ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in sorted(found.items()))
+
+
+run = {name: interpreter.get_signature_runner(name) for name in interpreter.get_signature_list()}
+for name, runner in run.items():
+    print(f"{name}({tensors(runner.get_input_details())})")
+    print(f"  -> {tensors(runner.get_output_details())}")
+
+# %% [markdown]
+# ## The words
+#
+# The vocabulary is sorted: each word is the letters it shares with the word before, and its rest.
+
+# %%
+PAD, BOS, EOS, OOV = range(4)
+
+
+def read_words(data):
+    header, packed = data.split(b"\n", 3)[2:]  # behind the format's name and a checksum
+    count = json.loads(header)["size"] - 4
+    unpacked = zlib.decompress(packed)
+    words = []
+    rests = unpacked[count:-1].decode().split("\n")
+    for shared, rest in zip(unpacked[:count], rests, strict=True):
+        words.append((words[-1][:shared] if words else "") + rest)
+    return words
+
+
+words = read_words(path.with_suffix(".vocabulary").read_bytes())  # ids 4, 5, ...
+assert words == list(reference.vocabulary.words[4:])
+ids = {word: row for row, word in enumerate(words, start=4)}
+print(f"{len(words):,} words: {', '.join(words[1000:1008])}, ...")
+
+# %% [markdown]
+# ## The text
+#
+# Words must be cut as in training. For English typed in ASCII this is one pattern; all rules
+# (curly quotes, emoji, other scripts) are in `tff_keyboard/data/text/python_tokenizer.py`. The
+# library tells what your own tokeniser must give: keep such pairs as test data.
+
+# %%
+WORD = re.compile(r"[0-9]+(?:[.,:][0-9]+)+|[a-z0-9_]+(?:['-][a-z0-9_]+)*")
+
+for text in ("I'll call U at 7:30!", "see you tomorrow?", "well-known, eh", "it’s GR8 😂"):
+    ours, theirs = WORD.findall(text.lower()), reference.words_of(text)
+    print(f"{'same ' if ours == theirs else 'OTHER'} {text!r}: {theirs}")
+
+# %% [markdown]
+# ## The strip
+#
+# A message starts with zeros and BOS; each finished word is one `step`. With letters typed, the
+# words that begin so are one range of ids: the best three of `logits` there. Of a long text feed
+# the last words only, as many as sequences had in training (`training_length`).
+
+# %%
+sizes = manifest["model"]["state_sizes"]
+
+
+def read(context):
+    c, h = (np.zeros([1, sizes[name]], np.float32) for name in "ch")
+    for word_id in [BOS, *(ids.get(word, OOV) for word in context)]:
+        out = run["step"](token=np.array([word_id], np.int32), c=c, h=h)
+        c, h = out["new_c"], out["new_h"]  # an app keeps these from key to key
+    return out
+
+
+def strip(text):
+    *context, prefix = WORD.findall(text.lower() + "x")  # joins a word that is not finished
+    prefix = prefix[:-1]
+    out = read(context)
+    if not prefix:
+        return [words[i - 4] for i in out["ids"][0][:3]]
+    first = bisect.bisect_left(words, prefix)
+    end = bisect.bisect_left(words, prefix + "\U0010ffff")
+    scores = run["logits"](h=out["new_h"])["logits"][0, 4:]
+    return [words[i] for i in first + np.argsort(-scores[first:end], kind="stable")[:3]]
+
+
+typed = ["", "see you ", "see you t", "see you tom", "i am on my ", "what are you d"]
+strips = [strip(text) for text in typed]
+for text, shown in zip(typed, strips, strict=True):
+    assert shown == [word for word, _ in reference.strip_for(text).suggestions]
+print("the same as the library's in all", len(typed), "places")
+
+# %%
+figure, axes = plt.subplots(len(typed), figsize=(6, 4.2))
+for axis, text, shown in zip(axes, typed, strips, strict=True):
+    axis.axis("off")
+    axis.text(0.02, 0.5, text + "|", va="center", family="monospace")
+    for slot, place in enumerate((1, 0, 2)):  # the best in the centre
+        word = shown[slot] if slot < len(shown) else ""
+        box = {"boxstyle": "round", "facecolor": "white" if slot else "lightblue"}
+        axis.text(0.5 + 0.2 * place, 0.5, word or "…", ha="center", va="center", bbox=box)
+plt.show()
+
+# %% [markdown]
+# ## In Kotlin
+#
+# The same calls with LiteRT's `Interpreter`. **Nobody has compiled or run this**: there was no
+# Android here. All above was run.
+#
+# ```kotlin
+# // implementation("com.google.ai.edge.litert:litert:1.4.0"); 2.x has another API
+# import org.tensorflow.lite.Interpreter
+#
+# // rows: the words and 4; units, size: `state_sizes`
+# class Network(file: java.nio.MappedByteBuffer, rows: Int, units: Int, size: Int, k: Int = 3) {
+#     private val lite = Interpreter(file, Interpreter.Options().setNumThreads(1))
+#     private var c = arrayOf(FloatArray(units))
+#     private var h = arrayOf(FloatArray(size))
+#     val ids = arrayOf(IntArray(k))                 // the best next words
+#     private val probabilities = arrayOf(FloatArray(k))
+#     private val scores = arrayOf(FloatArray(rows))
+#
+#     fun begin() { c[0].fill(0f); h[0].fill(0f); read(1) }    // BOS
+#
+#     fun read(word: Int) {                          // after each finished word
+#         val newC = arrayOf(FloatArray(c[0].size))
+#         val newH = arrayOf(FloatArray(h[0].size))
+#         lite.runSignature(
+#             mapOf("token" to intArrayOf(word), "c" to c, "h" to h),
+#             mapOf("ids" to ids, "probabilities" to probabilities,
+#                   "new_c" to newC, "new_h" to newH),
+#             "step")
+#         c = newC; h = newH
+#     }
+#
+#     fun best(first: Int, end: Int, k: Int = 3): List<Int> {  // ids of words with the prefix
+#         lite.runSignature(mapOf("h" to h), mapOf("logits" to scores), "logits")
+#         return (first until end).sortedByDescending { scores[0][it] }.take(k)
+#     }
+# }
+# ```
+#
+# Map the file uncompressed (`androidResources { noCompress += "tflite" }`) and use one thread for
+# the object. In password fields, and under `IME_FLAG_NO_PERSONALIZED_LEARNING`, learn nothing:
+# duties are in [the keyboard's page](../phone/keyboard.md). Also there: capitals, corrections and
+# the n-gram, which `tk.runtime.open_keyboard` adds to the network:
+
+# %%
+keyboard = tk.runtime.open_keyboard(path)
+for text in typed[1:]:
+    print(f"{text!r}: {[word for word, _ in keyboard.strip_for(text).suggestions]}")
