@@ -151,9 +151,10 @@ axes.legend()
 figure
 
 # %% [markdown]
-# A gain over the control counts once it holds for several seeds; the project's own figures are in
-# *docs/results.md*. What the rule did is in the metrics: of eight clients, how many did each
-# layer's attention amount to?
+# Those who typed much teach more here, so of the two controls the one with equal weights is behind;
+# FedAtt is in between. A difference counts once it holds for several seeds: the project's own
+# figures are in *docs/results.md*. What FedAtt did is in the metrics. Of eight clients, how many
+# did the attention to each layer amount to?
 
 # %%
 attention = last["FedAtt"]["aggregator"]["inner"]["attention"]

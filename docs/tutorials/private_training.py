@@ -73,6 +73,8 @@ learning_rate = 0.5
 batch_size = 8
 [server]
 optimizer = "fedavgm"
+learning_rate = 4.0
+momentum = 0.0
 [aggregation]
 client_weighting = "uniform"
 [train]
@@ -110,6 +112,6 @@ for name in ("open", "private"):
 print(tk.privacy.privacy_statement(pathlib.Path("private/privacy_ledger.jsonl")))
 
 # %% [markdown]
-# Epsilon is that of the plan, by another way. Before you publish: a key outside the run directory,
-# a vocabulary chosen privately, and every run counted that saw these people
-# (`tff-keyboard privacy RUN RUN`).
+# Epsilon is that of the plan. (Server momentum would change the BLT: give it to `plan`, too.)
+# Before you publish: a key outside the run directory, a vocabulary chosen privately, and every run
+# counted that saw these people (`tff-keyboard privacy RUN RUN`).
