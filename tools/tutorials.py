@@ -63,7 +63,7 @@ def build(source: pathlib.Path, out: pathlib.Path) -> None:
             with _printed() as lines:
                 value = _run(cell, str(source), namespace)
                 figures = _figures(value)
-                if value is not None and value not in figures:
+                if value is not None and not hasattr(value, "savefig"):
                     print(value if isinstance(value, str) else repr(value))
         except BaseException:
             print("".join(lines), traceback.format_exc(), sep="", file=sys.stderr)

@@ -129,8 +129,9 @@ figure
 
 # %% [markdown]
 # A contradiction is damped, not refused: near x = -4 nothing moves, and beyond it the fifth client
-# wins, as with the mean. So this is no defence against attackers; the median is. Exaggeration in
-# the same direction goes through in full: put `tk.aggregators.clipping` around the rule.
+# wins, if by less than with the mean. So this is no defence against attackers; the median is.
+# Exaggeration in the same direction goes through in full: put `tk.aggregators.clipping` around the
+# rule.
 #
 # In training the rule is `model_aggregator=rule` of
 # `tff.learning.algorithms.build_weighted_fed_avg`, as in *FedAtt and FedMed in your own TFF code*.

@@ -3,9 +3,17 @@
 import numpy as np
 import pytest
 
+from tff_keyboard.config.sections.privacy_config import Blt
+from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.claims import planning
 from tff_keyboard.privacy.claims.planning import Schedule, plan
-from tff_keyboard.privacy.mechanisms.mechanism import BandedMechanism, BltMechanism, Gaussian, Tree
+from tff_keyboard.privacy.mechanisms.mechanism import (
+    BandedMechanism,
+    BltMechanism,
+    Gaussian,
+    Tree,
+    mechanism_of,
+)
 from tff_keyboard.privacy.mechanisms.noise_streams import keyed_draw
 
 SMALL = Schedule(rounds=64, cohort=10, population=1000, min_separation=16, delta=1e-6)
@@ -34,6 +42,25 @@ def test_gboards_multiplier_comes_back_from_its_epsilon():
 
 
 @pytest.mark.slow
+def test_the_servers_momentum_has_its_price():
+    """A run with momentum draws by another matrix, which costs more at the same multiplier."""
+    schedule = Schedule(rounds=40, cohort=50, population=466, min_separation=8, delta=1e-4)
+    matrix = mechanism_of(Blt(), rounds=40, min_separation_rounds=8, momentum=0.9).matrix()
+
+    def epsilon_of_the_run(found):
+        return accounting.matrix_gaussian(
+            noise=matrix,
+            noise_multiplier=found.noise_multiplier,
+            rounds=40,
+            delta=1e-4,
+            min_separation=8,
+        ).epsilon
+
+    assert epsilon_of_the_run(plan("blt", schedule, target_epsilon=8)) > 12
+    found = plan("blt", schedule, target_epsilon=8, momentum=0.9)
+    assert 7.9 < epsilon_of_the_run(found) <= 8
+
+
 def test_correlated_noise_leaves_the_least_error():
     errors = {
         name: plan(name, GBOARD, target_epsilon=5.0).error for name in ("gaussian", "tree", "blt")

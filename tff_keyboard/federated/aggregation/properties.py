@@ -31,7 +31,7 @@ class Subject:
     """An aggregation process, and what may be asked of it.
 
     Attributes:
-      weight_type: Of a client's weight.
+      weight_type: Type of a client's weight.
       atol: Largest change of a delta on its way (rounding, noise), in units of a delta.
       is_private: Weights are ignored and one client's delta is divided by the report goal.
       is_noisy: A round has noise.
@@ -281,6 +281,7 @@ def _require_close(
         place = f"tensor {number} of the {what}"
         _require(np.shape(x) == np.shape(y), f"{place} has shape {np.shape(x)}, not {np.shape(y)}")
         if not np.array_equal(x, y) and not np.allclose(x, y, rtol, atol):
+            _require_finite([x], place)
             worst = np.max(np.abs(np.subtract(x, y, dtype=np.float64)))
             raise AssertionError(f"{place} is off by {worst:.2g}")
 

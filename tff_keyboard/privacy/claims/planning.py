@@ -88,6 +88,7 @@ def plan(
     buffers: int = 2,
     bands: int = 8,
     restart_rounds: int = 0,
+    momentum: float = 0.0,
 ) -> Plan:
     """The least noise of a mechanism that keeps epsilon at or below the target.
 
@@ -98,6 +99,8 @@ def plan(
       buffers: Buffers of a BLT.
       bands: Bands of a banded matrix.
       restart_rounds: Rounds of a tree; 0 is never.
+      momentum: Momentum of the server: a BLT or a banded matrix is optimised for it, and costs
+        another epsilon with another.
 
     Raises:
       ValueError: No noise multiplier up to a million reaches the target, or an argument is wrong.
@@ -110,6 +113,7 @@ def plan(
         buffers=buffers,
         bands=min(bands, schedule.rounds),
         restart_rounds=restart_rounds,
+        momentum=momentum,
     )
 
     def guarantee(noise_multiplier: float) -> accounting.Guarantee:
