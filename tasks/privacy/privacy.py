@@ -98,6 +98,7 @@ def plan(options: Options, target_epsilon: float) -> str:
             target_epsilon=epsilon,
             buffers=privacy.buffers if isinstance(privacy, Blt) else Blt().buffers,
             bands=privacy.bands if isinstance(privacy, Banded) else Banded().bands,
+            momentum=getattr(config.server, "momentum", 0.0),
         )
 
     compared = [planned(name, schedule, target_epsilon) for name in planning.COMPARED]
@@ -105,8 +106,8 @@ def plan(options: Options, target_epsilon: float) -> str:
     parts = [
         f"Least noise for epsilon <= {target_epsilon:g} at delta {schedule.delta:g}, a population "
         f"of {schedule.population}; gaussian: as long as nobody learns who was drawn. multiplier: "
-        "`noise_multiplier`; error: noise left in a coordinate of the model, root mean square over "
-        "the rounds, in clip norms.",
+        "`noise_multiplier`; error: noise left in a coordinate of the sum of all rounds, root mean "
+        "square over the rounds, in clip norms.",
         planning.plans_table(compared),
     ]
     for varied, schedules in planning.schedules_around(schedule).items():

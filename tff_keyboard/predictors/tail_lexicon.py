@@ -28,6 +28,7 @@ import numpy as np
 
 from tff_keyboard.data.text.identifiers import is_identifier
 from tff_keyboard.data.vocabulary import OOV, Vocabulary, is_mask
+from tff_keyboard.predictors.predictor import best_words
 
 STEPS = 8  # of a share's logarithm, to one
 CAP = 3  # uses of one word by one person that count
@@ -82,11 +83,10 @@ class TailLexicon:
         length = len(prefix)
         first = bisect.bisect_left(self.words, prefix)
         end = bisect.bisect_right(self.words, prefix, lo=first, key=lambda word: word[:length])
-        shares = self.shares[first:end]
-        return [
-            (self.words[first + place], float(shares[place]))
-            for place in np.argsort(-shares, kind="stable")[:k]
-        ]
+        places, shares = (
+            best_words(self.shares, np.arange(first, end), k) if end > first else ((), ())
+        )
+        return [(self.words[i], float(u)) for i, u in zip(places, shares, strict=True)]
 
 
 def completed(
