@@ -21,7 +21,7 @@ PEOPLE = st.lists(
 
 
 def rounded_down(share):
-    return math.exp(-math.ceil(-8 * math.log(share) - 1e-4) / 8)
+    return math.exp(-min(255, math.ceil(-8 * math.log(share) - 1e-4)) / 8)
 
 
 @hypothesis.given(PEOPLE, st.integers(1, 3), st.dictionaries(WORDS, st.floats(0.1, 9), max_size=5))

@@ -205,7 +205,7 @@ def _largest(shares: Mapping[str, float], size: int) -> TailLexicon:
 
 def steps_of(shares: np.ndarray) -> np.ndarray:
     """Shares as a file keeps them, never rounded up: [words] uint8."""
-    return np.clip(np.ceil(-STEPS * np.log(shares.astype(np.float64)) - 1e-4), 1, 255).astype(
+    return np.clip(np.ceil(-STEPS * np.log(shares.astype(np.float64)) - 1e-4), 0, 255).astype(
         np.uint8
     )
 
