@@ -83,9 +83,7 @@ class TailLexicon:
         length = len(prefix)
         first = bisect.bisect_left(self.words, prefix)
         end = bisect.bisect_right(self.words, prefix, lo=first, key=lambda word: word[:length])
-        places, shares = (
-            best_words(self.shares, np.arange(first, end), k) if end > first else ((), ())
-        )
+        places, shares = best_words(self.shares, np.arange(first, end), k)
         return [(self.words[i], float(u)) for i, u in zip(places, shares, strict=True)]
 
 
