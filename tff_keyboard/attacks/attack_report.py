@@ -47,14 +47,9 @@ class Row:
       attack: The attack's name, or "clean".
       share: Share of the accounts that attack.
       share_of_seats: Share of the cohorts that they are to have.
-      seed: Seed of the training.
-      rounds: Trained.
       clients_per_round: Clients a round, as configured.
       refused_updates: Updates with NaN or infinity, refused.
-      impossible_claims: Weights that no client can have.
-      capped_weights: Weights above the cap.
       rejected_rounds: Rounds that left the model as it was.
-      figures: What came of it.
     """
 
     rule: str

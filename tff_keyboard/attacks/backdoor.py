@@ -19,7 +19,6 @@ def hit_rate(
 
     Args:
       predictor: Predictor with the store's vocabulary.
-      store: Client store of the people who type.
       population: Population of the store, not empty.
       trigger: A word id, as is `target`.
     """

@@ -53,7 +53,6 @@ class Found:
     """What texts say of epsilon.
 
     Attributes:
-      outcome: One of the words above.
       epsilon: Epsilon at `Settings.delta`; None where there is no estimate, and `outcome` says why.
       epsilon_conservative: Epsilon with the lower end of alpha's interval; None also where it is
         infinite.
@@ -108,7 +107,6 @@ class Pair(Found):
     Attributes:
       directions: "without" and "with", whose texts they are.
       name: The last part of the path of the model without the person.
-      model: Path of the model.
       rounds_joined: Rounds that the person joined; None: not known.
       other_differences: Config keys in which the runs differ beside the person.
     """

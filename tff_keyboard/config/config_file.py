@@ -76,7 +76,6 @@ def of_this_version(text: str, origin: str) -> str:
 
     Args:
       text: The config as TOML.
-      origin: Path of the config, for messages.
 
     Raises:
       ConfigError: It is no config of this version.

@@ -143,7 +143,6 @@ def choose_examples(num_examples: int, max_examples: int, seed: Sequence[int]) -
     """Positions of the messages a client uses, increasing: all, or `max_examples` drawn by seed.
 
     Args:
-      num_examples: Messages it has.
       max_examples: Messages used, at most; 0 means all.
       seed: Numbers >= 0 that name this client and round.
 

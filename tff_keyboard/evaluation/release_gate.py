@@ -27,12 +27,7 @@ class ReleaseGate:
     def judge(
         self, models: Sequence[NamedPredictor], comparison: Comparison
     ) -> tuple[list[str], CheckFailed | None]:
-        """Lines to print, and the first failure if there is one.
-
-        Args:
-          models: The models that were compared.
-          comparison: Comparison of the models.
-        """
+        """Lines to print, and the first failure if there is one."""
         failures: list[CheckFailed] = []
         lines = []
         try:
@@ -61,7 +56,6 @@ def release_gate(
     Args:
       fail_if_worse: Margins, such as "top-3:0.2,kss:0.2"; None for no margins.
       prompts: A file of golden prompts.
-      num_models: Number of models that are compared.
 
     Raises:
       UsageError: Margins are not understood, or there is nothing to compare with.

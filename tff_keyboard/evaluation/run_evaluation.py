@@ -57,7 +57,6 @@ def evaluate_named(
       model: What to call it; its vocabulary is filled in here.
       text: What people typed.
       max_length: Targets of a message, at most; see `predictor_evaluation.evaluate`.
-      store: Store that the text is from.
       reference: Vocabulary that orders words; see `predictor_evaluation.evaluate`.
       compute: Counts the parts; see `predictor_evaluation.evaluate`.
 
@@ -209,7 +208,6 @@ def fit_temperature(
     Args:
       path: Path of the run; this and the others are those of `evaluate_run`.
       population: Population to evaluate on; on validation itself the result flatters.
-      store_path: Client store.
       max_length: Targets of a message at most.
 
     Returns:

@@ -18,8 +18,6 @@ def parse(known: Sequence[Option], name: str, arguments: Sequence[str]) -> dict[
     """The values that were given, by option; what was not given is not there.
 
     Args:
-      known: The options of the task.
-      name: Name of the task.
       arguments: The words after it.
 
     Raises:

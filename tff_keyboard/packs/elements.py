@@ -44,7 +44,6 @@ def join(elements: Iterable[Any], spec: Spec) -> Joined:
 
     Args:
       elements: Structures of arrays, as `spec` says.
-      spec: Type of an element.
     """
     columns = [tf.nest.flatten(element) for element in elements]
 
@@ -79,10 +78,6 @@ def read(data: tf.data.Dataset, spec: Spec) -> tf.data.Dataset | Joined:
 
     To be called where a TFF computation begins, outside of functions: the compiler of packs puts
     its tensors in place of the operation that is made here.
-
-    Args:
-      data: Data of a client.
-      spec: Type of an element.
     """
     if _leaves(data.element_spec) == _leaves(joined_spec(spec)):
         return data.get_single_element()
@@ -102,9 +97,7 @@ def fold(
 
     Args:
       step: State and element to a state of the same structure, dtypes and shapes.
-      state: The state to begin with.
       data: Data that `read` returned.
-      spec: Type of an element.
       start: The first element, int64; None: 0. Of joined ones only.
       stop: The element after the last; None: all. Of joined ones only.
     """

@@ -31,9 +31,7 @@ def ledger_header(
 
     Args:
       config: A config with a mechanism of privacy.
-      rounds: Rounds of the run.
       population: People who may be drawn.
-      clients_per_round: The report goal.
       selected_per_round: People drawn a round, with over-selection.
       min_separation_rounds: Separation that the sampler enforces, in rounds; 1 is any round.
       mechanism: Mechanism with its coefficients.

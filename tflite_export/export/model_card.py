@@ -46,7 +46,6 @@ def model_card(manifest: Manifest, run_dir: pathlib.Path) -> str:
     """The card.
 
     Args:
-      manifest: Complete but for the card.
       run_dir: The run that was exported.
 
     Raises:

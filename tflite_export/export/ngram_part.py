@@ -37,13 +37,7 @@ MEASURED = {
 
 @dataclasses.dataclass(frozen=True)
 class NGramPart:
-    """What `--ngram` adds to an export.
-
-    Attributes:
-      data: The file.
-      ngram: What the manifest says of it.
-      mixture: The weights, for the manifest.
-    """
+    """What `--ngram` adds to an export."""
 
     data: bytes
     ngram: NGramFacts

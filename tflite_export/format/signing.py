@@ -78,8 +78,6 @@ def check_signature(manifest: bytes, signature: bytes, key: Ed25519PublicKey, na
     Args:
       manifest: Manifest as it was written.
       signature: What `sign` made.
-      key: Key that is trusted.
-      name: What to call the signature in errors.
 
     Raises:
       CheckFailed: It is not, or no signature at all.

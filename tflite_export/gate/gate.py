@@ -27,7 +27,6 @@ def check_contents(
       data: The model file.
       predictor: The same file, with the vocabulary and manifest written beside it.
       model: What was exported.
-      vocabulary: Its words.
 
     Raises:
       CheckFailed: The file is broken, whichever way its weights were rounded.

@@ -192,9 +192,6 @@ def compare(
     """Reads every message with both models.
 
     Args:
-      model: The float model.
-      vocabulary: Its vocabulary.
-      predictor: The file.
       texts: What people typed.
 
     Raises:

@@ -54,9 +54,7 @@ def from_store(
 
     Args:
       directory: A client store.
-      population: Population of the store.
       vocabulary: Vocabulary that the store must have.
-      max_words: Words of all people, about.
       seed: Seed of the order.
       least_people: People who are read at least, however much they typed, where there are as many.
 
@@ -95,8 +93,6 @@ def from_file(
     """Messages from lines `user<TAB>text`, or of text alone; `.gz` is unpacked.
 
     Args:
-      path: The file.
-      rules: How text becomes words.
       max_words: No more is read once so many words are there.
 
     Raises:

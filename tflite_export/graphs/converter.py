@@ -43,8 +43,6 @@ def convert_module(
     """Runs the converter.
 
     Args:
-      module: Its functions become signatures.
-      names: Names of those functions.
       quantization: One of `QUANTIZATIONS`.
       keep_variables: Whether variables stay variables, for training; else they become constants.
 

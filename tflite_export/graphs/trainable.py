@@ -40,7 +40,6 @@ def build(weights: CifgWeights, *, top_k: int) -> bytes:
     """Writes the inference and the training signatures.
 
     Args:
-      weights: Initial values.
       top_k: Words that `predict` and `step` return.
 
     Returns:

@@ -62,7 +62,6 @@ class Autocorrect:
     """Corrections of finished words; for lower-case vocabularies.
 
     Args:
-      vocabulary: The words.
       frequencies: Word -> probability without context; see `word_frequencies`.
     """
 

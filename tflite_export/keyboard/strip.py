@@ -71,13 +71,10 @@ class StripKeyboard:
     """A model with manners. Not thread-safe, like the model.
 
     Args:
-      predictor: The model, or the hybrid of an export.
       language: Language of the packaged blocklist and the built-in forms: "en", or "none" for
         neither and no corrections.
-      blocked: More entries for the blocklist.
 
     Attributes:
-      predictor: The predictor.
       withheld: Blocked words that the strips so far would have shown otherwise.
     """
 

@@ -27,7 +27,6 @@ class KeyboardEvents:
 
     Args:
       keyboard: The one typed with.
-      log: Log that strips are written to.
     """
 
     def __init__(self, keyboard: StripKeyboard, log: LiveLog):
@@ -51,11 +50,8 @@ class KeyboardEvents:
         """A strip that has ended.
 
         Args:
-          cursor: Place of the cursor.
           words: [SLOTS] from left to right, None for an empty place.
           latency_us: Microseconds from the key to the strip.
-          outcome: How it ended.
-          slot: Place from the left of the suggestion accepted.
           deleted: Whether that was taken back at once.
         """
         ranked = [words[SLOT_RANKS.index(rank)] for rank in range(SLOTS)]
@@ -104,11 +100,7 @@ class KeyboardEvents:
 
 
 class TypedStrips:
-    """The strips of the message that is being typed in one place, such as a terminal.
-
-    Args:
-      events: Events of the keyboard.
-    """
+    """The strips of the message that is being typed in one place, such as a terminal."""
 
     def __init__(self, events: KeyboardEvents):
         self._events = events

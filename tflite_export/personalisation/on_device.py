@@ -147,7 +147,6 @@ def sums_of_person(
     """What is counted on one person's messages, each cut as in training.
 
     Args:
-      predictor: The model.
       messages: Messages of normalised words.
       before: Messages that the person typed earlier, for a predictor that remembers words.
     """

@@ -60,7 +60,6 @@ class Personaliser:
 
     Args:
       keyboard: A trainable export, with or without an n-gram; changed while it works.
-      settings: The settings.
 
     Raises:
       ExportError: The file cannot train.

@@ -60,10 +60,7 @@ def personalise_people(
 
     Args:
       keyboard: A trainable export.
-      store: Store of the people.
-      population: Population of the store.
       settings: How each is trained and judged.
-      out: Folder of the results.
       most: People at most.
       seed: Seed of who is drawn.
 

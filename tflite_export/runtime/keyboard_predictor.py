@@ -73,8 +73,6 @@ class Signature:
     """What a file computes: call it with arrays.
 
     Args:
-      path: Path of the file, for errors.
-      name: Name of the signature.
       interpreter: Interpreter over the file.
 
     Raises:

@@ -123,7 +123,6 @@ def merge(
     Args:
       hint: A dataclass or a union of dataclasses; see `build`.
       below: A table.
-      above: Another, whose values win.
       default: An instance with the defaults; see `build`.
     """
     family = variants(hint)

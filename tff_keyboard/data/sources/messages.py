@@ -33,11 +33,7 @@ class Message(NamedTuple):
 
 
 class Reading:
-    """How bad lines are treated, what was skipped, and how far the reader is.
-
-    Attributes:
-      skipped: Lines left out, by reason.
-    """
+    """How bad lines are treated, what was skipped, and how far the reader is."""
 
     def __init__(
         self, on_bad_line: str = "error", on_position: Callable[[int], None] = lambda position: None

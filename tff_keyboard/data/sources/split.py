@@ -19,7 +19,6 @@ def user_fraction(user: str, *, seed: int, purpose: str) -> float:
     Args:
       user: Any string.
       seed: Seed of the split, >= 0.
-      purpose: Keeps uses of the hash apart.
     """
     digest = hashlib.sha256(f"{purpose}\0{seed}\0{user}".encode("utf-8", "replace")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48  # 48 bits: exact in a float
@@ -56,7 +55,6 @@ def choose_users(users: Iterable[str], count: int, *, seed: int) -> list[str]:
     Memory: `count` names.
 
     Args:
-      users: Each user once.
       count: Number of users to choose, > 0.
       seed: Seed of the choice, >= 0; independent of the seed's populations.
     """

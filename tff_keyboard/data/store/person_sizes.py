@@ -94,7 +94,6 @@ class PersonSizes:
         (7.6, 19.75)
 
         Args:
-          value: Function of a number of messages.
           of_round: See `check_ins`.
           factor: See `check_ins`.
         """

@@ -55,7 +55,6 @@ def choose_words(
       size: V, with the special rows; >= 5.
       min_count: Words typed less often stay out; >= 1.
       min_users: Words of fewer people stay out; >= 1.
-      rules: How text became these words.
 
     Raises:
       ValueError: `size` is too small, or no word is left.

@@ -34,14 +34,11 @@ class _Message:
     """One message before it is learnt.
 
     Attributes:
-      owner: Person of the message, a number.
-      words: All words of the message.
       before: [n] the word before each target; `EDGE` for the first.
       targets: [n] ids of the words that are scored, and EOS where the message was not cut.
       network: [n, V] float32 probabilities.
       ngram: [n, V] float32 probabilities of the n-gram.
       buckets: [n] buckets of the mixture.
-      table: Words of the cache.
     """
 
     owner: int
@@ -273,7 +270,6 @@ def _score(
     Args:
       messages: Messages without what the models said.
       scores: [n, V + words] float32 probabilities; those of OOV are changed.
-      vocabulary: Vocabulary of the model.
       index: Index of the vocabulary and the words behind it.
       reference: Vocabulary that orders words; see `positions.text_batches`.
     """

@@ -59,8 +59,6 @@ class PartCounts:
 
     Attributes:
       people: [n] positions of people in the text, increasing.
-      counts: Counts of these people.
-      targets: Targets that were scored.
     """
 
     people: np.ndarray
@@ -88,7 +86,6 @@ class Counter:
     """Adds up the positions of one model.
 
     Args:
-      vocabulary: Vocabulary of the model.
       people: How many there are.
     """
 

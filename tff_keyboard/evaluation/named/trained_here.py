@@ -76,10 +76,7 @@ def train_baseline(
 
     Args:
       word: The baseline's name as the person wrote it.
-      name: What to call it.
       spec: Spec that `word` names.
-      messages: Ids of the words of each message.
-      vocabulary: Vocabulary of the ids.
 
     Raises:
       UsageError: It cannot be as small as asked for.
@@ -101,8 +98,6 @@ def train_for_hybrid(
 
     Args:
       spec: Spec of a file, in bytes.
-      text: What it counts.
-      vocabulary: Vocabulary of the text.
 
     Returns:
       What a reader of its file has, and the content of the file.
@@ -157,7 +152,6 @@ def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) ->
     Args:
       hybrid: Changed in place.
       store: Store of the n-gram.
-      name: Name in the line of progress.
 
     Returns:
       Who it was fitted on, in words.

@@ -53,8 +53,6 @@ class Prompts:
     """A file of prompts.
 
     Attributes:
-      path: The file.
-      prompts: The prompts, one or more.
       sha256: SHA-256 of the file.
     """
 
@@ -68,7 +66,6 @@ class PromptReport:
     """What a model shows for every prompt.
 
     Attributes:
-      prompts: The file.
       failures: `(prompt, what is wrong)`.
     """
 
@@ -84,9 +81,6 @@ class PromptReport:
 
     def check(self, model: str) -> None:
         """Raises if one failed.
-
-        Args:
-          model: What to call the model.
 
         Raises:
           CheckFailed: Says which lines.

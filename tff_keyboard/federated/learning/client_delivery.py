@@ -36,7 +36,6 @@ class Handover:
     cohort, so the second can be done elsewhere.
 
     Attributes:
-      sub_rounds: Parts of the round.
       clients_per_pack: Clients a pack, see `packs.dealing.num_packs`; None: a dataset for each
         client.
       is_joined: Whether a client's batches are one element, see `packs/elements.py`.
@@ -130,7 +129,6 @@ def largest_first(sizes: Sequence[int], num_parts: int) -> list[int]:
     dealt out to the runs in turn, and no run has all the large ones.
 
     Args:
-      sizes: Tokens of each client.
       num_parts: Sub-rounds, >= 1.
 
     Returns:

@@ -194,7 +194,6 @@ def cohort_sampler(
     """Who takes part in the rounds of a run, out of `population` train clients.
 
     Args:
-      config: Config of the run.
       population: Train clients, > 0.
       earlier: See `CohortSampler`.
       weights: [population], from `check_in_weights`.
@@ -238,7 +237,6 @@ def share_of_seats(config: TrainConfig, accounts: float) -> float:
     Of those selected; of those that report, where attackers drop out as often as others do.
 
     Args:
-      config: Config of the run.
       accounts: Their share of the population, in [0, 1].
     """
     if config.check_in == "uniform":

@@ -53,7 +53,6 @@ class CacheTable:
 
     Attributes:
       extras: Words out of the vocabulary that may be offered, sorted; word e has the id V + e.
-      extra_ids: Ids of these words.
       total: `WordCache.total`.
     """
 
@@ -100,7 +99,6 @@ class CacheTable:
         Args:
           scores: [V + extras] float32, changed in place.
           previous: The word before; `EDGE` at the start of a message, None where unknown.
-          weight: Lambda of the cache.
         """
         followed = self._followed(previous)
         # Ids are distinct, so += reaches each once.
@@ -116,16 +114,12 @@ class HybridPredictor:
     Args:
       network: A Keras model or an exported file.
       ngram: Its words are the network's, in any order.
-      weights: The lambdas.
       cache: The owner's; empty if left out. Who has learnt something new needs no call here.
       offered_from: Uses from which on a word out of the table is offered; see `CacheTable`.
       index: Index of the network's vocabulary, where there is one already.
 
     Attributes:
       vocabulary: The network's.
-      cache: The cache.
-      weights: Weights of the mixture.
-      offered_from: Uses from which on a word is offered.
 
     Raises:
       ValueError: The n-gram has other words than the network.

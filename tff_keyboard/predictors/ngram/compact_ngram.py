@@ -145,7 +145,6 @@ class CompactNGram:
 
         Args:
           contexts: Contexts before the word, from `contexts` or `step`.
-          word_id: The word.
         """
         found = []
         row = word_id

@@ -97,9 +97,7 @@ def train(
     """Counts, smooths, and makes small.
 
     Args:
-      spec: What is wanted.
       messages: Pooled text: ids [words] each, without BOS and EOS.
-      vocabulary: Its vocabulary.
       owners: Person of each message, a number from 0 on; needed by `least_people`.
       least_people: A file lists only what so many people typed; >= 1.
 

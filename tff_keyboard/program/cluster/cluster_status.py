@@ -16,7 +16,6 @@ class NodeStatus:
     """A node with our resource.
 
     Attributes:
-      name: Name that people read.
       used_by: "nobody", or "a training".
       differences: Differences from this machine, as `node_facts.differences` says them; [] where it
         fits.

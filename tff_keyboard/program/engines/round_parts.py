@@ -52,8 +52,6 @@ def cut(value: Any, type_spec: tff.Type, num_parts: int) -> tuple[Any, list[list
     A part without clients adds nothing and is left out; of an empty round one part is left.
 
     Args:
-      value: Argument of a computation.
-      type_spec: Its type.
       num_parts: Number of parts, >= 1.
 
     Returns:

@@ -141,7 +141,6 @@ class TimingsRelease(RoundReleaseManager):
     the timings of one round.
 
     Args:
-      path: Path of the file.
       columns: Columns after the round.
       mode: Permissions of the file.
     """
@@ -177,7 +176,6 @@ class TensorBoardRelease(RoundReleaseManager):
     of the rounds that are computed again. Strings are left out.
 
     Args:
-      directory: Directory of the files.
       mode: Permissions of the files, which say when each round ended.
     """
 

@@ -35,7 +35,6 @@ class WorkerCopy:
 
     Attributes:
       folder: Descriptor of its folder; a process that starts `path` must inherit it.
-      path: The program, by that descriptor.
 
     Raises:
       NoPrivateEndpointError: The program is not one that this works for, or there is no place for

@@ -23,7 +23,6 @@ def sentence(advice: Advice, machine: Machine) -> str:
 
     Args:
       advice: What `study.advice.advice` found.
-      machine: What the time is estimated for.
     """
     train = advice.config.train
     return (
@@ -38,8 +37,6 @@ def advice_text(advice: Advice, machine: Machine, workdir: str) -> str:
 
     Args:
       advice: What `study.advice.advice` found.
-      machine: What the time is estimated for.
-      workdir: Run directory of the training.
     """
     rows = [["measured on", "began with", "people", "train words", "passes", *_COLUMNS]]
     for corpus in advice.nearest:

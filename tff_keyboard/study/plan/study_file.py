@@ -173,11 +173,9 @@ class Study(tables.Table):
     """A study.
 
     Attributes:
-      question: What it is to answer, one sentence.
       control: The arm that differences are to.
       before: An arm of one seed that others begin with, `after` it; a table of its own says what
         they gained since. "" for none.
-      arms: Arms, the control among them.
       sweeps: Repetitions of arms with a key changed.
       models: Models beside the arms as they are.
       seeds: Values of `train.seed`; all arms have the first before any has the second.
@@ -187,7 +185,6 @@ class Study(tables.Table):
       target: Perplexity on validation people for the column "rounds to target"; 0 for none.
       flat_within: A curve is flat when the last quarter of its rounds gained no more than this
         share of validation perplexity.
-      set: Overrides of all arms.
       budget: Budget of all runs together; None for no limit.
     """
 

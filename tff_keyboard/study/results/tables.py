@@ -220,7 +220,6 @@ class Document:
 
     Args:
       path: The document; None for no document.
-      name: Name in the markers.
 
     Raises:
       UsageError: It cannot be read, or does not have the two markers once each.

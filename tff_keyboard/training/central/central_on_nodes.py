@@ -71,9 +71,7 @@ class CentralNode:
     """The node of a run.
 
     Args:
-      config: Config of the run.
       engine: Engine that has the node.
-      stores: What the run reads.
     """
 
     def __init__(self, config: RunConfig, engine: RayEngine, *stores: ClientStore | None):

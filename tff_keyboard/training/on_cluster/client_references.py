@@ -59,10 +59,8 @@ class TrainClients:
     """Groups of train clients in a round; a `program.engines.round_parts.MadeWhereUsed`.
 
     Attributes:
-      recipe: Recipe of the run.
       handover: Makes of each group what the process takes.
       round_num: Number of the round, >= 1.
-      groups: Positions of clients.
     """
 
     recipe: Recipe
@@ -89,8 +87,6 @@ class EvaluationClients:
     """Packs of a store's validation clients; a `program.engines.round_parts.MadeWhereUsed`.
 
     Attributes:
-      recipe: Recipe of the run.
-      store_path: Path that the config has.
       groups: Positions among `client_inputs.evaluation_clients`.
     """
 

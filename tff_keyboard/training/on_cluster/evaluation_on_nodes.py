@@ -40,9 +40,6 @@ class CountPart:
     """An `engine.Function`: an item is a part of what a population typed.
 
     What is shared: the store's name, the population, `max_length` and `reference` of `count_part`.
-
-    Attributes:
-      content: The model, pickled.
     """
 
     content: bytes
@@ -89,7 +86,6 @@ class EvaluationOnNodes:
 
     Args:
       address: Address; see `execution.cluster.address`.
-      tell: Shows a sentence to the user.
     """
 
     def __init__(self, address: str, tell: Callable[[str], None] = print):

@@ -43,12 +43,7 @@ _ALLOWED_HOSTS = {HOST, "localhost", "[::1]"}
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Key:
-    """What the owner has and nobody else.
-
-    Attributes:
-      place: First part of every path.
-      token: The secret token.
-    """
+    """What the owner has and nobody else."""
 
     place: str = dataclasses.field(default_factory=lambda: secrets.token_urlsafe(9))
     token: str = dataclasses.field(default_factory=lambda: secrets.token_urlsafe(32))
