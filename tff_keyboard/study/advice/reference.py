@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from typing import ClassVar, Literal
+from typing import Literal
 
 from tff_keyboard.config.reading.checks import require
 from tff_keyboard.config.reading.tables import Table, build
@@ -14,7 +14,7 @@ FILE = shipped_files.ROOT / "configs" / "reference.toml"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Model(Table):
+class Model(Table, path="corpora.models"):
     """A row of a corpus' table; shares in percent, end of message not counted.
 
     Attributes:
@@ -27,8 +27,6 @@ class Model(Table):
       keystrokes: Saved; 0 where it was not measured.
       file: Name of the file in `docs/results/`.
     """
-
-    PATH: ClassVar[str] = "corpora.models"
 
     model: str
     command: str
@@ -50,7 +48,7 @@ class Model(Table):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Corpus(Table):
+class Corpus(Table, path="corpora"):
     """A corpus and the models that were judged on it.
 
     Attributes:
@@ -60,8 +58,6 @@ class Corpus(Table):
       population: People whose text the models were judged on.
       page: Page of the recipe's model, in `docs/`.
     """
-
-    PATH: ClassVar[str] = "corpora"
 
     name: str
     kind: str
