@@ -25,8 +25,6 @@ class Figures:
       recall: Top-1 recall, by population.
       perplexity: Perplexity by population.
       difference: Difference of recall to the clean run; None for the clean run, as the next two.
-      perplexity_factor: Perplexity over that of the clean run.
-      verdict: Verdict on the recall, by population.
       hit: Hit rate of a backdoor by population, see `backdoor.hit_rate`; None where none was tried.
     """
 
@@ -80,7 +78,6 @@ def figures(
     Args:
       results: The run on each of `POPULATIONS`.
       clean: The clean run of the same rule; None where the run is that one.
-      hit: Hit rate, as `Figures.hit`.
     """
     recall, perplexity = _values(results, METRIC), _values(results, SECOND_METRIC)
     if clean is None:

@@ -14,12 +14,7 @@ from tff_keyboard.storage.errors import CheckFailed, UsageError
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseGate:
-    """What every model of a comparison but the first must hold; alone, the first must.
-
-    Attributes:
-      margins: What it may lose to the first.
-      prompts: What it must show.
-    """
+    """What every model of a comparison but the first must hold; alone, the first must."""
 
     margins: tuple[Margin, ...]
     prompts: Prompts | None
@@ -55,7 +50,6 @@ def release_gate(
 
     Args:
       fail_if_worse: Margins, such as "top-3:0.2,kss:0.2"; None for no margins.
-      prompts: A file of golden prompts.
 
     Raises:
       UsageError: Margins are not understood, or there is nothing to compare with.

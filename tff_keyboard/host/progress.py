@@ -44,7 +44,6 @@ class Progress:
           total: Value of `done` at the end, in `unit`; None when not known.
           unit: Unit of `done`, for the rate; "" for none.
           stream: Stream to write to; the standard error stream by default.
-          clock: Seconds, for tests.
         """
         self._label = label
         self._total = total

@@ -127,7 +127,6 @@ class PackForm(NamedTuple):
     """What a learning process is made of, its clients in packs.
 
     Attributes:
-      map_reduce: TFF's form of it.
       run_pack: `(pack, what `prepare` gave) -> sums` of the pack's clients.
     """
 

@@ -40,11 +40,7 @@ def joined_spec(spec: Spec) -> Joined:
 
 
 def join(elements: Iterable[Any], spec: Spec) -> Joined:
-    """The elements of a client, joined; NumPy.
-
-    Args:
-      elements: Structures of arrays, as `spec` says.
-    """
+    """The elements of a client, joined; NumPy."""
     columns = [tf.nest.flatten(element) for element in elements]
 
     def joined(index: int, leaf: tf.TensorSpec) -> collections.OrderedDict:
@@ -97,7 +93,6 @@ def fold(
 
     Args:
       step: State and element to a state of the same structure, dtypes and shapes.
-      data: Data that `read` returned.
       start: The first element, int64; None: 0. Of joined ones only.
       stop: The element after the last; None: all. Of joined ones only.
     """

@@ -173,7 +173,6 @@ def per_person(
     Args:
       shares: Values of each model, [people], in [0, 1]; nan for people without a word.
       words: [people], words typed; for the areas.
-      label: What the metric is called.
     """
     with style("people"):
         figure = new_figure(9.2, 0.8 + 0.95 * len(models))

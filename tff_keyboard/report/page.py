@@ -49,7 +49,6 @@ class Report:
 
     Attributes:
       comparison: Results, of one model or several; None where a run was not evaluated yet.
-      privacy: One per run with a ledger.
     """
 
     title: str

@@ -19,7 +19,6 @@ class RunRecord:
     Attributes:
       data_card: data_card.json; empty where it is missing.
       environment: environment.json; empty where it is missing.
-      ledger_path: The privacy ledger, where the run has one.
     """
 
     name: str

@@ -26,7 +26,6 @@ def write_atomically(
     """Makes or replaces the file `path`.
 
     Args:
-      chunks: The content, in order.
       mode: Permissions of the file, from which the umask takes.
 
     Raises:

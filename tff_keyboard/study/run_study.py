@@ -30,10 +30,8 @@ def run_study(
     """Trains whatever is not finished.
 
     Args:
-      runs: The study's runs.
       workdir: Folder of the runs, of the tables and pictures.
       document: The document that keeps the tables, too.
-      launcher: The words that start `tff-keyboard`.
 
     Returns:
       The tables; "" where no run is finished.

@@ -125,10 +125,6 @@ def check_not_interrupted(model: pathlib.Path) -> None:
 def load_ngram(model: pathlib.Path, facts: NGramFacts) -> bytes:
     """The n-gram file of an export.
 
-    Args:
-      model: The `.tflite` file.
-      facts: What its manifest says of the n-gram.
-
     Raises:
       ExportError: It is missing, damaged, or from another export.
     """
@@ -141,10 +137,6 @@ def load_ngram(model: pathlib.Path, facts: NGramFacts) -> bytes:
 
 def load_part(model: pathlib.Path, name: str) -> bytes | None:
     """A file beside a model, or packed into it; None if there is none.
-
-    Args:
-      model: The `.tflite` file.
-      name: Name of the part, out of `SUFFIXES`.
 
     Raises:
       ExportError: It cannot be read.

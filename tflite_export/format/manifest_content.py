@@ -49,7 +49,6 @@ class ModelFacts:
     """The model file.
 
     Attributes:
-      quantization: One of `export_options.QUANTIZATIONS`.
       trainable: Whether it can go on training on the device.
       top_k: Words that `predict` and `step` return.
       training_length: Targets of its training sequences; None for a model without a config.
@@ -229,8 +228,6 @@ class Manifest:
     Attributes:
       format: `FORMAT`.
       special_ids: Ids of the special tokens, those of every model of ours.
-      vocabulary: The vocabulary file.
-      truecase: Forms with capitals of its words.
       run: The run it was made of.
       privacy: The statement of the run's differential privacy, or that there is none.
       parity: None where there was no text.

@@ -26,7 +26,6 @@ def check_contents(
     Args:
       data: The model file.
       predictor: The same file, with the vocabulary and manifest written beside it.
-      model: What was exported.
 
     Raises:
       CheckFailed: The file is broken, whichever way its weights were rounded.

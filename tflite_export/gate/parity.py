@@ -191,9 +191,6 @@ def compare(
 ) -> ParityReport:
     """Reads every message with both models.
 
-    Args:
-      texts: What people typed.
-
     Raises:
       ExportError: There is no word in `texts`.
     """

@@ -53,7 +53,6 @@ def from_store(
     """Whole people of a population, in a seeded order, until `max_words` words are there.
 
     Args:
-      directory: A client store.
       vocabulary: Vocabulary that the store must have.
       seed: Seed of the order.
       least_people: People who are read at least, however much they typed, where there are as many.

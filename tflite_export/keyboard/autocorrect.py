@@ -44,7 +44,6 @@ class Correction:
 
     Attributes:
       word: Lower case, of the vocabulary.
-      probability: Probability that it was meant.
       score: P(meant | context) P(typed | meant), which compares with P(word | context) of a word
         that goes on from what is typed.
     """
@@ -85,7 +84,6 @@ class Autocorrect:
         """The likeliest other word, None where that is not likely enough to be offered.
 
         Args:
-          typed: The word, normalised.
           next_word: [V + own] probabilities after the words before it.
           own: Ids of the owner's words that are not in the vocabulary.
           as_typed: [V] probabilities by which a word of the vocabulary is judged as it is typed,

@@ -47,8 +47,6 @@ class _Correction:
     """Another form or word for the typed one.
 
     Attributes:
-      form: The word as it is shown.
-      probability: Probability that it was meant.
       score: Rank among the words that go on from what is typed.
       is_sure: Whether a space makes it of the typed word.
     """
@@ -102,7 +100,6 @@ class StripKeyboard:
         """Suggestions for the text before the cursor, each in its place.
 
         Args:
-          text: Text before the cursor.
           after: Text behind the cursor; where that goes on with the word, a tap replaces all of it.
         """
         start = time.perf_counter()

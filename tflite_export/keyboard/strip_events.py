@@ -23,11 +23,7 @@ class Cursor:
 
 
 class KeyboardEvents:
-    """What one keyboard adds to a log.
-
-    Args:
-      keyboard: The one typed with.
-    """
+    """What one keyboard adds to a log."""
 
     def __init__(self, keyboard: StripKeyboard, log: LiveLog):
         self._network = keyboard.predictor.network
@@ -51,7 +47,6 @@ class KeyboardEvents:
 
         Args:
           words: [SLOTS] from left to right, None for an empty place.
-          latency_us: Microseconds from the key to the strip.
           deleted: Whether that was taken back at once.
         """
         ranked = [words[SLOT_RANKS.index(rank)] for rank in range(SLOTS)]

@@ -58,12 +58,6 @@ def personalise_people(
 ) -> Summary:
     """Trains and measures the people who are not in `out` yet, and reports on all.
 
-    Args:
-      keyboard: A trainable export.
-      settings: How each is trained and judged.
-      most: People at most.
-      seed: Seed of who is drawn.
-
     Raises:
       ExportError: The file cannot train.
       DataError: The store's words were cut by other rules, nobody has messages enough, or `out` is

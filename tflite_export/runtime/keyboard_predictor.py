@@ -72,9 +72,6 @@ class _Position:
 class Signature:
     """What a file computes: call it with arrays.
 
-    Args:
-      interpreter: Interpreter over the file.
-
     Raises:
       ExportError: Wherever the interpreter refuses.
     """

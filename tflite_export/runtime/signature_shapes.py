@@ -19,11 +19,6 @@ def check_shapes(
 ) -> None:
     """Compares shapes, which the file knows without running.
 
-    Args:
-      step: The signature's runner.
-      predict: The signature's runner.
-      logits: The signature's runner.
-
     Raises:
       ExportError: Says which signature does not fit.
     """

@@ -78,7 +78,6 @@ def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any =
 
     Args:
       hint: A dataclass or a union of dataclasses with tags.
-      values: The table, as TOML has it.
       prefix: Dotted name of the table, for messages.
       default: An instance; its tag counts where the table has none.
 

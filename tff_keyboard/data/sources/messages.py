@@ -21,7 +21,6 @@ class Message(NamedTuple):
 
     Attributes:
       user: Who typed it; not empty.
-      text: Any string.
       population: Population that the file itself gives this user; None leaves it to the hash.
       is_later: Whether the file itself puts this message after the time of training.
     """

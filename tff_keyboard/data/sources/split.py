@@ -17,7 +17,6 @@ def user_fraction(user: str, *, seed: int, purpose: str) -> float:
     """A number in [0, 1) that looks random, of (user, seed, purpose) alone.
 
     Args:
-      user: Any string.
       seed: Seed of the split, >= 0.
     """
     digest = hashlib.sha256(f"{purpose}\0{seed}\0{user}".encode("utf-8", "replace")).digest()
@@ -33,7 +32,6 @@ def population_of(
     'validation'
 
     Args:
-      user: Any string.
       seed: Seed of the split, >= 0; another seed is another split.
       validation_fraction: Expected share of users in "validation".
       held_out_fraction: Expected share of users in "held_out".

@@ -36,7 +36,6 @@ class WordChoice:
       vocabulary: The table; each of its words was typed by `facts["min_word_users"]` people.
       left_out: Words of the table by counts alone that are not in `vocabulary`.
       first_instead: Rows from here on stand in their place: they are not in the table by counts.
-      facts: Facts for the data card; no words.
     """
 
     vocabulary: Vocabulary

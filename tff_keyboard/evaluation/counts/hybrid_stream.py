@@ -69,7 +69,6 @@ def positions(
 
     Args:
       hybrid: The model; its cache is empty before and after.
-      text, max_length, reference: What `predictor_evaluation.evaluate` takes.
 
     Yields:
       Positions person by person, in the order typed.

@@ -63,7 +63,6 @@ class Positions:
     Attributes:
       owner: Person whose message it is.
       place: Place of the target in its message, from 0.
-      message_words: Words of the whole message.
       reference: Id of the target in the reference vocabulary, whose ids are ordered by frequency.
       targets: Ids of the model's vocabulary.
       named: Whether an OOV target is a word that the strip can offer by name; where it is, the
@@ -232,7 +231,6 @@ def score(batch: Batch, scores: np.ndarray, index: PrefixIndex) -> Positions:
     Args:
       batch: A batch of `text_batches`.
       scores: [n, V] log-probabilities at its `inputs`, in row-major order.
-      index: Index of the model's vocabulary.
     """
     real = batch.real
     targets = batch.ids[:, 1:][real]

@@ -83,11 +83,7 @@ class Compute(Protocol):
 
 
 class Counter:
-    """Adds up the positions of one model.
-
-    Args:
-      people: How many there are.
-    """
+    """Adds up the positions of one model."""
 
     def __init__(self, vocabulary: Vocabulary, people: int):
         self._vocabulary = vocabulary
@@ -225,7 +221,6 @@ def count_part(
     """Counts a part of a text.
 
     Args:
-      predictor, text, max_length, reference: The arguments of `evaluate`.
       part: Batches of `text_batches`; people, where the model learns as it goes.
       scored: Called with numbers of targets, as they are scored.
     """

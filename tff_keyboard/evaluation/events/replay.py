@@ -27,7 +27,6 @@ def replay(
     Args:
       messages: Normalised words each, in the order typed.
       model: Name of the model in the log; see `model_digest`.
-      clock: Seconds; for the latency.
     """
     for number, message in enumerate(messages):
         for place, word in enumerate([*message, None]):

@@ -76,7 +76,6 @@ def train_baseline(
 
     Args:
       word: The baseline's name as the person wrote it.
-      spec: Spec that `word` names.
 
     Raises:
       UsageError: It cannot be as small as asked for.
@@ -119,8 +118,6 @@ def join_hybrid(
 
     Args:
       model: The network; its `source` is the word for the hybrid.
-      spec: Spec of the n-gram.
-      text: Text to train the n-gram on.
       store: Store that the text is from, with the validation people.
 
     Raises:
@@ -151,7 +148,6 @@ def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) ->
 
     Args:
       hybrid: Changed in place.
-      store: Store of the n-gram.
 
     Returns:
       Who it was fitted on, in words.

@@ -63,11 +63,7 @@ class Prompts:
 
 @dataclasses.dataclass(frozen=True)
 class PromptReport:
-    """What a model shows for every prompt.
-
-    Attributes:
-      failures: `(prompt, what is wrong)`.
-    """
+    """What a model shows for every prompt."""
 
     prompts: Prompts
     failures: tuple[tuple[Prompt, str], ...]

@@ -45,7 +45,6 @@ class TextFacts:
     Attributes:
       name: A population, or the name of a file.
       people: Their pseudonyms, sorted, in the order of the sums.
-      words: Words typed that were evaluated.
       words_left_out: Words beyond `max_length` targets of their message; None where a file does
         not say.
       max_length: Targets of a message at most, 0 for whole messages.

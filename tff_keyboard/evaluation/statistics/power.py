@@ -35,7 +35,6 @@ class Design:
       alpha: Probability of a difference that is none, two-sided, over all metrics.
       power: Probability to see the lift if it is there.
       looks: Looks at the figures, the last one included.
-      metrics: Metrics that must each be claimed.
     """
 
     alpha: float = 0.05

@@ -107,7 +107,6 @@ class _Parts(NamedTuple):
     Attributes:
       protect: Puts around it what deltas meet before.
       wrap: Changes what clients do; None: nothing.
-      joined: See `build_process`.
       touched_rows: What clients tell for `aggregation.row_correction`; None: nothing.
     """
 

@@ -97,7 +97,6 @@ def build_delivery(process: Any, config: RunConfig, *, thin: bool = False) -> De
     """The process as the training runs it, and what hands it its clients.
 
     Args:
-      process: Process from `build_process`.
       config: Config of the run; `execution.clients_per_pack` = 1 means one by one.
       thin: Whether a round in packs is three calls (`packs/three_calls.py`), so that no more of the
         state is sent to clients than they need.

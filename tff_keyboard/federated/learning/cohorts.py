@@ -30,7 +30,6 @@ class Cohort:
     """The clients of one round; all arrays are int64 indices in random order.
 
     Attributes:
-      selected: Who was asked.
       dropped: Who never reported.
       reporting: The first `clients_per_round` of the others; fewer only when too many
         dropped out.
@@ -195,9 +194,7 @@ def cohort_sampler(
 
     Args:
       population: Train clients, > 0.
-      earlier: See `CohortSampler`.
       weights: [population], from `check_in_weights`.
-      key: See `CohortSampler`.
 
     Raises:
       ValueError: They are too few for the cohort and its minimum separation.

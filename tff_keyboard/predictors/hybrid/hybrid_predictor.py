@@ -46,14 +46,12 @@ class CacheTable:
     """What a cache says in the ids of a vocabulary, until it learns or forgets.
 
     Args:
-      cache: The owner's cache.
       vocabulary: The table.
       offered_from: Uses from which on a word out of the table has an id of its own, where its
         owner did not insist on it before; the others are OOV.
 
     Attributes:
       extras: Words out of the vocabulary that may be offered, sorted; word e has the id V + e.
-      total: `WordCache.total`.
     """
 
     def __init__(self, cache: WordCache, vocabulary: Vocabulary, offered_from: int = OFFERED_FROM):
@@ -117,9 +115,6 @@ class HybridPredictor:
       cache: The owner's; empty if left out. Who has learnt something new needs no call here.
       offered_from: Uses from which on a word out of the table is offered; see `CacheTable`.
       index: Index of the network's vocabulary, where there is one already.
-
-    Attributes:
-      vocabulary: The network's.
 
     Raises:
       ValueError: The n-gram has other words than the network.

@@ -64,7 +64,6 @@ class _Header:
     """Line 2.
 
     Attributes:
-      size: Size of the vocabulary, V.
       rows: n-grams of orders 2 on.
       contexts: Rows of the order before that have children, one number for each of these orders.
       log_ranges: Smallest and largest logarithm of each order's probabilities, order 1 first.

@@ -28,7 +28,6 @@ class NGramSpec:
     """A baseline to train.
 
     Attributes:
-      order: Length of the longest n-grams.
       num_ngrams: Prune to this many; None keeps all.
       num_bytes: Prune, round and write to a file of at most this many; None does not.
     """

@@ -17,7 +17,6 @@ class LedgerAndPeople:
     """A run as composition sees it.
 
     Attributes:
-      rounds: Rounds that it released.
       people: People whose text it was trained on; None: the file that says so is gone.
     """
 

@@ -147,10 +147,6 @@ class TreeAdaptive(_Tree):
 class BltMechanism(_Mechanism):
     """Buffered linear Toeplitz noise.
 
-    Attributes:
-      decays: Decays of `Blt`.
-      scales: Scales of `Blt`.
-
     Raises:
       ValueError: They are out of range.
     """
@@ -223,7 +219,6 @@ def optimal_mechanism(
     """The mechanism of a schedule, its coefficients optimised where it has any.
 
     Args:
-      name: One of `NAMES`.
       min_separation: Rounds between participations that the cohort sampler enforces, >= 1.
       max_participations: Rounds a person joins at most; 0 means what the separation allows.
       buffers: Buffers of a BLT, 1..4.
@@ -259,7 +254,6 @@ def mechanism_of(
 
     Args:
       min_separation_rounds: Rounds from one participation of a person to the next, >= 1.
-      momentum: Momentum of the server's optimizer.
 
     Raises:
       ValueError: The schedule is out of range.

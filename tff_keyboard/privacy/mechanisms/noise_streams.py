@@ -102,11 +102,7 @@ class TreeNoise:
 
 
 class BltNoise:
-    """C^-1 z of a buffered linear Toeplitz matrix: as many buffers as it has.
-
-    Args:
-      blt: The matrix C.
-    """
+    """C^-1 z of a buffered linear Toeplitz matrix: as many buffers as it has."""
 
     def __init__(self, draw: Draw, size: int, blt: Blt):
         self._draws = IndependentNoise(draw, size)
@@ -125,11 +121,7 @@ class BltNoise:
 
 
 class BandedNoise:
-    """C^-1 z of a banded Toeplitz matrix: keeps the last bands - 1 rounds.
-
-    Args:
-      banded: The matrix C.
-    """
+    """C^-1 z of a banded Toeplitz matrix: keeps the last bands - 1 rounds."""
 
     def __init__(self, draw: Draw, size: int, banded: Banded):
         self._draws = IndependentNoise(draw, size)

@@ -29,10 +29,6 @@ class NodeStatus:
 def look(address: str, files: Mapping[str, str]) -> list[NodeStatus]:
     """Asks every node of a cluster.
 
-    Args:
-      address: Address; see `execution.cluster.address`.
-      files: Files to compare; see `node_facts.facts`.
-
     Raises:
       ClusterError: The cluster cannot be joined.
     """

@@ -42,12 +42,7 @@ class NodeOptions:
 
 @dataclasses.dataclass(frozen=True)
 class NodeStart:
-    """A node that is ready.
-
-    Attributes:
-      pid: Process id of the actor.
-      seconds: Seconds that its start took.
-    """
+    """A node that is ready."""
 
     host: str
     pid: int

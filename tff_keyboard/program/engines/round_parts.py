@@ -130,9 +130,6 @@ class ClientsFunction:
     """An `engine.Function`: what the clients of some parts come to, folded from left to right.
 
     An item is a list of parts as `cut` gives them; what is shared is the template of `cut`.
-
-    Args:
-      up_to_merge, merge: Computations of TFF's mergeable form.
     """
 
     def __init__(self, up_to_merge: PortableComputation, merge: PortableComputation):

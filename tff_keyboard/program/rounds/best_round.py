@@ -19,7 +19,6 @@ class BestMetric:
 
     Attributes:
       name: Name in `metrics.csv`, e.g. "evaluation/recall_at_1".
-      mode: "max" or "min".
       patience: Training stops after this many comparisons in a row without a better value; None:
         it does not.
     """

@@ -139,10 +139,6 @@ class TimingsRelease(RoundReleaseManager):
 
     A value that was not measured is left empty. A kill between a checkpoint and this file loses
     the timings of one round.
-
-    Args:
-      columns: Columns after the round.
-      mode: Permissions of the file.
     """
 
     def __init__(

@@ -62,7 +62,6 @@ def open_endpoint(worker_binary: pathlib.Path, run: pathlib.Path | None = None) 
     """A socket file, or a TCP port and a warning where that is allowed.
 
     Args:
-      worker_binary: TFF's program.
       run: The last place that is tried for socket and copy: a directory of this run.
 
     Raises:
@@ -92,7 +91,6 @@ class SocketFile:
 
     Args:
       copy: The program; owned by this from here on.
-      run: The last place that is tried.
 
     Raises:
       NoPrivateEndpointError: There is no place for it.

@@ -29,10 +29,6 @@ _FOLDER = "tff-keyboard"
 class WorkerCopy:
     """A copy of `worker_binary` that binds a socket file; made when it is missing.
 
-    Args:
-      worker_binary: TFF's program.
-      run: The last place that is tried.
-
     Attributes:
       folder: Descriptor of its folder; a process that starts `path` must inherit it.
 

@@ -44,7 +44,6 @@ class Advice:
       words: Words that they typed.
       reason: Text that the recipe is for.
       config: The recipe with this store, its number of rounds and people a round.
-      passes: Passes over the train targets.
       cost: The cost of the training; None where nobody has measured the model.
       nearest: The three corpora nearest in size, with what was reached on them.
     """
@@ -64,7 +63,6 @@ def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -
     """Advice for a store.
 
     Args:
-      card: Data card that `prepare` wrote.
       overrides: Keys of the config that are not left to the advice, `section.key=value`.
 
     Raises:

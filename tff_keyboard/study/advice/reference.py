@@ -23,7 +23,6 @@ class Model(Table, path="corpora.models"):
       tokens_m: Millions of tokens read in training; 0 for a model that is counted, not trained.
       passes: Passes over the train population's text; 0 where `advise` does not show the row.
       top_1: Recall, and the ends of its 95 % interval over people.
-      top_3: Recall of the first three suggestions.
       keystrokes: Saved; 0 where it was not measured.
       file: Name of the file in `docs/results/`.
     """

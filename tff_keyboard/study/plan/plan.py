@@ -21,7 +21,6 @@ class Run:
     Attributes:
       arm: Name of the arm.
       point: `key=value` of the sweep it belongs to; "" for the arms as they are.
-      seed: `train.seed`.
       config_file: TOML file.
       overrides: Overrides of the file, in the order in which they count.
       config: What both make.

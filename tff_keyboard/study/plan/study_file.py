@@ -176,7 +176,6 @@ class Study(tables.Table):
       target: Perplexity on validation people for the column "rounds to target"; 0 for none.
       flat_within: A curve is flat when the last quarter of its rounds gained no more than this
         share of validation perplexity.
-      budget: Budget of all runs together; None for no limit.
     """
 
     question: str

@@ -83,11 +83,7 @@ def plan_text(
     limit: Budget | None = None,
     directories: Sequence[pathlib.Path] = (),
 ) -> str:
-    """A line for each arm and point, the sum, and how the budget compares with it.
-
-    Args:
-      limit: The study's budget.
-    """
+    """A line for each arm and point, the sum, and how the budget compares with it."""
     stores: dict[str, Text] = {}
     tokens = {run.path: tokens_of(run, stores) for run in runs}
     finished = {run.path for run in runs if runner.is_finished(run)}

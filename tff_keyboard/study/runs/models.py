@@ -28,7 +28,6 @@ class Models:
     """Models of a study.
 
     Args:
-      judge: The study's judge.
       folder: The folder that keeps their evaluations.
 
     Raises:

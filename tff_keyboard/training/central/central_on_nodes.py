@@ -68,11 +68,7 @@ class CentralValidation:
 
 
 class CentralNode:
-    """The node of a run.
-
-    Args:
-      engine: Engine that has the node.
-    """
+    """The node of a run."""
 
     def __init__(self, config: RunConfig, engine: RayEngine, *stores: ClientStore | None):
         self._recipe = Recipe.of(config, *stores)

@@ -27,7 +27,6 @@ class Recipe:
     """What the data of a run's clients depends on besides their names.
 
     Attributes:
-      config_text: The config, TOML.
       stores: Path in the config and name of each store of the run.
     """
 

@@ -82,11 +82,7 @@ def on_nodes(address: str) -> Iterator[Callable[[ClientStore, str], Compute] | N
 
 
 class EvaluationOnNodes:
-    """`of` gives what evaluations take as `compute`.
-
-    Args:
-      address: Address; see `execution.cluster.address`.
-    """
+    """`of` gives what evaluations take as `compute`."""
 
     def __init__(self, address: str, tell: Callable[[str], None] = print):
         self._cluster = ClusterConfig(address=address)

@@ -68,7 +68,6 @@ class OwnersOnly:
 
     Args:
       application: What is asked; its paths begin behind `key.path`.
-      key: The owner's key.
       admit: Is told of each request that showed the key.
     """
 

@@ -35,7 +35,6 @@ class Accumulator:
     length.
 
     Attributes:
-      value_specs: `tf.TensorSpec`s of a delta.
       buffer_size: Clients that can be left out, >= 0.
     """
 
