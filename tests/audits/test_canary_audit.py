@@ -5,7 +5,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tests.support.noise_fakes import KEY
-from tff_keyboard.audits import canary_audit
+from tests.support.truth import canary_audit
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
 from tff_keyboard.config.sections.privacy_config import Blt, Gaussian
 from tff_keyboard.federated.aggregation.private.host_noise import NoisedProcess

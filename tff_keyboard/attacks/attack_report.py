@@ -25,8 +25,6 @@ class Figures:
       recall: Top-1 recall, by population.
       perplexity: Perplexity by population.
       difference: Difference of recall to the clean run; None for the clean run, as the next two.
-      perplexity_factor: Perplexity over that of the clean run.
-      verdict: Verdict on the recall, by population.
       hit: Hit rate of a backdoor by population, see `backdoor.hit_rate`; None where none was tried.
     """
 
@@ -47,14 +45,9 @@ class Row:
       attack: The attack's name, or "clean".
       share: Share of the accounts that attack.
       share_of_seats: Share of the cohorts that they are to have.
-      seed: Seed of the training.
-      rounds: Trained.
       clients_per_round: Clients a round, as configured.
       refused_updates: Updates with NaN or infinity, refused.
-      impossible_claims: Weights that no client can have.
-      capped_weights: Weights above the cap.
       rejected_rounds: Rounds that left the model as it was.
-      figures: What came of it.
     """
 
     rule: str
@@ -85,7 +78,6 @@ def figures(
     Args:
       results: The run on each of `POPULATIONS`.
       clean: The clean run of the same rule; None where the run is that one.
-      hit: Hit rate, as `Figures.hit`.
     """
     recall, perplexity = _values(results, METRIC), _values(results, SECOND_METRIC)
     if clean is None:

@@ -18,8 +18,6 @@ def hit_rate(
     Each has typed the first half of their first message, and then the trigger.
 
     Args:
-      predictor: Predictor with the store's vocabulary.
-      store: Client store of the people who type.
       population: Population of the store, not empty.
       trigger: A word id, as is `target`.
     """

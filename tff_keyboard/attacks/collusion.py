@@ -50,7 +50,6 @@ def plan(attack: str, honest: Any, own: Any) -> Plan:
     """What attackers send who see every delta of the round.
 
     Args:
-      attack: One of `attack_names.COLLUDING`.
       honest: Stack of the honest deltas. Of nobody, the plan's figures mean nothing.
       own: Stack of what the attackers' own training gave.
     """

@@ -156,7 +156,6 @@ def refutation(sample: np.ndarray, fit: TailFit, opposite: np.ndarray) -> Refuta
 
     Args:
       sample: [n] float64, the log-ratios that `fit` was made from.
-      fit: Tail of the log-ratios.
       opposite: [m] float64, the log-ratios of the opposite direction's texts.
 
     Returns:

@@ -45,7 +45,6 @@ def exposure(phrase: float, random: np.ndarray, *, words: int) -> Exposure:
     Args:
       phrase: Its log-likelihood, in nats.
       random: [N] those of random phrases of as many words.
-      words: Words of the phrase.
 
     >>> exposure(-10.0, np.array([-20.0, -5.0, -30.0]), words=5).bits
     1.0

@@ -29,7 +29,6 @@ def audit_pairs(
     Args:
       full: Run directory or saved model, trained on everyone.
       others: The same, each trained without one person.
-      settings: What is drawn and reported.
       passed: Called after each of the `num_passes` passes over texts.
 
     Raises:

@@ -33,7 +33,6 @@ class Settings:
       num_words: Words of each text, >= 1.
       delta: Epsilon is given here; in (0, 1). Below `detection_limit` there is none.
       epsilon: Delta is given here, too; >= 0.
-      seed: Seed of the texts and of the simulated p-values.
     """
 
     num_texts: int = 10_000
@@ -53,7 +52,6 @@ class Found:
     """What texts say of epsilon.
 
     Attributes:
-      outcome: One of the words above.
       epsilon: Epsilon at `Settings.delta`; None where there is no estimate, and `outcome` says why.
       epsilon_conservative: Epsilon with the lower end of alpha's interval; None also where it is
         infinite.
@@ -80,15 +78,12 @@ class Direction(Found):
     """What the texts of one model of a pair say; of the other's texts the last three fields.
 
     Attributes:
-      largest_log_ratio: The largest ln c.
       tried: All tails, the chosen one last.
       tail: The chosen one; None where none passes, or every ratio is 1.
-      delta_at_epsilon: Delta at `Settings.epsilon`.
       delta_at_epsilon_conservative: Delta with the lower end of alpha's interval; see
         `epsilon_conservative`.
       delta_at_epsilon_direct: Delta without a tail.
       refutation: Place where they contradict the tail; None: nowhere.
-      smallest_log_ratio_direct: The smallest ln c.
     """
 
     largest_log_ratio: float
@@ -108,7 +103,6 @@ class Pair(Found):
     Attributes:
       directions: "without" and "with", whose texts they are.
       name: The last part of the path of the model without the person.
-      model: Path of the model.
       rounds_joined: Rounds that the person joined; None: not known.
       other_differences: Config keys in which the runs differ beside the person.
     """
@@ -122,11 +116,7 @@ class Pair(Found):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Worst(Found):
-    """The worst pair.
-
-    Attributes:
-      no_estimate_for: Names of the pairs without one.
-    """
+    """The worst pair."""
 
     no_estimate_for: Sequence[str] = ()
 
@@ -183,7 +173,6 @@ def both_directions(ratios: Mapping[str, np.ndarray], settings: Settings) -> Pai
     Args:
       ratios: "without" and "with", whose texts they are: ln c, [texts] float64, under the model the
         texts do not come from over the one they do.
-      settings: Settings; see `direction`.
     """
     directions = {name: direction(values, settings) for name, values in ratios.items()}
     for name, opposite in (("without", "with"), ("with", "without")):

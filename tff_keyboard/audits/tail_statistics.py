@@ -67,7 +67,6 @@ class TailFit:
       alpha_high: Upper end.
       log_scale: ln C at `alpha`.
       statistic: Lilliefors' distance of the tail from an exponential distribution.
-      p_value: p-value of that distance.
     """
 
     num_samples: int
@@ -273,7 +272,6 @@ def fit_tail(
 
     Args:
       log_ratios: [n] float, ln c, finite.
-      seed: Seed of the simulated p-values.
       fractions: Shares in (0, 1), falling.
       significance: Level of the test, in (0, 1).
       trials: Simulated samples behind each p-value.

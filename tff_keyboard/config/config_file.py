@@ -74,10 +74,6 @@ def load_of_run(path: str | pathlib.Path, overrides: Sequence[str] = ()) -> RunC
 def of_this_version(text: str, origin: str) -> str:
     """The config that a run wrote, with the default of each key that it does not have.
 
-    Args:
-      text: The config as TOML.
-      origin: Path of the config, for messages.
-
     Raises:
       ConfigError: It is no config of this version.
     """

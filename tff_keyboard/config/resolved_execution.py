@@ -22,7 +22,6 @@ def as_begun(config: RunConfig, recorded: str | None) -> RunConfig:
     and is refused later where it differs.
 
     Args:
-      config: Config as it was given.
       recorded: The TOML that the run recorded when it began; None: it begins now.
     """
     if recorded is None:

@@ -28,7 +28,6 @@ def with_rounds(config: RunConfig, recorded: str | None = None) -> RunConfig:
     is refused later where it differs.
 
     Args:
-      config: Config as it was given.
       recorded: The TOML that the run recorded when it began; None: it begins now.
     """
     begun = tomllib.loads(recorded) if recorded else {}

@@ -101,11 +101,9 @@ def epoch_sizes(
 
     Args:
       lengths: Words of each message of each client, [messages], without BOS and EOS.
-      max_length: Longest sequence; see `client_batches`.
       limits: `max_examples` of each client.
       seed: Client i's is `[*seed, names[i]]`.
       names: Numbers of the clients, 32 bits.
-      long_messages: Treatment of long messages; see `client_batches`.
 
     Returns:
       Sequences and targets of each client, [clients, 2] int64.
@@ -143,7 +141,6 @@ def choose_examples(num_examples: int, max_examples: int, seed: Sequence[int]) -
     """Positions of the messages a client uses, increasing: all, or `max_examples` drawn by seed.
 
     Args:
-      num_examples: Messages it has.
       max_examples: Messages used, at most; 0 means all.
       seed: Numbers >= 0 that name this client and round.
 

@@ -14,12 +14,7 @@ from tff_keyboard.storage.errors import CheckFailed, UsageError
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseGate:
-    """What every model of a comparison but the first must hold; alone, the first must.
-
-    Attributes:
-      margins: What it may lose to the first.
-      prompts: What it must show.
-    """
+    """What every model of a comparison but the first must hold; alone, the first must."""
 
     margins: tuple[Margin, ...]
     prompts: Prompts | None
@@ -27,12 +22,7 @@ class ReleaseGate:
     def judge(
         self, models: Sequence[NamedPredictor], comparison: Comparison
     ) -> tuple[list[str], CheckFailed | None]:
-        """Lines to print, and the first failure if there is one.
-
-        Args:
-          models: The models that were compared.
-          comparison: Comparison of the models.
-        """
+        """Lines to print, and the first failure if there is one."""
         failures: list[CheckFailed] = []
         lines = []
         try:
@@ -60,8 +50,6 @@ def release_gate(
 
     Args:
       fail_if_worse: Margins, such as "top-3:0.2,kss:0.2"; None for no margins.
-      prompts: A file of golden prompts.
-      num_models: Number of models that are compared.
 
     Raises:
       UsageError: Margins are not understood, or there is nothing to compare with.

@@ -55,11 +55,6 @@ def evaluate_named(
     Args:
       predictor: The model.
       model: What to call it; its vocabulary is filled in here.
-      text: What people typed.
-      max_length: Targets of a message, at most; see `predictor_evaluation.evaluate`.
-      store: Store that the text is from.
-      reference: Vocabulary that orders words; see `predictor_evaluation.evaluate`.
-      compute: Counts the parts; see `predictor_evaluation.evaluate`.
 
     Raises:
       DivergedError: The model's predictions are not numbers.
@@ -139,11 +134,9 @@ def compare_models(
 
     Args:
       models: One model or more; later ones are compared to the first.
-      text: What people typed.
       max_length: Targets of a message, at most; see `predictor_evaluation.evaluate`.
       store: Store that the text is from or that baselines were trained on; its vocabulary orders
         words by frequency, and that of a model does where there is no store.
-      compute: Counts the parts; see `predictor_evaluation.evaluate`.
     """
     reference = store.vocabulary if store is not None else vocabulary_by_frequency(models)
     evaluations = []
@@ -209,8 +202,6 @@ def fit_temperature(
     Args:
       path: Path of the run; this and the others are those of `evaluate_run`.
       population: Population to evaluate on; on validation itself the result flatters.
-      store_path: Client store.
-      max_length: Targets of a message at most.
 
     Returns:
       The temperature, and the evaluation with it (recall is what it was).

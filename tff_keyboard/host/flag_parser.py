@@ -17,11 +17,6 @@ _METAVARS = {int: "N", float: "X", str: "TEXT", pathlib.Path: "PATH"}
 def parse(known: Sequence[Option], name: str, arguments: Sequence[str]) -> dict[str, Any]:
     """The values that were given, by option; what was not given is not there.
 
-    Args:
-      known: The options of the task.
-      name: Name of the task.
-      arguments: The words after it.
-
     Raises:
       UsageError: They do not fit; one line.
     """

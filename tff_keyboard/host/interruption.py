@@ -38,11 +38,9 @@ class SignalReceived(UserError):
     """A signal ended what can go on later: one line, and the exit code that shells report.
 
     Args:
-      signal_number: SIGINT or SIGTERM.
       done: How far it came; follows the signal's name.
 
     Attributes:
-      signal_number: Number of the signal.
       exit_code: 128 + the signal number: 130 or 143.
     """
 

@@ -16,7 +16,6 @@ class Machine:
     """Cores, and what one of them does.
 
     Attributes:
-      cores: Cores that this process may use.
       gflops: Floating-point operations of one core in a second, in billions: float32 products of 64
         by 64 matrices.
     """

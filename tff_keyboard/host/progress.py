@@ -41,11 +41,9 @@ class Progress:
         """Starts the clock; writes nothing yet.
 
         Args:
-          label: What is being done.
           total: Value of `done` at the end, in `unit`; None when not known.
           unit: Unit of `done`, for the rate; "" for none.
           stream: Stream to write to; the standard error stream by default.
-          clock: Seconds, for tests.
         """
         self._label = label
         self._total = total
@@ -63,7 +61,6 @@ class Progress:
 
         Args:
           done: Finished so far, in units, not since the last call.
-          note: Short text at the end of the line.
         """
         now = self._clock()
         if now - self._shown_at < (_TERMINAL_SECONDS if self._live else _LOG_SECONDS):

@@ -18,7 +18,6 @@ def assign_initial_weights(
 
     Args:
       model: A model of the architecture and sizes that were saved.
-      directory: A saved model, or a run directory.
       vocabulary: Vocabulary of the text to be trained on.
 
     Returns:

@@ -79,7 +79,6 @@ def make_pack(clients: Sequence[Sequence[Any]], spec: elements_lib.Spec) -> coll
 
     Args:
       clients: Elements of each client, structures of arrays as `spec` says.
-      spec: Type of an element.
     """
     joined = elements_lib.join([element for client in clients for element in client], spec)
     return collections.OrderedDict(
@@ -128,9 +127,7 @@ class PackForm(NamedTuple):
     """What a learning process is made of, its clients in packs.
 
     Attributes:
-      map_reduce: TFF's form of it.
       run_pack: `(pack, what `prepare` gave) -> sums` of the pack's clients.
-      client_type: Type of a pack.
     """
 
     map_reduce: tff.backends.mapreduce.MapReduceForm
@@ -141,7 +138,6 @@ class PackForm(NamedTuple):
         """Within a federated computation: what the round comes to, at the server.
 
         Args:
-          packs: Packs at clients.
           context: What `prepare` gave, at the server.
         """
         form = self.map_reduce

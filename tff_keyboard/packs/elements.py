@@ -40,12 +40,7 @@ def joined_spec(spec: Spec) -> Joined:
 
 
 def join(elements: Iterable[Any], spec: Spec) -> Joined:
-    """The elements of a client, joined; NumPy.
-
-    Args:
-      elements: Structures of arrays, as `spec` says.
-      spec: Type of an element.
-    """
+    """The elements of a client, joined; NumPy."""
     columns = [tf.nest.flatten(element) for element in elements]
 
     def joined(index: int, leaf: tf.TensorSpec) -> collections.OrderedDict:
@@ -79,10 +74,6 @@ def read(data: tf.data.Dataset, spec: Spec) -> tf.data.Dataset | Joined:
 
     To be called where a TFF computation begins, outside of functions: the compiler of packs puts
     its tensors in place of the operation that is made here.
-
-    Args:
-      data: Data of a client.
-      spec: Type of an element.
     """
     if _leaves(data.element_spec) == _leaves(joined_spec(spec)):
         return data.get_single_element()
@@ -102,9 +93,6 @@ def fold(
 
     Args:
       step: State and element to a state of the same structure, dtypes and shapes.
-      state: The state to begin with.
-      data: Data that `read` returned.
-      spec: Type of an element.
       start: The first element, int64; None: 0. Of joined ones only.
       stop: The element after the last; None: all. Of joined ones only.
     """

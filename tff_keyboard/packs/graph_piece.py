@@ -18,9 +18,6 @@ class GraphPiece:
 
     Its variables are initialised anew at each execution, as TFF does: in a loop, at each turn.
 
-    Args:
-      computation: A TensorFlow computation of TFF's.
-
     Attributes:
       parameters: Tensor names of its parameter, flat, in the order of the type. A sequence has one.
       results: The same of its result.

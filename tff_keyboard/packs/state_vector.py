@@ -30,7 +30,6 @@ class StateVector:
 
     Attributes:
       type: Type of `Joined`: a vector float32[n], and the other tensors.
-      num_leaves: Tensors of the structure.
     """
 
     def __init__(self, structure_type: tff.Type):

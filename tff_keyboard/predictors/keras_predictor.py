@@ -22,7 +22,6 @@ class KerasPredictor:
 
     Args:
       model: The model; its weights may change later (`reset` then).
-      vocabulary: Its vocabulary.
 
     Raises:
       ValueError: Sizes of model and vocabulary differ.

@@ -22,11 +22,7 @@ Suggestion = tuple[str, float]
 
 @runtime_checkable
 class Predictor(Protocol):
-    """A next-word model behind a keyboard.
-
-    Attributes:
-      vocabulary: Its words, ids and normalisation rules.
-    """
+    """A next-word model behind a keyboard."""
 
     vocabulary: Vocabulary
 
@@ -101,8 +97,6 @@ def best_with_prefix(
 
     Args:
       scores: [V] float, any monotone function of probability.
-      index: Index of the vocabulary.
-      prefix: Normalised characters.
       k: Number of words, >= 1.
     """
     if prefix or not 1 <= k <= _FEW:

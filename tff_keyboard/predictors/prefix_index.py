@@ -26,7 +26,6 @@ class PrefixIndex:
     (0, 4)
 
     Attributes:
-      vocabulary: The vocabulary indexed.
       sorted_ids: [words] int32, ids in the order of their words; words = V - 4.
       rank_of_id: [V] int32, the place of an id in `sorted_ids`; -1 for special ids.
     """

@@ -30,13 +30,8 @@ def ledger_header(
     """What the statement needs to know of a run, from its config and its sampler.
 
     Args:
-      config: A config with a mechanism of privacy.
-      rounds: Rounds of the run.
-      population: People who may be drawn.
-      clients_per_round: The report goal.
       selected_per_round: People drawn a round, with over-selection.
       min_separation_rounds: Separation that the sampler enforces, in rounds; 1 is any round.
-      mechanism: Mechanism with its coefficients.
       key: Key of the noise; None where there is no noise.
 
     Raises:
@@ -80,7 +75,6 @@ class LedgerHook:
     """Records each round before the loop releases it; reports the epsilon spent so far.
 
     Args:
-      path: `privacy_ledger.jsonl` of the run directory.
       header: See `ledger_header`.
       epsilon_every: Rounds between values of the metric `privacy/epsilon` (half a second each where
         cohorts are of fixed size); 0 never. The ledger is

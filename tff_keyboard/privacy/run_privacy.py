@@ -82,12 +82,7 @@ def open_run_privacy(
     """Begins or goes on with the privacy of a run; draws and stores the nonce of a new one.
 
     Args:
-      config: Config of the run, with a mechanism.
       ledger_path: `privacy_ledger.jsonl`; there is one if the run was begun before.
-      nonce_path: File in which the run keeps its nonce.
-      store_card: Data card of the client store.
-      client_ids: Ids of the people who may be drawn.
-      initial_weights: The weights training starts from.
       selected_per_round: People drawn a round, with over-selection.
       record_path: Path of the record of participation beside the store; read where the config keeps
         one.

@@ -60,8 +60,6 @@ class Check:
     """A name and a function that returns what it found, or raises `Failure`.
 
     Attributes:
-      name: What is checked.
-      look: Function that checks it.
       takes: What it does that takes long; "" for most.
     """
 

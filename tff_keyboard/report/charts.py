@@ -77,7 +77,6 @@ def interval_bars(
 
     Args:
       groups: What is measured, one group of bars each.
-      models: One bar per group each.
       values: [groups][models], shares in [0, 1] or nan.
     """
     with style("bars"):
@@ -172,10 +171,8 @@ def per_person(
     """How a metric differs between people: a dot each, as large as what they typed.
 
     Args:
-      models: One row each.
       shares: Values of each model, [people], in [0, 1]; nan for people without a word.
       words: [people], words typed; for the areas.
-      label: What the metric is called.
     """
     with style("people"):
         figure = new_figure(9.2, 0.8 + 0.95 * len(models))
@@ -209,7 +206,6 @@ def reliability(models: Sequence[str], curves: Sequence[Sequence[Bin]]) -> str:
     """What first suggestions claim against how often they are right; honest ones on the diagonal.
 
     Args:
-      models: One curve each.
       curves: Bins of each model; the area of a dot is how many strips it stands for.
     """
     with style("reliability"):

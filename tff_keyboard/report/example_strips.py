@@ -32,7 +32,6 @@ class Example:
     """A beginning and what each model suggests.
 
     Attributes:
-      typed: The beginning as written.
       strips: Model name -> suggestions, best first.
     """
 

@@ -59,11 +59,7 @@ def median_round(times: Sequence[PartTime]) -> list[PartTime]:
 
 @canvas.of_a_page
 def round_picture(times: Sequence[PartTime]) -> str:
-    """A round as an `<svg>` element; time runs from the first part on, in seconds.
-
-    Args:
-      times: Times of one round, at least one.
-    """
+    """A round as an `<svg>` element; time runs from the first part on, in seconds."""
     nodes = sorted({time.node for time in times})
     begin = min(time.start for time in times)
     with charts.style("nodes"):

@@ -34,7 +34,6 @@ class Privacy:
     """What the privacy ledger of a run says.
 
     Attributes:
-      run: Name of the run.
       statement: The statement in words.
       curve: Its epsilon over rounds, as SVG; "" where there is none to draw.
     """
@@ -49,11 +48,7 @@ class Report:
     """Everything a page shows; parts that are empty are left out.
 
     Attributes:
-      title: Title of the page.
       comparison: Results, of one model or several; None where a run was not evaluated yet.
-      runs: Run directories, for curves, configs and data cards.
-      examples: Example strips.
-      privacy: One per run with a ledger.
     """
 
     title: str

@@ -13,7 +13,6 @@ def need_table(needs: Sequence[tuple[str, Need]], design: Design) -> str:
 
     Args:
       needs: `(kind, need)`; kind is "same people" or "two groups".
-      design: Design of the tests.
     """
     rows = [["", "test", "lift", "people here", "people needed", "lift that these people show"]]
     for kind, need in needs:

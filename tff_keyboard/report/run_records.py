@@ -17,13 +17,8 @@ class RunRecord:
     """One run directory.
 
     Attributes:
-      name: Name of the run directory.
-      path: The run directory.
-      rows: Rows of metrics.jsonl, a mapping per round.
-      config_text: Content of config.toml.
       data_card: data_card.json; empty where it is missing.
       environment: environment.json; empty where it is missing.
-      ledger_path: The privacy ledger, where the run has one.
     """
 
     name: str

@@ -72,7 +72,6 @@ def scratch_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[p
 
     Args:
       target: A file or directory to be; its parents are made.
-      mode: Permissions of the hidden directory.
     """
     descriptor, work = -1, None
     try:

@@ -16,7 +16,6 @@ def held(
     """Holds a file, made for its owner's eyes only where it is absent; links are refused.
 
     Args:
-      path: The file.
       cannot: The error where it cannot be opened, from the system's reason.
       taken: The error where another process holds it.
 

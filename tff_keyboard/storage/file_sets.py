@@ -31,8 +31,6 @@ def publish(
     Args:
       staged: A `directories.scratch_directory` of `target`, which holds `files`; what else it holds
         is dropped. It is gone afterwards.
-      target: The file that gives the set its name.
-      files: Names of the new set.
       parts: All names that a set of this name may have; what is not in `files` is removed.
 
     Raises:
@@ -66,7 +64,6 @@ def finish(target: pathlib.Path, parts: Collection[str]) -> None:
     """For writers: goes on where a kill stopped `publish`; does nothing where nothing is to do.
 
     Args:
-      target: The file that gives the set its name.
       parts: All names that a set of this name may have. Nothing else is touched.
 
     Raises:

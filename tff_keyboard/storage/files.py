@@ -26,8 +26,6 @@ def write_atomically(
     """Makes or replaces the file `path`.
 
     Args:
-      path: Path in a directory that exists.
-      chunks: The content, in order.
       mode: Permissions of the file, from which the umask takes.
 
     Raises:

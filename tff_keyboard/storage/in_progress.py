@@ -77,7 +77,6 @@ def held_unless_locked(path: pathlib.Path, *, own: bool = False) -> Iterator[boo
     """Whether no living process has `path` locked; it is locked here meanwhile.
 
     Args:
-      path: A file or directory.
       own: Whether it must be this user's, too; another's is not even locked.
     """
     try:

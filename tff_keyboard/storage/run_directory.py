@@ -109,10 +109,7 @@ class RunDirectory:
 
         Args:
           path: A directory that is missing, empty or a run.
-          config_text: The resolved config, TOML.
-          data_card_text: The data card of the client store, JSON.
           vocabulary_text: Content of the vocabulary file, if the run keeps one.
-          truecase_text: Forms of its words, for an export.
           may_change: Dotted config keys that do not change what a round computes, such as
             `train.rounds`; a new value of theirs replaces the old.
           of_this_version: Turns the config text on disk, and its path, into what it would be now: a

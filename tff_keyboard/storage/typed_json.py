@@ -40,8 +40,6 @@ def read(hint: Any, value: Any, name: str) -> Any:
 
     Args:
       hint: A dataclass, or the type of a field.
-      value: What `json.loads` gave.
-      name: What to call it in errors.
 
     Raises:
       ValueError: It is of another kind; says where and what should stand there, not what does. So

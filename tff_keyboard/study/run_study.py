@@ -30,14 +30,8 @@ def run_study(
     """Trains whatever is not finished.
 
     Args:
-      study: The study.
-      runs: The study's runs.
       workdir: Folder of the runs, of the tables and pictures.
-      jobs: Trainings at a time.
       document: The document that keeps the tables, too.
-      command: The command line, for the record.
-      launcher: The words that start `tff-keyboard`.
-      train: False leaves out what is not finished.
 
     Returns:
       The tables; "" where no run is finished.

@@ -47,7 +47,6 @@ def train_federated(
     """Trains in `workdir`; called again, it resumes.
 
     Args:
-      config: Config of the run.
       workdir: The run directory.
       wrap_client_work: Changes what clients do, as the attack task needs. The run directory does
         not know of it: who gives one sees to it that a resumed run is given the same.

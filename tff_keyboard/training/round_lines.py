@@ -82,8 +82,6 @@ def closing_lines(
     """How training ended and what to do next.
 
     Args:
-      result: Result of the training.
-      run: Directory of the run.
       is_best: Whether the model that is kept is that of the best round, not of the last.
     """
     loop = result.loop_state

@@ -123,7 +123,6 @@ def train_run(
 
     Args:
       config: Config of the run; its sections train and evaluation count here.
-      run: The run that `open_run` returned.
       store: The users' text; whose vocabulary the model has.
       model: Takes the weights of the best or the last round, and is saved.
       process: What is trained; with `averaging`, the average of its models is kept here.

@@ -159,7 +159,6 @@ def _publish(
     """Writes all files of an export, or one with all of them, in place of an older export.
 
     Args:
-      staged: Staged files of the model.
       out: Path that the model shall have.
       model: Its bytes.
       parts: What goes with it, by name in `manifest.SUFFIXES`.

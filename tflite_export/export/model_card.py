@@ -45,10 +45,6 @@ _LIMITS = """\
 def model_card(manifest: Manifest, run_dir: pathlib.Path) -> str:
     """The card.
 
-    Args:
-      manifest: Complete but for the card.
-      run_dir: The run that was exported.
-
     Raises:
       ExportError: The run's data card is damaged.
     """

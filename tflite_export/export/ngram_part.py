@@ -38,13 +38,7 @@ MEASURED = {
 
 @dataclasses.dataclass(frozen=True)
 class NGramPart:
-    """What `--ngram` adds to an export.
-
-    Attributes:
-      data: The file.
-      ngram: What the manifest says of it.
-      mixture: The weights, for the manifest.
-    """
+    """What `--ngram` adds to an export."""
 
     data: bytes
     ngram: NGramFacts
@@ -146,13 +140,7 @@ class HybridReport(HybridFigures):
 
 
 def measure(hybrid: HybridKeyboard, texts: Texts, max_targets: int) -> HybridReport:
-    """Reads the written files as a phone does; the cache sees only what was typed before.
-
-    Args:
-      hybrid: Hybrid of the files as written.
-      texts: What people typed, in order.
-      max_targets: Targets of a message, at most.
-    """
+    """Reads the written files as a phone does; the cache sees only what was typed before."""
     text = TypedText(
         "hybrid", tuple(texts), tuple([list(m) for m in person if m] for person in texts.values())
     )

@@ -55,7 +55,6 @@ class FileReport:
     """What a `.tflite` file holds.
 
     Attributes:
-      num_bytes: Bytes of the file.
       signatures: Name -> subgraph index.
       operators: Name -> how often, over all subgraphs; those outside the built-in set are named
         "custom:NAME".

@@ -145,10 +145,6 @@ def load_described(model: pathlib.Path, name: str, digest: str) -> bytes:
 def load_part(model: pathlib.Path, name: str) -> bytes | None:
     """A file beside a model, or packed into it; None if there is none.
 
-    Args:
-      model: The `.tflite` file.
-      name: Name of the part, out of `SUFFIXES`.
-
     Raises:
       ExportError: It cannot be read.
     """

@@ -49,14 +49,10 @@ class ModelFacts:
     """The model file.
 
     Attributes:
-      name: The architecture.
-      quantization: One of `export_options.QUANTIZATIONS`.
       trainable: Whether it can go on training on the device.
       top_k: Words that `predict` and `step` return.
       training_length: Targets of its training sequences; None for a model without a config.
-      state_sizes: Sizes of its states.
       bytes: Size of the file, without what is packed behind it.
-      sha256: Hex digits.
     """
 
     name: str
@@ -243,16 +239,12 @@ class Manifest:
     Attributes:
       format: `FORMAT`.
       special_ids: Ids of the special tokens, those of every model of ours.
-      model: The model file.
-      vocabulary: The vocabulary file.
-      truecase: Forms with capitals of its words.
       run: The run it was made of.
       privacy: The statement of the run's differential privacy, or that there is none.
       parity: None where there was no text.
       ngram: None without an n-gram.
       mixture: None without an n-gram.
       tail: None without a lexicon.
-      bytes: What a phone stores.
       licence: Licence of the files; None where nobody said.
       hybrid: None without an n-gram or without text.
       prompts: None without golden prompts.
@@ -298,7 +290,6 @@ def parse(data: bytes, path: pathlib.Path) -> Manifest:
 
     Args:
       data: Any bytes.
-      path: Place where they were found, for errors.
 
     Raises:
       ExportError: They are no manifest.

@@ -75,12 +75,6 @@ def sign(manifest: bytes, key: Ed25519PrivateKey) -> bytes:
 def check_signature(manifest: bytes, signature: bytes, key: Ed25519PublicKey, name: str) -> None:
     """Raises unless `signature` is that of `manifest` by the owner of `key`.
 
-    Args:
-      manifest: Manifest as it was written.
-      signature: What `sign` made.
-      key: Key that is trusted.
-      name: What to call the signature in errors.
-
     Raises:
       CheckFailed: It is not, or no signature at all.
     """

@@ -100,10 +100,6 @@ def pack(words: Sequence[str], further: bytes = b"") -> bytes:
 def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
     """Unpacks what `encode` packed and checks checksum, size, order and fingerprint.
 
-    Args:
-      data: The content of the file.
-      name: What to call the file in errors.
-
     Raises:
       ExportError: It is another kind of file, cut short or damaged.
     """

@@ -26,8 +26,6 @@ def check_contents(
     Args:
       data: The model file.
       predictor: The same file, with the vocabulary and manifest written beside it.
-      model: What was exported.
-      vocabulary: Its words.
 
     Raises:
       CheckFailed: The file is broken, whichever way its weights were rounded.

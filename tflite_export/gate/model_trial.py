@@ -35,10 +35,6 @@ def use_in_child(path: pathlib.Path, runtime: str | None = None) -> None:
 
     The child is a fork of this process, which imports the runtime first: it starts in no time.
 
-    Args:
-      path: The `.tflite` file.
-      runtime: Runtime; see `open_interpreter`.
-
     Raises:
       ExportError: It is refused, or cannot be used.
       CheckFailed: It ends the child, or never ends.

@@ -191,12 +191,6 @@ def compare(
 ) -> ParityReport:
     """Reads every message with both models.
 
-    Args:
-      model: The float model.
-      vocabulary: Its vocabulary.
-      predictor: The file.
-      texts: What people typed.
-
     Raises:
       ExportError: There is no word in `texts`.
     """

@@ -77,11 +77,7 @@ class ShownReport(Shown):
 
 
 class Reader:
-    """Reads messages with a file and counts what contradicts itself.
-
-    Args:
-      predictor: The file.
-    """
+    """Reads messages with a file and counts what contradicts itself."""
 
     def __init__(self, predictor: KeyboardPredictor):
         sizes = predictor.manifest.model.state_sizes

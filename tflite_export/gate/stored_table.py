@@ -43,7 +43,6 @@ def read_table(data: bytes, shape: tuple[int, int]) -> StoredTable:
     """The table of a `.tflite` file.
 
     Args:
-      data: The file.
       shape: (V, dim).
 
     Raises:

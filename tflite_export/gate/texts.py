@@ -54,10 +54,7 @@ def from_store(
     """Whole people of a population, in a seeded order, until `max_words` words are there.
 
     Args:
-      directory: A client store.
-      population: Population of the store.
       vocabulary: Vocabulary that the store must have.
-      max_words: Words of all people, about.
       seed: Seed of the order.
       least_people: People who are read at least, however much they typed, where there are as many.
 
@@ -96,8 +93,6 @@ def from_file(
     """Messages from lines `user<TAB>text`, or of text alone; `.gz` is unpacked.
 
     Args:
-      path: The file.
-      rules: How text becomes words.
       max_words: No more is read once so many words are there.
 
     Raises:

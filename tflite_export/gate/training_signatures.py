@@ -37,7 +37,6 @@ def check_training(predictor: KeyboardPredictor, model: NextWordModel, rows: np.
 
     Args:
       predictor: A trainable file; at the end it is as it was.
-      model: What was exported.
       rows: Row of the model's table for each row of the file's.
 
     Raises:

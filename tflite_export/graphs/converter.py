@@ -24,11 +24,6 @@ QUANTIZATIONS = ("int8", "float16", "none")
 def convert(weights: CifgWeights, quantization: str, *, top_k: int) -> bytes:
     """Converts `predict`, `step` and `logits`.
 
-    Args:
-      weights: The trained weights.
-      quantization: One of `QUANTIZATIONS`.
-      top_k: Words that `predict` and `step` return.
-
     Returns:
       The bytes of the `.tflite` file, the same for the same arguments.
     """
@@ -43,8 +38,6 @@ def convert_module(
     """Runs the converter.
 
     Args:
-      module: Its functions become signatures.
-      names: Names of those functions.
       quantization: One of `QUANTIZATIONS`.
       keep_variables: Whether variables stay variables, for training; else they become constants.
 

@@ -28,7 +28,6 @@ def build(weights: CifgWeights, table: RowQuantized, *, top_k: int) -> bytes:
       weights: The trained weights; `embedding` is not used.
       table: `weights.embedding` quantised; int4 if its values are within [-7, 7], which needs an
         even `dim`.
-      top_k: Words that `predict` and `step` return.
 
     Returns:
       The bytes of the `.tflite` file.

@@ -39,10 +39,6 @@ _SMALL = 256  # elements; a smaller matrix stays float32
 def build(weights: CifgWeights, *, top_k: int) -> bytes:
     """Writes the inference and the training signatures.
 
-    Args:
-      weights: Initial values.
-      top_k: Words that `predict` and `step` return.
-
     Returns:
       The bytes of the `.tflite` file.
     """

@@ -45,7 +45,6 @@ class Correction:
 
     Attributes:
       word: Lower case, of the vocabulary.
-      probability: Probability that it was meant.
       score: P(meant | context) P(typed | meant), which compares with P(word | context) of a word
         that goes on from what is typed.
     """
@@ -63,7 +62,6 @@ class Autocorrect:
     """Corrections of finished words; for lower-case vocabularies.
 
     Args:
-      vocabulary: The words.
       frequencies: Word -> probability without context; see `word_frequencies`.
       tail: Words beyond the vocabulary that are known to be words.
     """
@@ -94,7 +92,6 @@ class Autocorrect:
         """The likeliest other word, None where that is not likely enough to be offered.
 
         Args:
-          typed: The word, normalised.
           next_word: [V + own] probabilities after the words before it.
           own: Ids of the owner's words that are not in the vocabulary.
           as_typed: [V] probabilities by which a word of the vocabulary is judged as it is typed,

@@ -48,8 +48,6 @@ class _Correction:
     """Another form or word for the typed one.
 
     Attributes:
-      form: The word as it is shown.
-      probability: Probability that it was meant.
       score: Rank among the words that go on from what is typed.
       is_sure: Whether a space makes it of the typed word.
     """
@@ -72,13 +70,10 @@ class StripKeyboard:
     """A model with manners. Not thread-safe, like the model.
 
     Args:
-      predictor: The model, or the hybrid of an export.
       language: Language of the packaged blocklist and the built-in forms: "en", or "none" for
         neither and no corrections.
-      blocked: More entries for the blocklist.
 
     Attributes:
-      predictor: The predictor.
       withheld: Blocked words that the strips so far would have shown otherwise.
     """
 
@@ -107,7 +102,6 @@ class StripKeyboard:
         """Suggestions for the text before the cursor, each in its place.
 
         Args:
-          text: Text before the cursor.
           after: Text behind the cursor; where that goes on with the word, a tap replaces all of it.
         """
         start = time.perf_counter()

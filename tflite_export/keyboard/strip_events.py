@@ -23,12 +23,7 @@ class Cursor:
 
 
 class KeyboardEvents:
-    """What one keyboard adds to a log.
-
-    Args:
-      keyboard: The one typed with.
-      log: Log that strips are written to.
-    """
+    """What one keyboard adds to a log."""
 
     def __init__(self, keyboard: StripKeyboard, log: LiveLog):
         self._network = keyboard.predictor.network
@@ -51,11 +46,7 @@ class KeyboardEvents:
         """A strip that has ended.
 
         Args:
-          cursor: Place of the cursor.
           words: [SLOTS] from left to right, None for an empty place.
-          latency_us: Microseconds from the key to the strip.
-          outcome: How it ended.
-          slot: Place from the left of the suggestion accepted.
           deleted: Whether that was taken back at once.
         """
         ranked = [words[SLOT_RANKS.index(rank)] for rank in range(SLOTS)]
@@ -104,11 +95,7 @@ class KeyboardEvents:
 
 
 class TypedStrips:
-    """The strips of the message that is being typed in one place, such as a terminal.
-
-    Args:
-      events: Events of the keyboard.
-    """
+    """The strips of the message that is being typed in one place, such as a terminal."""
 
     def __init__(self, events: KeyboardEvents):
         self._events = events

@@ -41,11 +41,7 @@ def run(
     """Types until the end of input.
 
     Args:
-      keyboard: What suggests.
       read_key: Returns the next character, "" at the end.
-      write: Shows text.
-      owner: Who learns what is sent.
-      strips: Receives strips and what became of them.
 
     Returns:
       What was typed and what it cost.

@@ -53,7 +53,6 @@ class SlottedStrip:
     """The strip as shown: `SLOTS` places, None where there is no suggestion.
 
     Attributes:
-      slots: The places, from left to right.
       latency_seconds: Seconds from the key to the suggestions.
       correction: What a space makes of the typed word; its space is the one that was typed, or
         gives way to the other one of `CLOSING` that was.
@@ -212,7 +211,6 @@ class TypingSession:
         """Touches a suggestion: one keystroke.
 
         Args:
-          slot: The suggestion.
           correction: Correction of the strip; whoever takes the word as typed declines it.
         """
         before = self.text

@@ -84,7 +84,6 @@ class PersonalisationReport:
     """Recall on later messages, before and after training; fractions of the words typed.
 
     Attributes:
-      train_messages: Messages trained on.
       train_losses: Mean loss of each epoch, in nats a word.
       deciding_losses: Losses on the messages that decide, before and after, in nats a target.
       words: Later words, OOV included.
@@ -147,8 +146,6 @@ def sums_of_person(
     """What is counted on one person's messages, each cut as in training.
 
     Args:
-      predictor: The model.
-      messages: Messages of normalised words.
       before: Messages that the person typed earlier, for a predictor that remembers words.
     """
     text = TypedText(
@@ -172,7 +169,6 @@ def personalise(
     Args:
       predictor: A trainable file; trained in place, in memory.
       messages: Messages of normalised words, oldest first.
-      settings: How they are cut, and trained on.
 
     Raises:
       ExportError: The file cannot train, the training diverged, or there are too few messages.

@@ -37,7 +37,6 @@ class PersonResult:
     """What became of one person.
 
     Attributes:
-      train_messages: Messages trained on.
       loss_before: Loss on the messages in the middle, nats a target, by the model as it came.
       loss_after: The same, trained; None where training diverged.
       sums: Model -> sums on the later messages; where training diverged, the tuned ones are those
@@ -60,7 +59,6 @@ class Personaliser:
 
     Args:
       keyboard: A trainable export, with or without an n-gram; changed while it works.
-      settings: The settings.
 
     Raises:
       ExportError: The file cannot train.

@@ -58,15 +58,6 @@ def personalise_people(
 ) -> Summary:
     """Trains and measures the people who are not in `out` yet, and reports on all.
 
-    Args:
-      keyboard: A trainable export.
-      store: Store of the people.
-      population: Population of the store.
-      settings: How each is trained and judged.
-      out: Folder of the results.
-      most: People at most.
-      seed: Seed of who is drawn.
-
     Raises:
       ExportError: The file cannot train.
       DataError: The store's words were cut by other rules, nobody has messages enough, or `out` is

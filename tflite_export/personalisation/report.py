@@ -45,7 +45,6 @@ class Change:
       total: Change over all words, paired, with its 95 % interval over people.
       mean: Mean of the people's own changes, each counting once, with its interval.
       worst_tenth: Mean change of the tenth of the people who lost most.
-      harmed: Share of the people whose own value fell.
     """
 
     total: Interval
@@ -70,7 +69,6 @@ class Summary:
       results: One person each, at least one.
 
     Attributes:
-      people: Number of people.
       kept: Number of people for whom the gate kept what was learnt.
       diverged: How many trainings diverged.
       sums: Model -> sum -> [people], the gated models too.

@@ -74,11 +74,6 @@ class _Position:
 class Signature:
     """What a file computes: call it with arrays.
 
-    Args:
-      path: Path of the file, for errors.
-      name: Name of the signature.
-      interpreter: Interpreter over the file.
-
     Raises:
       ExportError: Wherever the interpreter refuses.
     """

@@ -19,14 +19,6 @@ def check_shapes(
 ) -> None:
     """Compares shapes, which the file knows without running.
 
-    Args:
-      path: Path of the model, for errors.
-      step: The signature's runner.
-      predict: The signature's runner.
-      logits: The signature's runner.
-      model: What the manifest says of it.
-      rows: Words and special ids of the vocabulary.
-
     Raises:
       ExportError: Says which signature does not fit.
     """

@@ -1,7 +1,9 @@
 """Range checks for config fields, with messages a person can act on."""
 
+import dataclasses
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import Annotated, TypeAlias
 
 
 def require(condition: bool, name: str, rule: str, value: object, way_out: str = "") -> None:
@@ -16,24 +18,43 @@ def require(condition: bool, name: str, rule: str, value: object, way_out: str =
         raise ValueError(f"`{name}` {rule}, got {value!r}.{' ' + way_out if way_out else ''}")
 
 
-def require_at_least(name: str, value: float, lowest: float) -> None:
-    """Raises unless `value` is a finite number >= `lowest`."""
-    require(math.isfinite(value), name, "must be finite", value)
-    require(value >= lowest, name, f"must be >= {lowest}", value)
-
-
-def require_positive(name: str, value: float) -> None:
-    """Raises unless `value` is a finite number > 0."""
-    require(math.isfinite(value), name, "must be finite", value)
-    require(value > 0, name, "must be > 0", value)
-
-
-def require_fraction(name: str, value: float, *, below_one: bool = True) -> None:
-    """Raises unless 0 <= value < 1 (or <= 1)."""
-    inside = 0 <= value < 1 if below_one else 0 <= value <= 1
-    require(inside, name, f"must be in [0, 1{')' if below_one else ']'}", value)
-
-
 def require_one_of(name: str, value: str, known: Collection[str]) -> None:
     """Raises unless `value` is one of the known names."""
     require(value in known, name, f"must be one of {', '.join(map(repr, known))}", value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """The finite numbers that a field may hold; `Table` reads it from the field's annotation.
+
+    Attributes:
+      rule: The range in words, to be read after "must be".
+      holds: Whether a number lies in it.
+    """
+
+    rule: str
+    holds: Callable[[float], bool]
+
+    def check(self, name: str, value: float) -> None:
+        """Raises `ValueError` unless `value` lies in it."""
+        require(math.isfinite(value), name, "must be finite", value)
+        require(self.holds(value), name, f"must be {self.rule}", value)
+
+
+def at_least(lowest: float) -> Range:
+    """The numbers from `lowest` on."""
+    return Range(f">= {lowest}", lambda value: value >= lowest)
+
+
+def between(lowest: int, highest: int) -> Range:
+    """Whole numbers, both ends among them."""
+    return Range(f"in {lowest}..{highest}", lambda value: lowest <= value <= highest)
+
+
+FromZero: TypeAlias = Annotated[int, at_least(0)]
+FromOne: TypeAlias = Annotated[int, at_least(1)]
+NotNegative: TypeAlias = Annotated[float, at_least(0)]
+Positive: TypeAlias = Annotated[float, Range("> 0", lambda value: value > 0)]
+Fraction: TypeAlias = Annotated[float, Range("in [0, 1)", lambda value: 0 <= value < 1)]
+Share: TypeAlias = Annotated[float, Range("in [0, 1]", lambda value: 0 <= value <= 1)]
+OpenShare: TypeAlias = Annotated[float, Range("in (0, 1)", lambda value: 0 < value < 1)]

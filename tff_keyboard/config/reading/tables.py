@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from typing_extensions import Self
 
-from tff_keyboard.config.reading.checks import require_one_of
+from tff_keyboard.config.reading.checks import Range, require, require_one_of
 from tff_keyboard.storage.errors import ConfigError
 
 Toml: TypeAlias = dict[str, Any]  # a table as TOML has it: nothing is known of it yet
@@ -33,17 +33,30 @@ Toml: TypeAlias = dict[str, Any]  # a table as TOML has it: nothing is known of 
 class Table:
     """Base of the dataclasses that stand for tables.
 
-    Choices (`Literal` fields) are checked here, ranges in the `__post_init__` of each table, which
-    calls this one first. `PATH` is the table's name in a config, for messages.
+    Choices (`Literal` fields) and ranges (`checks.Range` in the annotation; None is in each) are
+    checked here, other rules in the `__post_init__` of a table, which calls this one first. `PATH`
+    is the table's name in a config, for messages: `class Mean(Table, path="aggregation.rule")`.
     """
 
     PATH: ClassVar[str] = ""
 
+    def __init_subclass__(cls, path: str | None = None) -> None:
+        super().__init_subclass__()
+        if path is not None:
+            cls.PATH = path
+
     def __post_init__(self) -> None:
         cls: Any = type(self)
         for key, hint in _hints(cls).items():
+            name, value = _join(self.PATH, key), getattr(self, key)
             if typing.get_origin(hint) is Literal:
-                require_one_of(f"{self.PATH}.{key}", getattr(self, key), typing.get_args(hint))
+                require_one_of(name, value, typing.get_args(hint))
+            if value is not None and (rule := _ranges(cls).get(key)):
+                rule.check(name, value)
+
+    def require(self, holds: bool, key: str, rule: str, way_out: str = "") -> None:
+        """Raises `ValueError` naming the key, the rule and the value unless the rule holds."""
+        require(holds, _join(self.PATH, key), rule, getattr(self, key), way_out)
 
     def changed(self, **values: Any) -> Self:
         """The table with other values, as a caller in Python names them; None changes nothing.
@@ -65,7 +78,6 @@ def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any =
 
     Args:
       hint: A dataclass or a union of dataclasses with tags.
-      values: The table, as TOML has it.
       prefix: Dotted name of the table, for messages.
       default: An instance; its tag counts where the table has none.
 
@@ -123,7 +135,6 @@ def merge(
     Args:
       hint: A dataclass or a union of dataclasses; see `build`.
       below: A table.
-      above: Another, whose values win.
       default: An instance with the defaults; see `build`.
     """
     family = variants(hint)
@@ -245,6 +256,19 @@ def tag_of(cls: type) -> str:
 def _hints(cls: type) -> dict[str, Any]:
     hints = typing.get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+@functools.cache
+def _ranges(cls: type) -> dict[str, Range]:
+    """Field to the range in its annotation, for those that have one."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {
+        field.name: extra
+        for field in dataclasses.fields(cls)
+        for part in (hints[field.name], *typing.get_args(hints[field.name]))
+        for extra in getattr(part, "__metadata__", ())
+        if isinstance(extra, Range)
+    }
 
 
 def _default_of(field: dataclasses.Field) -> Any:

@@ -6,9 +6,9 @@ written in the module it names (`federated/algorithms/fedatt/aggregator.py`,
 """
 
 import dataclasses
-from typing import ClassVar, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import require, require_at_least, require_positive
+from tff_keyboard.config.reading.checks import FromZero, OpenShare, Positive, Range, between
 from tff_keyboard.config.reading.tables import Table
 from tff_keyboard.config.sections.privacy_config import (
     Gaussian,
@@ -20,30 +20,26 @@ from tff_keyboard.config.sections.rule_config import Mean, PrivateFedAtt, Rule
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AutoProtection(Table):
+class AutoProtection(Table, path="aggregation.protection"):
     """Zeroing and adaptive clipping before mean, FedAtt and FedMed without privacy; else none."""
-
-    PATH: ClassVar[str] = "aggregation.protection"
 
     clipping: Literal["auto"] = "auto"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NoClipping(Table):
+class NoClipping(Table, path="aggregation.protection"):
     """Whole deltas are not clipped.
 
     Attributes:
       zeroing: Whether deltas with an extreme coordinate become zeros.
     """
 
-    PATH: ClassVar[str] = "aggregation.protection"
-
     clipping: Literal["off"] = "off"
     zeroing: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FixedClipping(Table):
+class FixedClipping(Table, path="aggregation.protection"):
     """Whole deltas are clipped to a fixed L2 norm.
 
     Attributes:
@@ -51,19 +47,13 @@ class FixedClipping(Table):
       zeroing: Whether deltas with an extreme coordinate become zeros.
     """
 
-    PATH: ClassVar[str] = "aggregation.protection"
-
     clipping: Literal["fixed"] = "fixed"
-    clip_norm: float = 1.0
+    clip_norm: Positive = 1.0
     zeroing: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(f"{self.PATH}.clip_norm", self.clip_norm)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AdaptiveClipping(Table):
+class AdaptiveClipping(Table, path="aggregation.protection"):
     """Whole deltas are clipped to a norm that follows a quantile, without noise.
 
     Attributes:
@@ -75,32 +65,22 @@ class AdaptiveClipping(Table):
       zeroing: Whether deltas with an extreme coordinate become zeros.
     """
 
-    PATH: ClassVar[str] = "aggregation.protection"
-
     clipping: Literal["adaptive"] = "adaptive"
-    clip_norm: float = 1.0
-    quantile: float = 0.8
-    learning_rate: float = 1.0
+    clip_norm: Positive = 1.0
+    quantile: OpenShare = 0.8
+    learning_rate: Positive = 1.0
     zeroing: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(f"{self.PATH}.clip_norm", self.clip_norm)
-        require(0 < self.quantile < 1, f"{self.PATH}.quantile", "must be in (0, 1)", self.quantile)
-        require_positive(f"{self.PATH}.learning_rate", self.learning_rate)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NoCompression(Table):
+class NoCompression(Table, path="aggregation.compression"):
     """Uploads are sent as they are; their bytes are counted."""
-
-    PATH: ClassVar[str] = "aggregation.compression"
 
     codec: Literal["none"] = "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class UniformQuantization(Table):
+class UniformQuantization(Table, path="aggregation.compression"):
     """Uploads are quantised on the client, under any rule.
 
     Attributes:
@@ -108,71 +88,47 @@ class UniformQuantization(Table):
       threshold: Tensors of at most that many elements are sent whole, >= 0.
     """
 
-    PATH: ClassVar[str] = "aggregation.compression"
-
     codec: Literal["uniform_quantization"] = "uniform_quantization"
-    bits: int = 8
-    threshold: int = 1000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(1 <= self.bits <= 16, f"{self.PATH}.bits", "must be in 1..16", self.bits)
-        require_at_least(f"{self.PATH}.threshold", self.threshold, 0)
+    bits: Annotated[int, between(1, 16)] = 8
+    threshold: FromZero = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NoClientNoise(Table):
+class NoClientNoise(Table, path="aggregation.client_noise"):
     """Deltas are sent as they are."""
-
-    PATH: ClassVar[str] = "aggregation.client_noise"
 
     distribution: Literal["none"] = "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NormalClientNoise(Table):
+class NormalClientNoise(Table, path="aggregation.client_noise"):
     """FedAtt's eq. 6: each client adds beta N(0, sigma^2). Not a differential privacy guarantee.
 
     Attributes:
       scale: beta times sigma, the standard deviation in weight units, > 0.
     """
 
-    PATH: ClassVar[str] = "aggregation.client_noise"
-
     distribution: Literal["normal"] = "normal"
-    scale: float = 1e-3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(f"{self.PATH}.scale", self.scale)
+    scale: Positive = 1e-3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AllRows(Table):
+class AllRows(Table, path="aggregation.row_correction"):
     """Every row of a word table is averaged over the whole cohort."""
-
-    PATH: ClassVar[str] = "aggregation.row_correction"
 
     kind: Literal["none"] = "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TouchedRows(Table):
+class TouchedRows(Table, path="aggregation.row_correction"):
     """Rows of word tables count the clients that typed their word (FedSubAvg).
 
     Attributes:
       largest_factor: What the row of a rare word is multiplied by at most, > 1.
     """
 
-    PATH: ClassVar[str] = "aggregation.row_correction"
-
     kind: Literal["touched"] = "touched"
-    largest_factor: float = 10.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        factor = self.largest_factor
-        require(1 < factor < 1e6, f"{self.PATH}.largest_factor", "must be in (1, 1e6)", factor)
+    largest_factor: Annotated[float, Range("in (1, 1e6)", lambda x: 1 < x < 1e6)] = 10.0
 
 
 RowCorrection: TypeAlias = AllRows | TouchedRows
@@ -182,7 +138,7 @@ ClientNoise: TypeAlias = NoClientNoise | NormalClientNoise
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AggregationConfig(Table):
+class AggregationConfig(Table, path="aggregation"):
     """A rule, and what stands before it.
 
     Attributes:
@@ -195,8 +151,6 @@ class AggregationConfig(Table):
       row_correction: How rows of rare words are averaged, by `kind`.
       client_noise: What clients add before they send, by `distribution`.
     """
-
-    PATH: ClassVar[str] = "aggregation"
 
     client_weighting: Literal["tokens", "examples", "uniform"] = "tokens"
     rule: Rule = dataclasses.field(default_factory=Mean)

@@ -5,23 +5,21 @@ beside it (`evaluation/last/...`) and saved in `model_last/`.
 """
 
 import dataclasses
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import require, require_at_least
+from tff_keyboard.config.reading.checks import FromOne, OpenShare
 from tff_keyboard.config.reading.tables import Table
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NoAverage(Table):
+class NoAverage(Table, path="averaging"):
     """The model of a round is the last one."""
-
-    PATH: ClassVar[str] = "averaging"
 
     kind: Literal["none"] = "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExponentialAverage(Table):
+class ExponentialAverage(Table, path="averaging"):
     """Older models count less and less.
 
     Attributes:
@@ -30,34 +28,21 @@ class ExponentialAverage(Table):
       first_round: The first that counts, >= 1.
     """
 
-    PATH: ClassVar[str] = "averaging"
-
     kind: Literal["exponential"] = "exponential"
-    decay: float = 0.95
-    first_round: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(0 < self.decay < 1, "averaging.decay", "must be in (0, 1)", self.decay)
-        require_at_least("averaging.first_round", self.first_round, 1)
+    decay: OpenShare = 0.95
+    first_round: FromOne = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TailAverage(Table):
+class TailAverage(Table, path="averaging"):
     """All models from a round on count alike.
 
     Attributes:
       first_round: The first that counts, >= 1; after two thirds of the rounds is usual.
     """
 
-    PATH: ClassVar[str] = "averaging"
-
     kind: Literal["tail"] = "tail"
-    first_round: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least("averaging.first_round", self.first_round, 1)
+    first_round: FromOne
 
 
 Averaging: TypeAlias = NoAverage | ExponentialAverage | TailAverage

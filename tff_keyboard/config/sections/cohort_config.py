@@ -1,23 +1,21 @@
 """`[train.cohort]`: how many clients a round has, chosen by `kind`."""
 
 import dataclasses
-from typing import ClassVar, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import require, require_at_least
+from tff_keyboard.config.reading.checks import FromOne, Range
 from tff_keyboard.config.reading.tables import Table
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SteadyCohort(Table):
+class SteadyCohort(Table, path="train.cohort"):
     """`train.clients_per_round` clients in every round."""
-
-    PATH: ClassVar[str] = "train.cohort"
 
     kind: Literal["steady"] = "steady"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GrowingCohort(Table):
+class GrowingCohort(Table, path="train.cohort"):
     """`train.clients_per_round` clients at first, then more: calms a training as decay does.
 
     Attributes:
@@ -26,18 +24,10 @@ class GrowingCohort(Table):
       most: Clients of a round at most.
     """
 
-    PATH: ClassVar[str] = "train.cohort"
-
     kind: Literal["growing"] = "growing"
-    every_rounds: int
-    factor: float = 2.0
-    most: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least(f"{self.PATH}.every_rounds", self.every_rounds, 1)
-        require(1 < self.factor < 1e6, f"{self.PATH}.factor", "must be > 1", self.factor)
-        require_at_least(f"{self.PATH}.most", self.most, 1)
+    every_rounds: FromOne
+    factor: Annotated[float, Range("> 1", lambda factor: 1 < factor < 1e6)] = 2.0
+    most: FromOne
 
 
 CohortConfig: TypeAlias = SteadyCohort | GrowingCohort

@@ -1,25 +1,26 @@
 """Where text comes from and how `prepare` makes a client store of it."""
 
 import dataclasses
+from typing import Annotated, Literal, TypeAlias
 
 from tff_keyboard.config.reading.checks import (
-    require,
-    require_at_least,
-    require_fraction,
-    require_one_of,
+    Fraction,
+    FromOne,
+    FromZero,
+    NotNegative,
+    OpenShare,
+    at_least,
 )
+from tff_keyboard.config.reading.tables import Table
 
-SOURCES = ("synthetic", "tsv", "text", "articles", "stackoverflow", "shakespeare")
-MODES = ("words", "whitespace")
-ON_BAD_LINE = ("error", "skip")
-LONG_MESSAGES = ("continue", "keep", "split")
+Source: TypeAlias = Literal["synthetic", "tsv", "text", "articles", "stackoverflow", "shakespeare"]
 
 # These bring their own split by time, in the file.
 _SPLIT_BY_TIME_IN_FILE = ("stackoverflow", "shakespeare")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DataConfig:
+class DataConfig(Table, path="data"):
     """Input text, tokens, and the split into populations.
 
     Attributes:
@@ -74,107 +75,78 @@ class DataConfig:
       synthetic_messages: Mean messages of a synthetic typist.
     """
 
-    source: str = "synthetic"
+    source: Source = "synthetic"
     input: str | tuple[str, ...] = ()
     store: str = "data/synthetic"
     vocabulary_size: int = 10_000
-    min_word_count: int = 1
-    min_word_users: int = 0
-    vocabulary_epsilon: float = 0.0
-    vocabulary_delta: float = 1e-8
-    vocabulary_words_per_person: int = 200
+    min_word_count: FromOne = 1
+    min_word_users: FromZero = 0
+    vocabulary_epsilon: NotNegative = 0.0
+    vocabulary_delta: OpenShare = 1e-8
+    vocabulary_words_per_person: FromOne = 200
     vocabulary_path: str = ""
-    max_length: int = 64
-    long_messages: str = "continue"
-    mode: str = "words"
+    max_length: Annotated[int, at_least(2)] = 64
+    long_messages: Literal["continue", "keep", "split"] = "continue"
+    mode: Literal["words", "whitespace"] = "words"
     lowercase: bool = True
-    seed: int = 1
+    seed: FromZero = 1
     validation_fraction: float = 0.1
     held_out_fraction: float = 0.1
-    later_fraction: float = 0.0
-    dedup_min_words: int = 5
-    min_messages_per_user: int = 1
-    max_users: int = 0
-    on_bad_line: str = "error"
-    num_shards: int = 100
-    synthetic_typists: int = 200
-    synthetic_messages: int = 60
+    later_fraction: Fraction = 0.0
+    dedup_min_words: FromZero = 5
+    min_messages_per_user: FromOne = 1
+    max_users: FromZero = 0
+    on_bad_line: Literal["error", "skip"] = "error"
+    num_shards: FromOne = 100
+    synthetic_typists: Annotated[int, at_least(3)] = 200
+    synthetic_messages: FromOne = 60
 
     def __post_init__(self) -> None:
-        require_one_of("data.source", self.source, SOURCES)
+        super().__post_init__()
         paths = (self.input,) if isinstance(self.input, str) else self.input
-        require(all(paths), "data.input", "must not hold an empty path", self.input)
-        require(
+        self.require(all(paths), "input", "must not hold an empty path")
+        self.require(
             self.source != "synthetic" or not paths,
-            "data.input",
+            "input",
             "must be empty with `data.source` = 'synthetic'",
-            self.input,
             "Set `data.source` to what the file is.",
         )
-        require(bool(self.store), "data.store", "must name a folder", self.store)
-        require(
+        self.require(bool(self.store), "store", "must name a folder")
+        self.require(
             self.vocabulary_size > 4,
-            "data.vocabulary_size",
+            "vocabulary_size",
             "must be > 4, as it counts the four special rows",
-            self.vocabulary_size,
         )
-        require_at_least("data.min_word_count", self.min_word_count, 1)
-        require_at_least("data.min_word_users", self.min_word_users, 0)
-        require_at_least("data.vocabulary_epsilon", self.vocabulary_epsilon, 0)
-        require(
-            0 < self.vocabulary_delta < 1,
-            "data.vocabulary_delta",
-            "must be in (0, 1)",
-            self.vocabulary_delta,
-        )
-        require_at_least("data.vocabulary_words_per_person", self.vocabulary_words_per_person, 1)
-        require(
+        self.require(
             not (self.vocabulary_epsilon and self.vocabulary_path),
-            "data.vocabulary_epsilon",
+            "vocabulary_epsilon",
             "must be 0 with `data.vocabulary_path`: the words are given",
-            self.vocabulary_epsilon,
         )
-        require(
+        self.require(
             not self.vocabulary_epsilon or (self.min_word_count == 1 and not self.min_word_users),
-            "data.vocabulary_epsilon",
+            "vocabulary_epsilon",
             "needs `data.min_word_count` = 1 and `data.min_word_users` = 0: exact counts would "
             "decide beside the noisy ones",
-            self.vocabulary_epsilon,
         )
-        require_at_least("data.max_length", self.max_length, 2)
-        require_one_of("data.long_messages", self.long_messages, LONG_MESSAGES)
-        require_one_of("data.mode", self.mode, MODES)
-        require_at_least("data.seed", self.seed, 0)
         for name in ("validation_fraction", "held_out_fraction"):
             value = getattr(self, name)
-            require(
+            self.require(
                 0 < value < 1,
-                f"data.{name}",
+                name,
                 "must be in (0, 1)",
-                value,
                 "Evaluation needs people the model never trained on.",
             )
-        require(
+        self.require(
             self.validation_fraction + self.held_out_fraction < 1,
-            "data.validation_fraction",
+            "validation_fraction",
             f"plus `data.held_out_fraction` ({self.held_out_fraction}) must be < 1",
-            self.validation_fraction,
             "Leave users to train on.",
         )
-        require_fraction("data.later_fraction", self.later_fraction)
-        require(
+        self.require(
             self.later_fraction == 0 or self.source not in _SPLIT_BY_TIME_IN_FILE,
-            "data.later_fraction",
+            "later_fraction",
             f"must be 0 with `data.source` = {self.source!r}, whose file splits by time itself",
-            self.later_fraction,
         )
-        require_at_least("data.dedup_min_words", self.dedup_min_words, 0)
-        require_at_least("data.min_messages_per_user", self.min_messages_per_user, 1)
-        require_at_least("data.max_users", self.max_users, 0)
-        require_one_of("data.on_bad_line", self.on_bad_line, ON_BAD_LINE)
-        require_at_least("data.num_shards", self.num_shards, 1)
-        require_at_least("data.synthetic_typists", self.synthetic_typists, 3)
-        require_at_least("data.synthetic_messages", self.synthetic_messages, 1)
 
     @property
     def is_published_text(self) -> bool:

@@ -1,14 +1,14 @@
 """`[execution]`: where a run is computed, and into which parts it is cut."""
 
 import dataclasses
-from typing import ClassVar, Literal
+from typing import Literal
 
-from tff_keyboard.config.reading.checks import require, require_at_least
+from tff_keyboard.config.reading.checks import FromOne, FromZero
 from tff_keyboard.config.reading.tables import Table
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClusterConfig(Table):
+class ClusterConfig(Table, path="execution.cluster"):
     """The Ray cluster of `execution.engine` = "ray"; docs/cluster.md. Never changes results.
 
     Attributes:
@@ -22,35 +22,25 @@ class ClusterConfig(Table):
         then depend on who computed what, in the last bits.
     """
 
-    PATH: ClassVar[str] = "execution.cluster"
-
     address: str = ""
-    min_nodes: int = 1
+    min_nodes: FromOne = 1
     max_nodes: int = 0
     wait_seconds: float = 120.0
-    max_losses: int = 20
+    max_losses: FromZero = 20
     allow_other_bits: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least("execution.cluster.min_nodes", self.min_nodes, 1)
-        require(
+        self.require(
             self.max_nodes == 0 or self.max_nodes >= self.min_nodes,
-            "execution.cluster.max_nodes",
+            "max_nodes",
             "must be 0 or >= `execution.cluster.min_nodes`",
-            self.max_nodes,
         )
-        require_at_least("execution.cluster.max_losses", self.max_losses, 0)
-        require(
-            self.wait_seconds > 0,
-            "execution.cluster.wait_seconds",
-            "must be > 0",
-            self.wait_seconds,
-        )
+        self.require(self.wait_seconds > 0, "wait_seconds", "must be > 0")  # infinity is for ever
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExecutionConfig(Table):
+class ExecutionConfig(Table, path="execution"):
     """Workers, threads, parts.
 
     Attributes:
@@ -72,28 +62,19 @@ class ExecutionConfig(Table):
         sub-round, or as many as clients; 1 means that clients come one by one, without packs.
     """
 
-    PATH: ClassVar[str] = "execution"
-
     engine: Literal["local", "ray"] = "local"
     cluster: ClusterConfig = dataclasses.field(default_factory=ClusterConfig)
-    workers: int = 1
-    threads_per_worker: int = 0
-    max_concurrent_clients: int = 0
-    sub_rounds: int = 0
-    merge_block: int = 0
-    clients_per_pack: int = 0
+    workers: FromOne = 1
+    threads_per_worker: FromZero = 0
+    max_concurrent_clients: FromZero = 0
+    sub_rounds: FromZero = 0
+    merge_block: FromZero = 0
+    clients_per_pack: FromZero = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least("execution.workers", self.workers, 1)
-        require_at_least("execution.threads_per_worker", self.threads_per_worker, 0)
-        require_at_least("execution.max_concurrent_clients", self.max_concurrent_clients, 0)
-        require_at_least("execution.sub_rounds", self.sub_rounds, 0)
-        require_at_least("execution.merge_block", self.merge_block, 0)
-        require_at_least("execution.clients_per_pack", self.clients_per_pack, 0)
-        require(
+        self.require(
             self.sub_rounds == 0 or self.sub_rounds >= self.workers,
-            "execution.sub_rounds",
+            "sub_rounds",
             "must be 0 or >= `execution.workers`",
-            self.sub_rounds,
         )

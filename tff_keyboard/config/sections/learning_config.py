@@ -6,13 +6,13 @@
 import dataclasses
 from typing import ClassVar, Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import require_at_least, require_fraction, require_positive
+from tff_keyboard.config.reading.checks import Fraction, FromOne, FromZero, NotNegative, Positive
 from tff_keyboard.config.reading.tables import Table
 from tff_keyboard.config.sections.schedule_config import Constant, Schedule
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Client(Table):
+class _Client(Table, path="client"):
     """What clients read in a round.
 
     Attributes:
@@ -21,15 +21,8 @@ class _Client(Table):
         seed; 0 means all.
     """
 
-    PATH: ClassVar[str] = "client"
-
-    batch_size: int = 16
-    max_examples: int = 256
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least("client.batch_size", self.batch_size, 1)
-        require_at_least("client.max_examples", self.max_examples, 0)
+    batch_size: FromOne = 16
+    max_examples: FromZero = 256
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,18 +39,11 @@ class FedAvgClient(_Client):
     """
 
     algorithm: Literal["fedavg"] = "fedavg"
-    learning_rate: float = 0.5
-    momentum: float = 0.0
-    gradient_clip_norm: float = 1.0
-    epochs: int = 1
+    learning_rate: Positive = 0.5
+    momentum: Fraction = 0.0
+    gradient_clip_norm: NotNegative = 1.0
+    epochs: FromOne = 1
     schedule: Schedule = dataclasses.field(default_factory=Constant)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("client.learning_rate", self.learning_rate)
-        require_fraction("client.momentum", self.momentum)
-        require_at_least("client.gradient_clip_norm", self.gradient_clip_norm, 0)
-        require_at_least("client.epochs", self.epochs, 1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,12 +64,8 @@ class _Optimizer(Table):
       schedule: How it changes from round to round.
     """
 
-    learning_rate: float = 1.0
+    learning_rate: Positive = 1.0
     schedule: Schedule = dataclasses.field(default_factory=Constant)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(f"{self.PATH}.learning_rate", self.learning_rate)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,15 +78,9 @@ class Adam(_Optimizer):
       epsilon: Added to the root of the second moment, > 0: the tau of Reddi et al. 2021.
     """
 
-    beta_1: float = 0.9
-    beta_2: float = 0.999
-    epsilon: float = 1e-5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_fraction(f"{self.PATH}.beta_1", self.beta_1)
-        require_fraction(f"{self.PATH}.beta_2", self.beta_2)
-        require_positive(f"{self.PATH}.epsilon", self.epsilon)
+    beta_1: Fraction = 0.9
+    beta_2: Fraction = 0.999
+    epsilon: Positive = 1e-5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -115,24 +91,18 @@ class Adagrad(_Optimizer):
       epsilon: Added to that root, > 0: the tau of Reddi et al. 2021.
     """
 
-    epsilon: float = 1e-4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(f"{self.PATH}.epsilon", self.epsilon)
+    epsilon: Positive = 1e-4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FedAvgServer(_Optimizer):
+class FedAvgServer(_Optimizer, path="server"):
     """w <- w - learning_rate * delta. With learning rate 1, the mean of clients' models."""
-
-    PATH: ClassVar[str] = "server"
 
     optimizer: Literal["fedavg"] = "fedavg"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FedAvgM(_Optimizer):
+class FedAvgM(_Optimizer, path="server"):
     """SGD with momentum (Hsu et al. 2019, https://arxiv.org/abs/1909.06335).
 
     Attributes:
@@ -140,15 +110,9 @@ class FedAvgM(_Optimizer):
       nesterov: Whether momentum is Nesterov's, as in Hard et al. 2018 (lr 1.0, momentum 0.9).
     """
 
-    PATH: ClassVar[str] = "server"
-
     optimizer: Literal["fedavgm"] = "fedavgm"
-    momentum: float = 0.9
+    momentum: Fraction = 0.9
     nesterov: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_fraction("server.momentum", self.momentum)
 
 
 # Reddi et al. 2021, https://arxiv.org/abs/2003.00295. Defaults: the values tuned for next-word
@@ -156,75 +120,61 @@ class FedAvgM(_Optimizer):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FedAdam(Adam):
+class FedAdam(Adam, path="server"):
     """Adam on the server."""
 
-    PATH: ClassVar[str] = "server"
-
     optimizer: Literal["fedadam"] = "fedadam"
-    learning_rate: float = 0.01
+    learning_rate: Positive = 0.01
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FedYogi(Adam):
+class FedYogi(Adam, path="server"):
     """Yogi on the server: the second moment falls no faster than by its own decay."""
 
-    PATH: ClassVar[str] = "server"
-
     optimizer: Literal["fedyogi"] = "fedyogi"
-    learning_rate: float = 0.01
+    learning_rate: Positive = 0.01
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FedAdagrad(Adagrad):
+class FedAdagrad(Adagrad, path="server"):
     """Adagrad on the server."""
 
-    PATH: ClassVar[str] = "server"
-
     optimizer: Literal["fedadagrad"] = "fedadagrad"
-    learning_rate: float = 0.0316
+    learning_rate: Positive = 0.0316
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CentralSgd(Table):
+class CentralSgd(Table, path="central"):
     """The SGD of `[client]`, whose momentum then goes on from round to round."""
-
-    PATH: ClassVar[str] = "central"
 
     optimizer: Literal["client_sgd"] = "client_sgd"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CentralAdam(Adam):
+class CentralAdam(Adam, path="central"):
     """Adam on gradients, clipped to `client.gradient_clip_norm`."""
 
-    PATH: ClassVar[str] = "central"
-
     optimizer: Literal["adam"] = "adam"
-    learning_rate: float = 3e-3
-    epsilon: float = 1e-7
+    learning_rate: Positive = 3e-3
+    epsilon: Positive = 1e-7
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CentralYogi(Adam):
+class CentralYogi(Adam, path="central"):
     """Yogi on gradients, clipped to `client.gradient_clip_norm`."""
 
-    PATH: ClassVar[str] = "central"
-
     optimizer: Literal["yogi"] = "yogi"
-    learning_rate: float = 3e-3
-    epsilon: float = 1e-3
+    learning_rate: Positive = 3e-3
+    epsilon: Positive = 1e-3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CentralAdagrad(Adagrad):
+class CentralAdagrad(Adagrad, path="central"):
     """Adagrad on gradients, clipped to `client.gradient_clip_norm`."""
 
-    PATH: ClassVar[str] = "central"
-
     optimizer: Literal["adagrad"] = "adagrad"
-    learning_rate: float = 0.1
-    epsilon: float = 1e-7
+    learning_rate: Positive = 0.1
+    epsilon: Positive = 1e-7
 
 
 ClientConfig: TypeAlias = FedAvgClient | FedSgdClient

@@ -1,14 +1,14 @@
 """`[model]`: which next-word model, with its size; chosen by `name`."""
 
 import dataclasses
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import require_at_least, require_fraction
+from tff_keyboard.config.reading.checks import Fraction, FromOne
 from tff_keyboard.config.reading.tables import Table
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Model(Table):
+class _Model(Table, path="model"):
     """What all models have.
 
     Attributes:
@@ -18,18 +18,9 @@ class _Model(Table):
         from; empty starts from `train.seed`. The vocabulary must be the same.
     """
 
-    PATH: ClassVar[str] = "model"
-
-    units: int | None = None
-    embedding_size: int | None = None
+    units: FromOne | None = None
+    embedding_size: FromOne | None = None
     initial_model: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.units is not None:
-            require_at_least("model.units", self.units, 1)
-        if self.embedding_size is not None:
-            require_at_least("model.embedding_size", self.embedding_size, 1)
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments for `tff_keyboard.models.build_model`; unset ones left out."""
@@ -52,13 +43,8 @@ class Cifg(_Model):
     """
 
     name: Literal["cifg"] = "cifg"
-    embedding_dropout: float = 0.0
-    output_dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_fraction("model.embedding_dropout", self.embedding_dropout)
-        require_fraction("model.output_dropout", self.output_dropout)
+    embedding_dropout: Fraction = 0.0
+    output_dropout: Fraction = 0.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,11 +57,7 @@ class _PaperModel(_Model):
     """
 
     tied: bool | None = None
-    dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_fraction("model.dropout", self.dropout)
+    dropout: Fraction = 0.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,25 +6,28 @@ A new mechanism is a class here and its name in `Privacy`; what it does to a sum
 
 import dataclasses
 import re
-from typing import ClassVar, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import require, require_at_least, require_positive
+from tff_keyboard.config.reading.checks import (
+    FromOne,
+    FromZero,
+    NotNegative,
+    OpenShare,
+    Positive,
+    between,
+)
 from tff_keyboard.config.reading.tables import Table
-
-_PATH = "aggregation.privacy"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NoPrivacy(Table):
+class NoPrivacy(Table, path="aggregation.privacy"):
     """No mechanism, no claim, no ledger."""
-
-    PATH: ClassVar[str] = _PATH
 
     mechanism: Literal["none"] = "none"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MechanismConfig(Table):
+class MechanismConfig(Table, path="aggregation.privacy"):
     """What all mechanisms have.
 
     Attributes:
@@ -49,15 +52,14 @@ class MechanismConfig(Table):
         experiments on one store need it; "auto": "record" where there is a `noise_secret`.
     """
 
-    PATH: ClassVar[str] = _PATH
     mechanism: str
-    clip_norm: float = 1.0
-    noise_multiplier: float = 0.0
-    delta: float = 1e-6
-    max_participations: int = 0
+    clip_norm: Positive = 1.0
+    noise_multiplier: NotNegative = 0.0
+    delta: OpenShare = 1e-6
+    max_participations: FromZero = 0
     noise_secret: str = ""
     fixed_nonce: str = ""
-    noise_cohort_size: int = 0
+    noise_cohort_size: FromZero = 0
     participation: Literal["auto", "record", "off"] = "auto"
 
     @property
@@ -69,28 +71,20 @@ class MechanismConfig(Table):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive(f"{_PATH}.clip_norm", self.clip_norm)
-        require_at_least(f"{_PATH}.noise_multiplier", self.noise_multiplier, 0)
-        require(0 < self.delta < 1, f"{_PATH}.delta", "must be in (0, 1)", self.delta)
-        require_at_least(f"{_PATH}.max_participations", self.max_participations, 0)
-        require(
+        self.require(
             not self.noise_secret or bool(re.fullmatch("(env|file):.+", self.noise_secret)),
-            f"{_PATH}.noise_secret",
+            "noise_secret",
             "must be 'env:NAME' or 'file:PATH'",
-            self.noise_secret,
         )
-        require_at_least(f"{_PATH}.noise_cohort_size", self.noise_cohort_size, 0)
-        require(
+        self.require(
             self.participation != "record" or self.noise_multiplier > 0,
-            f"{_PATH}.participation",
+            "participation",
             "'record' needs a noise multiplier above 0: runs are named by their noise keys",
-            self.participation,
         )
-        require(
+        self.require(
             not self.fixed_nonce or bool(re.fullmatch("[0-9a-f]{32}", self.fixed_nonce)),
-            f"{_PATH}.fixed_nonce",
+            "fixed_nonce",
             "must be 32 hexadecimal digits",
-            self.fixed_nonce,
         )
 
 
@@ -111,11 +105,10 @@ class Gaussian(MechanismConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
+        self.require(
             self.distribution == "continuous" or self.noise_multiplier > 0,
-            f"{_PATH}.distribution",
+            "distribution",
             "'discrete' needs a noise multiplier above 0: the grid is a fraction of the noise",
-            self.distribution,
         )
 
     @property
@@ -135,22 +128,17 @@ class _Adaptive(MechanismConfig):
         clients_per_round; > 0 under noise.
     """
 
-    target_unclipped_quantile: float = 0.5
-    clip_learning_rate: float = 0.2
-    clipped_count_noise: float = 0.05
+    target_unclipped_quantile: OpenShare = 0.5
+    clip_learning_rate: Positive = 0.2
+    clipped_count_noise: NotNegative = 0.05
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        share = self.target_unclipped_quantile
-        require(0 < share < 1, f"{_PATH}.target_unclipped_quantile", "must be in (0, 1)", share)
-        require_positive(f"{_PATH}.clip_learning_rate", self.clip_learning_rate)
-        require_at_least(f"{_PATH}.clipped_count_noise", self.clipped_count_noise, 0)
-        require(
+        self.require(
             self.clipped_count_noise > 0 or self.noise_multiplier == 0,
-            f"{_PATH}.clipped_count_noise",
+            "clipped_count_noise",
             "must be > 0 under noise: the count of unclipped clients would be released without "
             "noise",
-            self.clipped_count_noise,
             "0.05 is usual.",
         )
 
@@ -176,11 +164,7 @@ class Tree(MechanismConfig):
     """
 
     mechanism: Literal["tree"] = "tree"
-    restart_rounds: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least(f"{_PATH}.restart_rounds", self.restart_rounds, 0)
+    restart_rounds: FromZero = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -196,11 +180,10 @@ class TreeAdaptive(_Adaptive):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
+        self.require(
             self.restart_rounds >= 1,
-            f"{_PATH}.restart_rounds",
+            "restart_rounds",
             "must be >= 1: the clip norm may only change when the tree starts again",
-            self.restart_rounds,
         )
 
 
@@ -213,11 +196,7 @@ class Blt(MechanismConfig):
     """
 
     mechanism: Literal["blt"] = "blt"
-    buffers: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(1 <= self.buffers <= 4, f"{_PATH}.buffers", "must be in 1..4", self.buffers)
+    buffers: Annotated[int, between(1, 4)] = 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -229,11 +208,7 @@ class Banded(MechanismConfig):
     """
 
     mechanism: Literal["banded"] = "banded"
-    bands: int = 8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least(f"{_PATH}.bands", self.bands, 1)
+    bands: FromOne = 8
 
 
 Privacy: TypeAlias = NoPrivacy | Gaussian | GaussianAdaptive | Tree | TreeAdaptive | Blt | Banded

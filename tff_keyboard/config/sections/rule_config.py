@@ -6,9 +6,9 @@ Each class is what its factory takes; the factories' modules explain the rules
 
 import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import require, require_at_least, require_positive
+from tff_keyboard.config.reading.checks import NotNegative, Positive, Range
 from tff_keyboard.config.reading.tables import Table, variants
 
 LayerGroups: TypeAlias = dict[str, list[str]]
@@ -20,14 +20,13 @@ _ALL_AT_ONCE = (
 _ORDER_STATISTICS = "order statistics have no clipped sensitivity. Use 'mean'."
 
 
-class _Rule(Table):
+class _Rule(Table, path="aggregation.rule"):
     """Base of the rules.
 
     `averages`: whether the default protection stands before it. `privacy_problem`: why no mechanism
     can be claimed for it, or "".
     """
 
-    PATH: ClassVar[str] = "aggregation.rule"
     averages: ClassVar[bool] = False
     privacy_problem: ClassVar[str] = ""
 
@@ -59,12 +58,11 @@ class FedAtt(_Rule):
 
     name: Literal["fedatt"] = "fedatt"
     norm: Literal["1", "2", "inf", "spectral"] = "2"
-    temperature: float = 1.0
+    temperature: Positive = 1.0
     layer_groups: LayerGroups = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive("aggregation.rule.temperature", self.temperature)
         check_layer_groups(self.layer_groups)
 
 
@@ -86,16 +84,13 @@ class FedMed(_Rule):
     privacy_problem: ClassVar[str] = _ALL_AT_ONCE
 
     name: Literal["fedmed"] = "fedmed"
-    top_fraction: float = 1.0
-    mediation_threshold: float = 0.1
+    top_fraction: Annotated[float, Range("in (0, 1]", lambda share: 0 < share <= 1)] = 1.0
+    mediation_threshold: NotNegative = 0.1
     local_loss: Literal["during_training", "after_training"] = "after_training"
     layer_groups: LayerGroups = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        share = self.top_fraction
-        require(0 < share <= 1, "aggregation.rule.top_fraction", "must be in (0, 1]", share)
-        require_at_least("aggregation.rule.mediation_threshold", self.mediation_threshold, 0)
         check_layer_groups(self.layer_groups)
 
 
@@ -113,14 +108,12 @@ class PrivateFedAtt(_Rule):
     """
 
     name: Literal["private_fedatt"] = "private_fedatt"
-    attention_bound: float = 1.0
-    denominator_floor: float = 1.0
+    attention_bound: NotNegative = 1.0
+    denominator_floor: Positive = 1.0
     layer_groups: LayerGroups = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least("aggregation.rule.attention_bound", self.attention_bound, 0)
-        require_positive("aggregation.rule.denominator_floor", self.denominator_floor)
         check_layer_groups(self.layer_groups)
 
 
@@ -144,12 +137,7 @@ class TrimmedMean(_Rule):
     privacy_problem: ClassVar[str] = _ORDER_STATISTICS
 
     name: Literal["trimmed_mean"] = "trimmed_mean"
-    trim_fraction: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        share = self.trim_fraction
-        require(0 <= share < 0.5, "aggregation.rule.trim_fraction", "must be in [0, 0.5)", share)
+    trim_fraction: Annotated[float, Range("in [0, 0.5)", lambda share: 0 <= share < 0.5)] = 0.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -166,12 +154,7 @@ class BoundedTrimmedMean(_Rule):
     privacy_problem: ClassVar[str] = _ORDER_STATISTICS
 
     name: Literal["bounded_trimmed_mean"] = "bounded_trimmed_mean"
-    attackers: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        share = self.attackers
-        require(0 < share < 0.5, "aggregation.rule.attackers", "must be in (0, 0.5)", share)
+    attackers: Annotated[float, Range("in (0, 0.5)", lambda share: 0 < share < 0.5)] = 0.1
 
 
 # They leave out what is extreme in a cohort, and hold while attackers are few in it.

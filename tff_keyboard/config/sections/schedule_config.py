@@ -7,19 +7,14 @@ records them: `train.rounds` may grow while it goes on, and the rates of a round
 """
 
 import dataclasses
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import (
-    require,
-    require_at_least,
-    require_fraction,
-    require_positive,
-)
+from tff_keyboard.config.reading.checks import FromZero, Positive, Share
 from tff_keyboard.config.reading.tables import Table
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Schedule(Table):
+class _Schedule(Table, path="schedule"):
     """What all schedules have.
 
     Attributes:
@@ -27,13 +22,7 @@ class _Schedule(Table):
         `warmup_rounds`; 0 starts with it.
     """
 
-    PATH: ClassVar[str] = "schedule"
-
-    warmup_rounds: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least("schedule.warmup_rounds", self.warmup_rounds, 0)
+    warmup_rounds: FromZero = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,19 +44,16 @@ class ConstantThenDecay(_Schedule):
 
     name: Literal["constant_then_decay"] = "constant_then_decay"
     constant_rounds: int
-    half_life_rounds: float
-    lowest: float = 0.0
+    half_life_rounds: Positive
+    lowest: Share = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
+        self.require(
             self.constant_rounds >= self.warmup_rounds,
-            "schedule.constant_rounds",
+            "constant_rounds",
             f"must be >= `schedule.warmup_rounds` = {self.warmup_rounds}",
-            self.constant_rounds,
         )
-        require_positive("schedule.half_life_rounds", self.half_life_rounds)
-        require_fraction("schedule.lowest", self.lowest, below_one=False)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,17 +68,15 @@ class Cosine(_Schedule):
 
     name: Literal["cosine"] = "cosine"
     rounds: int = 0
-    lowest: float = 0.0
+    lowest: Share = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
+        self.require(
             self.rounds == 0 or self.rounds > self.warmup_rounds,
-            "schedule.rounds",
+            "rounds",
             f"must be 0 or > `schedule.warmup_rounds` = {self.warmup_rounds}",
-            self.rounds,
         )
-        require_fraction("schedule.lowest", self.lowest, below_one=False)
 
 
 Schedule: TypeAlias = Constant | ConstantThenDecay | Cosine

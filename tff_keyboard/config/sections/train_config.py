@@ -1,9 +1,9 @@
 """The training program and its evaluations."""
 
 import dataclasses
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
-from tff_keyboard.config.reading.checks import require, require_at_least, require_fraction
+from tff_keyboard.config.reading.checks import Fraction, FromOne, FromZero, at_least, require
 from tff_keyboard.config.reading.tables import Table
 from tff_keyboard.config.sections.cohort_config import (
     CohortConfig,
@@ -16,7 +16,7 @@ MOST_CHECK_IN_FACTOR = 100.0  # with more than this, 1 % of the accounts may be 
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainConfig(Table):
+class TrainConfig(Table, path="train"):
     """Rounds, cohorts, checkpoints and stopping.
 
     Attributes:
@@ -52,30 +52,26 @@ class TrainConfig(Table):
       max_rejected_rounds: Consecutive rounds without a usable update before training fails.
     """
 
-    PATH: ClassVar[str] = "train"
-
-    rounds: int = 100
-    clients_per_round: int = 10
+    rounds: FromOne = 100
+    clients_per_round: FromOne = 10
     cohort: CohortConfig = dataclasses.field(default_factory=SteadyCohort)
-    seed: int = 1
+    seed: FromZero = 1
     check_in: Literal["uniform", "by_text"] = "uniform"
     check_in_factor: float = 5.0
-    over_selection: float = 1.0
-    dropout_rate: float = 0.0
-    min_separation_rounds: int = 1
-    left_out_client: int = -1
-    checkpoint_every: int = 5
-    keep_checkpoints: int = 3
+    over_selection: Annotated[float, at_least(1.0)] = 1.0
+    dropout_rate: Fraction = 0.0
+    min_separation_rounds: FromOne = 1
+    left_out_client: Annotated[int, at_least(-1)] = -1
+    checkpoint_every: FromOne = 5
+    keep_checkpoints: FromOne = 3
     best_metric: str = "recall_at_1_no_eos"
     best_mode: Literal["max", "min"] = "max"
     final_model: Literal["best", "last"] = "best"
-    early_stop_patience: int = 0
-    max_rejected_rounds: int = 5
+    early_stop_patience: FromZero = 0
+    max_rejected_rounds: FromOne = 5
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least("train.rounds", self.rounds, 1)
-        require_at_least("train.clients_per_round", self.clients_per_round, 1)
         if isinstance(self.cohort, GrowingCohort):
             require(
                 self.cohort.most > self.clients_per_round,
@@ -83,28 +79,17 @@ class TrainConfig(Table):
                 f"must be > `train.clients_per_round` = {self.clients_per_round}",
                 self.cohort.most,
             )
-        require_at_least("train.seed", self.seed, 0)
-        require(
+        self.require(
             not self.check_in_factor or 1 <= self.check_in_factor <= MOST_CHECK_IN_FACTOR,
-            "train.check_in_factor",
+            "check_in_factor",
             f"must be in [1, {MOST_CHECK_IN_FACTOR:g}], or 0 for no bound",
-            self.check_in_factor,
         )
-        require(
+        self.require(
             self.check_in == "by_text" or self.check_in_factor == TrainConfig.check_in_factor,
-            "train.check_in_factor",
+            "check_in_factor",
             f"has no effect with `train.check_in` = {self.check_in!r}",
-            self.check_in_factor,
             "Remove it, or set `train.check_in` to 'by_text'.",
         )
-        require_at_least("train.over_selection", self.over_selection, 1.0)
-        require_fraction("train.dropout_rate", self.dropout_rate)
-        require_at_least("train.min_separation_rounds", self.min_separation_rounds, 1)
-        require_at_least("train.left_out_client", self.left_out_client, -1)
-        require_at_least("train.checkpoint_every", self.checkpoint_every, 1)
-        require_at_least("train.keep_checkpoints", self.keep_checkpoints, 1)
-        require_at_least("train.early_stop_patience", self.early_stop_patience, 0)
-        require_at_least("train.max_rejected_rounds", self.max_rejected_rounds, 1)
 
     @property
     def most_clients_per_round(self) -> int:
@@ -119,7 +104,7 @@ class TrainConfig(Table):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EvaluationConfig(Table):
+class EvaluationConfig(Table, path="evaluation"):
     """Federated evaluation on people the model never trained on.
 
     Attributes:
@@ -131,18 +116,8 @@ class EvaluationConfig(Table):
         means none. About 8,000 a second on two cores.
     """
 
-    PATH: ClassVar[str] = "evaluation"
-
-    every: int = 10
-    clients: int = 0
-    max_examples: int = 0
-    batch_size: int = 64
-    keystroke_words: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least("evaluation.every", self.every, 1)
-        require_at_least("evaluation.clients", self.clients, 0)
-        require_at_least("evaluation.max_examples", self.max_examples, 0)
-        require_at_least("evaluation.batch_size", self.batch_size, 1)
-        require_at_least("evaluation.keystroke_words", self.keystroke_words, 0)
+    every: FromOne = 10
+    clients: FromZero = 0
+    max_examples: FromZero = 0
+    batch_size: FromOne = 64
+    keystroke_words: FromZero = 0

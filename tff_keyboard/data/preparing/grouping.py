@@ -21,7 +21,6 @@ class UserMessages(NamedTuple):
     """All messages of a user, in their order, and the population the source gave.
 
     Attributes:
-      user: Name of the user.
       population: Population that the source gave first, or None.
       messages: Tokens of each message, joined by spaces.
       capitals: A line for each message: `text.capitals`.
@@ -83,7 +82,6 @@ class Grouping:
           row: Row of the user, from `add_user`.
           is_later: Whether the source puts it after the time of training.
           tokens: One token or more, joined by spaces.
-          capitals: Capitals of the message, one line.
         """
         parts = self._block.setdefault(row, [])
         if not parts or parts[-1].is_later != is_later:

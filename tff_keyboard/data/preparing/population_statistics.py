@@ -19,7 +19,6 @@ class PopulationStatistics:
         """Starts at zero.
 
         Args:
-          max_length: Targets of a sequence in training.
           is_cut: Whether what a message has beyond is left out of training.
           tells_counts: Whether to tell the OOV rate with a vocabulary by counts alone.
         """

@@ -18,8 +18,6 @@ class Client(NamedTuple):
     """A user in a population.
 
     Attributes:
-      user: Name of the user.
-      population: Name of the population.
       messages: Tokens of each, joined by spaces; with "split", of each piece.
       capitals: A line for each message as typed: `text.capitals`.
     """
@@ -117,9 +115,6 @@ class UserPlan:
 
     def check_populations(self, sizes: collections.Counter[str]) -> None:
         """Raises unless train, validation and held-out all have a client.
-
-        Args:
-          sizes: Clients of each population.
 
         Raises:
           DataError: One has none; names a seed that works, if one is near.

@@ -36,8 +36,6 @@ def read_lines(
     are skipped and counted. Memory does not grow with the length of a line.
 
     Args:
-      path: The file.
-      reading: Notes bad lines and the position.
       bytes_before: Bytes of the inputs before this one, for the position.
 
     Raises:

@@ -21,7 +21,6 @@ class Message(NamedTuple):
 
     Attributes:
       user: Who typed it; not empty.
-      text: Any string.
       population: Population that the file itself gives this user; None leaves it to the hash.
       is_later: Whether the file itself puts this message after the time of training.
     """
@@ -33,11 +32,7 @@ class Message(NamedTuple):
 
 
 class Reading:
-    """How bad lines are treated, what was skipped, and how far the reader is.
-
-    Attributes:
-      skipped: Lines left out, by reason.
-    """
+    """How bad lines are treated, what was skipped, and how far the reader is."""
 
     def __init__(
         self, on_bad_line: str = "error", on_position: Callable[[int], None] = lambda position: None

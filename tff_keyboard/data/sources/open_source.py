@@ -24,8 +24,6 @@ class Source:
     Attributes:
       files: Input files in order; empty for generated text.
       total: What `Reading.on_position` ends at; None when not known.
-      unit: Unit of the position.
-      messages: Starts reading.
     """
 
     files: tuple[pathlib.Path, ...]

@@ -61,11 +61,9 @@ def read_shards(
     """Yields every line that is not blank, dealt out to clients.
 
     Args:
-      files: Train, valid and test file.
       reading: Notes bad lines and the position in bytes.
       num_shards: Clients of the train file. The others get as many as gives clients
         of about the same number of lines, at least one.
-      seed: Seed of the dealing.
 
     Raises:
       DataError: See `lines.read_lines`; or the train file has fewer lines than shards.
@@ -104,7 +102,6 @@ def read_articles(files: Sequence[pathlib.Path], reading: Reading) -> Iterator[M
     before the first heading, where a file was cut, are an article, too.
 
     Args:
-      files: Train, valid and test file.
       reading: Notes bad lines and the position in bytes.
 
     Raises:

@@ -17,9 +17,7 @@ def user_fraction(user: str, *, seed: int, purpose: str) -> float:
     """A number in [0, 1) that looks random, of (user, seed, purpose) alone.
 
     Args:
-      user: Any string.
       seed: Seed of the split, >= 0.
-      purpose: Keeps uses of the hash apart.
     """
     digest = hashlib.sha256(f"{purpose}\0{seed}\0{user}".encode("utf-8", "replace")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48  # 48 bits: exact in a float
@@ -34,7 +32,6 @@ def population_of(
     'validation'
 
     Args:
-      user: Any string.
       seed: Seed of the split, >= 0; another seed is another split.
       validation_fraction: Expected share of users in "validation".
       held_out_fraction: Expected share of users in "held_out".
@@ -56,7 +53,6 @@ def choose_users(users: Iterable[str], count: int, *, seed: int) -> list[str]:
     Memory: `count` names.
 
     Args:
-      users: Each user once.
       count: Number of users to choose, > 0.
       seed: Seed of the choice, >= 0; independent of the seed's populations.
     """

@@ -63,12 +63,9 @@ def read_messages(
     """Yields all messages, split by split, client by client.
 
     Args:
-      path: The SQLite file.
-      layout: One of `FORMATS`.
       reading: Notes examples without the feature (by row number) and the position, here in
         examples.
       max_users: Reads only so many users, chosen by hash; 0 means all.
-      seed: Seed of the choice.
 
     Raises:
       DataError: The file is missing, compressed, no SQLite, of another layout, or empty.

@@ -39,7 +39,6 @@ class _Clients:
     """Clients of one population, sorted by id.
 
     Attributes:
-      ids: Id of each client.
       counts: [clients] int64, messages.
       starts: [clients] int64, messages before theirs, in the order of the rows.
     """

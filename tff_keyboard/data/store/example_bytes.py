@@ -123,13 +123,11 @@ class WordBytes(dict[str, bytes]):
     """Word -> varint of its id; counts the words that a data card tells of, which are few.
 
     Args:
-      vocabulary: The table.
       choice: How it came about, None where it was given.
 
     Attributes:
       oov: OOV words looked up since the last `reset`.
       oov_by_counts: What would be OOV with a table made by counts alone.
-      masks: OOV words that are masks.
     """
 
     def __init__(self, vocabulary: Vocabulary, choice: WordChoice | None):

@@ -92,11 +92,6 @@ class PersonSizes:
         >>> people = PersonSizes(((4, 9), (40, 1)))
         >>> people.mean(float), people.mean(float, 6)
         (7.6, 19.75)
-
-        Args:
-          value: Function of a number of messages.
-          of_round: See `check_ins`.
-          factor: See `check_ins`.
         """
         if not self.groups:
             return 0.0

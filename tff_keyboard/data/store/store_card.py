@@ -18,9 +18,7 @@ class Histogram(TypedDict):
     """How often a number was how large.
 
     Attributes:
-      min: The smallest.
       median: The lower one of two.
-      max: The largest.
       bins: "1-1", "2-3", "4-7", ... -> how many lie in it.
     """
 

@@ -56,10 +56,7 @@ class StoreWriter:
         """Adds all examples of a client in a population, in their order.
 
         Args:
-          population: Name of the split.
           client_id: Id from `client_id_of`; once for each population.
-          examples: Serialised messages.
-          lengths: Words of each.
         """
         self._lengths.extend(lengths)
         start = f"{population}\0{client_id}\0"

@@ -36,7 +36,6 @@ class WordChoice:
       vocabulary: The table; each of its words was typed by `facts["min_word_users"]` people.
       left_out: Words of the table by counts alone that are not in `vocabulary`.
       first_instead: Rows from here on stand in their place: they are not in the table by counts.
-      facts: Facts for the data card; no words.
     """
 
     vocabulary: Vocabulary
@@ -55,7 +54,6 @@ def choose_words(
       size: V, with the special rows; >= 5.
       min_count: Words typed less often stay out; >= 1.
       min_users: Words of fewer people stay out; >= 1.
-      rules: How text became these words.
 
     Raises:
       ValueError: `size` is too small, or no word is left.

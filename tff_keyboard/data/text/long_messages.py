@@ -18,7 +18,6 @@ def split_message(tokens: Sequence[str], max_words: int) -> list[list[str]]:
     [['a', 'b', '.'], ['c', 'd', 'e', 'f', 'g', '.'], ['h']]
 
     Args:
-      tokens: Words of the message, one or more.
       max_words: Most words of a piece, >= 1.
     """
     pieces = []

@@ -24,7 +24,6 @@ class WordCounts:
     Attributes:
       counts: Word to how often it was typed.
       people: Word to how many people typed it; the same words.
-      num_people: People added.
       forgotten: Distinct words dropped so far; 0 means that counts are exact.
     """
 

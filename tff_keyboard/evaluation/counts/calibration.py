@@ -94,10 +94,8 @@ def fit(predictor: Predictor, text: TypedText, *, max_length: int = 0) -> float:
     """The temperature under which the text is most likely.
 
     Args:
-      predictor: Any model.
       text: Text of people whom neither training nor the final evaluation sees: validation. Where it
         is long, a part of every person's messages is read.
-      max_length: Targets of a message, at most; see `predictor_evaluation.evaluate`.
 
     Returns:
       T in [0.1, 10]; > 1 where the model is too sure of itself.

@@ -39,14 +39,11 @@ class _Message:
     """One message before it is learnt.
 
     Attributes:
-      owner: Person of the message, a number.
-      words: All words of the message.
       before: [n] the word before each target; `EDGE` for the first.
       targets: [n] ids of the words that are scored, and EOS where the message was not cut.
       network: [n, V] float32 probabilities.
       ngram: [n, V] float32 probabilities of the n-gram.
       buckets: [n] buckets of the mixture.
-      table: Words of the cache.
     """
 
     owner: int
@@ -77,7 +74,6 @@ def positions(
 
     Args:
       hybrid: The model; its cache is empty before and after.
-      text, max_length, reference: What `predictor_evaluation.evaluate` takes.
 
     Yields:
       Positions person by person, in the order typed.

@@ -66,7 +66,6 @@ class Positions:
     Attributes:
       owner: Person whose message it is.
       place: Place of the target in its message, from 0.
-      message_words: Words of the whole message.
       reference: Id of the target in the reference vocabulary, whose ids are ordered by frequency.
       targets: Ids of the model's vocabulary.
       named: Whether an OOV target is a word that the strip can offer by name; where it is, the

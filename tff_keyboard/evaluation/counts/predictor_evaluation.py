@@ -61,8 +61,6 @@ class PartCounts:
 
     Attributes:
       people: [n] positions of people in the text, increasing.
-      counts: Counts of these people.
-      targets: Targets that were scored.
     """
 
     people: np.ndarray
@@ -87,12 +85,7 @@ class Compute(Protocol):
 
 
 class Counter:
-    """Adds up the positions of one model.
-
-    Args:
-      vocabulary: Vocabulary of the model.
-      people: How many there are.
-    """
+    """Adds up the positions of one model."""
 
     def __init__(self, vocabulary: Vocabulary, people: int):
         self._vocabulary = vocabulary
@@ -230,7 +223,6 @@ def count_part(
     """Counts a part of a text.
 
     Args:
-      predictor, text, max_length, reference: The arguments of `evaluate`.
       part: Batches of `text_batches`; people, where the model learns as it goes.
       scored: Called with numbers of targets, as they are scored.
     """

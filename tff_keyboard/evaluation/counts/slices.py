@@ -33,8 +33,6 @@ class Family:
     """A way to cut a text.
 
     Attributes:
-      title: Title of a table.
-      labels: Labels of the slices.
       index: Positions -> [n] int, the slice of each position; -1 where it belongs to none.
     """
 

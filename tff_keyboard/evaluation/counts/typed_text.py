@@ -30,8 +30,6 @@ class TypedText:
     """Messages by person.
 
     Attributes:
-      name: What to call it in a report.
-      people: Their ids, or names of pseudo-users.
       messages: One list per person, in the order typed; each message is a list of words.
       pseudo_users: Whether the people are blocks of one text, so that intervals speak about blocks.
       before: What each of them had typed before, oldest first; empty for nothing of anybody. A
@@ -56,8 +54,6 @@ def of_population(
     """What all people of a store's population typed.
 
     Args:
-      store: Store of the text.
-      population: Population of the store.
       rules: Rules by which the text must have been cut into words; None takes it as it is.
 
     Raises:

@@ -40,7 +40,6 @@ class LiveLog:
 
     Args:
       path: Path of the log, which exists already; see `opened`.
-      next_message: Number of the message to come.
     """
 
     def __init__(self, path: pathlib.Path, next_message: int = 0):

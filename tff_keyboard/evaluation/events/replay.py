@@ -25,11 +25,8 @@ def replay(
     """The strips of one person's messages.
 
     Args:
-      predictor: What suggests.
       messages: Normalised words each, in the order typed.
       model: Name of the model in the log; see `model_digest`.
-      hour: Hour in the log.
-      clock: Seconds; for the latency.
     """
     for number, message in enumerate(messages):
         for place, word in enumerate([*message, None]):

@@ -48,7 +48,6 @@ def characters_typed(
     Args:
       scores: [n, V] float, log-probabilities or anything monotone in them; no NaN.
       targets: [n] int word ids, none special.
-      index: Index of the vocabulary the ids belong to.
       k: Suggestions on the strip; >= 1.
       word_ranks: [n] `target_ranks(scores, targets).words`, where known already.
 

@@ -68,7 +68,6 @@ def plain(lengths: np.ndarray, typist: Typist) -> Effort:
 
     Args:
       lengths: [n] characters; 0 for ends of messages and masks.
-      typist: Who types.
     """
     keys = np.where(lengths > 0, lengths * (1 + 2 * typist.errors) + 1, 0.0)
     return Effort(keys, keys * typist.key_seconds)
@@ -81,7 +80,6 @@ def with_strip(typed: np.ndarray, lengths: np.ndarray, ranks: np.ndarray, typist
       typed: [n] characters until the word is offered; `lengths` where it never is.
       lengths: [n] characters; 0 for ends of messages and masks.
       ranks: [n] places on the strip of next words, from 0; what counts are those of `typed` = 0.
-      typist: Who types.
     """
     lengths = np.asarray(lengths, np.float64)
     typed = np.minimum(np.asarray(typed, np.float64), lengths)

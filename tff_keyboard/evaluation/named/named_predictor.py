@@ -16,9 +16,7 @@ class NamedPredictor:
     """A model and its name.
 
     Attributes:
-      name: What a table calls it.
       kind: "keras", "ngram", "tflite" or "hybrid".
-      predictor: The model.
       details: What else is worth keeping: order of an n-gram, bytes of a file.
       source: The model's name as the person wrote it.
     """

@@ -81,10 +81,6 @@ def train_baseline(
 
     Args:
       word: The baseline's name as the person wrote it.
-      name: What to call it.
-      spec: Spec that `word` names.
-      messages: Ids of the words of each message.
-      vocabulary: Vocabulary of the ids.
 
     Raises:
       UsageError: It cannot be as small as asked for.
@@ -106,8 +102,6 @@ def train_for_hybrid(
 
     Args:
       spec: Spec of a file, in bytes.
-      text: What it counts.
-      vocabulary: Vocabulary of the text.
 
     Returns:
       What a reader of its file has, and the content of the file.
@@ -170,8 +164,6 @@ def join_hybrid(
 
     Args:
       model: The network; its `source` is the word for the hybrid.
-      spec: Spec of the n-gram.
-      text: Text to train the n-gram on.
       store: Store that the text is from, with the validation people.
       tail: Lexicon behind the strip.
 
@@ -204,8 +196,6 @@ def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) ->
 
     Args:
       hybrid: Changed in place.
-      store: Store of the n-gram.
-      name: Name in the line of progress.
 
     Returns:
       Who it was fitted on, in words.

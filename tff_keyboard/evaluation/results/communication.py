@@ -24,7 +24,6 @@ class Communication:
 
     Attributes:
       rounds: Rounds done.
-      parameters: Parameters of the model.
       model_bytes: The model as it is sent down, float32.
       uploads_per_round: Clients that reported, on average.
       upload_bytes: One client's upload, on average.
@@ -54,7 +53,6 @@ def account(
     """Adds a run up.
 
     Args:
-      rows: Rows of `metrics.jsonl`, one a round.
       parameters: Parameters of the model.
       bytes_per_parameter: Bytes of a parameter on its way down.
 

@@ -53,8 +53,6 @@ class Prompts:
     """A file of prompts.
 
     Attributes:
-      path: The file.
-      prompts: The prompts, one or more.
       sha256: SHA-256 of the file.
     """
 
@@ -65,12 +63,7 @@ class Prompts:
 
 @dataclasses.dataclass(frozen=True)
 class PromptReport:
-    """What a model shows for every prompt.
-
-    Attributes:
-      prompts: The file.
-      failures: `(prompt, what is wrong)`.
-    """
+    """What a model shows for every prompt."""
 
     prompts: Prompts
     failures: tuple[tuple[Prompt, str], ...]
@@ -84,9 +77,6 @@ class PromptReport:
 
     def check(self, model: str) -> None:
         """Raises if one failed.
-
-        Args:
-          model: What to call the model.
 
         Raises:
           CheckFailed: Says which lines.

@@ -30,7 +30,6 @@ class Margin:
     """How much of a metric a new model may lose.
 
     Attributes:
-      metric: Name of the metric.
       points: Size of the margin: percentage points; percent of a perplexity; else the metric's
         unit.
     """

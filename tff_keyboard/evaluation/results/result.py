@@ -45,13 +45,11 @@ class TextFacts:
     Attributes:
       name: A population, or the name of a file.
       people: Their pseudonyms, sorted, in the order of the sums.
-      words: Words typed that were evaluated.
       words_left_out: Words beyond `max_length` targets of their message; None where a file does
         not say.
       max_length: Targets of a message at most, 0 for whole messages.
       pseudo_users: Whether the people are blocks of lines of one text.
       store: Hash of the client store's card; None for a file of text.
-      store_path: Path of the store at that time.
     """
 
     name: str
@@ -78,7 +76,6 @@ class ModelFacts:
     """Which model was evaluated.
 
     Attributes:
-      name: What to call it.
       kind: "keras", "ngram" or "tflite".
       source: How it was named on the command line; "" where a file does not say.
       vocabulary_rows: V; 0 where a file does not say.
@@ -214,9 +211,7 @@ def read_json(path: pathlib.Path, parse: Callable[[Mapping[str, Any]], _T], agai
     """Reads a file of results.
 
     Args:
-      path: The file.
       parse: `from_json` of what it should hold.
-      again: The task that writes such a file.
 
     Raises:
       DataError: It cannot be read, is damaged, or is of a version that is not known.

@@ -145,10 +145,8 @@ def with_seeds(interval: Interval, of_seeds: Sequence[float], *, level: float = 
     covers what it says or more, whichever of them is the larger (Graybill and Wang 1980).
 
     Args:
-      interval: Interval over people, all seeds together.
       of_seeds: The value of each training alone, on the scale of `interval`; of one there is
         nothing to learn about seeds, and the interval stays.
-      level: Coverage of the interval; see `interval`.
 
     >>> joint = with_seeds(Interval(0.22, 0.14, 0.29, 0.04, 1769), [0.09, 0.34])
     >>> round(joint.low, 2), round(joint.high, 2)

@@ -28,7 +28,6 @@ class Spread:
 
     Attributes:
       mean: Mean of the people's own values, each counting once, with its 95 % interval.
-      deciles: Deciles of those values, nine of them, increasing.
       worst_tenth: Mean over the tenth of the people (rounded up) whom the model serves worst.
     """
 

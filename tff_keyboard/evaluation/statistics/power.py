@@ -35,7 +35,6 @@ class Design:
       alpha: Probability of a difference that is none, two-sided, over all metrics.
       power: Probability to see the lift if it is there.
       looks: Looks at the figures, the last one included.
-      metrics: Metrics that must each be claimed.
     """
 
     alpha: float = 0.05
@@ -59,7 +58,6 @@ class Need:
     """What a test needs.
 
     Attributes:
-      metric: Its name.
       people: K, that the error was measured on.
       standard_error: s; of a perplexity, of its logarithm.
       lift: Asked for; of a perplexity, the logarithm of the factor.
@@ -100,10 +98,7 @@ def of_replay(first: Sums, second: Sums, metric: str, lift: float, design: Desig
 
     Args:
       first: Sums of one model, [people] each.
-      second: Sums of the other model, the same people.
-      metric: Name in the metric table.
       lift: Difference to be seen: a share (0.01 is a point), of a perplexity a factor below 1.
-      design: Design of the test.
 
     Raises:
       ValueError: The lift is no lift, or there are fewer than two people.

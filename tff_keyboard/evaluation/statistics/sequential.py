@@ -65,8 +65,6 @@ def drift_for(power: float, looks: int, alpha: float = 0.05) -> float:
 
     Args:
       power: Power of the test, in (alpha, 1).
-      looks: Looks at the figures; see `bounds`.
-      alpha: Level of the test; see `bounds`.
     """
     if not alpha < power < 1:
         raise ValueError(f"`power` must be above alpha = {alpha:g} and below 1, got {power}.")

@@ -22,7 +22,6 @@ def build_client_stack(value_type: tff.Type, weight_type: tff.Type) -> tff.Compu
     """Gathers deltas and weights of the clients into the stack at the server.
 
     Args:
-      value_type: Type of a delta: tensors.
       weight_type: A number; a client of weight 0 is left out, otherwise the weight does not count.
     """
     specs = tff.types.type_to_tf_tensor_specs(value_type)
@@ -65,7 +64,6 @@ def build_stack_process(
     """A rule without state that sees all deltas at once.
 
     Args:
-      value_type: Type of a delta: tensors.
       weight_type: Type of a weight: a number.
       combine: TensorFlow function from a stack to the rule's result and its measurements.
     """

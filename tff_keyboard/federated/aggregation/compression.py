@@ -90,7 +90,6 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
     ) -> tff.templates.AggregationProcess:
-        """See base class."""
         require_float_tensors(value_type, "Compression")
         return self._counted.create(value_type, weight_type)
 

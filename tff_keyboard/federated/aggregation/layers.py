@@ -99,8 +99,6 @@ def layer_norms(value: Any, layers: Sequence[Layer], norm: str, *, exact: bool =
     """The norm of each layer, float64 [layers]: no float32 delta overflows it.
 
     Args:
-      value: A delta.
-      layers: Its layers.
       norm: "1", "2" or "inf" of the layer as one vector; or "spectral": the largest singular
         value of a matrix (first axes by last axis), the 2-norm of a vector, and for a group the
         root of the sum of their squares.

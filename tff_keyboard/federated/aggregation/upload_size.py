@@ -64,7 +64,6 @@ class UploadSizeFactory(tff.aggregators.WeightedAggregationFactory):
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
     ) -> tff.templates.AggregationProcess:
-        """See base class."""
         inner = self._inner.create(value_type, weight_type)
         whole = raw_bytes(value_type)
         sent = whole

@@ -105,10 +105,8 @@ class _Parts(NamedTuple):
     """What an algorithm is built of.
 
     Attributes:
-      rule: The factory of the rule, bare.
       protect: Puts around it what deltas meet before.
       wrap: Changes what clients do; None: nothing.
-      joined: See `build_process`.
       touched_rows: What clients tell for `aggregation.row_correction`; None: nothing.
     """
 
@@ -177,8 +175,6 @@ def build_process(
     With `fine_tuning.server.name` = "transfer" it is a `server_transfer.ServerTransferProcess`.
 
     Args:
-      config: Config of the run.
-      initial_model: The model whose weights training starts from.
       wrap_client_work: Changes what clients do; the attack harness does.
       general_store: The store of `fine_tuning.general_store`; the server's transfer learning on
         general text needs it.

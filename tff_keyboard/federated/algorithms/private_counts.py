@@ -30,7 +30,6 @@ class PrivateSums(NamedTuple):
     Attributes:
       sums: [counts] float64.
       epsilon: Epsilon at `delta`, for leaving one person out or in.
-      delta: Delta as it was given.
     """
 
     sums: np.ndarray

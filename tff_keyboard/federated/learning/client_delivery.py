@@ -36,7 +36,6 @@ class Handover:
     cohort, so the second can be done elsewhere.
 
     Attributes:
-      sub_rounds: Parts of the round.
       clients_per_pack: Clients a pack, see `packs.dealing.num_packs`; None: a dataset for each
         client.
       is_joined: Whether a client's batches are one element, see `packs/elements.py`.
@@ -98,7 +97,6 @@ def build_delivery(process: Any, config: RunConfig, *, thin: bool = False) -> De
     """The process as the training runs it, and what hands it its clients.
 
     Args:
-      process: Process from `build_process`.
       config: Config of the run; `execution.clients_per_pack` = 1 means one by one.
       thin: Whether a round in packs is three calls (`packs/three_calls.py`), so that no more of the
         state is sent to clients than they need.
@@ -130,7 +128,6 @@ def largest_first(sizes: Sequence[int], num_parts: int) -> list[int]:
     dealt out to the runs in turn, and no run has all the large ones.
 
     Args:
-      sizes: Tokens of each client.
       num_parts: Sub-rounds, >= 1.
 
     Returns:

@@ -76,11 +76,7 @@ class CohortInputs:
         return self._sampler.cohort(round_num).selected
 
     def wait_after(self, earlier: Sequence[np.ndarray]) -> None:
-        """Lets the people of other runs' last rounds wait; before the first round is asked for.
-
-        Args:
-          earlier: See `CohortSampler`.
-        """
+        """Lets the people of other runs' last rounds wait; before the first round is asked for."""
         people = len(self._client_ids)
         self._sampler = cohort_sampler(
             self._config.train, people, earlier, self._weights, self._cohort_key

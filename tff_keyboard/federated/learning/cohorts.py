@@ -30,7 +30,6 @@ class Cohort:
     """The clients of one round; all arrays are int64 indices in random order.
 
     Attributes:
-      selected: Who was asked.
       dropped: Who never reported.
       reporting: The first `clients_per_round` of the others; fewer only when too many
         dropped out.
@@ -194,11 +193,8 @@ def cohort_sampler(
     """Who takes part in the rounds of a run, out of `population` train clients.
 
     Args:
-      config: Config of the run.
       population: Train clients, > 0.
-      earlier: See `CohortSampler`.
       weights: [population], from `check_in_weights`.
-      key: See `CohortSampler`.
 
     Raises:
       ValueError: They are too few for the cohort and its minimum separation.
@@ -238,7 +234,6 @@ def share_of_seats(config: TrainConfig, accounts: float) -> float:
     Of those selected; of those that report, where attackers drop out as often as others do.
 
     Args:
-      config: Config of the run.
       accounts: Their share of the population, in [0, 1].
     """
     if config.check_in == "uniform":

@@ -87,7 +87,6 @@ def packs_of(clients: Sequence[Sequence[np.ndarray]], groups: Sequence[Sequence[
 
     Args:
       clients: The batches of each, [messages, time + 1] int32.
-      groups: Positions of the clients of each pack.
     """
     return [
         compiler.make_pack(

@@ -36,7 +36,6 @@ class TrainingStep(NamedTuple):
       losses: What is trained on, in nats.
       true_losses: -log p of the true word, in nats.
       is_best: 1 where no id has a higher logit than the true word, else 0.
-      targets: The true words.
     """
 
     losses: tf.Tensor

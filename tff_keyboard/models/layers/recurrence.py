@@ -66,10 +66,8 @@ def run(cell: Cell, pre: tf.Tensor, weights: Sequence[tf.Tensor], packing: Packi
     """Runs `cell` from the zero state over all steps; differentiable in `pre` and `weights`.
 
     Args:
-      cell: Equations and derivatives.
       pre: [n, width] packed pre-activations from the inputs.
       weights: What a step multiplies with, as tensors (read variables first).
-      packing: Packing of the n positions.
 
     Returns:
       The output (`state[0]`) at every position, [n, cell.state_sizes[0]] packed.

@@ -50,15 +50,12 @@ class CacheTable:
     """What a cache says in the ids of a vocabulary, until it learns or forgets.
 
     Args:
-      cache: The owner's cache.
       vocabulary: The table.
       offered_from: Uses from which on a word out of the table has an id of its own, where its
         owner did not insist on it before; the others are OOV.
 
     Attributes:
       extras: Words out of the vocabulary that may be offered, sorted; word e has the id V + e.
-      extra_ids: Ids of these words.
-      total: `WordCache.total`.
     """
 
     def __init__(self, cache: WordCache, vocabulary: Vocabulary, offered_from: int = OFFERED_FROM):
@@ -104,7 +101,6 @@ class CacheTable:
         Args:
           scores: [V + extras] float32, changed in place.
           previous: The word before; `EDGE` at the start of a message, None where unknown.
-          weight: Lambda of the cache.
         """
         followed = self._followed(previous)
         # Ids are distinct, so += reaches each once.
@@ -120,18 +116,10 @@ class HybridPredictor:
     Args:
       network: A Keras model or an exported file.
       ngram: Its words are the network's, in any order.
-      weights: The lambdas.
       cache: The owner's; empty if left out. Who has learnt something new needs no call here.
       offered_from: Uses from which on a word out of the table is offered; see `CacheTable`.
       index: Index of the network's vocabulary, where there is one already.
       tail: Words beyond the table that are completed, if any.
-
-    Attributes:
-      vocabulary: The network's.
-      cache: The cache.
-      weights: Weights of the mixture.
-      offered_from: Uses from which on a word is offered.
-      tail: The lexicon.
 
     Raises:
       ValueError: The n-gram has other words than the network.

@@ -125,7 +125,6 @@ def fit(
       probabilities: [n, 3], what each component gave the word that was typed; that of an empty
         cache is not read. Rows of zeros count for nothing.
       buckets: [n] int, from `bucket_of`.
-      steps: Most steps.
       tolerance: Ends once a step gains less, in nats a word.
 
     Returns:

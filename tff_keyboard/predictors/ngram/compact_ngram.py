@@ -48,8 +48,6 @@ class CompactNGram:
     """Probabilities of the next id behind any context; `ngram_file.decode` makes it.
 
     Attributes:
-      order: Length of the longest n-grams.
-      vocabulary_size: Size of the vocabulary, V.
       unigram: [V] float32; 0 for PAD and BOS.
       tables: Orders 2 to `order`.
     """
@@ -145,7 +143,6 @@ class CompactNGram:
 
         Args:
           contexts: Contexts before the word, from `contexts` or `step`.
-          word_id: The word.
         """
         found = []
         row = word_id
@@ -167,11 +164,7 @@ class CompactNGram:
         return found
 
     def distribution(self, contexts: Sequence[int]) -> np.ndarray:
-        """[V] float32 behind one position: `probabilities` of it, for a keyboard.
-
-        Args:
-          contexts: What `contexts` returned.
-        """
+        """[V] float32 behind one position: `probabilities` of it, for a keyboard."""
         weight = np.float32(1)
         sparse = []
         for table, number in zip(reversed(self.tables), reversed(contexts), strict=True):

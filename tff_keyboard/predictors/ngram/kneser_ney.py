@@ -75,7 +75,6 @@ class KneserNey:
 
     Attributes:
       order: Length of the longest n-grams; 1 is a unigram model.
-      vocabulary_size: Size of the vocabulary, V.
       unigram: [V] float32, p(w) without context; 0 for PAD and BOS.
       tables: Orders 2 to `order`.
     """

@@ -15,8 +15,6 @@ def encode_within(pruner: Pruner, vocabulary: Vocabulary, budget_bytes: int) -> 
     sizes known above and below the budget.
 
     Args:
-      pruner: Pruner of the model.
-      vocabulary: Its vocabulary.
       budget_bytes: Bytes of the whole file, at most.
 
     Returns:

@@ -64,14 +64,10 @@ class _Header:
     """Line 2.
 
     Attributes:
-      size: Size of the vocabulary, V.
       rows: n-grams of orders 2 on.
       contexts: Rows of the order before that have children, one number for each of these orders.
       log_ranges: Smallest and largest logarithm of each order's probabilities, order 1 first.
       part_bytes: Length of each part as stored.
-      word_bytes: Length of the words, inflated.
-      rules: Rules of the vocabulary.
-      fingerprint: Fingerprint of the vocabulary.
     """
 
     size: int
@@ -154,10 +150,6 @@ def encode(model: KneserNey, vocabulary: Vocabulary) -> bytes:
 
 def decode(data: bytes, name: str = "n-gram") -> tuple[CompactNGram, Vocabulary]:
     """The inverse of `encode`, up to rounding.
-
-    Args:
-      data: The content of the file.
-      name: What to call the file in errors.
 
     Raises:
       DataError: It is another kind of file, cut short, damaged, or claims what cannot be.

@@ -32,7 +32,6 @@ class NGramPredictor:
 
     Args:
       model: The n-gram, as trained or from a file; order 1 is the unigram baseline.
-      vocabulary: Its vocabulary.
 
     Raises:
       ValueError: Sizes of model and vocabulary differ.

@@ -57,7 +57,6 @@ def relative_entropies(model: KneserNey, counts: Sequence[np.ndarray]) -> list[n
 
     Args:
       model: A model that is not pruned.
-      counts: What `context_counts` returned.
 
     Returns:
       For each of `model.tables`: [rows] float64, nats a word of the text; >= 0 up to rounding.

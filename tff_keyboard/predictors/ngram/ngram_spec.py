@@ -28,7 +28,6 @@ class NGramSpec:
     """A baseline to train.
 
     Attributes:
-      order: Length of the longest n-grams.
       num_ngrams: Prune to this many; None keeps all.
       num_bytes: Prune, round and write to a file of at most this many; None does not.
     """
@@ -97,9 +96,7 @@ def train(
     """Counts, smooths, and makes small.
 
     Args:
-      spec: What is wanted.
       messages: Pooled text: ids [words] each, without BOS and EOS.
-      vocabulary: Its vocabulary.
       owners: Person of each message, a number from 0 on; needed by `least_people`.
       least_people: A file lists only what so many people typed; >= 1.
 

@@ -17,8 +17,6 @@ class LedgerAndPeople:
     """A run as composition sees it.
 
     Attributes:
-      header: Header of its ledger.
-      rounds: Rounds that it released.
       people: People whose text it was trained on; None: the file that says so is gone.
     """
 

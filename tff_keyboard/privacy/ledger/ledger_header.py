@@ -36,11 +36,8 @@ class LedgerHeader:
 
     Attributes:
       mechanism: Mechanism with the coefficients that the run began with.
-      aggregator: `aggregation.rule.name`.
       noise_multiplier: Noise standard deviation / sensitivity of one client.
       clip_norm: L2 bound on one client's delta (the first one where it adapts).
-      delta: Delta of the (epsilon, delta) statement.
-      population: People who may be drawn.
       clients_per_round: The report goal; the fixed denominator of the mean.
       selected_per_round: People drawn a round, with over-selection.
       sampling: "fixed_size" or "poisson".

@@ -36,7 +36,6 @@ def cohorts_before(
     """Who was selected in the last `rounds` rounds of other runs before a run began.
 
     Args:
-      path: See `record_path`.
       run: The id of the run's noise key; None of a run that begins.
       digests: Digests of the store's people, in the order of their positions.
       rounds: Rounds to look back, at most.
@@ -62,8 +61,6 @@ class ParticipationRecord:
     (`program.rounds.training_loop.Hook`).
 
     Args:
-      path: See `record_path`.
-      run: The id of the run's noise key.
       digests: Digests of the store's people, in the order of their positions.
       selected: Round >= 1 to the positions of the people selected.
 

@@ -64,12 +64,7 @@ class _Mechanism:
         return None
 
     def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
-        """The noise of any round, in units of one draw.
-
-        Args:
-          draw: The generator, keyed for this run.
-          size: Numbers a round.
-        """
+        """The noise of any round, in units of one draw."""
         raise NotImplementedError
 
     def keyed_noise(self, key: bytes) -> Callable[[int], NoiseOfRounds]:
@@ -152,10 +147,6 @@ class TreeAdaptive(_Tree):
 class BltMechanism(_Mechanism):
     """Buffered linear Toeplitz noise.
 
-    Attributes:
-      decays: Decays of `Blt`.
-      scales: Scales of `Blt`.
-
     Raises:
       ValueError: They are out of range.
     """
@@ -228,11 +219,8 @@ def optimal_mechanism(
     """The mechanism of a schedule, its coefficients optimised where it has any.
 
     Args:
-      name: One of `NAMES`.
-      rounds: Rounds of the run.
       min_separation: Rounds between participations that the cohort sampler enforces, >= 1.
       max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      restart_rounds: Rounds of a tree.
       buffers: Buffers of a BLT, 1..4.
       bands: Bands of a banded matrix, 1..rounds.
       momentum: Momentum of the server: what the noise is to be small under.
@@ -265,10 +253,7 @@ def mechanism_of(
     """The mechanism that a config names, on a schedule; see `optimal_mechanism`.
 
     Args:
-      privacy: Config of the mechanism.
-      rounds: Rounds of the run.
       min_separation_rounds: Rounds from one participation of a person to the next, >= 1.
-      momentum: Momentum of the server's optimizer.
 
     Raises:
       ValueError: The schedule is out of range.

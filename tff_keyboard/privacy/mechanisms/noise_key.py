@@ -114,7 +114,6 @@ def open_noise_key(
     """The key of a run: reads its nonce, or draws and stores one if it has none yet.
 
     Args:
-      nonce_path: File in which the run keeps its nonce.
       facts: Facts that the key depends on; see the module.
       may_draw: Whether nothing was released yet. A nonce drawn later would publish the same data
         under a second noise.

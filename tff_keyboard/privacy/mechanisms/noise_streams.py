@@ -40,8 +40,6 @@ class IndependentNoise:
     """A draw of its own for each round.
 
     Args:
-      draw: The generator.
-      size: Numbers a round.
       first_round: The round to begin with; nothing before it needs to be computed.
     """
 
@@ -64,8 +62,6 @@ class TreeNoise:
     bottom up), of variance w_h. A restart begins a new tree and forgets the old.
 
     Args:
-      draw: The generator.
-      size: Numbers a round.
       restart_rounds: Rounds of a tree; 0 means one tree.
 
     Raises:
@@ -106,13 +102,7 @@ class TreeNoise:
 
 
 class BltNoise:
-    """C^-1 z of a buffered linear Toeplitz matrix: as many buffers as it has.
-
-    Args:
-      draw: The generator.
-      size: Numbers a round.
-      blt: The matrix C.
-    """
+    """C^-1 z of a buffered linear Toeplitz matrix: as many buffers as it has."""
 
     def __init__(self, draw: Draw, size: int, blt: Blt):
         self._draws = IndependentNoise(draw, size)
@@ -131,13 +121,7 @@ class BltNoise:
 
 
 class BandedNoise:
-    """C^-1 z of a banded Toeplitz matrix: keeps the last bands - 1 rounds.
-
-    Args:
-      draw: The generator.
-      size: Numbers a round.
-      banded: The matrix C.
-    """
+    """C^-1 z of a banded Toeplitz matrix: keeps the last bands - 1 rounds."""
 
     def __init__(self, draw: Draw, size: int, banded: Banded):
         self._draws = IndependentNoise(draw, size)

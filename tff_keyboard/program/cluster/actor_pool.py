@@ -27,7 +27,6 @@ class Outcome:
     """How a computation ended.
 
     Attributes:
-      ticket: Ticket that `send` returned.
       node: Name of the node.
       value: Result and seconds, as `NodeServer.compute` returns them; None without.
       error: What the item raised; None where the node was lost.
@@ -53,10 +52,7 @@ class ActorPool:
     """Actors on all nodes that fit. Used by one thread.
 
     Args:
-      ray: The module, joined to a cluster.
       cluster: What may be lost, and what may differ.
-      options: Options for the nodes' workers.
-      files: Files to compare; see `node_facts.facts`.
     """
 
     def __init__(

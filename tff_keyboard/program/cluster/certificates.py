@@ -36,7 +36,6 @@ def make_authority(out: pathlib.Path, days: int) -> None:
     """Writes `ca.crt` and `ca.key`; whoever has the key can join any machine to the cluster.
 
     Args:
-      out: Folder of the files.
       days: Days until it ends, >= 1.
 
     Raises:
@@ -66,7 +65,6 @@ def make_certificate(
       authority: Folder of `make_authority`.
       names: IP addresses and DNS names by which others reach the machine, at least one; loopback
         is added.
-      out: Folder of the files.
       days: Days until it ends, >= 1.
 
     Raises:

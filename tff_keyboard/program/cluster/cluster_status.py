@@ -16,7 +16,6 @@ class NodeStatus:
     """A node with our resource.
 
     Attributes:
-      name: Name that people read.
       used_by: "nobody", or "a training".
       differences: Differences from this machine, as `node_facts.differences` says them; [] where it
         fits.
@@ -29,10 +28,6 @@ class NodeStatus:
 
 def look(address: str, files: Mapping[str, str]) -> list[NodeStatus]:
     """Asks every node of a cluster.
-
-    Args:
-      address: Address; see `execution.cluster.address`.
-      files: Files to compare; see `node_facts.facts`.
 
     Raises:
       ClusterError: The cluster cannot be joined.

@@ -42,13 +42,7 @@ class NodeOptions:
 
 @dataclasses.dataclass(frozen=True)
 class NodeStart:
-    """A node that is ready.
-
-    Attributes:
-      host: Name of the machine.
-      pid: Process id of the actor.
-      seconds: Seconds that its start took.
-    """
+    """A node that is ready."""
 
     host: str
     pid: int
@@ -105,11 +99,7 @@ class NodePlace:
 
 
 class NodeServer:
-    """The actor's class. `start` comes first; `compute` runs in as many threads as workers.
-
-    Args:
-      options: Options for the workers.
-    """
+    """The actor's class. `start` comes first; `compute` runs in as many threads as workers."""
 
     def __init__(self, options: NodeOptions):
         self._options = options
@@ -138,10 +128,8 @@ class NodeServer:
         """The result of an item and the seconds it took.
 
         Args:
-          key: Key of the function.
           function: Holds the reference to the function, which is fetched if the key is new.
           shared: What all items of the job share; Ray has fetched it once for this node.
-          item: Item of the job.
 
         Raises:
           ProgramError: A worker reports an error, or all have died.

@@ -42,8 +42,6 @@ def differences(own: Mapping[str, str], other: Mapping[str, str], *, lenient: bo
     """What keeps a node from being used, a phrase each.
 
     Args:
-      own: Facts of the driver.
-      other: Facts of a node.
       lenient: Whether what changes bits only may differ.
     """
     return [

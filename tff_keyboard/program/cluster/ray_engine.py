@@ -53,7 +53,6 @@ class RayEngine:
 
     Args:
       cluster: Address, and how many nodes to wait for.
-      options: Options for the nodes' workers.
       files: Name -> path: files that every node must have, see `node_facts`.
 
     Raises:

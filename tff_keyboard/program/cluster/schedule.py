@@ -49,11 +49,7 @@ class Schedule:
         return not self._missing
 
     def next_item(self, now: float) -> int | None:
-        """What a node that is free should compute; None: nothing at this moment.
-
-        Args:
-          now: Seconds on any clock that does not jump.
-        """
+        """What a node that is free should compute; None: nothing at this moment."""
         while self._waiting:
             position = self._waiting.popleft()
             if position in self._missing:

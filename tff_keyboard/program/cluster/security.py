@@ -48,10 +48,6 @@ def address_of(configured: str, environ: Mapping[str, str] = os.environ) -> str:
 def check(address: str, environ: Mapping[str, str] = os.environ) -> None:
     """Raises unless Ray is told to use a token and, for another machine's address, TLS.
 
-    Args:
-      address: Address from `address_of`.
-      environ: Ray's settings are environment variables.
-
     Raises:
       ClusterError: What is missing, and how to have it.
     """

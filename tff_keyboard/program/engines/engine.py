@@ -44,7 +44,6 @@ class Job:
     Attributes:
       function: Sent to a node once, whatever the number of jobs.
       shared: What each item needs; sent to a node once a job.
-      items: Items, small ones.
     """
 
     function: Function

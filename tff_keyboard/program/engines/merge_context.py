@@ -104,7 +104,6 @@ def fold_in_order(results: Iterator[tuple[int, Any]], merge: Callable[[Any, Any]
 
     Args:
       results: Position and result, each position from 0 on once, in any order.
-      merge: Makes one result of two neighbours.
 
     >>> fold_in_order(iter([(2, "c"), (0, "a"), (1, "b")]), lambda x, y: f"({x}{y})")
     '((ab)c)'

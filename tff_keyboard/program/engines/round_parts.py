@@ -52,8 +52,6 @@ def cut(value: Any, type_spec: tff.Type, num_parts: int) -> tuple[Any, list[list
     A part without clients adds nothing and is left out; of an empty round one part is left.
 
     Args:
-      value: Argument of a computation.
-      type_spec: Its type.
       num_parts: Number of parts, >= 1.
 
     Returns:
@@ -132,9 +130,6 @@ class ClientsFunction:
     """An `engine.Function`: what the clients of some parts come to, folded from left to right.
 
     An item is a list of parts as `cut` gives them; what is shared is the template of `cut`.
-
-    Args:
-      up_to_merge, merge: Computations of TFF's mergeable form.
     """
 
     def __init__(self, up_to_merge: PortableComputation, merge: PortableComputation):

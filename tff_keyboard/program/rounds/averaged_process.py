@@ -52,7 +52,6 @@ class AveragedProcess:
     left unchanged.
 
     Args:
-      process: Process whose models have no non-trainable weights.
       averaging: The average, and the round that it begins with.
     """
 

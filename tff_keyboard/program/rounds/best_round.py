@@ -19,7 +19,6 @@ class BestMetric:
 
     Attributes:
       name: Name in `metrics.csv`, e.g. "evaluation/recall_at_1".
-      mode: "max" or "min".
       patience: Training stops after this many comparisons in a row without a better value; None:
         it does not.
     """
@@ -52,7 +51,6 @@ class LoopState(NamedTuple):
     Attributes:
       best_value: Best value of the metric so far, NaN before the first.
       best_round: Its round, 0 before the first.
-      comparisons_since_best: Comparisons since then.
       rejected_rounds: Rounds whose update was rejected, in all.
       rejected_in_a_row: The same, since the last that was not.
     """

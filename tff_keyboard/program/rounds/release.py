@@ -139,11 +139,6 @@ class TimingsRelease(RoundReleaseManager):
 
     A value that was not measured is left empty. A kill between a checkpoint and this file loses
     the timings of one round.
-
-    Args:
-      path: Path of the file.
-      columns: Columns after the round.
-      mode: Permissions of the file.
     """
 
     def __init__(
@@ -177,7 +172,6 @@ class TensorBoardRelease(RoundReleaseManager):
     of the rounds that are computed again. Strings are left out.
 
     Args:
-      directory: Directory of the files.
       mode: Permissions of the files, which say when each round ended.
     """
 

@@ -71,11 +71,8 @@ class Progress:
     """Given to the `progress` callback after each round.
 
     Attributes:
-      round_num, total_rounds: Rounds done and to do.
       resumed_round: The round this process began after; 0 for a new run.
-      row: Metrics of the round.
       seconds: Seconds of the round, by `round_clock.TIMING_COLUMNS`; None: not measured.
-      is_best: Whether the round is the best so far.
     """
 
     round_num: int
@@ -91,11 +88,8 @@ class TrainingResult:
     """What a finished training gives.
 
     Attributes:
-      state: State of the process after the last round.
       model_weights: `tff.learning.models.ModelWeights` of that state.
       best_model_weights: Weights of the best round; the same object where no metric was compared.
-      loop_state: Best value and round, rejected rounds.
-      rounds: Rounds done.
       resumed_round: The round this process began after; 0 for a new run.
       stop_reason: Why it ended before `total_rounds`, or "".
     """
@@ -122,9 +116,6 @@ class _Training:
 
     Attributes:
       state: State of the process after `round_num`.
-      loop: Best value and round, rejected rounds.
-      round_num: Rounds done.
-      saved_round: The round of the newest checkpoint.
       resumed_round: The round this process began after; 0 for a new run.
     """
 
@@ -140,11 +131,9 @@ class TrainingLoop:
     """Trains up to `total_rounds`, from the newest checkpoint if there is one.
 
     Attributes:
-      process: What is trained.
       cohort_source: Round number, from 1, to `RoundInput`; pure, called in another thread.
       total_rounds: Rounds of the whole training, >= 1. A finished training goes on when it is
         raised.
-      checkpoint_manager: Keeps program states.
       release_managers: Get each row, `{name: number or string}`, keyed by round.
       timings_manager: Gets `round_clock.TIMING_COLUMNS` of each round, None for what is not known.
       evaluate: Round number and model weights to metrics, released as `evaluation/<name>`.
@@ -152,9 +141,6 @@ class TrainingLoop:
       best_metric: Compared in evaluated rounds if it is of the evaluation, else in all.
       checkpoint_every: Rounds between checkpoints, >= 1; a kill repeats at most so many.
       max_rejected_in_a_row: This many rejected rounds in a row end the training with an error.
-      hooks: Functions that are called in order.
-      progress: Called after each round.
-      pop_aggregation_seconds: `InstalledContext.pop_aggregation_seconds`.
 
     Raises:
       ValueError: An argument is out of range.

@@ -23,7 +23,6 @@ class WithholdingRelease(RoundReleaseManager):
     Args:
       path: JSON lines, one a round, mode 0600.
       is_public: Whether a metric of this name may be released.
-      released: Get the public part of each row.
     """
 
     def __init__(
@@ -43,7 +42,6 @@ class WithholdingRelease(RoundReleaseManager):
         return min([len(metrics_rows.read_sound_rows(self._path)), *known])
 
     def restart_after(self, round_num: int) -> None:
-        """See base class."""
         kept = metrics_rows.read_sound_rows(self._path)[:round_num]
         lines = [metrics_rows.row_line(row) for row in kept]
         files.write_atomically(self._path, lines, mode=files.OWNER_ONLY)
@@ -51,7 +49,6 @@ class WithholdingRelease(RoundReleaseManager):
             manager.restart_after(round_num)
 
     async def release(self, value: Mapping[str, Value], key: int) -> None:
-        """See base class."""
         secret: Row = {name: x for name, x in value.items() if not self._is_public(name)}
         public: Row = {name: x for name, x in value.items() if name not in secret}
         if key == 1:

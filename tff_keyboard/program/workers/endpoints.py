@@ -38,11 +38,9 @@ class Endpoint(Protocol):
     """A place for one worker to listen, reserved by the constructor and freed by `close`.
 
     Attributes:
-      address: What a gRPC channel connects to.
       binary: The program to start.
       port: Its flag `--port`.
       working_directory: Directory to start it in; None: anywhere.
-      inherited: File descriptors that it needs.
     """
 
     address: str
@@ -64,7 +62,6 @@ def open_endpoint(worker_binary: pathlib.Path, run: pathlib.Path | None = None) 
     """A socket file, or a TCP port and a warning where that is allowed.
 
     Args:
-      worker_binary: TFF's program.
       run: The last place that is tried for socket and copy: a directory of this run.
 
     Raises:
@@ -94,10 +91,6 @@ class SocketFile:
 
     Args:
       copy: The program; owned by this from here on.
-      run: The last place that is tried.
-
-    Attributes:
-      directory: The name that the new directory has.
 
     Raises:
       NoPrivateEndpointError: There is no place for it.

@@ -148,8 +148,6 @@ def start_workers(
       num_workers: Number of workers, >= 1.
       max_concurrent_clients: Clients at a time in each worker; None: its share of the cores.
       threads_per_worker: Threads of a worker; None: 1.
-      max_attempts: Times one computation is tried; see `WorkerContext`.
-      max_restarts, log_directory, start_timeout_seconds: The arguments of `WorkerPool`.
 
     Raises:
       WorkerError: A worker does not start.

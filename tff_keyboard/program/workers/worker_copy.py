@@ -29,13 +29,8 @@ _FOLDER = "tff-keyboard"
 class WorkerCopy:
     """A copy of `worker_binary` that binds a socket file; made when it is missing.
 
-    Args:
-      worker_binary: TFF's program.
-      run: The last place that is tried.
-
     Attributes:
       folder: Descriptor of its folder; a process that starts `path` must inherit it.
-      path: The program, by that descriptor.
 
     Raises:
       NoPrivateEndpointError: The program is not one that this works for, or there is no place for

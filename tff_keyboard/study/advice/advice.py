@@ -42,13 +42,10 @@ class Advice:
     Attributes:
       people: Train people.
       words: Words that they typed.
-      recipe: Shipped config that is taken.
       reason: Text that the recipe is for.
       config: The recipe with this store, its number of rounds and people a round.
-      passes: Passes over the train targets.
       cost: The cost of the training; None where nobody has measured the model.
       nearest: The three corpora nearest in size, with what was reached on them.
-      warnings: Warnings, one sentence each.
     """
 
     people: int
@@ -66,8 +63,6 @@ def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -
     """Advice for a store.
 
     Args:
-      card: Data card that `prepare` wrote.
-      store: Folder of the store.
       overrides: Keys of the config that are not left to the advice, `section.key=value`.
 
     Raises:

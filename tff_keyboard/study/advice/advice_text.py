@@ -19,12 +19,7 @@ def unused_workdir(store: pathlib.Path) -> pathlib.Path:
 
 
 def sentence(advice: Advice, machine: Machine) -> str:
-    """What is trained, why, and how long it takes.
-
-    Args:
-      advice: What `study.advice.advice` found.
-      machine: What the time is estimated for.
-    """
+    """What is trained, why, and how long it takes."""
     train = advice.config.train
     return (
         f"{advice.people:,} train people, {advice.words:,} words. {advice.recipe}, the recipe for "
@@ -34,13 +29,7 @@ def sentence(advice: Advice, machine: Machine) -> str:
 
 
 def advice_text(advice: Advice, machine: Machine, workdir: str) -> str:
-    """What to expect, what it costs, and the next command.
-
-    Args:
-      advice: What `study.advice.advice` found.
-      machine: What the time is estimated for.
-      workdir: Run directory of the training.
-    """
+    """What to expect, what it costs, and the next command."""
     rows = [["measured on", "began with", "people", "train words", "passes", *_COLUMNS]]
     for corpus in advice.nearest:
         for model in corpus.recipes:

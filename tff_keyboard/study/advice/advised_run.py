@@ -20,7 +20,6 @@ def begun_or_advised(
     Advice may change with versions and with the store; a run that has begun keeps its record.
 
     Args:
-      workdir: The run directory.
       store: Client store; None where the run has begun.
       overrides: Each `section.key=value`.
 

@@ -47,9 +47,6 @@ def cost(
     """The cost of a training.
 
     Args:
-      weights: Weights of the model.
-      rounds: Rounds of the training.
-      clients: Clients of a round.
       targets: Targets that a client trains on in a round.
       validation_targets: Targets of all validations together.
     """

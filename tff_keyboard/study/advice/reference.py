@@ -2,7 +2,7 @@
 
 import dataclasses
 import pathlib
-from typing import ClassVar, Literal
+from typing import Literal
 
 from tff_keyboard.config.reading.checks import require
 from tff_keyboard.config.reading.tables import Table, build
@@ -14,25 +14,18 @@ FILE = shipped_files.ROOT / "configs" / "reference.toml"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Model(Table):
+class Model(Table, path="corpora.models"):
     """A row of a corpus' table; shares in percent, end of message not counted.
 
     Attributes:
-      model: What it is.
       command: A config in `configs/`, a study, or the model's name for `compare`.
       start: What its training began with; of federated recipes.
       tokens_m: Millions of tokens read in training; 0 for a model that is counted, not trained.
       passes: Passes over the train population's text; 0 where `advise` does not show the row.
       top_1: Recall, and the ends of its 95 % interval over people.
-      top_3: Recall of the first three suggestions.
       keystrokes: Saved; 0 where it was not measured.
-      perplexity: Perplexity of words and end of message.
-      date: Day of the measurement.
       file: Name of the file in `docs/results/`.
-      row: Name of the model there.
     """
-
-    PATH: ClassVar[str] = "corpora.models"
 
     model: str
     command: str
@@ -54,21 +47,16 @@ class Model(Table):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Corpus(Table):
+class Corpus(Table, path="corpora"):
     """A corpus and the models that were judged on it.
 
     Attributes:
-      name: Heading in the results.
       kind: Kind of text.
       people: Number of people of the train population.
       words: Number of words that they typed.
       population: People whose text the models were judged on.
-      judged: How much text that is.
       page: Page of the recipe's model, in `docs/`.
-      models: Rows of the table.
     """
-
-    PATH: ClassVar[str] = "corpora"
 
     name: str
     kind: str

@@ -10,11 +10,7 @@ _MUCH_OOV = 0.15
 
 
 def warnings_of_card(card: Mapping[str, Any]) -> tuple[str, ...]:
-    """Warnings, each with what helps; one sentence or two.
-
-    Args:
-      card: Data card that `prepare` wrote.
-    """
+    """Warnings, each with what helps; one sentence or two."""
     train = card["populations"]["train"]
     found = []
     if train["words"] < _TOO_LITTLE_TEXT:

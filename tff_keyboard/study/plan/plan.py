@@ -21,9 +21,6 @@ class Run:
     Attributes:
       arm: Name of the arm.
       point: `key=value` of the sweep it belongs to; "" for the arms as they are.
-      seed: `train.seed`.
-      path: Run directory.
-      task: The task that trains it.
       config_file: TOML file.
       overrides: Overrides of the file, in the order in which they count.
       config: What both make.

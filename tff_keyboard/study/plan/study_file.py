@@ -30,13 +30,14 @@ import dataclasses
 import pathlib
 import re
 import typing
-from typing import ClassVar, Literal
+from typing import Literal
 
 from tff_keyboard.config.reading import tables
 from tff_keyboard.config.reading.checks import (
+    Fraction,
+    FromZero,
+    NotNegative,
     require,
-    require_at_least,
-    require_fraction,
     require_one_of,
 )
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
@@ -50,7 +51,7 @@ _OF_ARM = re.compile(r"\{(.*)\}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arm(tables.Table):
+class Arm(tables.Table, path="arms"):
     """One training of a study.
 
     Attributes:
@@ -66,7 +67,6 @@ class Arm(tables.Table):
       paper: What the paper reports for it, as it stands there.
     """
 
-    PATH: ClassVar[str] = "arms"
     name: str
     config: str
     label: str = ""
@@ -84,7 +84,7 @@ class Arm(tables.Table):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Model(tables.Table):
+class Model(tables.Table, path="models"):
     """A model beside the arms, made from the text of the control's train people.
 
     Attributes:
@@ -95,7 +95,6 @@ class Model(tables.Table):
       paper: What the paper reports for it, as it stands there.
     """
 
-    PATH: ClassVar[str] = "models"
     name: str
     model: str
     label: str = ""
@@ -108,7 +107,7 @@ class Model(tables.Table):
         known = path is None or (
             references.is_hybrid(self.model) and bool(_OF_ARM.fullmatch(str(path)))
         )
-        require(known, "models.model", "must be a baseline or hybrid:{ARM}", self.model)
+        self.require(known, "model", "must be a baseline or hybrid:{ARM}")
 
     @property
     def arm(self) -> str:
@@ -118,7 +117,7 @@ class Model(tables.Table):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Sweep(tables.Table):
+class Sweep(tables.Table, path="sweeps"):
     """A key of the config, and the values it takes.
 
     Attributes:
@@ -128,7 +127,6 @@ class Sweep(tables.Table):
       seeds: Seeds in place of the study's.
     """
 
-    PATH: ClassVar[str] = "sweeps"
     key: str
     values: tuple[str, ...]
     arms: tuple[str, ...] = ()
@@ -137,12 +135,12 @@ class Sweep(tables.Table):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(bool(self.values), "sweeps.values", "must not be empty", [])
-        require("." in self.key, "sweeps.key", "must be `section.key`", self.key)
+        self.require("." in self.key, "key", "must be `section.key`")
         _require_different("sweeps.seeds", self.seeds)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Budget(tables.Table):
+class Budget(tables.Table, path="budget"):
     """What all runs of a study may take together before no further one begins; 0 is no limit.
 
     Attributes:
@@ -150,21 +148,14 @@ class Budget(tables.Table):
       tokens_m: Millions of tokens trained on.
     """
 
-    PATH: ClassVar[str] = "budget"
-    hours: float = 0.0
-    tokens_m: float = 0.0
+    hours: NotNegative = 0.0
+    tokens_m: NotNegative = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least("budget.hours", self.hours, 0)
-        require_at_least("budget.tokens_m", self.tokens_m, 0)
         limits = self.hours > 0 or self.tokens_m > 0
-        require(
-            limits,
-            "budget.hours",
-            "or `budget.tokens_m` must be > 0",
-            self.hours,
-            "Leave [budget] out for no limit.",
+        self.require(
+            limits, "hours", "or `budget.tokens_m` must be > 0", "Leave [budget] out for no limit."
         )
 
 
@@ -173,11 +164,9 @@ class Study(tables.Table):
     """A study.
 
     Attributes:
-      question: What it is to answer, one sentence.
       control: The arm that differences are to.
       before: An arm of one seed that others begin with, `after` it; a table of its own says what
         they gained since. "" for none.
-      arms: Arms, the control among them.
       sweeps: Repetitions of arms with a key changed.
       models: Models beside the arms as they are.
       seeds: Values of `train.seed`; all arms have the first before any has the second.
@@ -187,11 +176,8 @@ class Study(tables.Table):
       target: Perplexity on validation people for the column "rounds to target"; 0 for none.
       flat_within: A curve is flat when the last quarter of its rounds gained no more than this
         share of validation perplexity.
-      set: Overrides of all arms.
-      budget: Budget of all runs together; None for no limit.
     """
 
-    PATH: ClassVar[str] = ""
     question: str
     control: str
     before: str = ""
@@ -201,9 +187,9 @@ class Study(tables.Table):
     seeds: tuple[int, ...] = (1,)
     populations: tuple[Population, ...] = ("validation", "held_out")
     metrics: tuple[str, ...] = ("recall_at_1_no_eos", "recall_at_3_no_eos", "perplexity")
-    most_messages: int = 0
-    target: float = 0.0
-    flat_within: float = 0.01
+    most_messages: FromZero = 0
+    target: NotNegative = 0.0
+    flat_within: Fraction = 0.01
     set: tuple[str, ...] = ()
     budget: Budget | None = None
 
@@ -218,13 +204,13 @@ class Study(tables.Table):
         for model in self.models:
             rule = f"must name one of {', '.join(names)} in {{}}"
             require(model.arm in ("", *names), "models.model", rule, model.model)
-        require(self.control in names, "control", known, self.control)
+        self.require(self.control in names, "control", known)
         if self.before:
-            require(self.before in names, "before", known, self.before)
+            self.require(self.before in names, "before", known)
             seeds = self.arm(self.before).seeds or self.seeds
-            require(len(seeds) == 1, "before", "must have one seed, its own `seeds`", self.before)
+            self.require(len(seeds) == 1, "before", "must have one seed, its own `seeds`")
             followed = any(arm.after == self.before for arm in self.arms)
-            require(followed, "before", "must be what an arm comes `after`", self.before)
+            self.require(followed, "before", "must be what an arm comes `after`")
         for place, arm in enumerate(self.arms):
             for key in ("after", "step_from"):
                 other = getattr(arm, key)
@@ -242,9 +228,6 @@ class Study(tables.Table):
         _require_different("seeds", self.seeds)
         for key in ("arms", "seeds", "metrics", "populations"):
             require(len(getattr(self, key)) > 0, key, "must not be empty", [])
-        require_fraction("flat_within", self.flat_within)
-        require_at_least("target", self.target, 0)
-        require_at_least("most_messages", self.most_messages, 0)
 
     def arm(self, name: str) -> Arm:
         """The arm of a name."""

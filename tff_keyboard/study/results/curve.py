@@ -21,7 +21,6 @@ class Curve(NamedTuple):
     Attributes:
       rounds: Rounds with a validation.
       tokens: Tokens trained on up to each of these rounds.
-      perplexities: Perplexity at each of these rounds.
     """
 
     rounds: list[int]

@@ -31,7 +31,6 @@ def draw(study: Study, curves: Curves, path: pathlib.Path) -> None:
     Args:
       study: Has the names, and a target or none.
       curves: Curves of the runs, also of those that still train.
-      path: The file.
     """
     shown = {key: _mean(found) for key, found in curves.items() if key[0] != study.before}
     shown = {key: found for key, found in shown.items() if len(found[0])}

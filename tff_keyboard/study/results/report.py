@@ -19,13 +19,7 @@ from tff_keyboard.study.results import curve, picture, provenance, rows, run_fac
 
 
 class Results:
-    """Results of the runs that are finished; grows while a study trains.
-
-    Args:
-      study: Their study.
-      runs: All runs of it.
-      command: The words that made it, for the record.
-    """
+    """Results of the runs that are finished; grows while a study trains."""
 
     def __init__(self, study: Study, runs: Sequence[Run], command: str):
         self._study = study

@@ -133,7 +133,6 @@ def rows_of(
     """A row for each arm and point that has a run, and for each model beside them.
 
     Args:
-      study: Names the control, the metrics and the populations.
       results: `(arm, point)` -> seed -> population -> evaluation.
       facts: `(arm, point)` -> seed -> facts of the run.
     """

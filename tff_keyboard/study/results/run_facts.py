@@ -21,7 +21,6 @@ class PrivacyFacts:
     """What a run's ledger claims.
 
     Attributes:
-      noise_multiplier: Noise of the mechanism, in clip norms.
       clip_norm: L2 bound on a client's delta.
       epsilon: None where nothing is claimed.
       delta: Delta of the guarantee, or the one asked for where nothing is claimed.
@@ -42,7 +41,6 @@ class RunFacts:
     """Facts of one finished run; None where a run has none.
 
     Attributes:
-      rounds: Rounds done.
       tokens: Tokens trained on.
       upload_bytes_per_round: Bytes that clients sent, a mean over rounds; 0 of a server's training.
       rehearsal_bytes: Bytes of general text that a client is sent in a round.
@@ -54,8 +52,6 @@ class RunFacts:
       rounds_to_target: The first round with the study's `target`.
       effective_clients: Mean over rounds, of a rule that measures them.
       adaptive_rounds: Share of the rounds that an adaptive rule adapted in.
-      privacy: What its ledger claims.
-      origin: What it noted when it began.
     """
 
     rounds: int

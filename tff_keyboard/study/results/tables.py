@@ -218,10 +218,6 @@ def replace_section(text: str, name: str, table: str) -> str:
 class Document:
     """A Markdown document that keeps a study's tables between two markers.
 
-    Args:
-      path: The document; None for no document.
-      name: Name in the markers.
-
     Raises:
       UsageError: It cannot be read, or does not have the two markers once each.
     """

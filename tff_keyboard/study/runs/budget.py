@@ -14,12 +14,7 @@ from tff_keyboard.study.runs import usage
 
 
 class Amount(NamedTuple):
-    """Amount of training.
-
-    Attributes:
-      hours: Hours of all runs added up.
-      tokens_m: Millions of tokens.
-    """
+    """Amount of training."""
 
     hours: float
     tokens_m: float

@@ -32,7 +32,6 @@ class Text(NamedTuple):
     """The train population of a store.
 
     Attributes:
-      people: Their numbers of messages.
       tokens: Tokens of a message, on average.
     """
 
@@ -44,7 +43,6 @@ def tokens_of(run: Run, stores: dict[str, Text]) -> float:
     """Tokens that a run trains on, about.
 
     Args:
-      run: The run.
       stores: Texts by path; filled in here.
     """
     config, own = run.config, _text(run.config.data.store, stores)
@@ -85,14 +83,7 @@ def plan_text(
     limit: Budget | None = None,
     directories: Sequence[pathlib.Path] = (),
 ) -> str:
-    """A line for each arm and point, the sum, and how the budget compares with it.
-
-    Args:
-      runs: Runs that are to be finished.
-      jobs: Trainings at a time.
-      limit: The study's budget.
-      directories: Run directories of all runs that use it.
-    """
+    """A line for each arm and point, the sum, and how the budget compares with it."""
     stores: dict[str, Text] = {}
     tokens = {run.path: tokens_of(run, stores) for run in runs}
     finished = {run.path for run in runs if runner.is_finished(run)}
@@ -155,7 +146,6 @@ def hours_on_nodes(runs: Sequence[Run], hours: Mapping[pathlib.Path, float], job
     Args:
       runs: What a run waits for comes before it.
       hours: Run directory -> hours to go; runs that are finished need not be there.
-      jobs: Number of nodes.
     """
     ends: dict[pathlib.Path | None, float] = {None: 0.0}
     for run in runs:

@@ -33,10 +33,6 @@ class _Text:
 class Judge:
     """Evaluates runs on the populations of a study: whole messages, as `evaluate` does.
 
-    Args:
-      study: Names the populations.
-      control: Config of the control, which names the stores.
-
     Raises:
       ConfigError: "general" is asked for and the control has no general store.
       DataError: A population is empty.

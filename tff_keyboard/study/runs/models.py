@@ -28,9 +28,6 @@ class Models:
     """Models of a study.
 
     Args:
-      study: The study that names them.
-      judge: The study's judge.
-      store: Client store of the control.
       folder: The folder that keeps their evaluations.
 
     Raises:

@@ -68,13 +68,7 @@ class CentralValidation:
 
 
 class CentralNode:
-    """The node of a run.
-
-    Args:
-      config: Config of the run.
-      engine: Engine that has the node.
-      stores: What the run reads.
-    """
+    """The node of a run."""
 
     def __init__(self, config: RunConfig, engine: RayEngine, *stores: ClientStore | None):
         self._recipe = Recipe.of(config, *stores)

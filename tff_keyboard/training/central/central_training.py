@@ -72,7 +72,6 @@ class CentralTraining:
         """One step per batch, in order.
 
         Args:
-          state: The state that the last call, or `initialize`, returned.
           datasets: Batches [messages, time + 1] int32 of `data.batches`.
 
         Returns:

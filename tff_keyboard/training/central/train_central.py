@@ -40,7 +40,6 @@ def train_central(
     Args:
       config: `train.rounds` counts only where neither of the next two is given. With
         `execution.engine` = "ray" rounds are computed on a node of the cluster.
-      workdir: The run directory.
       tokens: Budget in tokens, rounded up to whole rounds.
       epochs: Budget in passes over the pooled text, likewise.
 

@@ -27,7 +27,6 @@ class Recipe:
     """What the data of a run's clients depends on besides their names.
 
     Attributes:
-      config_text: The config, TOML.
       stores: Path in the config and name of each store of the run.
     """
 
@@ -59,10 +58,8 @@ class TrainClients:
     """Groups of train clients in a round; a `program.engines.round_parts.MadeWhereUsed`.
 
     Attributes:
-      recipe: Recipe of the run.
       handover: Makes of each group what the process takes.
       round_num: Number of the round, >= 1.
-      groups: Positions of clients.
     """
 
     recipe: Recipe
@@ -89,8 +86,6 @@ class EvaluationClients:
     """Packs of a store's validation clients; a `program.engines.round_parts.MadeWhereUsed`.
 
     Attributes:
-      recipe: Recipe of the run.
-      store_path: Path that the config has.
       groups: Positions among `client_inputs.evaluation_clients`.
     """
 

@@ -40,9 +40,6 @@ class CountPart:
     """An `engine.Function`: an item is a part of what a population typed.
 
     What is shared: the store's name, the population, `max_length` and `reference` of `count_part`.
-
-    Attributes:
-      content: The model, pickled.
     """
 
     content: bytes
@@ -85,12 +82,7 @@ def on_nodes(address: str) -> Iterator[Callable[[ClientStore, str], Compute] | N
 
 
 class EvaluationOnNodes:
-    """`of` gives what evaluations take as `compute`.
-
-    Args:
-      address: Address; see `execution.cluster.address`.
-      tell: Shows a sentence to the user.
-    """
+    """`of` gives what evaluations take as `compute`."""
 
     def __init__(self, address: str, tell: Callable[[str], None] = print):
         self._cluster = ClusterConfig(address=address)

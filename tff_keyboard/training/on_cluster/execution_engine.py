@@ -70,12 +70,7 @@ def build_engine(config: RunConfig, stores: Sequence[ClientStore | None]) -> Ray
 
 
 class ByName:
-    """Names of clients in the place of their data.
-
-    Args:
-      config: Config of the run.
-      stores: What the run reads.
-    """
+    """Names of clients in the place of their data."""
 
     def __init__(self, config: RunConfig, stores: Sequence[ClientStore | None]):
         self._recipe = client_references.Recipe.of(config, *stores)

@@ -26,8 +26,6 @@ class NodeTimings:
 
     Args:
       path: Path of the CSV file; appended to.
-      engine: Engine whose nodes are timed.
-      lines: Shows the round.
     """
 
     def __init__(self, path: pathlib.Path, engine: RayEngine, lines: RoundLines):

@@ -214,7 +214,6 @@ def make_server(
     Args:
       keyboards: Name to show -> what suggests.
       port: Port to bind to; 0 takes any free one.
-      owner: Who learns what is sent.
       events: Logs of what became of the strips, one a keyboard or none.
 
     Raises:

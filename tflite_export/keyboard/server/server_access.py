@@ -43,12 +43,7 @@ _ALLOWED_HOSTS = {HOST, "localhost", "[::1]"}
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Key:
-    """What the owner has and nobody else.
-
-    Attributes:
-      place: First part of every path.
-      token: The secret token.
-    """
+    """What the owner has and nobody else."""
 
     place: str = dataclasses.field(default_factory=lambda: secrets.token_urlsafe(9))
     token: str = dataclasses.field(default_factory=lambda: secrets.token_urlsafe(32))
@@ -73,7 +68,6 @@ class OwnersOnly:
 
     Args:
       application: What is asked; its paths begin behind `key.path`.
-      key: The owner's key.
       admit: Is told of each request that showed the key.
     """
 

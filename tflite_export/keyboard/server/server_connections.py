@@ -29,7 +29,6 @@ class Server(serving.ThreadedWSGIServer):
     """A thread a connection, a request a connection.
 
     Args:
-      host: Host to bind to.
       port: Port to bind to; 0 takes any free one.
       application: Application to serve; may call `admit`.
     """

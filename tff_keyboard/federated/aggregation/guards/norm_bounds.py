@@ -88,7 +88,6 @@ class _NormBoundFactory(tff.aggregators.WeightedAggregationFactory):
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
     ) -> tff.templates.AggregationProcess:
-        """See base class."""
         require_float_tensors(value_type, f"`{self._kind.doing}`")
         kind, bound = self._kind, self._bound
         inner = self._inner.create(value_type, weight_type)

@@ -66,7 +66,6 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
     Metrics: `clip_norm` (of the round that ended) and `noise_stddev` (of one draw).
 
     Args:
-      specs: `tf.TensorSpec`s of a record.
       clip_norm: L2 bound on a record; with `adaptive`, the first one; > 0.
       noise_multiplier: Standard deviation of one draw / clip norm, >= 0; 0 takes no noise.
       event: What accounting makes of a round.

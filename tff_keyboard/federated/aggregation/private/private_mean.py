@@ -113,7 +113,6 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         }
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
-        """See base class."""
         require_float_tensors(value_type, "A private mean")
         specs = tff.types.type_to_tf_tensor_specs(value_type)
         query = NoisedSumQuery(specs=specs, **self._arguments)

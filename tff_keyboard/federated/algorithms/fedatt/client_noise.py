@@ -54,7 +54,6 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
     ) -> tff.templates.AggregationProcess:
-        """See base class."""
         require_float_tensors(value_type, "Client noise")
         return self._mapped.create(value_type, weight_type)
 

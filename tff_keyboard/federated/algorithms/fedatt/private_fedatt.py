@@ -64,8 +64,6 @@ def attention_record(
     Deltas that are not finite contribute like zeros, so that no client can leave the bound.
 
     Args:
-      value: The delta.
-      layers: Its layers.
       layer_clip_norm: C, > 0.
       attention_bound: B, >= 0.
       denominator_scale: lambda, > 0.
@@ -152,7 +150,6 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         self._variable_names = variable_names
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
-        """See base class."""
         require_float_tensors(value_type, "Private FedAtt")
         layers = resolve_layers(value_type, self._layer_groups, self._variable_names)
 

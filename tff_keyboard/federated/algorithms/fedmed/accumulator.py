@@ -35,8 +35,6 @@ class Accumulator:
     length.
 
     Attributes:
-      value_specs: `tf.TensorSpec`s of a delta.
-      layers: Its layers.
       buffer_size: Clients that can be left out, >= 0.
     """
 
@@ -76,7 +74,6 @@ class Accumulator:
         """The accumulator with one client more, if its `num_examples` is > 0.
 
         Args:
-          accumulator: Sums of the clients so far.
           value: The client's delta, finite.
           weight: A weight of `fedmed_weight_type`; divergences are cut to [0, ln 2].
         """

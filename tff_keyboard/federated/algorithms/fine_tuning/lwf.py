@@ -79,9 +79,6 @@ def build_lwf_model_fn(
     """A function that builds the TFF model anew at each call, its weights zeros.
 
     Args:
-      name: A key of `models.MODELS`.
-      vocabulary_size: Rows of the output table, special ids included.
-      options: Keyword arguments of the model.
       true_label_weight: lambda, in [0, 1].
       weight_unit: "tokens" or "examples": what TFF weighs a client by.
     """

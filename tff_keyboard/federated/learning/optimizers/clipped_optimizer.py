@@ -16,7 +16,6 @@ class ClippedOptimizer(tff.learning.optimizers.Optimizer):
     """Clips, then hands over to `inner`, whose state and hyperparameters are its own.
 
     Args:
-      inner: Any TFF optimizer.
       clip_norm: L2 bound of the whole gradient, > 0.
     """
 
