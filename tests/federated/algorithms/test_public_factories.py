@@ -103,7 +103,7 @@ def check(process, combine):
 
 
 def test_the_lists_have_every_aggregator_but_fedmed():
-    found = {*WEIGHTED, "PrivateFedAtt", "PrivateMean", "FedMed"}
+    found = {*WEIGHTED, "PrivateFedAtt", "PrivateMean", "FedMed", "check_rule"}
     assert found == set(tk.SURFACE["aggregators"])
 
 

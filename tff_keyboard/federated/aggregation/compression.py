@@ -90,6 +90,7 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
     ) -> tff.templates.AggregationProcess:
+        """The process, for these types."""
         require_float_tensors(value_type, "Compression")
         return self._counted.create(value_type, weight_type)
 

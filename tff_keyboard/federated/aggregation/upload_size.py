@@ -64,6 +64,7 @@ class UploadSizeFactory(tff.aggregators.WeightedAggregationFactory):
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
     ) -> tff.templates.AggregationProcess:
+        """The process, for these types."""
         inner = self._inner.create(value_type, weight_type)
         whole = raw_bytes(value_type)
         sent = whole

@@ -40,6 +40,7 @@ class UpdateGuardFactory(tff.aggregators.WeightedAggregationFactory):
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
     ) -> tff.templates.AggregationProcess:
+        """The process, for these types."""
         inner = self._inner.create(value_type, weight_type)
 
         @tff.tensorflow.computation(value_type, weight_type)

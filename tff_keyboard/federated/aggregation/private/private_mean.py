@@ -113,6 +113,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         }
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
+        """The process, for these types."""
         require_float_tensors(value_type, "A private mean")
         specs = tff.types.type_to_tf_tensor_specs(value_type)
         query = NoisedSumQuery(specs=specs, **self._arguments)

@@ -54,6 +54,7 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
     def create(
         self, value_type: tff.Type, weight_type: tff.Type
     ) -> tff.templates.AggregationProcess:
+        """The process, for these types."""
         require_float_tensors(value_type, "Client noise")
         return self._mapped.create(value_type, weight_type)
 

@@ -150,6 +150,7 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         self._variable_names = variable_names
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
+        """The process, for these types."""
         require_float_tensors(value_type, "Private FedAtt")
         layers = resolve_layers(value_type, self._layer_groups, self._variable_names)
 
