@@ -2,6 +2,7 @@
 
 tff-keyboard prepare --out=data/demo                              the synthetic typists
 tff-keyboard prepare --input=messages.tsv --out=data/mine         your own: user<TAB>text
+tff-keyboard prepare --input=messages.tsv --out=data/mine --vocabulary=models/base   its words
 tff-keyboard prepare --config=configs/wikitext2.toml              as a config says
 tff-keyboard prepare --input=messages.tsv --out=data/mine --vocabulary-epsilon=2   private words
 
@@ -35,6 +36,10 @@ class Options(TaskOptions):
         "Text instead of `data.input`; may be repeated. Words that are not flags count too.",
     ] = ()
     out: Annotated[pathlib.Path | None, "Folder of the store; `data.store` if left out."] = None
+    vocabulary: Annotated[
+        str,
+        "Words of this model, run or file (`data.vocabulary_path`): for training that begins there.",
+    ] = ""
     vocabulary_epsilon: Annotated[
         float | None, "Choose the words privately, at this price (`data.vocabulary_epsilon`)."
     ] = None
@@ -53,6 +58,8 @@ class Options(TaskOptions):
         overrides = list(self.set)
         if self.out:
             overrides.append(f"data.store={json.dumps(str(self.out))}")
+        if self.vocabulary:
+            overrides.append(f"data.vocabulary_path={json.dumps(self.vocabulary)}")
         if self.vocabulary_epsilon is not None:
             overrides.append(f"data.vocabulary_epsilon={self.vocabulary_epsilon}")
         data = config_lib.load(self.config, overrides).data

@@ -5,7 +5,7 @@ import os
 import pathlib
 from typing import Any
 
-from tff_keyboard.storage import directories, names
+from tff_keyboard.storage import directories, names, shipped_files
 from tff_keyboard.storage.errors import SavedModelError
 
 FORMAT = "tff-keyboard model 1"
@@ -27,7 +27,7 @@ def read_description(
     Raises:
       SavedModelError: There is no model, or its description is damaged or of another format.
     """
-    directory = pathlib.Path(directory)
+    directory = shipped_files.found(pathlib.Path(directory))
     directories.restore(directory / names.MODEL)
     inner = directory / names.MODEL
     if not (directory / names.MODEL_DESCRIPTION).exists():

@@ -45,7 +45,8 @@ class DataConfig(Table, path="data"):
         (privacy/accounting/private_vocabulary.py), and every new store is a new release.
       vocabulary_delta: Its delta, in (0, 1).
       vocabulary_words_per_person: Distinct words of a person that count, the most typed; >= 1.
-      vocabulary_path: Vocabulary file to encode with, in place of one built from train users.
+      vocabulary_path: Vocabulary to encode with, in place of one built from train users: a file, or
+        a model or run that has one.
       max_length: Targets of a sequence in training, the end of message among them; >= 2.
       long_messages: What becomes of messages with more targets. "continue": they go on in further
         sequences, without an end where they are cut and without a begin where they go on. "keep":

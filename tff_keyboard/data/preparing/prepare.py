@@ -38,7 +38,8 @@ from tff_keyboard.data.text.capitals import Capitals, capitals_line
 from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.host.progress import Progress
-from tff_keyboard.storage import directories, errors, names
+from tff_keyboard.storage import directories, errors, names, shipped_files
+from tff_keyboard.storage.model_description import read_description
 
 _SCRATCH_FILE = "scratch.sqlite"
 
@@ -105,7 +106,10 @@ def _check_unchanged(source: sources.Source, identity: Identity) -> None:
 def _given_vocabulary(config: DataConfig) -> Vocabulary | None:
     if not config.vocabulary_path:
         return None
-    given = Vocabulary.load(sources.expand_path(config.vocabulary_path, "data.vocabulary_path"))
+    path = shipped_files.found(sources.expand_path(config.vocabulary_path, "data.vocabulary_path"))
+    if path.is_dir():
+        path = read_description(path)[0] / names.VOCABULARY
+    given = Vocabulary.load(path)
     for field in ("mode", "lowercase"):
         wanted, found = getattr(config, field), getattr(given.rules, field)
         if wanted != found:

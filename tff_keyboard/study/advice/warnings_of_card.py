@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tff_keyboard.study.advice import base_model
+
 _LITTLE_TEXT = 500_000  # words; below, general text first: 1.5 to 2 points more at 300,000
 _TOO_LITTLE_TEXT = 20_000
 _FEW_PEOPLE = 100
@@ -15,16 +17,15 @@ def warnings_of_card(card: Mapping[str, Any]) -> tuple[str, ...]:
     found = []
     if train["words"] < _TOO_LITTLE_TEXT:
         found.append(
-            "So little text teaches a network nothing of its own: an n-gram (`compare ngram`) will "
-            "be better. So will a shipped model, which learns the words that you send: "
-            "`tff-keyboard play models/messages/keyboard.tflite --cache=words.cache`."
+            "So little text teaches a network little of its own. The base model learns the words "
+            "that you send without any training: "
+            f"`tff-keyboard play {base_model.NAME}/keyboard.tflite --cache=words.cache`."
         )
-    elif train["words"] < _LITTLE_TEXT:
+    elif train["words"] < _LITTLE_TEXT and not base_model.has_its_words(card):
         found.append(
-            "With so little text a model is better that begins with other people's: train one on "
-            "text that you may use, with one vocabulary for both (docs/fine_tuning.md), and add "
-            "--set=model.initial_model=RUN --set=server.learning_rate=0.002. Or prepare both texts "
-            "as one store, as configs/reference/messages.toml does."
+            "With so little text a model is better that begins with other people's. For English, "
+            f"prepare again with --vocabulary={base_model.NAME}, and training begins with that "
+            "model. docs/fine_tuning.md has other ways."
         )
     if train["clients"] < _FEW_PEOPLE:
         found.append(
