@@ -21,6 +21,7 @@ from tff_keyboard.federated.aggregation.client_stack import (
     num_clients,
 )
 from tff_keyboard.federated.aggregation.layers import require_float_tensors
+from tff_keyboard.federated.aggregation.processes import AggregationProcess
 
 
 class _RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
@@ -34,9 +35,7 @@ class _RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
         """How many of so many clients are left out on each side, int32."""
         raise NotImplementedError
 
-    def create(
-        self, value_type: tff.Type, weight_type: tff.Type
-    ) -> tff.templates.AggregationProcess:
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """See base class; `weight_type` is a number."""
         require_float_tensors(value_type, "A robust mean")
 

@@ -18,7 +18,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.federated.aggregation.guards.finiteness import all_finite
 from tff_keyboard.federated.learning.composition import ClientWork, ModelFn
-from tff_keyboard.federated.learning.optimizers.local_sgd import InPlaceOptimizer
+from tff_keyboard.federated.learning.optimizers.local_sgd import LocalSgd
 from tff_keyboard.packs import elements
 
 LocalLoss: TypeAlias = Literal["during_training", "after_training"]
@@ -52,7 +52,7 @@ def client_data_type(model: tff.learning.models.VariableModel, joined: bool) -> 
 
 def _take_step(optimizer, state, variables, gradients):
     """Changes the variables, in place where the optimizer can; its new state."""
-    if isinstance(optimizer, InPlaceOptimizer):
+    if isinstance(optimizer, LocalSgd):
         return optimizer.update(state, variables, gradients)
     state, updated = optimizer.next(state, variables, gradients)
     tf.nest.map_structure(lambda v, x: v.assign(x), variables, updated)

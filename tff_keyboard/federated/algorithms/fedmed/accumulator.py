@@ -18,8 +18,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tff_keyboard.federated.aggregation.client_digest import client_digest
 from tff_keyboard.federated.aggregation.layers import Layer
+from tff_keyboard.federated.aggregation.seeded_noise import client_digest
 from tff_keyboard.federated.algorithms.fedmed.client_weight import MAX_DIVERGENCE
 
 Clients = collections.OrderedDict  # an accumulator; rows of a buffer; sums

@@ -6,16 +6,14 @@ factory.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 import tensorflow_federated as tff
 
+from tff_keyboard.federated.aggregation.processes import Factory
 from tff_keyboard.federated.algorithms.fedmed.aggregator import FedMedFactory
 from tff_keyboard.federated.algorithms.fedmed.scored_client_work import build_scored_client_work
 from tff_keyboard.federated.learning.client_training import build_client_training
 from tff_keyboard.federated.learning.composition import ClientWork, ModelFn, compose_process
-
-Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
 
 
 def build_fedmed(
