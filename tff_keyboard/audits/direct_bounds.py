@@ -52,9 +52,6 @@ class Refutation:
 def detection_limit(num_texts: int) -> float:
     """The probability of texts of which a sample of `num_texts` has one with 95 %.
 
-    Args:
-      num_texts: Independent texts, >= 1.
-
     >>> f"{detection_limit(10_000):.4g}"
     '0.0002995'
     """
@@ -63,9 +60,6 @@ def detection_limit(num_texts: int) -> float:
 
 def texts_needed(delta: float) -> int:
     """The fewest texts whose `detection_limit` is `delta` or less.
-
-    Args:
-      delta: Delta of the statement, in (0, 1).
 
     >>> texts_needed(1e-5)
     299572
@@ -79,10 +73,6 @@ def mean_lower_bound(mean: float, count: int, confidence: float = CONFIDENCE) ->
     Args:
       mean: Mean of the values, in [0, 1].
       count: Independent values, >= 1.
-      confidence: Confidence of the one-sided bound, in (0, 1).
-
-    Raises:
-      ValueError: An argument is out of range.
 
     >>> round(mean_lower_bound(9e-4, 10_000), 5)
     0.00035
@@ -115,7 +105,6 @@ def direct_delta_lower_bound(log_ratios: np.ndarray, epsilon: float) -> float:
 
     Args:
       log_ratios: [n] float64, ln p'(s) / p(s) of texts drawn from p, as `direct_delta` takes.
-      epsilon: Epsilon of the statement, >= 0.
     """
     mean = min(1.0, tail_statistics.direct_delta(log_ratios, epsilon))
     return mean_lower_bound(mean, len(log_ratios))
@@ -123,10 +112,6 @@ def direct_delta_lower_bound(log_ratios: np.ndarray, epsilon: float) -> float:
 
 def direct_epsilon_lower_bound(log_ratios: np.ndarray, delta: float) -> float:
     """95 % lower end of epsilon at `delta`: the largest eps at which delta(eps) is surely larger.
-
-    Args:
-      log_ratios: Log-ratios; see `direct_delta_lower_bound`.
-      delta: Delta of the statement, in (0, 1).
 
     Returns:
       0 where the texts prove nothing: no privacy follows from that.
@@ -157,9 +142,6 @@ def refutation(sample: np.ndarray, fit: TailFit, opposite: np.ndarray) -> Refuta
     Args:
       sample: [n] float64, the log-ratios that `fit` was made from.
       opposite: [m] float64, the log-ratios of the opposite direction's texts.
-
-    Returns:
-      The grid's worst contradiction; None where there is none.
     """
     careful = fit.conservative()
     worst: Refutation | None = None

@@ -43,8 +43,6 @@ class HillEstimate:
 
     Attributes:
       alpha: Hill's estimate; infinite where the tail is a single value.
-      low: Lower end of its 95 % interval.
-      high: Upper end.
       log_threshold: ln u, the largest value below the tail.
     """
 
@@ -59,12 +57,9 @@ class TailFit:
     """One tail of a sample of log-ratios: how heavy it is, and whether it may be Pareto.
 
     Attributes:
-      num_samples: Size of the whole sample, n.
-      num_tail: Size of the tail, k.
       log_threshold: ln u; P(c > u) is estimated by k / n.
       alpha: Exponent, Hill's estimate.
       alpha_low: Lower end of its 95 % interval: the heavier tail, the conservative choice.
-      alpha_high: Upper end.
       log_scale: ln C at `alpha`.
       statistic: Lilliefors' distance of the tail from an exponential distribution.
     """
@@ -144,14 +139,7 @@ def hill_estimate(log_values: np.ndarray, num_tail: int) -> HillEstimate:
 def pareto_log_scale(
     alpha: float, *, num_tail: int, num_samples: int, log_threshold: float
 ) -> float:
-    """ln C of P(c > x) = C x^-alpha, from P(c > u) = k / n.
-
-    Args:
-      alpha: Exponent, > 0.
-      num_tail: Size of the tail, k.
-      num_samples: Size of the sample, n.
-      log_threshold: Logarithm of the threshold, ln u.
-    """
+    """ln C of P(c > x) = C x^-alpha, from P(c > u) = k / n."""
     return math.log(num_tail / num_samples) + alpha * log_threshold
 
 
@@ -161,7 +149,6 @@ def tail_delta(epsilon: float, *, alpha: float, log_scale: float) -> float:
     Args:
       epsilon: Any; the formula holds where e^eps lies in the tail.
       alpha: Exponent. With alpha <= 1 the expectation does not exist: infinite.
-      log_scale: Logarithm of the scale, ln C.
     """
     if alpha <= 1:
         return math.inf
@@ -177,9 +164,6 @@ def tail_epsilon(delta: float, *, alpha: float, log_scale: float) -> float:
     >>> alpha, log_scale = 15.8, math.log(3.25)  # the paper's
     >>> round(tail_epsilon(1e-5, alpha=alpha, log_scale=log_scale), 2)
     0.68
-
-    Raises:
-      ValueError: `delta` is not in (0, 1).
     """
     _require_delta(delta)
     if alpha <= 1:
@@ -193,13 +177,9 @@ def estimated_delta(log_ratios: np.ndarray, fit: TailFit, epsilon: float) -> flo
     Args:
       log_ratios: [n] float, the sample that `fit` was made from.
       fit: Its tail, or that tail's `conservative()`.
-      epsilon: Epsilon of the statement, >= 0.
 
     Returns:
       delta, at most 1: an estimate above says nothing.
-
-    Raises:
-      ValueError: `epsilon` < 0.
     """
     if epsilon < 0:
         raise ValueError(f"`epsilon` must be >= 0, got {epsilon}.")
@@ -212,11 +192,7 @@ def estimated_delta(log_ratios: np.ndarray, fit: TailFit, epsilon: float) -> flo
 
 
 def estimated_epsilon(log_ratios: np.ndarray, fit: TailFit, delta: float) -> float:
-    """The smallest eps >= 0 with `estimated_delta` <= `delta`; see there.
-
-    Raises:
-      ValueError: `delta` is not in (0, 1).
-    """
+    """The smallest eps >= 0 with `estimated_delta` <= `delta`; see there."""
     _require_delta(delta)
     low, high = 0.0, max(0.0, fit.log_threshold)
     if estimated_delta(log_ratios, fit, high) > delta:  # it lies in the tail
@@ -244,10 +220,6 @@ def direct_delta(log_ratios: np.ndarray, epsilon: float) -> float:
     Args:
       log_ratios: [n] float, ln p'(s) / p(s) of texts drawn from p: the sample of the *opposite*
         direction.
-      epsilon: Epsilon of the statement, >= 0.
-
-    Raises:
-      ValueError: `epsilon` < 0.
     """
     if epsilon < 0:
         raise ValueError(f"`epsilon` must be >= 0, got {epsilon}.")
@@ -271,7 +243,6 @@ def fit_tail(
     tried.
 
     Args:
-      log_ratios: [n] float, ln c, finite.
       fractions: Shares in (0, 1), falling.
       significance: Level of the test, in (0, 1).
       trials: Simulated samples behind each p-value.

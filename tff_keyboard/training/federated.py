@@ -47,17 +47,12 @@ def train_federated(
     """Trains in `workdir`; called again, it resumes.
 
     Args:
-      workdir: The run directory.
       wrap_client_work: Changes what clients do, as the attack task needs. The run directory does
         not know of it: who gives one sees to it that a resumed run is given the same.
-
-    Returns:
-      The last row of metrics, as in `metrics.jsonl`.
 
     Raises:
       ConfigError, DataError, SavedModelError: The config, a store or `model.initial_model` does
         not fit.
-      ProgramError, TrainingInterrupted: As `train_run`.
     """
     check_best_metric(config, validation.metric_names(config))
     recorded = recorded_config(workdir)
@@ -140,7 +135,6 @@ def with_schedules(process: RoundProcess, config: RunConfig) -> RoundProcess:
 
     Args:
       process: FedAvg, FedMed or FedSGD, however its clients are handed over.
-      config: Config whose `server.schedule` and `client.schedule` count.
     """
     tables: dict[str, ServerConfig | FedAvgClient] = {"finalizer": config.server}
     if isinstance(config.client, FedAvgClient):

@@ -17,7 +17,6 @@ def check_population(config: RunConfig) -> None:
 
     Raises:
       ConfigError: Every round needs more clients than there are.
-      DataError: `data.store` is no client store, or is damaged.
     """
     store = pathlib.Path(config.data.store)
     population = read_card(store)["populations"]["train"]["clients"]

@@ -66,7 +66,6 @@ def build_stack_process(
     """A rule without state that sees all deltas at once.
 
     Args:
-      weight_type: Type of a weight: a number.
       combine: TensorFlow function from a stack to the rule's result and its measurements.
     """
     stack = build_client_stack(value_type, weight_type)

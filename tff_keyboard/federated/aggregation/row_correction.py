@@ -92,11 +92,7 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
         self._largest = largest_factor
 
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
-        """See base class.
-
-        Raises:
-          TypeError: `weight_type` is not `row_weight_type` of the tables' rows.
-        """
+        """See base class."""
         require_float_tensors(value_type, "Row correction")
         tensors = tensor_types(value_type)
         rows = {int(tensors[i].shape[0]) for i in self._tables}

@@ -25,13 +25,8 @@ class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
     State: `round` (int32, rounds done) and `inner`. Measurements are those of `inner`.
 
     Args:
-      inner: A weighted factory.
       change: Makes a delta of the same type from a delta and a seed ([2] int64), in TensorFlow.
-      seed: Seed of the run, >= 0.
       purpose: Tells what draws from one seed apart.
-
-    Raises:
-      ValueError: `seed` is negative.
     """
 
     def __init__(

@@ -45,7 +45,6 @@ def seeded_normal(specs: Any, seed: tf.Tensor, stddev: tf.Tensor) -> Any:
 
     Args:
       specs: Structure of tensors or `tf.TensorSpec`s with static shapes.
-      seed: [2] int64.
       stddev: Scalar, >= 0; 0 gives exactly 0.
     """
     flat = tf.nest.flatten(specs)

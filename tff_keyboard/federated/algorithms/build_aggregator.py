@@ -93,7 +93,6 @@ def build_aggregator(
     """The factory a config describes, protected and composed.
 
     Args:
-      config: The `[aggregation]` table.
       clients_per_round: The report goal; denominator of private means, buffer of FedMed.
       seed: Seed of the run; noise and rounding are pure functions of it and the round.
       variable_names: Names of the tensors of a delta, in order; what `layer_groups` may name.

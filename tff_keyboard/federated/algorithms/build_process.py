@@ -106,7 +106,6 @@ class _Parts(NamedTuple):
 
     Attributes:
       protect: Puts around it what deltas meet before.
-      wrap: Changes what clients do; None: nothing.
       touched_rows: What clients tell for `aggregation.row_correction`; None: nothing.
     """
 
@@ -175,7 +174,6 @@ def build_process(
     With `fine_tuning.server.name` = "transfer" it is a `server_transfer.ServerTransferProcess`.
 
     Args:
-      wrap_client_work: Changes what clients do; the attack harness does.
       general_store: The store of `fine_tuning.general_store`; the server's transfer learning on
         general text needs it.
       build_noise: `privacy.run_privacy.RunPrivacy.build_noise`; a private run with noise needs it.

@@ -37,8 +37,6 @@ class CohortInputs:
     """The train cohorts of a run.
 
     Args:
-      config: Config of the run; the order of data depends on `train.seed` and the round alone.
-      store: Store whose population "train" is drawn from.
       rehearsal: Source of messages beside the clients' own; None: they train on their own alone.
       cohort_key: Salts the cohorts; without it they, too, depend on seed and round alone.
       num_parameters: Parameters of the model that clients are sent; 0 where nobody asks how much
@@ -123,7 +121,6 @@ class CohortInputs:
         """What a client trains on in a round, [messages, time + 1] int32 arrays.
 
         Args:
-          round_num: Number of the round, >= 1.
           index: Position of the client among all, sorted.
           rehearsed: General messages it is sent; drawn if None, where there is rehearsal.
         """

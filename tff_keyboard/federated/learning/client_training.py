@@ -73,7 +73,6 @@ def build_client_training(
     Args:
       model_fn: Builds the model; its `forward_pass` reports `num_examples` (tokens or messages).
       optimizer: Local; its state starts anew on every client in every round.
-      uniform_weights: Whether `num_examples` is 1 for every client.
       reports_loss: If given, the weight is `OrderedDict(num_examples, loss)` rather than
         `num_examples`, all float32. `loss` is the mean of the losses of all batches of all epochs,
         weighted by the batch's `num_examples`; 0 without data. "during_training": each is taken

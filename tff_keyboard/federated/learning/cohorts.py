@@ -30,7 +30,6 @@ class Cohort:
     """The clients of one round; all arrays are int64 indices in random order.
 
     Attributes:
-      dropped: Who never reported.
       reporting: The first `clients_per_round` of the others; fewer only when too many
         dropped out.
     """
@@ -68,7 +67,6 @@ class CohortSampler:
           num_clients: Clients in the population, > 0.
           clients_per_round: Wanted reports, > 0; where the number differs from round to round,
             the largest.
-          seed: Seed of the cohorts, >= 0.
           over_selection: ceil(this * clients_per_round) clients are selected; >= 1.
           dropout_rate: Chance in [0, 1) that a selected client never reports.
           min_separation_rounds: Rounds from one participation to the next, >= 1; 1 lets a client
@@ -125,14 +123,7 @@ class CohortSampler:
         return self._num_selected
 
     def cohort(self, round_num: int) -> Cohort:
-        """The cohort of a round; the same at every call, in any order of calls.
-
-        Args:
-          round_num: Number of the round, >= 0.
-
-        Raises:
-          ValueError: `round_num` is negative.
-        """
+        """The cohort of a round; the same at every call, in any order of calls."""
         if round_num < 0:
             raise ValueError(f"`round_num` must be >= 0, got {round_num}.")
         selected = self._selected(round_num)
@@ -193,7 +184,6 @@ def cohort_sampler(
     """Who takes part in the rounds of a run, out of `population` train clients.
 
     Args:
-      population: Train clients, > 0.
       weights: [population], from `check_in_weights`.
 
     Raises:

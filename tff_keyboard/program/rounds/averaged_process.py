@@ -50,9 +50,6 @@ class AveragedProcess:
 
     `get_model_weights` returns `IterateWeights`. A round that was rejected counts the model that it
     left unchanged.
-
-    Args:
-      averaging: The average, and the round that it begins with.
     """
 
     def __init__(self, process: RoundProcess, averaging: ExponentialAverage | TailAverage):

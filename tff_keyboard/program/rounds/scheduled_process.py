@@ -37,12 +37,9 @@ class ScheduledOutput(NamedTuple):
 class ScheduledProcess:
     """A `RoundProcess` that sets learning rates before each round of another.
 
-    Its metrics are those of the process and `learning_rate/<part>`, what the round trained with.
-
     Args:
       process: Process whose state is a named tuple with the parts that `rates` names, each holding
         exactly one `learning_rate`.
-      rates: A pure function of the round.
     """
 
     def __init__(self, process: RoundProcess, rates: RatesOfRound):
@@ -68,11 +65,7 @@ class ScheduledProcess:
 
 
 def _with_rate(part: Any, rate: float) -> Any:
-    """`part` with its one `learning_rate` replaced.
-
-    Raises:
-      ValueError: There is none, or there are several.
-    """
+    """`part` with its one `learning_rate` replaced."""
     found = 0
 
     def walk(value: Any, key: str = "") -> Any:

@@ -137,10 +137,6 @@ class PooledInputs:
     a gap, and a round takes the next `messages_per_round`: `train.clients_per_round` times
     `client.max_examples`, what a federated round sees at most.
 
-    Args:
-      config: Config of the run; its sections client and train count.
-      store: The store whose population "train" is pooled.
-
     Raises:
       ValueError: There are no messages, or `client.max_examples` is 0.
     """

@@ -45,22 +45,13 @@ class Recipe:
         return config_lib.loads(self.config_text)
 
     def store(self, path: str) -> ClientStore:
-        """The store that the config names, where it is on this machine.
-
-        Raises:
-          DataError: It is not there, or is another one.
-        """
+        """The store that the config names, where it is on this machine."""
         return dict(self.stores)[str(pathlib.Path(path))].open()
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainClients:
-    """Groups of train clients in a round; a `program.engines.round_parts.MadeWhereUsed`.
-
-    Attributes:
-      handover: Makes of each group what the process takes.
-      round_num: Number of the round, >= 1.
-    """
+    """Groups of train clients in a round; a `program.engines.round_parts.MadeWhereUsed`."""
 
     recipe: Recipe
     handover: Handover

@@ -29,12 +29,9 @@ def install(
 
     Args:
       config: Config of the run, its `sub_rounds` and `merge_block` decided.
-      run: Gets the logs of this machine's workers.
-      stores: What the run reads; nodes of a cluster must have the same.
 
     Raises:
       ConfigError: The run cannot be cut into parts.
-      WorkerError, ClusterError: As `execution.install_context` and `RayEngine`.
     """
     wanted = config.execution
     engine = build_engine(config, stores) if wanted.engine == "ray" else None

@@ -74,7 +74,6 @@ class Accumulator:
         """The accumulator with one client more, if its `num_examples` is > 0.
 
         Args:
-          value: The client's delta, finite.
           weight: A weight of `fedmed_weight_type`; divergences are cut to [0, ln 2].
         """
         candidate = self._candidate(value, weight)

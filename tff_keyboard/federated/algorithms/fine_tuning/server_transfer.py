@@ -113,7 +113,6 @@ class ServerTransferProcess:
         """One round.
 
         Args:
-          state: The state that the last call, or `initialize`, returned.
           datasets: One for each client, as `process` takes them.
 
         Returns:
@@ -231,7 +230,6 @@ def build_server_transfer(
       process: The process of `one_client_config(config)`, aggregating by a mean that is NaN for a
         client of weight 0 (`tff.aggregators.MeanFactory()`), so that the finalizer rejects it.
       config: Config of the run; its sections `[server]` and `[aggregation]` have no effect.
-      initial_model: A model of the run's architecture.
       general_store: The store of `fine_tuning.general_store`; used where the text is "general".
 
     Raises:

@@ -24,7 +24,6 @@ class LocalSgd(tff.learning.optimizers.Optimizer):
     """SGD whose state is its rate; a variable without a gradient stays.
 
     Args:
-      learning_rate: r > 0.
       clip_norm: c > 0; None leaves gradients as they are.
     """
 
