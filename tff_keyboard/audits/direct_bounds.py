@@ -67,7 +67,7 @@ def texts_needed(delta: float) -> int:
     return math.ceil(math.log1p(-CONFIDENCE) / math.log1p(-delta))
 
 
-def mean_lower_bound(mean: float, count: int, confidence: float = CONFIDENCE) -> float:
+def mean_lower_bound(mean: float, count: int) -> float:
     """The lower end of the expectation of values in [0, 1], from the mean of `count` of them.
 
     Args:
@@ -83,9 +83,7 @@ def mean_lower_bound(mean: float, count: int, confidence: float = CONFIDENCE) ->
         raise ValueError(f"`mean` must be in [0, 1], got {mean!r}.")
     if count < 1:
         raise ValueError(f"`count` must be >= 1, got {count}.")
-    if not 0 < confidence < 1:
-        raise ValueError(f"`confidence` must be in (0, 1), got {confidence!r}.")
-    allowed = -math.log1p(-confidence) / count
+    allowed = -math.log1p(-CONFIDENCE) / count
     low, high = 0.0, mean  # KL(mean || low) > allowed >= KL(mean || high)
     if mean == 0:
         return 0.0

@@ -8,30 +8,16 @@ trains with the rates it would have had.
 
 import collections
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from tff_keyboard.program.rounds.round_process import RoundProcess
+from tff_keyboard.program.rounds.round_process import CountedState, RoundOutput, RoundProcess
 
 LEARNING_RATE = "learning_rate"
 
 # Round >= 1 -> part of the state (a field of it) -> learning rate.
 RatesOfRound = Callable[[int], Mapping[str, float]]
-
-
-class ScheduledState(NamedTuple):
-    """State of the process, and how many rounds it has done."""
-
-    process: Any
-    rounds: np.int64
-
-
-class ScheduledOutput(NamedTuple):
-    """What `next` returns: the state after the round and its metrics."""
-
-    state: ScheduledState
-    metrics: dict[str, Any]
 
 
 class ScheduledProcess:
@@ -46,20 +32,20 @@ class ScheduledProcess:
         self._process = process
         self._rates = rates
 
-    def initialize(self) -> ScheduledState:
+    def initialize(self) -> CountedState:
         """The initial state, no round done."""
-        return ScheduledState(self._process.initialize(), np.int64(0))
+        return CountedState(self._process.initialize(), np.int64(0))
 
-    def next(self, state: ScheduledState, datasets: Sequence[Any]) -> ScheduledOutput:
+    def next(self, state: CountedState, datasets: Sequence[Any]) -> RoundOutput:
         """One round with its rates."""
         round_num = int(state.rounds) + 1
         rates = self._rates(round_num)
         changed = {part: _with_rate(getattr(state.process, part), rates[part]) for part in rates}
         output = self._process.next(state.process._replace(**changed), datasets)
         metrics = {**output.metrics, LEARNING_RATE: dict(rates)}
-        return ScheduledOutput(ScheduledState(output.state, np.int64(round_num)), metrics)
+        return RoundOutput(CountedState(output.state, np.int64(round_num)), metrics)
 
-    def get_model_weights(self, state: ScheduledState) -> Any:
+    def get_model_weights(self, state: CountedState) -> Any:
         """Model weights of the process."""
         return self._process.get_model_weights(state.process)
 
