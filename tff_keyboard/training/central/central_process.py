@@ -15,11 +15,7 @@ def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProce
     """Central training with the optimizer and the schedule of [central].
 
     Args:
-      config: Config whose [client] describes SGD.
       model: Its weights now are the initial ones; it is used up by training.
-
-    Raises:
-      ConfigError: The clients have no optimizer.
     """
     client = config.client
     if not isinstance(client, FedAvgClient):

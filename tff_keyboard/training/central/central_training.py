@@ -23,6 +23,7 @@ from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.softmax_loss import softmax_loss
+from tff_keyboard.program.rounds.round_process import RoundOutput
 from tff_keyboard.storage.metrics_rows import Row
 
 _EPOCH_ORDER = 1  # keeps the seed of the order of messages apart from those of batches
@@ -33,13 +34,6 @@ class CentralState(NamedTuple):
 
     weights: list[np.ndarray]
     optimizer: Any
-
-
-class CentralOutput(NamedTuple):
-    """What `next` returns: the state after the round and its metrics."""
-
-    state: CentralState
-    metrics: dict[str, Any]
 
 
 class CentralTraining:
@@ -68,7 +62,7 @@ class CentralTraining:
         """Initial weights, fresh optimizer."""
         return self._initial
 
-    def next(self, state: CentralState, datasets: Sequence[np.ndarray]) -> CentralOutput:
+    def next(self, state: CentralState, datasets: Sequence[np.ndarray]) -> RoundOutput:
         """One step per batch, in order.
 
         Args:
@@ -94,7 +88,7 @@ class CentralTraining:
             "client_work": {"train": sums},
             "finalizer": {"update_non_finite": int(not is_finite)},
         }
-        return CentralOutput(after if is_finite else state, metrics)
+        return RoundOutput(after if is_finite else state, metrics)
 
     def get_model_weights(self, state: CentralState) -> tff.learning.models.ModelWeights:
         """The weights of a state."""
@@ -136,10 +130,6 @@ class PooledInputs:
     All train clients' messages are put in a new order every epoch, epochs follow each other without
     a gap, and a round takes the next `messages_per_round`: `train.clients_per_round` times
     `client.max_examples`, what a federated round sees at most.
-
-    Args:
-      config: Config of the run; its sections client and train count.
-      store: The store whose population "train" is pooled.
 
     Raises:
       ValueError: There are no messages, or `client.max_examples` is 0.

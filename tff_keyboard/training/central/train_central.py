@@ -43,14 +43,9 @@ def train_central(
       tokens: Budget in tokens, rounded up to whole rounds.
       epochs: Budget in passes over the pooled text, likewise.
 
-    Returns:
-      The last row of metrics, as in `metrics.jsonl`.
-
     Raises:
       ConfigError, DataError, SavedModelError: The config, the store or `model.initial_model` does
         not fit.
-      ProgramError, TrainingInterrupted: As `train_run`.
-      ClusterError: As `central_on_nodes.node_of`.
     """
     recorded = recorded_config(workdir)
     config = as_begun(config, recorded)
