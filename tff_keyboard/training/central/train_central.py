@@ -11,7 +11,6 @@ import pathlib
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.resolved_execution import as_begun
 from tff_keyboard.config.resolved_schedules import with_rounds
-from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.federated.algorithms import build_process
 from tff_keyboard.federated.learning import validation
 from tff_keyboard.privacy.ledger import lineage
@@ -50,8 +49,7 @@ def train_central(
     recorded = recorded_config(workdir)
     config = as_begun(config, recorded)
     check_best_metric(config, validation.metric_names(config))
-    store = ClientStore(config.data.store)
-    general_store = validation.open_general_store(config, store)
+    store, general_store = validation.open_stores(config)
     try:
         pooled = PooledInputs(config, store)
     except ValueError as error:
