@@ -32,7 +32,9 @@ def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProce
     optimizer = optimizers.build_central_optimizer(config.central, client)
     method = config.fine_tuning.method
     if isinstance(method, LearningWithoutForgetting):
-        process = CentralTraining(model, optimizer, _teacher(config, model), method.true_label_weight)
+        process = CentralTraining(
+            model, optimizer, _teacher(config, model), method.true_label_weight
+        )
     else:
         process = CentralTraining(model, optimizer)
     table = client if isinstance(config.central, CentralSgd) else config.central
