@@ -21,6 +21,7 @@ import numpy as np
 
 from tff_keyboard.config import RunConfig
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.federated.algorithms.fine_tuning.rehearsal import build_rehearsal
 from tff_keyboard.federated.learning import validation
 from tff_keyboard.models import build_model
 from tff_keyboard.program.cluster.node import NodeOptions
@@ -137,7 +138,10 @@ def _training(recipe: Recipe) -> tuple[PooledInputs, RoundProcess]:
         seed=config.train.seed,
         **config.model.options(),
     )  # its weights come with each state
-    return PooledInputs(config, store), build_central_process(config, model)
+    method = config.fine_tuning
+    general = recipe.store(method.general_store) if method.general_store else None
+    pooled = PooledInputs(config, store, build_rehearsal(method, general))
+    return pooled, build_central_process(config, model)
 
 
 @functools.lru_cache(maxsize=2)
