@@ -17,6 +17,7 @@ either side. Lines stay with whom they are of, in their order; a person is named
 import argparse
 import array
 import gzip
+import itertools
 import pathlib
 import re
 from collections.abc import Iterator, Sequence
@@ -119,7 +120,7 @@ def select(near: Text, rest: Text, num_ids: int, keep: float) -> tuple[np.ndarra
     found = scores(near, rest, num_ids)
     words = np.diff(np.r_[0, rest.ends]) - 1
     order = np.argsort(found, kind="stable")
-    last = int(np.searchsorted(np.cumsum(words[order]), keep * words.sum()))
+    last = int(np.searchsorted(np.cumsum(words[order]), keep * words.sum(), "right"))
     kept = np.zeros(len(found), bool)
     kept[order[:last]] = True
     return kept, float(found[order[max(last - 1, 0)]])
@@ -139,9 +140,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         for names in (options.near, options.of)
     )
     kept, highest = select(near, rest, len(ids_of) + 2, options.keep)
-    chosen = [*near.lines, *(line for line, is_kept in zip(rest.lines, kept, strict=True) if is_kept)]
+    lines = [*near.lines, *itertools.compress(rest.lines, kept)]
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    data = "".join(f"{line}\n" for line in chosen).encode()
+    data = "".join(f"{line}\n" for line in lines).encode()
     files.write_atomically(options.out, [gzip.compress(data, mtime=0)])
     print(f"{len(near.lines):,} messages near, {kept.sum():,} of {len(kept):,} others, up to")
     print(f"{highest:+.2f} bits a word: {options.out}")

@@ -38,7 +38,7 @@ class Options(TaskOptions):
     out: Annotated[pathlib.Path | None, "Folder of the store; `data.store` if left out."] = None
     vocabulary: Annotated[
         str,
-        "Words of this model, run or file (`data.vocabulary_path`): for training that begins there.",
+        "Words of this model, run or file (`data.vocabulary_path`), to train on from there.",
     ] = ""
     vocabulary_epsilon: Annotated[
         float | None, "Choose the words privately, at this price (`data.vocabulary_epsilon`)."
