@@ -2,7 +2,7 @@
 
     v <- m v + g;    w <- w - lr (g + m v)
 
-The server optimizer of Hard et al. 2018 (section 4.3: lr 1.0, momentum 0.9), where g is the
+The server optimizer of Hard et al. 2018 (section 5.2: lr 1.0, momentum 0.9), where g is the
 weighted mean of client deltas w_server - w_client. TFF ships heavy-ball momentum only.
 Sources: Hard et al. 2018, https://arxiv.org/abs/1811.03604; Sutskever et al. 2013, eqs. 3-4, in
 the look-ahead form that TensorFlow's `use_nesterov` computes.
