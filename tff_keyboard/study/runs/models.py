@@ -27,9 +27,6 @@ _DIGEST_LETTERS = 12
 class Models:
     """Models of a study.
 
-    Args:
-      folder: The folder that keeps their evaluations.
-
     Raises:
       UsageError: One asks for an n-gram that there cannot be.
     """

@@ -17,7 +17,6 @@ def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProce
     """Central training with the optimizer and schedule of [central], by [fine_tuning.method].
 
     Args:
-      config: Config whose [client] describes SGD.
       model: Its weights now are the initial ones, and those of a teacher; it is used up by
         training.
 

@@ -30,6 +30,7 @@ from tff_keyboard.federated.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.federated.learning.variable_model import TrainingStep
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.softmax_loss import softmax_loss
+from tff_keyboard.program.rounds.round_process import RoundOutput
 from tff_keyboard.storage.metrics_rows import Row
 
 _EPOCH_ORDER = 1  # keeps the seed of the order of messages apart from those of batches
@@ -41,13 +42,6 @@ class CentralState(NamedTuple):
     weights: list[np.ndarray]
     optimizer: Any
     teacher: Sequence[np.ndarray] = ()
-
-
-class CentralOutput(NamedTuple):
-    """What `next` returns: the state after the round and its metrics."""
-
-    state: CentralState
-    metrics: dict[str, Any]
 
 
 class CentralTraining:
@@ -88,7 +82,7 @@ class CentralTraining:
         """Initial weights, fresh optimizer."""
         return self._initial
 
-    def next(self, state: CentralState, datasets: Sequence[np.ndarray]) -> CentralOutput:
+    def next(self, state: CentralState, datasets: Sequence[np.ndarray]) -> RoundOutput:
         """One step per batch, in order.
 
         Args:
@@ -118,7 +112,7 @@ class CentralTraining:
             "client_work": {"train": sums},
             "finalizer": {"update_non_finite": int(not is_finite)},
         }
-        return CentralOutput(after if is_finite else state, metrics)
+        return RoundOutput(after if is_finite else state, metrics)
 
     def get_model_weights(self, state: CentralState) -> tff.learning.models.ModelWeights:
         """The weights of a state."""
@@ -171,8 +165,6 @@ class PooledInputs:
     those, drawn for each round.
 
     Args:
-      config: Config of the run; its sections client and train count.
-      store: The store whose population "train" is pooled.
       rehearsal: What draws general messages; None: there are none.
 
     Raises:

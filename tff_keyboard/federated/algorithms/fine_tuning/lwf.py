@@ -31,7 +31,6 @@ class LwfVariableModel(NextWordVariableModel):
       model: Freshly built; no other process may share its variables.
       teacher: Another one, of the same architecture; its weights are overwritten.
       true_label_weight: lambda, in [0, 1].
-      weight_unit: Unit of a client's weight; see `NextWordVariableModel`.
     """
 
     def __init__(
@@ -96,7 +95,6 @@ def build_lwf_model_fn(
     """A function that builds the TFF model anew at each call, its weights zeros.
 
     Args:
-      true_label_weight: lambda, in [0, 1].
       weight_unit: "tokens" or "examples": what TFF weighs a client by.
     """
 
