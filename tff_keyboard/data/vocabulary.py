@@ -88,11 +88,7 @@ class Vocabulary:
     """
 
     def __init__(self, words: Iterable[str], rules: NormalisationRules):
-        """Checks and indexes the table.
-
-        Args:
-          words: All rows, the four special ones first.
-          rules: The normalisation rules.
+        """Takes all rows, the four special ones first.
 
         Raises:
           ValueError: A row is missing, twice in the table, blank or a mask.
@@ -145,15 +141,10 @@ class Vocabulary:
     def from_counts(
         cls, counts: Mapping[str, int], size: int, rules: NormalisationRules
     ) -> Vocabulary:
-        """The `size - 4` most frequent words, ties in the order of the words.
+        """The `size - 4` most frequent words, ties in the order of the words; masks never enter.
 
-        Masks (`<...>`) never enter. With fewer distinct words the table is shorter
-        than `size`: rows that nothing trains help no one.
-
-        Args:
-          counts: Word to count, over train users.
-          size: V, with the special rows; >= 5.
-          rules: How text became these words.
+        With fewer distinct words the table is shorter than `size`: rows that nothing trains help no
+        one. `counts` are those of train users; `size` is V >= 5, with the special rows.
 
         Raises:
           ValueError: `size` is too small, or no word is left.
@@ -179,11 +170,7 @@ class Vocabulary:
         return ("\n".join([*header, *self.words]) + "\n").encode()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes `to_bytes`; the file appears whole or not at all.
-
-        Raises:
-          ProgramError: The file cannot be written.
-        """
+        """Writes `to_bytes`, whole or not at all; a `ProgramError` says why it cannot."""
         files.write_atomically(pathlib.Path(path), [self.to_bytes()])
 
     @classmethod

@@ -35,17 +35,11 @@ PUBLIC = 0o777  # what the umask leaves of it
 
 @contextlib.contextmanager
 def new_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathlib.Path]:
-    """Gives a directory to fill; on leaving without error it becomes `target`.
+    """Gives an empty directory to fill; on leaving without error it becomes `target`.
 
     A directory that was at `target` is replaced and removed: ask before. Where `target` is a link
-    to a directory, that directory is replaced and the link stays.
-
-    Args:
-      target: Path of the directory to be; its parents are made.
-      mode: `PRIVATE` takes from files, too, what others could do with them, whoever made them.
-
-    Yields:
-      An empty directory on the same file system, of that mode.
+    to a directory, that directory is replaced and the link stays. Missing parents are made.
+    `PRIVATE` takes from files, too, what others could do with them, whoever made them.
 
     Raises:
       OSError: No permission, no space, a file at `target`; it names `target`, which is unchanged.
@@ -65,13 +59,9 @@ def new_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathl
 
 @contextlib.contextmanager
 def scratch_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathlib.Path]:
-    """A hidden directory beside `target`, on its file system; gone in the end in any case.
+    """A hidden directory beside `target`, whose parents are made; gone in the end in any case.
 
-    An OSError on the way is raised again under the name of `target`, which is what the person
-    asked for.
-
-    Args:
-      target: A file or directory to be; its parents are made.
+    An OSError on the way is raised again under the name of `target`, which the person asked for.
     """
     descriptor, work = -1, None
     try:

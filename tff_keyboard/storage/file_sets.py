@@ -63,8 +63,7 @@ def is_interrupted(target: pathlib.Path) -> bool:
 def finish(target: pathlib.Path, parts: Collection[str]) -> None:
     """For writers: goes on where a kill stopped `publish`; does nothing where nothing is to do.
 
-    Args:
-      parts: All names that a set of this name may have. Nothing else is touched.
+    Nothing but `parts`, all names that a set of this name may have, is touched.
 
     Raises:
       OSError: No permission to go on.

@@ -23,10 +23,7 @@ OWNER_ONLY = 0o600
 def write_atomically(
     path: pathlib.Path, chunks: Iterable[bytes | memoryview], *, mode: int = ANYONE
 ) -> None:
-    """Makes or replaces the file `path`.
-
-    Args:
-      mode: Permissions of the file, from which the umask takes.
+    """Makes or replaces the file `path`; the umask takes from `mode`.
 
     Raises:
       ProgramError: The directory cannot be written to or the disk is full. What was at `path`
@@ -87,9 +84,7 @@ def append(path: pathlib.Path, data: bytes, *, mode: int = ANYONE) -> None:
 def make_directory(path: pathlib.Path, *, mode: int = in_progress.PARENT) -> None:
     """Creates `path` and its parents when missing; nobody else may write to them.
 
-    Args:
-      path: Path of the directory.
-      mode: Permissions of `path` itself, if it is made here; the umask takes from them.
+    The umask takes from `mode`, the permissions of `path` itself if it is made here.
 
     Raises:
       ProgramError: No permission, or a file is in the way.

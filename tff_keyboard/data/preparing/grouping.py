@@ -76,13 +76,7 @@ class Grouping:
         return row
 
     def add_message(self, row: int, is_later: bool, tokens: str, capitals: str = "") -> None:
-        """Adds a message of the user in `row`.
-
-        Args:
-          row: Row of the user, from `add_user`.
-          is_later: Whether the source puts it after the time of training.
-          tokens: One token or more, joined by spaces.
-        """
+        """Adds a message, tokens joined by spaces, of the user in `row` (from `add_user`)."""
         parts = self._block.setdefault(row, [])
         if not parts or parts[-1].is_later != is_later:
             parts.append(_Part(is_later, [], []))
@@ -127,8 +121,7 @@ class Grouping:
             capitals: list[str] = []
             later: list[int] = []
             for tokens, lines, is_later in self._connection.execute(
-                "SELECT tokens, capitals, later FROM messages WHERE user = ? ORDER BY rowid",
-                (row,),
+                "SELECT tokens, capitals, later FROM messages WHERE user = ? ORDER BY rowid", (row,)
             ):
                 part = tokens.split(_SEPARATOR)
                 capitals += lines.split(_SEPARATOR)

@@ -30,11 +30,8 @@ def merge_vocabularies(
 ) -> Vocabulary:
     """The merged vocabulary of stores prepared by the same rules.
 
-    Args:
-      stores: One for each corpus; their own vocabularies do not matter, as a store keeps words
-        out of its vocabulary spelled out.
-      size: V, with the special rows; >= 5. Fewer where the corpora have fewer distinct words.
-      shares: Weight of each corpus, > 0; equal if left out.
+    A store keeps words out of its vocabulary spelled out, so its own does not matter. `size` is V
+    >= 5, with the special rows; `shares` weighs the corpora, > 0, alike if left out.
 
     Raises:
       DataError: Stores were cut into words by different rules, or one has no train words.

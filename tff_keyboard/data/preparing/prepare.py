@@ -1,13 +1,11 @@
 """From text to a client store: tokens, populations, vocabulary, SQLite, data card.
 
-Messages stream through a scratch file on disk, which groups them by user; then two
-passes over the users build the vocabulary (train users only) and write the store.
-Memory holds a block of messages, one user, and the counts of distinct words
-(`word_counts`), whatever the number of users.
+Messages stream through a scratch file on disk, which groups them by user; then two passes over the
+users build the vocabulary (train users only) and write the store. Memory holds a block of messages,
+one user, and the counts of distinct words (`word_counts`), whatever the number of users.
 
-The store appears whole or not at all, and a second call with the same inputs and
-options changes nothing. docs/data.md gives the format and every treatment of bad
-input.
+The store appears whole or not at all, and a second call with the same inputs and options changes
+nothing. docs/data.md gives the format and every treatment of bad input.
 """
 
 from __future__ import annotations
@@ -51,18 +49,13 @@ class Prepared(NamedTuple):
 
 
 def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -> Prepared:
-    """Makes the client store `out` from the inputs of `config`.
+    """Makes the client store `out` from the inputs of `config`, whose `store` is not used.
 
-    Args:
-      config: Source and options; `config.store` is not used.
-      out: Directory of the store.
-      overwrite: Replaces a store made from other inputs or options.
+    `overwrite` replaces a store made from other inputs or options.
 
     Raises:
       DataError: Bad input, a population without users, or another store at `out`.
-      ProgramError: `out` cannot be written.
-
-    `out` is as it was before where anything is raised.
+      ProgramError: `out` cannot be written; it is as it was before.
     """
     if config.long_messages == "split" and config.mode == "words":
         raise errors.DataError(
@@ -85,7 +78,7 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
         with directories.new_directory(out, mode=directories.PRIVATE) as work:
             card = _write_store(config, source, given, work, identity)
             _check_unchanged(source, identity)
-            _write_card(work, card)
+            _write_card(work, card)  # last: a directory without it is not a store
     except (OSError, sqlite3.OperationalError) as error:
         why = getattr(error, "strerror", None) or error
         is_full = getattr(error, "errno", None) == errno.ENOSPC or "full" in str(error)
@@ -136,11 +129,7 @@ def _unused_options(config: DataConfig) -> Iterator[str]:
     if config.vocabulary_path:
         yield from ("vocabulary_size", "min_word_count", "min_word_users")
     if not config.vocabulary_epsilon:
-        yield from (
-            "vocabulary_epsilon",
-            "vocabulary_delta",
-            "vocabulary_words_per_person",
-        )
+        yield from ("vocabulary_epsilon", "vocabulary_delta", "vocabulary_words_per_person")
 
 
 def _write_store(
@@ -202,7 +191,7 @@ def _write_store(
         "rules": dataclasses.asdict(vocabulary.rules),
     }
     if choice:
-        about_words |= {**choice.facts}
+        about_words |= choice.facts
     if private:
         about_words["privacy"] = private.facts
     card: Card = {
@@ -238,9 +227,7 @@ def _write_clients(
     """Writes the clients' files; returns the statistics by population and the files' digests."""
     statistics = {
         population: population_statistics.PopulationStatistics(
-            config.max_length,
-            is_cut=config.long_messages == "keep",
-            tells_counts=choice is not None,
+            config.max_length, is_cut=config.long_messages == "keep", tells_counts=bool(choice)
         )
         for population in messages.POPULATIONS
         if sizes[population]
@@ -262,10 +249,7 @@ def _write_clients(
 
 
 def _read_and_tokenise(
-    config: DataConfig,
-    source: sources.Source,
-    tokenizer: FastTokenizer,
-    groups: grouping.Grouping,
+    config: DataConfig, source: sources.Source, tokenizer: FastTokenizer, groups: grouping.Grouping
 ) -> collections.Counter[str]:
     """Fills `groups`; returns what was skipped, by reason."""
     factor = 1e-6 if source.unit == "bytes" else 1.0
@@ -322,7 +306,5 @@ def _min_word_users(config: DataConfig, num_people: int) -> int:
 
 
 def _write_card(work: pathlib.Path, card: Card) -> None:
-    """Last: a directory without it is not a store."""
-    (work / names.DATA_CARD).write_text(
-        json.dumps(card, indent=2, sort_keys=True, ensure_ascii=True) + "\n", encoding="utf-8"
-    )
+    text = json.dumps(card, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+    (work / names.DATA_CARD).write_text(text, "utf-8")

@@ -13,10 +13,9 @@ _UNITS = 10**9  # `Vocabulary.from_counts` counts in whole numbers
 
 
 class PrivateWords:
-    """Adds up people's words and chooses once; its noise is drawn from the operating system.
+    """Adds up people's words and chooses once, for a config with a `vocabulary_epsilon` above 0.
 
-    Args:
-      config: A config with a `vocabulary_epsilon` above 0.
+    The noise is drawn from the operating system.
     """
 
     def __init__(self, config: DataConfig):

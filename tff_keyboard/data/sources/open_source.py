@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import os
 import pathlib
@@ -68,15 +69,10 @@ def open_source(config: DataConfig) -> Source:
         )
     if config.is_published_text:
         files = tuple(plain_text.corpus_files(files))
-        return Source(
-            files,
-            _total_bytes(files),
-            "bytes",
-            lambda reading: _read_corpus(config, files, reading),
-        )
-    return Source(
-        files, _total_bytes(files), "bytes", lambda reading: tsv.read_messages(files, reading)
-    )
+        read = functools.partial(_read_corpus, config, files)
+    else:
+        read = functools.partial(tsv.read_messages, files)
+    return Source(files, _total_bytes(files), "bytes", read)
 
 
 def _read_corpus(

@@ -1,10 +1,9 @@
 """Clients from a corpus without users, such as WikiText-2: equal shares of its lines, or articles.
 
-Lines are dealt out like cards: every N lines in a row go to the N clients, in an
-order drawn anew each time. Clients differ by at most one line and have the same
-distribution (IID), which is what papers with "N users" of a plain corpus do.
-
-Or every article is a client: clients differ in subject, in words and in size, as people do.
+Lines are dealt out like cards: every N lines in a row go to the N clients, in an order drawn anew
+each time. Clients differ by at most one line and have the same distribution (IID), which is what
+papers with "N users" of a plain corpus do. Or every article is a client: clients differ in subject,
+in words and in size, as people do.
 """
 
 from __future__ import annotations
@@ -60,10 +59,8 @@ def read_shards(
 ) -> Iterator[Message]:
     """Yields every line that is not blank, dealt out to clients.
 
-    Args:
-      reading: Notes bad lines and the position in bytes.
-      num_shards: Clients of the train file. The others get as many as gives clients
-        of about the same number of lines, at least one.
+    The train file has `num_shards` clients, the others as many as gives clients of about the same
+    number of lines, at least one.
 
     Raises:
       DataError: See `lines.read_lines`; or the train file has fewer lines than shards.
@@ -97,12 +94,9 @@ def read_shards(
 def read_articles(files: Sequence[pathlib.Path], reading: Reading) -> Iterator[Message]:
     """Yields every line that is not blank, its client the article that it stands in.
 
-    An article begins with its heading behind a blank line, ` = Title = ` in WikiText;
-    ` = = Section = = ` does not begin one, nor does a formula in the middle of a paragraph. Lines
-    before the first heading, where a file was cut, are an article, too.
-
-    Args:
-      reading: Notes bad lines and the position in bytes.
+    An article begins with its heading behind a blank line, ` = Title = ` in WikiText. Neither
+    ` = = Section = = ` nor a formula in a paragraph begins one. Lines before the first heading,
+    where a file was cut, are an article, too.
 
     Raises:
       DataError: See `lines.read_lines`; or a file has no heading.

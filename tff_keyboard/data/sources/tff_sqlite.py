@@ -1,9 +1,9 @@
 """TFF's own Stack Overflow and Shakespeare client data, from the files on disk.
 
-TFF downloads them as `stackoverflow.sqlite.lzma` and `shakespeare.sqlite.lzma` and
-unpacks them into `~/.tff`; both are in the format of
-`tff.simulation.datasets.SqlClientData`. Parse specifications: `stackoverflow.py` and
-`shakespeare.py` in `tensorflow_federated/python/simulation/datasets`, TFF 0.87.
+TFF downloads them as `stackoverflow.sqlite.lzma` and `shakespeare.sqlite.lzma` and unpacks them
+into `~/.tff`; both are in the format of `tff.simulation.datasets.SqlClientData`. Parse
+specifications: `stackoverflow.py` and `shakespeare.py` in
+`tensorflow_federated/python/simulation/datasets`, TFF 0.87.
 
 Their splits become populations so that held-out people stay held out:
 
@@ -60,12 +60,9 @@ FORMATS = {
 def read_messages(
     path: pathlib.Path, layout: Format, reading: Reading, *, max_users: int = 0, seed: int = 0
 ) -> Iterator[Message]:
-    """Yields all messages, split by split, client by client.
+    """Yields all messages, split by split, client by client; of `max_users` chosen by hash, if > 0.
 
-    Args:
-      reading: Notes examples without the feature (by row number) and the position, here in
-        examples.
-      max_users: Reads only so many users, chosen by hash; 0 means all.
+    Examples without the feature are bad lines by their row, and the position is in examples.
 
     Raises:
       DataError: The file is missing, compressed, no SQLite, of another layout, or empty.
@@ -134,13 +131,9 @@ def _read(
                 reading.on_position(count)
             text = _text(proto, layout.feature)
             if text is None:
-                reading.bad_line(
-                    path,
-                    row,
-                    "no_feature",
-                    f"row {row} of `examples` has no UTF-8 feature `{layout.feature}`.",
-                    way_out="Check `data.source` against the file.",
-                )
+                what = f"row {row} of `examples` has no UTF-8 feature `{layout.feature}`."
+                way_out = "Check `data.source` against the file."
+                reading.bad_line(path, row, "no_feature", f"{what} {way_out}")
                 continue
             for line in text.split("\n") if layout.line_is_message else [text]:
                 if line.strip():

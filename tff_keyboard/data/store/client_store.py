@@ -86,10 +86,7 @@ class ClientStore:
     """
 
     def __init__(self, directory: str | os.PathLike[str]):
-        """Opens a store and checks that it is whole.
-
-        Args:
-          directory: What `prepare` was given as output.
+        """Opens what `prepare` wrote and checks that it is whole.
 
         Raises:
           DataError: It is not a store, or was damaged or changed.
@@ -147,10 +144,7 @@ class ClientStore:
         return self._population(population).counts.copy()
 
     def examples(self, population: str, client_id: str) -> list[np.ndarray]:
-        """Word ids of each message, without BOS and EOS, in the order typed.
-
-        Returns:
-          A list of `[words]` int32 arrays, none of them empty.
+        """Word ids of each message, [words] int32, none empty, without BOS and EOS, as typed.
 
         Raises:
           ValueError: There is no such population or client.
@@ -158,19 +152,11 @@ class ClientStore:
         return list(self.messages(population, client_id))
 
     def messages(self, population: str, client_id: str) -> StoredMessages:
-        """Like `examples`, for who needs few of them.
-
-        Raises:
-          ValueError: There is no such population or client.
-        """
+        """Like `examples`, for who needs few of them."""
         return StoredMessages(self._rows(population, client_id))
 
     def message_lengths(self, population: str, index: int) -> np.ndarray:
-        """Words of each message, [messages] int32, in the order typed.
-
-        Args:
-          population: Population of the store.
-          index: Position of the client in `client_ids`.
+        """Words of each message, [messages] int32 in the order typed, of the client at `index`.
 
         Raises:
           ValueError: There is no such population.
@@ -205,13 +191,8 @@ class ClientStore:
 
     def _metadata(self) -> list[tuple[str, str, int]]:
         """Population, id and number of messages of each client, in the order of the rows."""
-        return (
-            self._connection()
-            .execute(
-                "SELECT split_name, client_id, num_examples FROM client_metadata ORDER BY rowid"
-            )
-            .fetchall()
-        )
+        query = "SELECT split_name, client_id, num_examples FROM client_metadata ORDER BY rowid"
+        return self._connection().execute(query).fetchall()
 
     def _is_whole(self, recorded: list[tuple[str, str, int]]) -> bool:
         """Compares every row with the card's digest, and the clients' runs of rows with `recorded`.

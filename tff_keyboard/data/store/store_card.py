@@ -165,6 +165,11 @@ def card_hash(directory: pathlib.Path) -> str:
     return hashlib.sha256((directory / names.DATA_CARD).read_bytes()).hexdigest()
 
 
+def rate(part: int, whole: int) -> float:
+    """A share in [0, 1] as cards have it, to six digits; 0 of nothing."""
+    return round(part / whole, 6) if whole else 0.0
+
+
 def summary(card: Card) -> str:
     """A data card as a short table."""
     lines = [f"{'':12}{'clients':>9}{'messages':>11}{'words':>13}{'OOV':>8}{'cut':>8}"]

@@ -49,11 +49,8 @@ def choose_words(
 ) -> WordChoice:
     """The vocabulary of what train people typed.
 
-    Args:
-      counts: Counts of words, over all train people.
-      size: V, with the special rows; >= 5.
-      min_count: Words typed less often stay out; >= 1.
-      min_users: Words of fewer people stay out; >= 1.
+    Words typed less often than `min_count` or by fewer people than `min_users` stay out, both >= 1;
+    `size` is V >= 5, with the special rows.
 
     Raises:
       ValueError: `size` is too small, or no word is left.
