@@ -46,10 +46,7 @@ class ReleaseGate:
 def release_gate(
     fail_if_worse: str | None, prompts: pathlib.Path | None, *, num_models: int
 ) -> ReleaseGate:
-    """The gate that a command line describes.
-
-    Args:
-      fail_if_worse: Margins, such as "top-3:0.2,kss:0.2"; None for no margins.
+    """The gate that a command line describes: margins such as "top-3:0.2,kss:0.2", and prompts.
 
     Raises:
       UsageError: Margins are not understood, or there is nothing to compare with.

@@ -40,13 +40,7 @@ from tff_keyboard.storage.toml import tomllib
 
 
 class RunDirectory:
-    """Names of the parts of a run. Use `create` to train and `open` to read.
-
-    Attributes: `path` and one for each part, all `pathlib.Path`: `config_path`,
-    `data_card_path`, `vocabulary_path`, `environment_path`, `checkpoints`, `metrics_jsonl`,
-    `metrics_csv`, `withheld_jsonl`, `timings_csv`, `node_timings`, `tensorboard`,
-    `privacy_ledger`, `noise_nonce`, `people`, `model`, `last_model`, `logs`, `lock_path`.
-    """
+    """Names of the parts of a run, each a `pathlib.Path`. Use `create` to train, `open` to read."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = pathlib.Path(path)
@@ -105,11 +99,9 @@ class RunDirectory:
         may_change: Sequence[str] = (),
         of_this_version: Callable[[str, str], str] = lambda text, origin: text,
     ) -> RunDirectory:
-        """Creates a run or opens it to go on, and locks it until `close`.
+        """Creates a run in a new or empty directory or opens it to go on; locks it until `close`.
 
         Args:
-          path: A directory that is missing, empty or a run.
-          vocabulary_text: Content of the vocabulary file, if the run keeps one.
           may_change: Dotted config keys that do not change what a round computes, such as
             `train.rounds`; a new value of theirs replaces the old.
           of_this_version: Turns the config text on disk, and its path, into what it would be now: a

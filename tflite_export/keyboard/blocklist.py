@@ -16,6 +16,7 @@ _MOST_BYTES = 1_000_000
 
 class Blocklist:
     """
+
     >>> blocklist = Blocklist(["damn", "heck*"])
     >>> [word in blocklist for word in ("Damn", "damned", "heckler", "he")]
     [True, False, True, False]

@@ -20,6 +20,7 @@ _NO_INFLECTIONS = "abcfghijkmopquvwxz"  # "key" and "keys" are two words
 
 class Misspellings:
     """
+
     >>> misspellings = Misspellings({"tomorrow": 0.1, "tomorow": 0.001, "tomorrows": 0.001})
     >>> misspellings.meant_by("tomorow"), misspellings.meant_by("tomorrows")
     ('tomorrow', None)

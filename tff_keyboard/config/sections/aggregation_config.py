@@ -1,8 +1,7 @@
 """The `[aggregation]` tables: how one round of client deltas becomes one server delta.
 
-No TensorFlow here: a config is read and refused in milliseconds. What each option does is
-written in the module it names (`federated/algorithms/fedatt/aggregator.py`,
-`federated/aggregation/compression.py`).
+A config is read and refused in milliseconds, without TensorFlow. What each option does is written
+in the module that takes it, such as `federated/algorithms/fedatt/aggregator.py`.
 """
 
 import dataclasses
@@ -144,12 +143,6 @@ class AggregationConfig(Table, path="aggregation"):
     Attributes:
       client_weighting: What one client counts for in a weighted mean: "tokens" (words typed),
         "examples" (messages) or "uniform". FedAtt and medians only use whether it is > 0.
-      rule: How deltas are combined, by `name`.
-      privacy: The mechanism of differential privacy, by `mechanism`.
-      protection: What extreme deltas meet before the rule, by `clipping`.
-      compression: How uploads are encoded, by `codec`.
-      row_correction: How rows of rare words are averaged, by `kind`.
-      client_noise: What clients add before they send, by `distribution`.
     """
 
     client_weighting: Literal["tokens", "examples", "uniform"] = "tokens"

@@ -68,15 +68,10 @@ def positions(
     max_length: int = 0,
     reference: Vocabulary | None = None,
 ) -> Iterator[Positions]:
-    """Every position of a text, scored before anything behind it is learnt.
+    """Every position of a text, person by person, scored before anything behind it is learnt.
 
-    What was learnt from one person is forgotten before the next one and at the end.
-
-    Args:
-      hybrid: The model; its cache is empty before and after.
-
-    Yields:
-      Positions person by person, in the order typed.
+    What was learnt from one person is forgotten before the next one and at the end; the cache of
+    `hybrid` is empty before and after.
 
     Raises:
       ValueError: `max_length` is negative.
@@ -277,13 +272,8 @@ def _score(
 ) -> Positions:
     """Like `positions.score`, but of messages whose scores are rows in order.
 
-    Args:
-      messages: Messages without what the models said.
-      score_parts: [n, V + words] float32 probabilities, in parts.
-      unknown: [n] what the models leave to OOV, in parts.
-      hybrid: The model.
-      index: Index of the vocabulary and the words behind it.
-      reference: Vocabulary that orders words; see `positions.text_batches`.
+    `score_parts` are [n, V + words] float32 probabilities, and `unknown` is [n] what the models
+    leave to OOV, both in parts; `index` has the vocabulary and the words behind it.
     """
     scores = np.concatenate(score_parts)
     size = len(hybrid.vocabulary)

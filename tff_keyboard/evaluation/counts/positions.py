@@ -132,16 +132,13 @@ def text_batches(
     only: slice = slice(None),
     tail: TailLexicon | None = None,
 ) -> Iterator[Batch]:
-    """The messages of all people, sorted by length.
+    """The messages of all people, normalised by the rules of `vocabulary`, sorted by length.
 
     Args:
-      text: Normalised by the rules of `vocabulary`.
-      vocabulary: Vocabulary of the model.
       max_length: Targets of a message, at most, its end included; 0 takes whole messages, up to
         `LONGEST_MESSAGE` targets.
       reference: Vocabulary in whose order words are frequent or rare; the model's own if None.
       only: The batches to read; all if left out.
-      tail: Lexicon behind the model's strip.
 
     Raises:
       ValueError: `max_length` is negative.
@@ -152,11 +149,7 @@ def text_batches(
 
 
 def batch_targets(text: TypedText, vocabulary: Vocabulary, *, max_length: int = 0) -> list[int]:
-    """Targets of each batch of `text_batches`.
-
-    Raises:
-      ValueError: `max_length` is negative.
-    """
+    """Targets of each batch of `text_batches`."""
     messages = _by_length(text)
     most = longest_target(max_length)
     return [
@@ -189,11 +182,7 @@ def _bounds(
 
 
 def longest_target(max_length: int) -> int:
-    """Targets of a message that are read at most.
-
-    Raises:
-      ValueError: `max_length` is negative.
-    """
+    """Targets of a message that are read at most; `max_length` must be >= 0."""
     if max_length < 0:
         raise ValueError(f"`max_length` must be >= 0, got {max_length}.")
     return min(max_length or LONGEST_MESSAGE, LONGEST_MESSAGE)
@@ -238,13 +227,10 @@ def _batch(
 def score(
     batch: Batch, scores: np.ndarray, index: PrefixIndex, tail: TailLexicon | None = None
 ) -> Positions:
-    """What the scores of a batch say about its targets.
+    """What the scores of a batch, [n, V] log-probabilities at its `inputs`, say of its targets.
 
-    Args:
-      batch: A batch of `text_batches`.
-      scores: [n, V] log-probabilities at its `inputs`, in row-major order.
-      index: Index of the model's vocabulary and, behind it, the words of the lexicon.
-      tail: Lexicon behind the model's strip, which offers completions only.
+    `index` has the model's vocabulary and, behind it, the words of `tail`, the lexicon behind the
+    strip, which offers completions only.
     """
     real = batch.real
     targets = batch.ids[:, 1:][real]

@@ -2,9 +2,9 @@
 
 One pass over the text serves all metrics. The text is cut into parts, counted one by one and added
 up in order; what is cut where depends on the model's vocabulary and the text alone, so whoever
-counts a part, the sums have the same bits (`Compute`). The sums of federated evaluation are counted
-in TensorFlow too (`tensorflow_sums.py`); ratios mean the same whoever added them up. Evaluate,
-compare, the parity gate, personalisation and train-server all count through this module.
+counts a part, the sums have the same bits (`Compute`). Federated evaluation counts its sums in
+TensorFlow too (`tensorflow_sums.py`). Evaluate, compare, the parity gate, personalisation and
+train-server all count through this module.
 """
 
 import dataclasses
@@ -106,12 +106,7 @@ class Counter:
         return PrefixIndex(self._vocabulary)
 
     def add(self, batch: Batch, scores: np.ndarray) -> None:
-        """Counts a batch.
-
-        Args:
-          batch: A batch of `text_batches`.
-          scores: [n, V] log-probabilities at its `inputs`.
-        """
+        """Counts a batch of `text_batches`: [n, V] log-probabilities at its `inputs`."""
         self.add_positions(score(batch, scores, self._index))
 
     def add_positions(self, positions: Positions) -> None:
@@ -174,14 +169,10 @@ def evaluate(
     Args:
       predictor: Any model; one that is a `HybridPredictor` learns as it goes.
       text: Normalised by the rules of the predictor's vocabulary.
-      max_length: Targets of a message, at most, its end included; 0 takes whole messages, up to
-        `LONGEST_MESSAGE` targets.
+      max_length: Targets of a message; see `text_batches`.
       reference: Vocabulary whose ids are ordered by frequency; the predictor's own if None.
       progress: Called with (targets scored, targets in all).
       compute: Counts the parts; None: they are counted here, one after the other.
-
-    Raises:
-      ValueError: `max_length` is negative.
     """
     sizes = _sizes(predictor, text, max_length)
     done = 0
@@ -220,11 +211,9 @@ def count_part(
     reference: Vocabulary | None,
     scored: Callable[[int], None] = lambda targets: None,
 ) -> PartCounts:
-    """Counts a part of a text.
+    """Counts a part of a text: batches of `text_batches`, or people, where the model learns.
 
-    Args:
-      part: Batches of `text_batches`; people, where the model learns as it goes.
-      scored: Called with numbers of targets, as they are scored.
+    `scored` is called with numbers of targets, as they are scored.
     """
     positions = []
     first = 0

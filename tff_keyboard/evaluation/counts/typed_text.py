@@ -53,11 +53,8 @@ def of_population(
 ) -> TypedText:
     """What all people of a store's population typed.
 
-    Args:
-      rules: Rules by which the text must have been cut into words; None takes it as it is.
-
     Raises:
-      DataError: There is nobody in it, or it was cut into words by other rules.
+      DataError: There is nobody in it, or it was cut into words by other than these `rules`.
     """
     if rules is not None:
         check_rules(store, rules)
@@ -68,11 +65,7 @@ def of_population(
 
 
 def check_rules(store: ClientStore, rules: NormalisationRules) -> None:
-    """Raises where a store was not cut into words as a model reads them.
-
-    Raises:
-      DataError: It was cut by other rules.
-    """
+    """Raises `DataError` where a store was not cut into words by these rules."""
     if store.vocabulary.rules != rules:
         raise DataError(
             f"{store.directory} was cut into words by other rules than the model's. Prepare it "
@@ -124,13 +117,8 @@ def from_text_file(path: str | os.PathLike[str], tokenize: Tokenize, *, blocks: 
     """A text file, plain or .gz, one message a line, dealt out to pseudo-users in blocks of lines.
 
     The file says nothing about who typed what, yet an interval needs independent parts: its lines
-    are cut into `blocks` runs of equal length (neighbours stay together, as they depend on each
-    other most), and each counts as a person.
-
-    Args:
-      path: UTF-8 text; lines without a word are left out.
-      tokenize: Texts to words, by the model's rules.
-      blocks: Pseudo-users, >= 2; fewer where there are fewer lines.
+    are cut into `blocks` >= 2 runs of equal length (neighbours stay together, as they depend on
+    each other most), and each counts as a person. Lines without a word are left out.
 
     Raises:
       DataError: The file cannot be read, is not UTF-8, or holds fewer than two messages.

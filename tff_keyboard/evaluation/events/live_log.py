@@ -36,25 +36,14 @@ class Shown:
 
 
 class LiveLog:
-    """A log that is added to, for its owner's eyes only (mode 0600). Not thread-safe.
-
-    Args:
-      path: Path of the log, which exists already; see `opened`.
-    """
+    """A log that is added to, for its owner's eyes only (mode 0600). Not thread-safe."""
 
     def __init__(self, path: pathlib.Path, next_message: int = 0):
         self._path = path
         self._next_message = next_message
 
     def add(self, shown: Iterable[Shown], message: Sequence[str]) -> int:
-        """Adds the strips of a message.
-
-        Args:
-          shown: Words in the order shown.
-          message: Its words in the end, normalised.
-
-        Returns:
-          How many strips were added.
+        """Adds the strips of a message, whose normalised words are `message`; returns how many.
 
         Raises:
           ValueError: A strip breaks a rule of the log.

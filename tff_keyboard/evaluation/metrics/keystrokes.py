@@ -45,17 +45,12 @@ def characters_typed(
     of that range rank above it. Positions are grouped by the first character of their target; a
     running sum of "ranks above the target" over the group's range gives all lengths at once.
 
-    Args:
-      scores: [n, V] float, log-probabilities or anything monotone in them; no NaN.
-      targets: [n] int word ids, none special.
-      k: Suggestions on the strip; >= 1.
-      word_ranks: [n] `target_ranks(scores, targets).words`, where known already.
-
-    Returns:
-      [n] int32 in [0, length of the word]; the length where the word is never offered.
+    `scores` [n, V] are log-probabilities or anything monotone in them, without NaN; `targets` [n]
+    are word ids; `word_ranks` [n] are `target_ranks(scores, targets).words`, where known already.
+    The result is [n] int32 in [0, length of the word]; the length where it is never offered.
 
     Raises:
-      ValueError: `k` is out of range, or a target is special.
+      ValueError: `k`, suggestions on the strip, is below 1, or a target is special.
     """
     if k < 1:
         raise ValueError(f"`k` must be >= 1, got {k}.")

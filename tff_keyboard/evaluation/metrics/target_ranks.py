@@ -30,12 +30,7 @@ class TargetRanks:
 
 
 def target_ranks(scores: np.ndarray, targets: np.ndarray) -> TargetRanks:
-    """Ranks of one target a row.
-
-    Args:
-      scores: [n, V] float, any monotone function of probability; no NaN.
-      targets: [n] int ids.
-    """
+    """Ranks of one target [n] a row of `scores` [n, V]: any monotone function of probability."""
     rows = np.arange(len(targets))
     own = scores[rows, targets][:, np.newaxis]
     above = np.count_nonzero(scores > own, axis=1)

@@ -64,22 +64,16 @@ class Effort(NamedTuple):
 
 
 def plain(lengths: np.ndarray, typist: Typist) -> Effort:
-    """Without a strip; nothing for what has no characters.
-
-    Args:
-      lengths: [n] characters; 0 for ends of messages and masks.
-    """
+    """Without a strip; nothing where the length in characters is 0: ends of messages and masks."""
     keys = np.where(lengths > 0, lengths * (1 + 2 * typist.errors) + 1, 0.0)
     return Effort(keys, keys * typist.key_seconds)
 
 
 def with_strip(typed: np.ndarray, lengths: np.ndarray, ranks: np.ndarray, typist: Typist) -> Effort:
-    """Effort with a strip.
+    """Effort with a strip, for words of `lengths` characters, 0 for ends of messages and masks.
 
-    Args:
-      typed: [n] characters until the word is offered; `lengths` where it never is.
-      lengths: [n] characters; 0 for ends of messages and masks.
-      ranks: [n] places on the strip of next words, from 0; what counts are those of `typed` = 0.
+    `typed` [n] are the characters until a word is offered, its length where it never is; `ranks`
+    [n] are places on the strip of next words, from 0, and count where `typed` is 0.
     """
     lengths = np.asarray(lengths, np.float64)
     typed = np.minimum(np.asarray(typed, np.float64), lengths)

@@ -34,7 +34,7 @@ class NamedPredictor:
 
 
 def common_rules(models: Sequence[NamedPredictor]) -> NormalisationRules:
-    """The rules by which all of them cut text into words; there is one model at least.
+    """The rules by which all of them, one at least, cut text into words.
 
     Raises:
       UsageError: They have different ones.

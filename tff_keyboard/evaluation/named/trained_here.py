@@ -48,22 +48,14 @@ class TrainText(NamedTuple):
 
 
 def read_train_text(store: ClientStore) -> TrainText:
-    """All of it.
-
-    Raises:
-      DataError: There is none.
-    """
+    """All of it, or a `DataError` where there is none."""
     counts = store.num_examples("train")
     owners = np.repeat(np.arange(len(counts)), counts).tolist()
     return TrainText(store.all_examples("train"), owners)
 
 
 def read_spec(word: str) -> ngram_spec.NGramSpec:
-    """The n-gram that `word`, a baseline or a hybrid, asks for.
-
-    Raises:
-      UsageError: It asks for none that there is.
-    """
+    """The n-gram that `word`, a baseline or a hybrid, asks for, or a `UsageError`."""
     try:
         return ngram_spec.parse(references.ngram_of(word))
     except ValueError as error:
@@ -77,10 +69,7 @@ def train_baseline(
     messages: Sequence[np.ndarray],
     vocabulary: Vocabulary,
 ) -> NamedPredictor:
-    """Trains an n-gram to compare with.
-
-    Args:
-      word: The baseline's name as the person wrote it.
+    """Trains an n-gram to compare with; `word` is its name as the person wrote it.
 
     Raises:
       UsageError: It cannot be as small as asked for.
@@ -98,13 +87,9 @@ def train_baseline(
 def train_for_hybrid(
     spec: ngram_spec.NGramSpec, text: TrainText, vocabulary: Vocabulary
 ) -> tuple[NGramPredictor, bytes]:
-    """Trains the n-gram that stands beside a network.
+    """Trains the n-gram that stands beside a network, of a spec in bytes.
 
-    Args:
-      spec: Spec of a file, in bytes.
-
-    Returns:
-      What a reader of its file has, and the content of the file.
+    The result is what a reader of its file has, and the content of the file.
 
     Raises:
       ValueError: The vocabulary alone is larger than the size wanted.
@@ -119,12 +104,8 @@ def train_for_hybrid(
 def count_tail(store: ClientStore, size: int, word_list: pathlib.Path | None = None) -> TailLexicon:
     """The lexicon of what a store's train people typed beyond its table, and of a public list.
 
-    A word that is not on the list needs as many people as a word of the table did, two at least.
-
-    Args:
-      store: A store.
-      size: Words at most.
-      word_list: A file of `word_list.py`.
+    A word that is not on the list, a file of `word_list.py`, needs as many people as a word of the
+    table did, two at least. There are `size` words at most.
 
     Raises:
       DataError: There is no such list, or the table was chosen with differential privacy, which
@@ -160,12 +141,9 @@ def join_hybrid(
     store: ClientStore,
     tail: TailLexicon | None = None,
 ) -> NamedPredictor:
-    """A network with an n-gram and a cache, weights fitted on validation people.
+    """A network with an n-gram and a cache, weights fitted on the store's validation people.
 
-    Args:
-      model: The network; its `source` is the word for the hybrid.
-      store: Store that the text is from, with the validation people.
-      tail: Lexicon behind the strip.
+    The `source` of `model` is the word for the hybrid; `tail` is a lexicon behind the strip.
 
     Raises:
       UsageError: `model` is no network, or its vocabulary is not that of the store.
@@ -194,11 +172,7 @@ def join_hybrid(
 def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) -> str:
     """Sets the weights of the mixture to those under which the validation people are likeliest.
 
-    Args:
-      hybrid: Changed in place.
-
-    Returns:
-      Who it was fitted on, in words.
+    It says in words who it was fitted on.
 
     Raises:
       DataError: The store has no validation people.

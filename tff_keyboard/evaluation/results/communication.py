@@ -50,11 +50,7 @@ class Communication:
 def account(
     rows: Iterable[Mapping[str, Any]], *, parameters: int, bytes_per_parameter: int = 4
 ) -> Communication:
-    """Adds a run up.
-
-    Args:
-      parameters: Parameters of the model.
-      bytes_per_parameter: Bytes of a parameter on its way down.
+    """Adds a run up, of a model whose parameters are sent down in so many bytes each.
 
     Raises:
       ValueError: There are no rows, or they are not those of federated training.
@@ -83,11 +79,7 @@ def account(
 
 
 def num_parameters(run_path: pathlib.Path) -> int:
-    """Parameters of the model that a run has left.
-
-    Raises:
-      OSError: There is none.
-    """
+    """Parameters of the model that a run has left; an `OSError` where there is none."""
     with np.load(RunDirectory(run_path).weights) as arrays:
         return sum(int(arrays[name].size) for name in arrays.files)
 

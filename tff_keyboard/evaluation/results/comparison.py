@@ -52,12 +52,7 @@ class Difference:
 
 
 def verdict(difference: Interval, *, better: str, neutral: float = 0.0) -> str:
-    """What an interval of a difference says; "" where it says nothing.
-
-    Args:
-      difference: Difference of a model to the one it is compared with.
-      better: "higher" or "lower"; "" gives no verdict.
-      neutral: The value of no difference: 0, or 1 for ratios.
+    """What an interval of a difference says; "" where it says nothing, or nothing is `better`.
 
     >>> verdict(Interval(0.02, 0.01, 0.03, 0.005, 9), better="higher")
     'better'
@@ -72,15 +67,10 @@ def verdict(difference: Interval, *, better: str, neutral: float = 0.0) -> str:
 
 
 def verdict_over_seeds(pooled: str, of_seeds: Sequence[float | None], *, neutral: float) -> str:
-    """What trainings with several seeds say together.
+    """What trainings with several seeds say together: `pooled` if `FEWEST_SEEDS` lie on one side.
 
-    Args:
-      pooled: `verdict` of the interval over people and seeds (`pooled_difference`).
-      of_seeds: The difference that each seed has by itself; None where it has none.
-      neutral: The value of no difference; see `verdict`.
-
-    Returns:
-      `pooled` where there are `FEWEST_SEEDS` and they all lie on one side.
+    `pooled` is the `verdict` of the interval over people and seeds (`pooled_difference`), and
+    `of_seeds` has the difference of each seed by itself; None where it has none.
 
     >>> verdict_over_seeds("better", [0.95, 0.93, 0.97], neutral=1.0)
     'better'
@@ -196,14 +186,9 @@ def pooled_difference(
 ) -> Interval:
     """Paired difference of two methods, each the sum over its seeds.
 
-    With several seeds its interval is for other people and other seeds: the differences of single
-    seeds scatter, too (`evaluation/statistics/jackknife.py:with_seeds`). With one it is over people
-    alone.
-
-    Args:
-      evaluations: Evaluations of one method, one a seed.
-      controls: Evaluations of the other method, as many.
-      name: Name of a metric; a perplexity gives the factor.
+    With several seeds, as many of both, its interval is for other people and other seeds: the
+    differences of single seeds scatter, too (`evaluation/statistics/jackknife.py:with_seeds`). With
+    one it is over people alone. Of a perplexity it is the factor.
 
     Raises:
       ValueError: The evaluations are not of the same people, or not as many.

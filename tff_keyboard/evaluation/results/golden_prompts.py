@@ -76,11 +76,7 @@ class PromptReport:
         return "\n".join(lines)
 
     def check(self, model: str) -> None:
-        """Raises if one failed.
-
-        Raises:
-          CheckFailed: Says which lines.
-        """
+        """Raises a `CheckFailed` that says which lines failed, if one did."""
         if self.failures:
             lines = ", ".join(str(prompt.line) for prompt, _ in self.failures[:10])
             more = ", .." if len(self.failures) > 10 else ""

@@ -128,11 +128,7 @@ def gate_lines(comparison: Comparison, margins: Sequence[Margin]) -> list[GateLi
 
 
 def check_lines(lines: list[GateLine]) -> None:
-    """Raises unless every line is "no worse".
-
-    Raises:
-      CheckFailed: Says which metrics of which models are not.
-    """
+    """Raises a `CheckFailed` that says which metrics of which models are not "no worse"."""
     failed = [line for line in lines if line.verdict != NO_WORSE]
     if failed:
         named = [f"{line.model} {line.margin.metric.name}: {line.verdict}" for line in failed]

@@ -13,7 +13,6 @@ evaluations on equal stores have the same names in the same order.
      "slices": family -> slice -> name -> list over people
      "seconds", "suggestion_milliseconds"
      "general": an evaluation on the general corpus of a fine-tuning run, where there is one}
-
 """
 
 import dataclasses
@@ -208,10 +207,7 @@ def arrays(lists: Mapping[str, Sequence[float]], people: int) -> dict[str, np.nd
 
 
 def read_json(path: pathlib.Path, parse: Callable[[Mapping[str, Any]], _T], again: str) -> _T:
-    """Reads a file of results.
-
-    Args:
-      parse: `from_json` of what it should hold.
+    """What `parse` (a `from_json`) makes of a file of results.
 
     Raises:
       DataError: It cannot be read, is damaged, or is of a version that is not known.

@@ -12,8 +12,8 @@ person are not independent, so the unit that is left out is a person:
 
 Few people type much of a corpus: of the SMS corpus's 51 held-out people three typed two thirds of
 the words. The error is then estimated from what amounts to n = 5.8 people, and t with K - 1 = 50
-degrees of freedom would cover the truth in 89 % of the cases where it promises 95 %; with n - 1
-it does (tests/evaluation/statistics/test_jackknife.py simulates both). n is Kish's effective sample
+degrees of freedom would cover the truth in 89 % of the cases where it promises 95 %; with n - 1 it
+does (tests/evaluation/statistics/test_jackknife.py simulates both). n is Kish's effective sample
 size, and equals K where all type the same.
 
 What n does not see: where those who type most are the hardest to predict, as on chat, a few of many
@@ -21,8 +21,7 @@ people make most of the error. Then g is large. K / g is below n - 1 only where 
 values of many people do not reach: the interval of a mean of such values is Student's. A variance
 estimated from K values has 2 K / (2 + g) degrees of freedom (Satterthwaite); but a sample from long
 tails shows too small a g, and with K / g, about half of that, more is covered, 94 to 96 % where it
-was 92 to 93 (docs/evaluation.md has what real people give,
-tests/evaluation/metrics/test_coverage.py how).
+was 92 to 93 (docs/evaluation.md; tests/evaluation/metrics/test_coverage.py).
 
 A person with b_k = 0 carries no information about the ratio and is left out of K. The interval of
 the difference of two models on the same people leaves the same person out of both ratios, so what
@@ -85,12 +84,7 @@ def effective_number(weights: np.ndarray) -> float:
 def ratio_interval(
     numerators: np.ndarray, denominators: np.ndarray, *, level: float = 0.95
 ) -> Interval:
-    """Interval of sum(numerators) / sum(denominators).
-
-    Args:
-      numerators: [clients], finite.
-      denominators: [clients], >= 0.
-      level: Coverage, in (0, 1).
+    """Interval of sum(numerators) / sum(denominators), [clients] finite and [clients] >= 0.
 
     >>> interval = ratio_interval(np.array([1, 2, 3]), np.array([10, 10, 10]))
     >>> round(interval.value, 4), round(interval.low, 4), round(interval.high, 4)
@@ -110,16 +104,9 @@ def difference_interval(
     *,
     level: float = 0.95,
 ) -> Interval:
-    """Interval of (first ratio - second ratio) on the same clients in the same order.
+    """Interval of (first ratio - second ratio), [clients] each, the same ones in the same order.
 
     A client counts unless it has no denominator in either.
-
-    Args:
-      first_numerators: [clients] of the first model.
-      first_denominators: [clients].
-      second_numerators: [clients] of the second model.
-      second_denominators: [clients].
-      level: Coverage, in (0, 1).
 
     Raises:
       ValueError: Lengths differ, or a value is not finite, or a denominator is negative.
@@ -144,9 +131,8 @@ def with_seeds(interval: Interval, of_seeds: Sequence[float], *, level: float = 
     of Student's mean of S values, t(S - 1) s / sqrt(S); the two reaches add as squares, which
     covers what it says or more, whichever of them is the larger (Graybill and Wang 1980).
 
-    Args:
-      of_seeds: The value of each training alone, on the scale of `interval`; of one there is
-        nothing to learn about seeds, and the interval stays.
+    `of_seeds` are the values of the trainings alone, on the scale of `interval`; of one there is
+    nothing to learn about seeds, and the interval stays.
 
     >>> joint = with_seeds(Interval(0.22, 0.14, 0.29, 0.04, 1769), [0.09, 0.34])
     >>> round(joint.low, 2), round(joint.high, 2)

@@ -74,10 +74,7 @@ class Need:
 
 
 def lift_of(word: str) -> tuple[str, float]:
-    """Metric and lift of "METRIC:POINTS"; of a perplexity "METRIC:PERCENT".
-
-    Raises:
-      ValueError: It is no such word.
+    """Metric and lift of "METRIC:POINTS", of a perplexity "METRIC:PERCENT", or a `ValueError`.
 
     >>> lift_of("top-3:0.5"), lift_of("perplexity:5")
     (('recall_at_3_no_eos', 0.005), ('perplexity', 0.95))
@@ -94,11 +91,9 @@ def lift_of(word: str) -> tuple[str, float]:
 
 
 def of_replay(first: Sums, second: Sums, metric: str, lift: float, design: Design) -> Need:
-    """Both models on the same people.
+    """Both models on the same people, [people] sums each.
 
-    Args:
-      first: Sums of one model, [people] each.
-      lift: Difference to be seen: a share (0.01 is a point), of a perplexity a factor below 1.
+    `lift` is the difference to be seen: a share (0.01 a point), of a perplexity a factor below 1.
 
     Raises:
       ValueError: The lift is no lift, or there are fewer than two people.

@@ -29,11 +29,9 @@ class Packing(NamedTuple):
 
 
 def pack(lengths: tf.Tensor, time: tf.Tensor | int) -> Packing:
-    """The packing of a batch of sequences.
+    """The packing of a batch: `lengths` [batch] int32 >= 0 real positions come first in each row.
 
-    Args:
-      lengths: [batch] int32, real positions of each row, which come first; 0 is allowed.
-      time: Width of the padded batch, >= every length.
+    `time` is the width of the padded batch, >= every length.
     """
     longest_first = tf.argsort(lengths, direction="DESCENDING", stable=True)
     running = tf.range(time)[:, tf.newaxis] < tf.gather(lengths, longest_first)  # [time, batch]

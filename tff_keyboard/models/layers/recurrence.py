@@ -65,12 +65,8 @@ class Cell(Protocol):
 def run(cell: Cell, pre: tf.Tensor, weights: Sequence[tf.Tensor], packing: Packing) -> tf.Tensor:
     """Runs `cell` from the zero state over all steps; differentiable in `pre` and `weights`.
 
-    Args:
-      pre: [n, width] packed pre-activations from the inputs.
-      weights: What a step multiplies with, as tensors (read variables first).
-
-    Returns:
-      The output (`state[0]`) at every position, [n, cell.state_sizes[0]] packed.
+    `pre` is [n, width], the packed pre-activations from the inputs; `weights` are tensors (read
+    variables first). The output is `state[0]` at every position, [n, cell.state_sizes[0]] packed.
     """
 
     @tf.custom_gradient
