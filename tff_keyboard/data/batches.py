@@ -57,8 +57,7 @@ def client_batches(
       lengths: Words of each message, where known: then only those used are looked up in `examples`.
 
     Returns:
-      `[sequences, time + 1]` int32 arrays with time <= max_length, in order; none
-      without examples.
+      `[sequences, time + 1]` int32 arrays with time <= max_length, in order; none without examples.
 
     Raises:
       ValueError: An argument is out of range.
@@ -221,8 +220,7 @@ def batches_dataset(batches: Sequence[np.ndarray]) -> tf.data.Dataset:
 
 
 @tf.function(
-    input_signature=[tf.TensorSpec([3], tf.int64), tf.TensorSpec([None], tf.int32)],
-    autograph=False,
+    input_signature=[tf.TensorSpec([3], tf.int64), tf.TensorSpec([None], tf.int32)], autograph=False
 )
 def _cut(place: tf.Tensor, flat: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     start, rows, columns = place[0], place[1], place[2]

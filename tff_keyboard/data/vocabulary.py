@@ -41,9 +41,8 @@ class NormalisationRules:
     """How text became tokens; saved with the vocabulary, applied by `data.text`.
 
     Attributes:
-      mode: "words": NFKC, curly apostrophes made straight, and words, numbers and
-        emoji kept while punctuation is dropped. "whitespace": the text is already
-        tokenised, split only.
+      mode: "words": NFKC, curly apostrophes made straight, and words, numbers and emoji kept while
+        punctuation is dropped. "whitespace": the text is already tokenised, split only.
       lowercase: Whether tokens are lower case.
       version: Raised when the rules change, so that an old vocabulary is not
         applied to tokens it was not made from.
@@ -90,8 +89,7 @@ class Vocabulary:
     def __init__(self, words: Iterable[str], rules: NormalisationRules):
         """Takes all rows, the four special ones first.
 
-        Raises:
-          ValueError: A row is missing, twice in the table, blank or a mask.
+        Raises `ValueError` if a row is missing, twice in the table, blank or a mask.
         """
         self.words = tuple(words)
         self.rules = rules
@@ -144,10 +142,8 @@ class Vocabulary:
         """The `size - 4` most frequent words, ties in the order of the words; masks never enter.
 
         With fewer distinct words the table is shorter than `size`: rows that nothing trains help no
-        one. `counts` are those of train users; `size` is V >= 5, with the special rows.
-
-        Raises:
-          ValueError: `size` is too small, or no word is left.
+        one. `counts` are those of train users; `size` is V >= 5, with the special rows. Raises
+        `ValueError` if `size` is too small, or no word is left.
         """
         if size <= NUM_SPECIAL:
             raise ValueError(

@@ -51,8 +51,7 @@ def evaluate_named(
 ) -> Evaluation:
     """One model on one text; shows a line of progress. The model's facts are completed here.
 
-    Raises:
-      DivergedError: The model's predictions are not numbers.
+    Raises `DivergedError` if the model's predictions are not numbers.
     """
     start = time.perf_counter()
     with Progress(f"evaluate {model.name}", total=text.num_words, unit="words") as line:
@@ -285,8 +284,7 @@ def kept_evaluation(path: pathlib.Path, population: str) -> Evaluation:
 def weights_digest(path: pathlib.Path) -> str:
     """Digest of the names and values in `model/weights.npz`; the archive itself has dates.
 
-    Raises:
-      OSError: The run has no weights yet.
+    Raises `OSError` if the run has no weights yet.
     """
     checksum = hashlib.sha256()
     with np.load(RunDirectory(path).weights) as arrays:

@@ -16,10 +16,8 @@ def assign_initial_weights(
 ) -> list[np.ndarray]:
     """Gives `model` the weights of the saved model in `directory`, in `trainable_variables` order.
 
-    The vocabulary is that of the text to be trained on.
-
-    Raises:
-      SavedModelError: It is missing or damaged, or has another vocabulary or architecture.
+    The vocabulary is that of the text to be trained on. Raises `SavedModelError` if it is missing
+    or damaged, or has another vocabulary or architecture.
     """
     saved, saved_vocabulary = load_model(directory)
     if saved_vocabulary != vocabulary:

@@ -77,8 +77,7 @@ class LedgerHook:
     Args:
       header: See `ledger_header`.
       epsilon_every: Rounds between values of the metric `privacy/epsilon` (half a second each where
-        cohorts are of fixed size); 0 never. The ledger is
-        written every round all the same.
+        cohorts are of fixed size); 0 never. The ledger is written every round all the same.
     """
 
     def __init__(self, path: pathlib.Path, header: LedgerHeader, *, epsilon_every: int = 10):

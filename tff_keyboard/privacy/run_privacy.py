@@ -44,16 +44,13 @@ class RunPrivacy:
     """The parts of a private run.
 
     Attributes:
-      mechanism: Mechanism with the coefficients the run began with.
-      key: Key of the noise; None where the noise multiplier is 0.
-      header: Header of the ledger.
       earlier: Positions of the people of other runs' last rounds, who wait at the beginning of this
         one, the oldest round first; empty where no record of participation is kept.
     """
 
-    mechanism: Mechanism
-    key: NoiseKey | None
-    header: LedgerHeader
+    mechanism: Mechanism  # mechanism with the coefficients the run began with
+    key: NoiseKey | None  # key of the noise; None where the noise multiplier is 0
+    header: LedgerHeader  # header of the ledger
     earlier: Sequence[np.ndarray] = ()
 
     @property

@@ -31,16 +31,11 @@ _KEYSTROKE_BARS = ("kss", "kss_selection_counted", "kss_with_spaces")
 
 @dataclasses.dataclass(frozen=True)
 class Privacy:
-    """What the privacy ledger of a run says.
-
-    Attributes:
-      statement: The statement in words.
-      curve: Its epsilon over rounds, as SVG; "" where there is none to draw.
-    """
+    """What the privacy ledger of a run says."""
 
     run: str
-    statement: str
-    curve: str
+    statement: str  # the statement in words
+    curve: str  # its epsilon over rounds, as SVG; "" where there is none to draw
 
 
 @dataclasses.dataclass(frozen=True)

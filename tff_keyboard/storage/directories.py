@@ -39,10 +39,8 @@ def new_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathl
 
     A directory that was at `target` is replaced and removed: ask before. Where `target` is a link
     to a directory, that directory is replaced and the link stays. Missing parents are made.
-    `PRIVATE` takes from files, too, what others could do with them, whoever made them.
-
-    Raises:
-      OSError: No permission, no space, a file at `target`; it names `target`, which is unchanged.
+    `PRIVATE` takes from files, too, what others could do with them, whoever made them. Raises
+    `OSError` if no permission, no space, a file at `target`; it names `target`, which is unchanged.
     """
     target = (target.resolve() if target.is_symlink() else target).absolute()
     with scratch_directory(target, mode=mode) as work:
@@ -84,8 +82,7 @@ def scratch_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[p
 def put_in_place(work: pathlib.Path, target: pathlib.Path) -> None:
     """Renames `work` to `target`, or exchanges them where `target` is there.
 
-    Raises:
-      OSError: It cannot be done; both are as before.
+    Raises `OSError` if it cannot be done; both are as before.
     """
     try:
         exchange(work, target)

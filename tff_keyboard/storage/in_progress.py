@@ -97,8 +97,7 @@ def held_unless_locked(path: pathlib.Path, *, own: bool = False) -> Iterator[boo
 def make_missing(directory: pathlib.Path, mode: int = PARENT) -> None:
     """Makes a directory of this mode where there is none, and its parents, as `PARENT`.
 
-    Raises:
-      OSError: No permission, or a file is in the way.
+    Raises `OSError` if there is no permission, or a file is in the way.
     """
     try:
         directory.mkdir(mode=mode)

@@ -13,9 +13,7 @@ FORMAT = "tff-keyboard model 1"
 _WAY_OUT = "Run the command that saved the model again."
 
 
-def read_description(
-    directory: str | os.PathLike[str],
-) -> tuple[pathlib.Path, dict[str, Any]]:
+def read_description(directory: str | os.PathLike[str]) -> tuple[pathlib.Path, dict[str, Any]]:
     """Finds a saved model, and reads what it says of itself; the weights are not looked at.
 
     Args:

@@ -66,11 +66,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> RunDirectory:
-        """An existing run, for reading.
-
-        Raises:
-          RunDirectoryError: There is no run at `path`.
-        """
+        """An existing run, for reading. Raises `RunDirectoryError` if there is no run at `path`."""
         run = cls(path)
         if not run.exists():
             if not run.path.exists():
@@ -155,8 +151,7 @@ class RunDirectory:
     def config_text(self) -> str:
         """TOML.
 
-        Raises:
-          RunDirectoryError: It is missing, cannot be read, is not UTF-8 or not TOML.
+        Raises `RunDirectoryError` if it is missing, cannot be read, is not UTF-8 or not TOML.
         """
         text = files.read_text(self.config_path)
         try:
@@ -176,8 +171,7 @@ class RunDirectory:
     def rows(self) -> list[metrics_rows.Row]:
         """The metrics of each round so far; none before the first.
 
-        Raises:
-          RunDirectoryError: The file is damaged, or missing though rounds were done.
+        Raises `RunDirectoryError` if the file is damaged, or missing though rounds were done.
         """
         if not self.metrics_jsonl.exists() and self._has_results():
             raise RunDirectoryError(

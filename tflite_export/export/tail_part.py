@@ -16,15 +16,10 @@ from tflite_export.format.manifest_content import TailFacts
 
 @dataclasses.dataclass(frozen=True)
 class TailPart:
-    """What `--tail` adds to an export.
+    """What `--tail` adds to an export."""
 
-    Attributes:
-      data: The file.
-      facts: What the manifest says of it.
-    """
-
-    data: bytes
-    facts: TailFacts
+    data: bytes  # the file
+    facts: TailFacts  # what the manifest says of it
 
     @property
     def summary(self) -> str:
@@ -35,10 +30,7 @@ class TailPart:
 
 
 def build(
-    run: TrainedRun,
-    store_directory: pathlib.Path,
-    size: int,
-    word_list: pathlib.Path | None,
+    run: TrainedRun, store_directory: pathlib.Path, size: int, word_list: pathlib.Path | None
 ) -> TailPart:
     """The lexicon of a store's train people and of a list; of the list alone for a private run.
 

@@ -55,24 +55,18 @@ class FileReport:
     """What a `.tflite` file holds.
 
     Attributes:
-      signatures: Name -> subgraph index.
       operators: Name -> how often, over all subgraphs; those outside the built-in set are named
         "custom:NAME".
-      buffers: Buffers with data, largest first.
     """
 
     num_bytes: int
-    signatures: dict[str, int]
+    signatures: dict[str, int]  # name -> subgraph index
     operators: dict[str, int]
-    buffers: list[StoredBuffer]
+    buffers: list[StoredBuffer]  # buffers with data, largest first
 
 
 def inspect(data: bytes) -> FileReport:
-    """Reads a file.
-
-    Raises:
-      CheckFailed: It is not a TFLite flatbuffer.
-    """
+    """Reads a file. Raises `CheckFailed` if it is not a TFLite flatbuffer."""
     if data[4:8] != b"TFL3":
         raise CheckFailed("The file is not a TFLite model: its identifier is not 'TFL3'.")
     try:
@@ -103,11 +97,7 @@ def _report(data: bytes) -> FileReport:
 
 
 def verify(
-    data: bytes,
-    *,
-    max_bytes: int | None,
-    signatures: Sequence[str],
-    table_shape: tuple[int, int],
+    data: bytes, *, max_bytes: int | None, signatures: Sequence[str], table_shape: tuple[int, int]
 ) -> FileReport:
     """Checks the promises of an export from the bytes that were written.
 

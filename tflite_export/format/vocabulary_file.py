@@ -22,12 +22,7 @@ import json
 import zlib
 from collections.abc import Sequence
 
-from tff_keyboard.data.vocabulary import (
-    NUM_SPECIAL,
-    SPECIAL_WORDS,
-    NormalisationRules,
-    Vocabulary,
-)
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.storage.errors import ExportError
 
 FORMAT = b"tff-keyboard sorted vocabulary 2"
@@ -59,11 +54,7 @@ def sorted_vocabulary(vocabulary: Vocabulary) -> Vocabulary:
 
 
 def encode(vocabulary: Vocabulary) -> bytes:
-    """Packs a sorted vocabulary.
-
-    Raises:
-      ValueError: The words are not in order.
-    """
+    """Packs a sorted vocabulary. Raises `ValueError` if the words are not in order."""
     words = vocabulary.words[NUM_SPECIAL:]
     if list(words) != sorted(words):
         raise ValueError("The words must be sorted. Take `sorted_vocabulary` first.")
@@ -100,8 +91,7 @@ def pack(words: Sequence[str], further: bytes = b"") -> bytes:
 def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
     """Unpacks what `encode` packed and checks checksum, size, order and fingerprint.
 
-    Raises:
-      ExportError: It is another kind of file, cut short or damaged.
+    Raises `ExportError` if it is another kind of file, cut short or damaged.
     """
     try:
         header_line, packed = checked_body(data, FORMAT, _FORMAT_1).split(b"\n", 1)
@@ -123,8 +113,7 @@ def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
 def checked_body(data: bytes, wanted: bytes, without_checksum: bytes = b"-") -> bytes:
     """What follows the format's name and the checksum.
 
-    Raises:
-      ValueError: It is of another format, or damaged.
+    Raises `ValueError` if it is of another format, or damaged.
     """
     format_line, rest = data.split(b"\n", 1)
     if format_line == without_checksum:

@@ -59,15 +59,12 @@ class Tolerance:
     Attributes:
       recall: Largest |difference| of recall at 1 and at 3, as a fraction. Never finer than one
         word of the text read.
-      agreement: Least share of positions with the same best word.
-      rms_error: Largest root mean square of the logit error, in spreads of the logits.
-      max_error: Largest logit error, in spreads of the logits.
     """
 
     recall: float
-    agreement: float
-    rms_error: float
-    max_error: float
+    agreement: float  # least share of positions with the same best word
+    rms_error: float  # largest root mean square of the logit error, in spreads of the logits
+    max_error: float  # largest logit error, in spreads of the logits
 
 
 TOLERANCES = {
@@ -189,11 +186,7 @@ def rows_of(words: Vocabulary, vocabulary: Vocabulary) -> np.ndarray:
 def compare(
     model: NextWordModel, vocabulary: Vocabulary, predictor: KeyboardPredictor, texts: Texts
 ) -> ParityReport:
-    """Reads every message with both models.
-
-    Raises:
-      ExportError: There is no word in `texts`.
-    """
+    """Reads every message with both models. Raises `ExportError` if there is no word in `texts`."""
     text = TypedText(
         "parity", tuple(texts), tuple([list(m) for m in p if m] for p in texts.values())
     )
@@ -267,11 +260,7 @@ def _long_message(text: TypedText) -> list[str]:
 
 
 # Name in the report -> metric.
-COMPARED = {
-    "recall_at_1": "recall_at_1_no_eos",
-    "recall_at_3": "recall_at_3_no_eos",
-    "kss": "kss",
-}
+COMPARED = {"recall_at_1": "recall_at_1_no_eos", "recall_at_3": "recall_at_3_no_eos", "kss": "kss"}
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -34,21 +34,13 @@ _OUT_OF_RANGE = (-1, -(2**31), 2**31 - 1)  # and the size of the vocabulary
 
 
 class Chain(NamedTuple):
-    """What `step` and `logits` said along a message, one row a token.
+    """What `step` and `logits` said along a message, one row a token."""
 
-    Attributes:
-      ids: [time, k] int32.
-      probabilities: [time, k].
-      logits: [time, V].
-      c: [time, units].
-      h: [time, dim].
-    """
-
-    ids: np.ndarray
-    probabilities: np.ndarray
-    logits: np.ndarray
-    c: np.ndarray
-    h: np.ndarray
+    ids: np.ndarray  # [time, k] int32
+    probabilities: np.ndarray  # [time, k]
+    logits: np.ndarray  # [time, V]
+    c: np.ndarray  # [time, units]
+    h: np.ndarray  # [time, dim]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,8 +50,7 @@ class ShownReport(Shown):
     def check(self) -> None:
         """Raises unless everything shown is what was computed.
 
-        Raises:
-          CheckFailed: The file is broken, whichever way its weights were rounded.
+        Raises `CheckFailed` if the file is broken, whichever way its weights were rounded.
         """
         if self.wrong_states:
             raise CheckFailed(

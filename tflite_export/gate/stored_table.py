@@ -29,14 +29,12 @@ class StoredTable(NamedTuple):
     """A table as a file holds it.
 
     Attributes:
-      rows: [V, dim] float64.
       steps: [V, 1] or [V, dim] float64, the distance of neighbouring values; 0 for float32.
-      is_int4: Whether a row is only near on average.
     """
 
-    rows: np.ndarray
+    rows: np.ndarray  # [V, dim] float64
     steps: np.ndarray
-    is_int4: bool
+    is_int4: bool  # whether a row is only near on average
 
 
 def read_table(data: bytes, shape: tuple[int, int]) -> StoredTable:
@@ -88,8 +86,7 @@ def wrong_rows(table: StoredTable, truth: np.ndarray) -> np.ndarray:
 def check_table(data: bytes, truth: np.ndarray) -> None:
     """Raises unless every row of a file's table is the trained one, rounded.
 
-    Raises:
-      CheckFailed: The file is broken, whichever way its weights were rounded.
+    Raises `CheckFailed` if the file is broken, whichever way its weights were rounded.
     """
     rows, dim = truth.shape
     wrong = wrong_rows(read_table(data, (rows, dim)), truth)

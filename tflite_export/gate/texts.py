@@ -28,8 +28,7 @@ Texts = dict[str, list[list[str]]]
 def store_of(run_dir: pathlib.Path, given: pathlib.Path | None) -> pathlib.Path:
     """The client store a person names, else that of the config of the run.
 
-    Raises:
-      ExportError: Neither is there.
+    Raises `ExportError` if neither is there.
     """
     if given is not None:
         return given

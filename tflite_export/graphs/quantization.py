@@ -33,17 +33,11 @@ class TensorQuantized:
 
 @dataclasses.dataclass(frozen=True)
 class RowQuantized:
-    """Row r of the matrix is `base * codes[r] * values[r]`.
+    """Row r of the matrix is `base * codes[r] * values[r]`."""
 
-    Attributes:
-      values: [rows, columns] int8, in [-limit, limit] with limit 127 or 7.
-      codes: [rows] int8 in [1, 127].
-      base: Scale of a code of 1.
-    """
-
-    values: np.ndarray
-    codes: np.ndarray
-    base: float
+    values: np.ndarray  # [rows, columns] int8, in [-limit, limit] with limit 127 or 7
+    codes: np.ndarray  # [rows] int8 in [1, 127]
+    base: float  # scale of a code of 1
 
     def scales(self) -> np.ndarray:
         """[rows] float32."""

@@ -216,9 +216,7 @@ def _run_back(d_hidden, gates, cells, hidden, recurrent_kernel, projection):
         return t - 1, d_c * (1.0 - tf.gather(i, [t])), d_h, d_pres, d_hs
 
     *_, d_pre, d_h = tf.while_loop(
-        lambda t, *_: t >= 0,
-        step,
-        (tf.shape(gates)[0] - 1, zero_c, zero_h, gates, hidden),
+        lambda t, *_: t >= 0, step, (tf.shape(gates)[0] - 1, zero_c, zero_h, gates, hidden)
     )
     return (
         d_pre,

@@ -44,12 +44,11 @@ class Correction:
     """A word in the place of the typed one.
 
     Attributes:
-      word: Lower case, of the vocabulary.
       score: P(meant | context) P(typed | meant), which compares with P(word | context) of a word
         that goes on from what is typed.
     """
 
-    word: str
+    word: str  # lower case, of the vocabulary
     probability: float
     score: float
 

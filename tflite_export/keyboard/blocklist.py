@@ -54,8 +54,7 @@ class Blocklist:
 def entries_of(path: pathlib.Path) -> list[str]:
     """The entries of a file.
 
-    Raises:
-      ExportError: It cannot be read, is too large, not UTF-8, or a line is no entry.
+    Raises `ExportError` if it cannot be read, is too large, not UTF-8, or a line is no entry.
     """
     try:
         data = path.read_bytes()

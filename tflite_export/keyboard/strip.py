@@ -45,17 +45,12 @@ class _Typing:
 
 @dataclasses.dataclass(frozen=True)
 class _Correction:
-    """Another form or word for the typed one.
-
-    Attributes:
-      score: Rank among the words that go on from what is typed.
-      is_sure: Whether a space makes it of the typed word.
-    """
+    """Another form or word for the typed one."""
 
     form: str
     probability: float
-    score: float
-    is_sure: bool
+    score: float  # rank among the words that go on from what is typed
+    is_sure: bool  # whether a space makes it of the typed word
 
     def among(self, ranked: list[Suggestion]) -> list[Suggestion]:
         """The suggestions with this one in its place; a sure one is seen before it happens."""

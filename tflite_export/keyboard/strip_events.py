@@ -129,8 +129,7 @@ class TypedStrips:
     def leave(self, message: str) -> None:
         """The message was sent or dropped, and goes to the log.
 
-        Raises:
-          ProgramError: The log cannot be written.
+        Raises `ProgramError` if the log cannot be written.
         """
         strips = self._strips
         self.drop()

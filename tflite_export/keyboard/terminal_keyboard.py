@@ -100,10 +100,7 @@ class _Line:
     """The line that is typed: what a key does to it, to what is learnt and to the log."""
 
     def __init__(
-        self,
-        session: typing_session.TypingSession,
-        owner: Owner | None,
-        strips: TypedStrips | None,
+        self, session: typing_session.TypingSession, owner: Owner | None, strips: TypedStrips | None
     ):
         self._session = session
         self._owner = owner if owner is not None and owner.can_learn else None

@@ -28,19 +28,16 @@ class Slot:
     """One place of the strip.
 
     Attributes:
-      word: The word as it would be typed, in the case of what is typed already.
       probability: Probability of the word after the context, before the prefix narrowed the choice;
         for a correction, that it was meant.
-      replaces: Characters before the cursor that a tap takes away.
-      inserts: What a tap types in their place: the word and a space.
       replaces_after: Characters behind the cursor that go too: the rest of the word, and a space
         that stands there already.
     """
 
-    word: str
+    word: str  # the word as it would be typed, in the case of what is typed already
     probability: float
-    replaces: int
-    inserts: str
+    replaces: int  # characters before the cursor that a tap takes away
+    inserts: str  # what a tap types in their place: the word and a space
     replaces_after: int = 0
 
     def applied_to(self, text: str) -> str:
@@ -53,13 +50,12 @@ class SlottedStrip:
     """The strip as shown: `SLOTS` places, None where there is no suggestion.
 
     Attributes:
-      latency_seconds: Seconds from the key to the suggestions.
       correction: What a space makes of the typed word; its space is the one that was typed, or
         gives way to the other one of `CLOSING` that was.
     """
 
     slots: tuple[Slot | None, ...]
-    latency_seconds: float
+    latency_seconds: float  # seconds from the key to the suggestions
     correction: Slot | None = None
 
 
@@ -117,17 +113,11 @@ def in_case_of(fragment: str, word: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Sent:
-    """A message that was sent, as whoever learns from it wants it.
+    """A message that was sent, as whoever learns from it wants it."""
 
-    Attributes:
-      text: Text without the white space around it.
-      kept: Words, as typed, of which a correction was taken back.
-      learn: Whether anything of it may be learnt.
-    """
-
-    text: str
-    kept: frozenset[str]
-    learn: bool
+    text: str  # text without the white space around it
+    kept: frozenset[str]  # words, as typed, of which a correction was taken back
+    learn: bool  # whether anything of it may be learnt
 
 
 @dataclasses.dataclass(frozen=True)

@@ -37,15 +37,13 @@ class PersonResult:
     """What became of one person.
 
     Attributes:
-      loss_before: Loss on the messages in the middle, nats a target, by the model as it came.
-      loss_after: The same, trained; None where training diverged.
       sums: Model -> sums on the later messages; where training diverged, the tuned ones are those
         of the model as it came.
     """
 
     train_messages: int
-    loss_before: float
-    loss_after: float | None
+    loss_before: float  # loss on the messages in the middle, nats a target, by the model as it came
+    loss_after: float | None  # the same, trained; None where training diverged
     sums: dict[str, PersonSums]
 
     @property

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 def drawn_people(store: "ClientStore", population: str, *, most: int, seed: int) -> list[str]:
     """People with messages enough, in a seeded order: more of them go on where fewer ended.
 
-    Raises:
-      DataError: There is nobody.
+    Raises `DataError` if there is nobody.
     """
     counts = store.num_examples(population)
     able = [

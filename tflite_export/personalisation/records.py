@@ -63,8 +63,7 @@ class Records:
     def add(self, person: str, result: PersonResult) -> None:
         """Keeps a result; on disk when it returns.
 
-        Raises:
-          ProgramError: It cannot be written.
+        Raises `ProgramError` if it cannot be written.
         """
         name = self._pseudonym(person)
         line = _line({"person": name, **dataclasses.asdict(result)})
@@ -74,8 +73,7 @@ class Records:
     def sort(self) -> None:
         """Writes all results again, sorted by name.
 
-        Raises:
-          ProgramError: It cannot be written; the file is as it was.
+        Raises `ProgramError` if it cannot be written; the file is as it was.
         """
         rows = [
             {"person": name, **dataclasses.asdict(result)}

@@ -13,11 +13,7 @@ _PACKAGES = {"litert": "ai_edge_litert", "tensorflow": "tensorflow"}
 
 
 def open_interpreter(
-    path: pathlib.Path,
-    *,
-    num_threads: int = 1,
-    xnnpack: bool = False,
-    runtime: str | None = None,
+    path: pathlib.Path, *, num_threads: int = 1, xnnpack: bool = False, runtime: str | None = None
 ) -> Any:
     """An interpreter over a file, which stays mapped, not read.
 
@@ -37,9 +33,7 @@ def open_interpreter(
     kernels = resolver.AUTO if xnnpack else resolver.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     try:
         return interpreter_class(
-            model_path=str(path),
-            num_threads=num_threads,
-            experimental_op_resolver_type=kernels,
+            model_path=str(path), num_threads=num_threads, experimental_op_resolver_type=kernels
         )
     except (ValueError, RuntimeError) as error:
         raise ExportError(
@@ -54,11 +48,7 @@ def installed_runtimes() -> tuple[str, ...]:
 
 
 def import_quietly(runtime: str | None = None) -> None:
-    """Imports the runtime now.
-
-    Raises:
-      ExportError: It is not installed.
-    """
+    """Imports the runtime now. Raises `ExportError` if it is not installed."""
     _interpreter_class(runtime)
 
 

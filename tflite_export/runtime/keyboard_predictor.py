@@ -186,8 +186,7 @@ class KeyboardPredictor:
     def signature(self, name: str) -> "Signature":
         """A signature, such as `train` of a trainable file.
 
-        Raises:
-          ExportError: The file has none of that name.
+        Raises `ExportError` if the file has none of that name.
         """
         if name not in self.signature_names:
             raise ExportError(
@@ -238,8 +237,7 @@ class KeyboardPredictor:
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`.
 
-        Raises:
-          ExportError: The model computes NaN; its weights are broken.
+        Raises `ExportError` if the model computes NaN; its weights are broken.
         """
         if k < 1:
             raise ValueError(f"`k` must be >= 1, got {k}.")
@@ -259,8 +257,7 @@ class KeyboardPredictor:
     def next_word(self, context: Sequence[str]) -> np.ndarray:
         """Probabilities of the word behind a context: [V] float32, in `vocabulary` ids.
 
-        Raises:
-          ExportError: The model computes NaN; its weights are broken.
+        Raises `ExportError` if the model computes NaN; its weights are broken.
         """
         position = self._read(context_ids(self._words, context))
         probabilities = self._probabilities_at(position)

@@ -77,11 +77,9 @@ def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any =
     """The dataclass, or the variant of a union of them, that `values` describes.
 
     `hint` is a dataclass or a union of dataclasses with tags; `prefix` is the dotted name of the
-    table, for messages; `default` is an instance whose tag counts where the table has none.
-
-    Raises:
-      ConfigError: A key is unknown or belongs to another variant, a value has the wrong type or is
-        out of range.
+    table, for messages; `default` is an instance whose tag counts where the table has none. Raises
+    `ConfigError` if a key is unknown or belongs to another variant, a value has the wrong type or
+    is out of range.
     """
     cls = class_of(hint, values, prefix, default)
     hints = _hints(cls)

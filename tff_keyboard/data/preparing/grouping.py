@@ -18,20 +18,13 @@ _SEPARATOR = "\n"  # tokens are separated by single spaces, and hold no white sp
 
 
 class UserMessages(NamedTuple):
-    """All messages of a user, in their order, and the population the source gave.
-
-    Attributes:
-      population: Population that the source gave first, or None.
-      messages: Tokens of each message, joined by spaces.
-      capitals: A line for each message: `text.capitals`.
-      later: Places in `messages` of those that the source calls later; increasing.
-    """
+    """All messages of a user, in their order, and the population the source gave."""
 
     user: str
-    population: str | None
-    messages: list[str]
-    capitals: list[str]
-    later: list[int]
+    population: str | None  # population that the source gave first, or None
+    messages: list[str]  # tokens of each message, joined by spaces
+    capitals: list[str]  # a line for each message: `text.capitals`
+    later: list[int]  # places in `messages` of those that the source calls later; increasing
 
 
 class _Part(NamedTuple):

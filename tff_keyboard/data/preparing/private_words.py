@@ -34,8 +34,7 @@ class PrivateWords:
     def vocabulary(self, rules: NormalisationRules) -> Vocabulary:
         """The chosen words, the heaviest first.
 
-        Raises:
-          DataError: No word has passed the threshold.
+        Raises `DataError` if no word has passed the threshold.
         """
         weights = self._counts.released(self._mechanism, private_vocabulary.fresh_normal)
         if not weights:

@@ -14,8 +14,7 @@ STORE_FILES = {*DATA_FILES, names.DATA_CARD}
 def equal_store(out: pathlib.Path, identity: Identity, *, overwrite: bool) -> Card | None:
     """The card of an equal store at `out`, or None when it may be written.
 
-    Raises:
-      DataError: Something else is there.
+    Raises `DataError` if something else is there.
     """
     try:
         found = {entry.name for entry in out.iterdir()} if out.exists() else set()

@@ -15,17 +15,12 @@ from tff_keyboard.storage import errors
 
 
 class Client(NamedTuple):
-    """A user in a population.
-
-    Attributes:
-      messages: Tokens of each, joined by spaces; with "split", of each piece.
-      capitals: A line for each message as typed: `text.capitals`.
-    """
+    """A user in a population."""
 
     user: str
     population: str
-    messages: list[str]
-    capitals: list[str]
+    messages: list[str]  # tokens of each, joined by spaces; with "split", of each piece
+    capitals: list[str]  # a line for each message as typed: `text.capitals`
 
 
 class UserPlan:

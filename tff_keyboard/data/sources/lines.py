@@ -34,11 +34,9 @@ def read_lines(
 
     Whether the file is gzip is told by its first bytes, not by its name. Blank lines are skipped
     and counted. Memory does not grow with the length of a line. `bytes_before` are those of earlier
-    inputs, for the position.
-
-    Raises:
-      DataError: The file is missing, a folder, unreadable, empty, UTF-16 or a damaged gzip; or,
-        where bad lines are errors, a line is over 1 MiB, holds NUL or is not UTF-8.
+    inputs, for the position. Raises `DataError` if the file is missing, a folder, unreadable,
+    empty, UTF-16 or a damaged gzip; or, where bad lines are errors, a line is over 1 MiB, holds NUL
+    or is not UTF-8.
     """
     if path.is_dir():
         raise errors.DataError(f"{path}: is a folder. Name the file in it.")

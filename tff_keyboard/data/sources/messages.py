@@ -20,15 +20,13 @@ class Message(NamedTuple):
     """One message as typed.
 
     Attributes:
-      user: Who typed it; not empty.
       population: Population that the file itself gives this user; None leaves it to the hash.
-      is_later: Whether the file itself puts this message after the time of training.
     """
 
-    user: str
+    user: str  # who typed it; not empty
     text: str
     population: str | None = None
-    is_later: bool = False
+    is_later: bool = False  # whether the file itself puts this message after the time of training
 
 
 class Reading:

@@ -32,8 +32,7 @@ _POPULATIONS = (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT)
 def corpus_files(paths: Sequence[pathlib.Path]) -> list[pathlib.Path]:
     """The train, valid and test file of a folder, or the three paths themselves.
 
-    Raises:
-      DataError: It is neither one folder nor three paths, or the folder lacks a file.
+    Raises `DataError` if it is neither one folder nor three paths, or the folder lacks a file.
     """
     if len(paths) == 1 and paths[0].is_dir():
         names = max(_USUAL_NAMES, key=lambda each: sum((paths[0] / n).exists() for n in each))

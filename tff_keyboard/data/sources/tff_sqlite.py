@@ -34,21 +34,13 @@ _LZMA_MAGIC = b"\xfd7zXZ"
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """How one of TFF's datasets is laid out.
+    """How one of TFF's datasets is laid out."""
 
-    Attributes:
-      feature: The string feature with the text.
-      splits: Split names in the order they are read (time).
-      later_splits: Splits with later messages of users of the train split.
-      held_out_splits: Splits of users who are in no other split.
-      line_is_message: Whether each line of the feature is a message.
-    """
-
-    feature: str
-    splits: tuple[str, ...]
-    later_splits: tuple[str, ...]
-    held_out_splits: tuple[str, ...] = ()
-    line_is_message: bool = False
+    feature: str  # the string feature with the text
+    splits: tuple[str, ...]  # split names in the order they are read (time)
+    later_splits: tuple[str, ...]  # splits with later messages of users of the train split
+    held_out_splits: tuple[str, ...] = ()  # splits of users who are in no other split
+    line_is_message: bool = False  # whether each line of the feature is a message
 
 
 FORMATS = {
@@ -62,10 +54,8 @@ def read_messages(
 ) -> Iterator[Message]:
     """Yields all messages, split by split, client by client; of `max_users` chosen by hash, if > 0.
 
-    Examples without the feature are bad lines by their row, and the position is in examples.
-
-    Raises:
-      DataError: The file is missing, compressed, no SQLite, of another layout, or empty.
+    Examples without the feature are bad lines by their row, and the position is in examples. Raises
+    `DataError` if the file is missing, compressed, no SQLite, of another layout, or empty.
     """
     _check_file(path)
     try:

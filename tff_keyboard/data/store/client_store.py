@@ -36,16 +36,11 @@ _PSEUDONYMS = b"tff-keyboard pseudonyms 1"
 
 @dataclasses.dataclass(frozen=True)
 class _Clients:
-    """Clients of one population, sorted by id.
-
-    Attributes:
-      counts: [clients] int64, messages.
-      starts: [clients] int64, messages before theirs, in the order of the rows.
-    """
+    """Clients of one population, sorted by id."""
 
     ids: list[str]
-    counts: np.ndarray
-    starts: np.ndarray
+    counts: np.ndarray  # [clients] int64, messages
+    starts: np.ndarray  # [clients] int64, messages before theirs, in the order of the rows
 
     @functools.cached_property
     def known(self) -> frozenset[str]:
@@ -88,8 +83,7 @@ class ClientStore:
     def __init__(self, directory: str | os.PathLike[str]):
         """Opens what `prepare` wrote and checks that it is whole.
 
-        Raises:
-          DataError: It is not a store, or was damaged or changed.
+        Raises `DataError` if it is not a store, or was damaged or changed.
         """
         self.directory = pathlib.Path(directory)
         self._pseudonym_key = b""
@@ -134,8 +128,7 @@ class ClientStore:
     def client_ids(self, population: str) -> list[str]:
         """All clients of a population, sorted.
 
-        Raises:
-          ValueError: There is no such population.
+        Raises `ValueError` if there is no such population.
         """
         return list(self._population(population).ids)
 
@@ -146,8 +139,7 @@ class ClientStore:
     def examples(self, population: str, client_id: str) -> list[np.ndarray]:
         """Word ids of each message, [words] int32, none empty, without BOS and EOS, as typed.
 
-        Raises:
-          ValueError: There is no such population or client.
+        Raises `ValueError` if there is no such population or client.
         """
         return list(self.messages(population, client_id))
 
@@ -158,8 +150,7 @@ class ClientStore:
     def message_lengths(self, population: str, index: int) -> np.ndarray:
         """Words of each message, [messages] int32 in the order typed, of the client at `index`.
 
-        Raises:
-          ValueError: There is no such population.
+        Raises `ValueError` if there is no such population.
         """
         clients = self._population(population)
         start = clients.starts[index]
@@ -184,8 +175,7 @@ class ClientStore:
     def words(self, population: str, client_id: str) -> list[list[str]]:
         """Normalised words of each message, OOV words spelled out, in the order typed.
 
-        Raises:
-          ValueError: There is no such population or client.
+        Raises `ValueError` if there is no such population or client.
         """
         return list(map(example_bytes.words, self._rows(population, client_id)))
 

@@ -15,17 +15,12 @@ CARD_FORMAT = 1
 
 
 class Histogram(TypedDict):
-    """How often a number was how large.
-
-    Attributes:
-      median: The lower one of two.
-      bins: "1-1", "2-3", "4-7", ... -> how many lie in it.
-    """
+    """How often a number was how large."""
 
     min: int
-    median: int
+    median: int  # the lower one of two
     max: int
-    bins: dict[str, int]
+    bins: dict[str, int]  # "1-1", "2-3", "4-7", ... -> how many lie in it.
 
 
 class PopulationFacts(TypedDict):
@@ -125,9 +120,8 @@ class Card(Identity):
 def read_card(directory: pathlib.Path) -> Card:
     """Reads and checks the card of a store, and the sizes of the files it names.
 
-    Raises:
-      DataError: There is no card, it is damaged or of another format, or a file is
-        missing or has another size.
+    Raises `DataError` if there is no card, it is damaged or of another format, or a file is missing
+    or has another size.
     """
     way_out = "Run `tff-keyboard prepare` again (--overwrite replaces a store)."
     directories.restore(directory)

@@ -34,12 +34,11 @@ class WordChoice:
 
     Attributes:
       vocabulary: The table; each of its words was typed by `facts["min_word_users"]` people.
-      left_out: Words of the table by counts alone that are not in `vocabulary`.
       first_instead: Rows from here on stand in their place: they are not in the table by counts.
     """
 
     vocabulary: Vocabulary
-    left_out: frozenset[str]
+    left_out: frozenset[str]  # words of the table by counts alone that are not in `vocabulary`
     first_instead: int
     facts: ChoiceFacts
 
@@ -50,10 +49,8 @@ def choose_words(
     """The vocabulary of what train people typed.
 
     Words typed less often than `min_count` or by fewer people than `min_users` stay out, both >= 1;
-    `size` is V >= 5, with the special rows.
-
-    Raises:
-      ValueError: `size` is too small, or no word is left.
+    `size` is V >= 5, with the special rows. Raises `ValueError` if `size` is too small, or no word
+    is left.
     """
     by_count = {
         word: count

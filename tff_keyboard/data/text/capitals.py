@@ -16,17 +16,11 @@ _LOOK_BACK = 8  # characters; enough for a dot, a bracket and some blanks
 
 
 class Capitals(NamedTuple):
-    """Capitals of one message. A chunk is what lies between white space, punctuation and all.
+    """Capitals of one message. A chunk is what lies between white space, punctuation and all."""
 
-    Attributes:
-      begins: Whether the message begins with a capital.
-      inside: Chunks with a capital that begin no sentence.
-      starting: Chunks with a capital that begin a sentence.
-    """
-
-    begins: bool
-    inside: list[str]
-    starting: list[str]
+    begins: bool  # whether the message begins with a capital
+    inside: list[str]  # chunks with a capital that begin no sentence
+    starting: list[str]  # chunks with a capital that begin a sentence
 
     def line(self) -> str:
         """One line of text; "" where there is no capital."""

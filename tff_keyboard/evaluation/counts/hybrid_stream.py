@@ -16,11 +16,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, OOV, PAD, Vocabulary, is_mask
-from tff_keyboard.evaluation.counts.positions import (
-    Positions,
-    extended_vocabulary,
-    longest_target,
-)
+from tff_keyboard.evaluation.counts.positions import Positions, extended_vocabulary, longest_target
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.metrics.keystrokes import characters_typed
 from tff_keyboard.evaluation.metrics.metric_table import STRIP
@@ -39,20 +35,16 @@ class _Message:
     """One message before it is learnt.
 
     Attributes:
-      before: [n] the word before each target; `EDGE` for the first.
       targets: [n] ids of the words that are scored, and EOS where the message was not cut.
-      network: [n, V] float32 probabilities.
-      ngram: [n, V] float32 probabilities of the n-gram.
-      buckets: [n] buckets of the mixture.
     """
 
     owner: int
     words: list[str]
-    before: list[str]
+    before: list[str]  # [n] the word before each target; `EDGE` for the first
     targets: np.ndarray
-    network: np.ndarray
-    ngram: np.ndarray
-    buckets: np.ndarray
+    network: np.ndarray  # [n, V] float32 probabilities
+    ngram: np.ndarray  # [n, V] float32 probabilities of the n-gram
+    buckets: np.ndarray  # [n] buckets of the mixture
     table: CacheTable
 
     @property
@@ -71,10 +63,7 @@ def positions(
     """Every position of a text, person by person, scored before anything behind it is learnt.
 
     What was learnt from one person is forgotten before the next one and at the end; the cache of
-    `hybrid` is empty before and after.
-
-    Raises:
-      ValueError: `max_length` is negative.
+    `hybrid` is empty before and after. Raises `ValueError` if `max_length` is negative.
     """
     limit = longest_target(max_length)
     for first, end in _groups(text, hybrid.vocabulary):
@@ -103,8 +92,7 @@ def fit_weights(
 ) -> mixture.MixtureWeights:
     """The weights under which this text is most probable; those of `hybrid` are not read.
 
-    Raises:
-      ValueError: The text is empty.
+    Raises `ValueError` if the text is empty.
     """
     limit = longest_target(max_length)
     total = sum(min(len(m) + 1, limit) for person in text.messages for m in person)

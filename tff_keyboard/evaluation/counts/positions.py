@@ -30,22 +30,17 @@ class Batch:
     """Messages of about equal length.
 
     Attributes:
-      ids: [rows, time + 1] int32: BOS + words + EOS, cut, PAD on the right.
-      owner: [rows], whose message.
-      message_words: [rows], words of the whole message.
       lengths: [rows, time + 1] int32, characters of the word at each place; 0 for BOS, EOS, PAD and
         masks.
-      masked: [rows, time + 1] bool, whether the place is a collector's mask.
-      reference: [rows, time + 1] int32, ids of the words in the reference vocabulary.
       tail: [rows, time + 1] int32, V + place of an OOV word in the lexicon; 0 for all others.
     """
 
-    ids: np.ndarray
-    owner: np.ndarray
-    message_words: np.ndarray
+    ids: np.ndarray  # [rows, time + 1] int32: BOS + words + EOS, cut, PAD on the right
+    owner: np.ndarray  # [rows], whose message
+    message_words: np.ndarray  # [rows], words of the whole message
     lengths: np.ndarray
-    masked: np.ndarray
-    reference: np.ndarray
+    masked: np.ndarray  # [rows, time + 1] bool, whether the place is a collector's mask
+    reference: np.ndarray  # [rows, time + 1] int32, ids of the words in the reference vocabulary
     tail: np.ndarray
 
     @functools.cached_property
@@ -64,37 +59,27 @@ class Positions:
     """n positions, one array [n] each.
 
     Attributes:
-      owner: Person whose message it is.
-      place: Place of the target in its message, from 0.
       reference: Id of the target in the reference vocabulary, whose ids are ordered by frequency.
-      targets: Ids of the model's vocabulary.
       named: Whether an OOV target is a word that the strip can offer by name; where it is, the
         ranks and `typed` are those of this word.
-      lengths: Characters of the target; 0 for EOS and masks.
-      masked: Whether it is a mask.
-      losses: -log p(target), nats, float64.
       rank: Rank on the strip, from 0 (special ids masked); meaningless where the target is special
         and not `named`.
-      rank_or_eos: Rank on a strip that may suggest EOS.
-      rank_of_all: Rank with nothing masked.
-      typed: Characters typed until the word is on the strip.
-      confidence: Probability of the first suggestion, float64.
     """
 
-    owner: np.ndarray
-    place: np.ndarray
+    owner: np.ndarray  # person whose message it is
+    place: np.ndarray  # place of the target in its message, from 0
     message_words: np.ndarray
     reference: np.ndarray
-    targets: np.ndarray
+    targets: np.ndarray  # ids of the model's vocabulary
     named: np.ndarray
-    lengths: np.ndarray
-    masked: np.ndarray
-    losses: np.ndarray
+    lengths: np.ndarray  # characters of the target; 0 for EOS and masks
+    masked: np.ndarray  # whether it is a mask
+    losses: np.ndarray  # -log p(target), nats, float64
     rank: np.ndarray
-    rank_or_eos: np.ndarray
-    rank_of_all: np.ndarray
-    typed: np.ndarray
-    confidence: np.ndarray
+    rank_or_eos: np.ndarray  # rank on a strip that may suggest EOS
+    rank_of_all: np.ndarray  # rank with nothing masked
+    typed: np.ndarray  # characters typed until the word is on the strip
+    confidence: np.ndarray  # probability of the first suggestion, float64
 
     def __len__(self) -> int:
         return len(self.owner)

@@ -46,24 +46,19 @@ class Counts:
     """What a model is worth on a text.
 
     Attributes:
-      sums: Every name of `HOST_SUMS` -> [people], int64 or float64.
       slices: Family -> slice -> every name of `SLICE_SUMS` -> [people]; slices nobody has a
         position in are left out.
     """
 
-    sums: dict[str, np.ndarray]
+    sums: dict[str, np.ndarray]  # every name of `HOST_SUMS` -> [people], int64 or float64
     slices: SliceSums
 
 
 @dataclasses.dataclass(frozen=True)
 class PartCounts:
-    """What a part of a text adds.
+    """What a part of a text adds."""
 
-    Attributes:
-      people: [n] positions of people in the text, increasing.
-    """
-
-    people: np.ndarray
+    people: np.ndarray  # [n] positions of people in the text, increasing
     counts: Counts
     targets: int
 
@@ -187,12 +182,7 @@ def evaluate(
     waiting: dict[int, PartCounts] = {}
     following = 0
     results = (compute or one_by_one)(
-        predictor,
-        text,
-        _cut(sizes),
-        max_length=max_length,
-        reference=reference,
-        scored=scored,
+        predictor, text, _cut(sizes), max_length=max_length, reference=reference, scored=scored
     )
     for place, found in results:
         waiting[place] = found

@@ -82,10 +82,7 @@ def of_clients(store: ClientStore, population: str, people: Sequence[str]) -> Ty
 def some_people(text: TypedText, which: slice) -> TypedText:
     """A run of the people of a text."""
     return dataclasses.replace(
-        text,
-        people=text.people[which],
-        messages=text.messages[which],
-        before=text.before[which],
+        text, people=text.people[which], messages=text.messages[which], before=text.before[which]
     )
 
 

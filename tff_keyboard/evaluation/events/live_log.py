@@ -19,16 +19,12 @@ from tff_keyboard.storage.errors import UsageError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shown:
-    """A strip whose message is still being typed; other fields as in `Strip`.
-
-    Attributes:
-      words: Suggestions, normalised, the best first. Never written.
-    """
+    """A strip whose message is still being typed; other fields as in `Strip`."""
 
     model: str
     place: int
     prefix: int
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # suggestions, normalised, the best first. Never written.
     outcome: Outcome
     rank: int | None = None
     deleted: bool = False

@@ -19,8 +19,7 @@ Spaces are left out on both sides (accepting a word types its space too). Masks 
 prefix takes a place on the strip like any other.
 
 Sources: Popov, Kudinov, Piontkovskaya, Vytovtov, Nevidomsky 2018, section 2.4,
-https://arxiv.org/abs/1712.07473; MacKenzie and Soukoreff 2002, Human-Computer
-Interaction 17.
+https://arxiv.org/abs/1712.07473; MacKenzie and Soukoreff 2002, Human-Computer Interaction 17.
 """
 
 import numpy as np
@@ -47,10 +46,8 @@ def characters_typed(
 
     `scores` [n, V] are log-probabilities or anything monotone in them, without NaN; `targets` [n]
     are word ids; `word_ranks` [n] are `target_ranks(scores, targets).words`, where known already.
-    The result is [n] int32 in [0, length of the word]; the length where it is never offered.
-
-    Raises:
-      ValueError: `k`, suggestions on the strip, is below 1, or a target is special.
+    The result is [n] int32 in [0, length of the word]; the length where it is never offered. Raises
+    `ValueError` if `k`, suggestions on the strip, is below 1, or a target is special.
     """
     if k < 1:
         raise ValueError(f"`k` must be >= 1, got {k}.")

@@ -20,13 +20,11 @@ class TargetRanks:
 
     Attributes:
       words: Special ids masked: the place on the strip. Meaningless where the target is special.
-      words_or_eos: PAD, BOS and OOV masked: a strip that may offer to send the message.
-      all_ids: Ranks with nothing masked.
     """
 
     words: np.ndarray
-    words_or_eos: np.ndarray
-    all_ids: np.ndarray
+    words_or_eos: np.ndarray  # PAD, BOS and OOV masked: a strip that may offer to send the message
+    all_ids: np.ndarray  # ranks with nothing masked
 
 
 def target_ranks(scores: np.ndarray, targets: np.ndarray) -> TargetRanks:

@@ -27,21 +27,13 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Typist:
-    """How a person uses a strip.
+    """How a person uses a strip."""
 
-    Attributes:
-      looks: Probability q of looking at a strip, in [0, 1].
-      look_seconds: Seconds of a look.
-      accepts: a at places 1, 2, 3 of the strip, in [0, 1].
-      key_seconds: Seconds of a key, and of the tap.
-      errors: e, wrong characters a typed one.
-    """
-
-    looks: float
-    look_seconds: float
-    accepts: tuple[float, float, float]
-    key_seconds: float = 0.33
-    errors: float = 0.04
+    looks: float  # probability q of looking at a strip, in [0, 1]
+    look_seconds: float  # seconds of a look
+    accepts: tuple[float, float, float]  # a at places 1, 2, 3 of the strip, in [0, 1]
+    key_seconds: float = 0.33  # seconds of a key, and of the tap
+    errors: float = 0.04  # e, wrong characters a typed one
 
 
 TYPISTS = {
@@ -52,15 +44,10 @@ TYPISTS = {
 
 
 class Effort(NamedTuple):
-    """Expected effort for each word, [n] float64 each.
+    """Expected effort for each word, [n] float64 each."""
 
-    Attributes:
-      keys: Keys and taps, the space included.
-      seconds: Seconds for keys, taps and looks.
-    """
-
-    keys: np.ndarray
-    seconds: np.ndarray
+    keys: np.ndarray  # keys and taps, the space included
+    seconds: np.ndarray  # seconds for keys, taps and looks
 
 
 def plain(lengths: np.ndarray, typist: Typist) -> Effort:

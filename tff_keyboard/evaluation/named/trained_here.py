@@ -36,15 +36,10 @@ _FIT_WORDS_OF_ONE = 1_000  # so that where people write much, many of them are h
 
 
 class TrainText(NamedTuple):
-    """What the train clients of a store typed.
+    """What the train clients of a store typed."""
 
-    Attributes:
-      messages: Ids of the words of each message, [words] int.
-      owners: Person of each message, a number from 0 on.
-    """
-
-    messages: list[np.ndarray]
-    owners: list[int]
+    messages: list[np.ndarray]  # ids of the words of each message, [words] int
+    owners: list[int]  # person of each message, a number from 0 on
 
 
 def read_train_text(store: ClientStore) -> TrainText:
@@ -71,8 +66,7 @@ def train_baseline(
 ) -> NamedPredictor:
     """Trains an n-gram to compare with; `word` is its name as the person wrote it.
 
-    Raises:
-      UsageError: It cannot be as small as asked for.
+    Raises `UsageError` if it cannot be as small as asked for.
     """
     try:
         predictor, data = ngram_spec.train(spec, messages, vocabulary)
@@ -89,10 +83,8 @@ def train_for_hybrid(
 ) -> tuple[NGramPredictor, bytes]:
     """Trains the n-gram that stands beside a network, of a spec in bytes.
 
-    The result is what a reader of its file has, and the content of the file.
-
-    Raises:
-      ValueError: The vocabulary alone is larger than the size wanted.
+    The result is what a reader of its file has, and the content of the file. Raises `ValueError` if
+    the vocabulary alone is larger than the size wanted.
     """
     predictor, data = ngram_spec.train(
         spec, text.messages, vocabulary, owners=text.owners, least_people=LEAST_PEOPLE
@@ -172,10 +164,7 @@ def join_hybrid(
 def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) -> str:
     """Sets the weights of the mixture to those under which the validation people are likeliest.
 
-    It says in words who it was fitted on.
-
-    Raises:
-      DataError: The store has no validation people.
+    It says in words who it was fitted on. Raises `DataError` if the store has no validation people.
     """
     everybody = typed_text.of_population(store, "validation")
     text = typed_text.first_people(

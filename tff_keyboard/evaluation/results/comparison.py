@@ -33,17 +33,11 @@ FEWEST_SEEDS = 3  # that a claim about a rule rests on
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """Difference in one metric, a model to the first one.
+    """Difference in one metric, a model to the first one."""
 
-    Attributes:
-      interval: Paired difference; of a perplexity the factor.
-      verdict: "better", "worse", "not distinguishable", or "" where there is nothing to say.
-      better_off: Share of people for whom the model is better than the first.
-    """
-
-    interval: Interval
-    verdict: str
-    better_off: Interval
+    interval: Interval  # paired difference; of a perplexity the factor
+    verdict: str  # "better", "worse", "not distinguishable", or "" where there is nothing to say
+    better_off: Interval  # share of people for whom the model is better than the first
 
     def to_json(self) -> dict[str, object]:
         """Plain values."""
@@ -188,10 +182,8 @@ def pooled_difference(
 
     With several seeds, as many of both, its interval is for other people and other seeds: the
     differences of single seeds scatter, too (`evaluation/statistics/jackknife.py:with_seeds`). With
-    one it is over people alone. Of a perplexity it is the factor.
-
-    Raises:
-      ValueError: The evaluations are not of the same people, or not as many.
+    one it is over people alone. Of a perplexity it is the factor. Raises `ValueError` if the
+    evaluations are not of the same people, or not as many.
     """
     pooled_sums([*evaluations, *controls])
     if len(evaluations) != len(controls):

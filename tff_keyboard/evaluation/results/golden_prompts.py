@@ -25,19 +25,12 @@ _MOST_BYTES = 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Prompt:
-    """One line.
+    """One line."""
 
-    Attributes:
-      line: Its number, from 1.
-      typed: What stands in the input field.
-      wanted: One of them must be on the strip; () for any strip.
-      unwanted: None of them may be.
-    """
-
-    line: int
-    typed: str
-    wanted: tuple[str, ...]
-    unwanted: tuple[str, ...]
+    line: int  # its number, from 1
+    typed: str  # what stands in the input field
+    wanted: tuple[str, ...]  # one of them must be on the strip; () for any strip
+    unwanted: tuple[str, ...]  # None of them may be
 
     def failure(self, strip: Sequence[str]) -> str:
         """What is wrong with a strip; "" if nothing is."""
@@ -50,15 +43,11 @@ class Prompt:
 
 @dataclasses.dataclass(frozen=True)
 class Prompts:
-    """A file of prompts.
-
-    Attributes:
-      sha256: SHA-256 of the file.
-    """
+    """A file of prompts."""
 
     path: pathlib.Path
     prompts: tuple[Prompt, ...]
-    sha256: str
+    sha256: str  # SHA-256 of the file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,8 +79,7 @@ class PromptReport:
 def read_prompts(path: pathlib.Path) -> Prompts:
     """The prompts of a UTF-8 file.
 
-    Raises:
-      DataError: It cannot be read, a line breaks the format, or there is none.
+    Raises `DataError` if it cannot be read, a line breaks the format, or there is none.
     """
     try:
         with path.open("rb") as file:

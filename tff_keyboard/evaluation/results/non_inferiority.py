@@ -87,8 +87,7 @@ class GateLine:
 def parse_margins(text: str) -> tuple[Margin, ...]:
     """Margins of a command line, as "top-3:0.2,kss:0.2".
 
-    Raises:
-      UsageError: It names no metric that can be better, or no number >= 0.
+    Raises `UsageError` if it names no metric that can be better, or no number >= 0.
     """
     margins = []
     for item in text.split(","):
@@ -110,8 +109,7 @@ def parse_margins(text: str) -> tuple[Margin, ...]:
 def gate_lines(comparison: Comparison, margins: Sequence[Margin]) -> list[GateLine]:
     """Every later model against the first.
 
-    Raises:
-      CheckFailed: A metric cannot be compared: the models have other vocabularies.
+    Raises `CheckFailed` if a metric cannot be compared: the models have other vocabularies.
     """
     lines = []
     for model, found in zip(comparison.evaluations[1:], comparison.differences, strict=True):

@@ -106,10 +106,8 @@ def difference_interval(
 ) -> Interval:
     """Interval of (first ratio - second ratio), [clients] each, the same ones in the same order.
 
-    A client counts unless it has no denominator in either.
-
-    Raises:
-      ValueError: Lengths differ, or a value is not finite, or a denominator is negative.
+    A client counts unless it has no denominator in either. Raises `ValueError` if lengths differ,
+    or a value is not finite, or a denominator is negative.
     """
     first = _checked(first_numerators, first_denominators)
     second = _checked(second_numerators, second_denominators)

@@ -29,17 +29,11 @@ from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference, met
 
 @dataclasses.dataclass(frozen=True)
 class Design:
-    """A test.
+    """A test."""
 
-    Attributes:
-      alpha: Probability of a difference that is none, two-sided, over all metrics.
-      power: Probability to see the lift if it is there.
-      looks: Looks at the figures, the last one included.
-    """
-
-    alpha: float = 0.05
-    power: float = 0.8
-    looks: int = 1
+    alpha: float = 0.05  # probability of a difference that is none, two-sided, over all metrics
+    power: float = 0.8  # probability to see the lift if it is there
+    looks: int = 1  # looks at the figures, the last one included
     metrics: int = 1
 
     @property
@@ -55,22 +49,14 @@ class Design:
 
 @dataclasses.dataclass(frozen=True)
 class Need:
-    """What a test needs.
-
-    Attributes:
-      people: K, that the error was measured on.
-      standard_error: s; of a perplexity, of its logarithm.
-      lift: Asked for; of a perplexity, the logarithm of the factor.
-      needed: People needed, K', rounded up.
-      least_lift: The smallest lift that the K people show with this power.
-    """
+    """What a test needs."""
 
     metric: str
-    people: int
-    standard_error: float
-    lift: float
-    needed: int
-    least_lift: float
+    people: int  # K, that the error was measured on
+    standard_error: float  # s; of a perplexity, of its logarithm
+    lift: float  # asked for; of a perplexity, the logarithm of the factor
+    needed: int  # people needed, K', rounded up
+    least_lift: float  # the smallest lift that the K people show with this power
 
 
 def lift_of(word: str) -> tuple[str, float]:
@@ -94,9 +80,7 @@ def of_replay(first: Sums, second: Sums, metric: str, lift: float, design: Desig
     """Both models on the same people, [people] sums each.
 
     `lift` is the difference to be seen: a share (0.01 a point), of a perplexity a factor below 1.
-
-    Raises:
-      ValueError: The lift is no lift, or there are fewer than two people.
+    Raises `ValueError` if the lift is no lift, or there are fewer than two people.
     """
     _check_counted(metric, first, second)
     return _need(metric_difference(first, second, metric), metric, lift, design, groups=1)

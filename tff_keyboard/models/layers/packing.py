@@ -15,17 +15,11 @@ import tensorflow as tf
 
 
 class Packing(NamedTuple):
-    """Where each packed row comes from.
+    """Where each packed row comes from."""
 
-    Attributes:
-      positions: [n, 2] int32, (row, time) in the padded batch of each packed position.
-      counts: [steps] int32, rows of each step, not increasing; every count is > 0.
-      starts: [steps] int32, where each step begins.
-    """
-
-    positions: tf.Tensor
-    counts: tf.Tensor
-    starts: tf.Tensor
+    positions: tf.Tensor  # [n, 2] int32, (row, time) in the padded batch of each packed position
+    counts: tf.Tensor  # [steps] int32, rows of each step, not increasing; every count is > 0
+    starts: tf.Tensor  # [steps] int32, where each step begins
 
 
 def pack(lengths: tf.Tensor, time: tf.Tensor | int) -> Packing:

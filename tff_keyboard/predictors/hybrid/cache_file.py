@@ -28,8 +28,7 @@ class DamagedCacheError(DataError):
 def save(cache: WordCache, path: str | os.PathLike[str]) -> None:
     """Writes the file, whole or not at all.
 
-    Raises:
-      ProgramError: It cannot be written; what was there is still there.
+    Raises `ProgramError` if it cannot be written; what was there is still there.
     """
     content = {
         "half_life": cache.half_life,

@@ -281,8 +281,7 @@ class HybridPredictor:
 def rows_in(outside: Vocabulary, inside: Vocabulary) -> np.ndarray | None:
     """Row of `inside` for each row of `outside`: [V] int64; None where they are in one order.
 
-    Raises:
-      ValueError: They do not hold the same words by the same rules.
+    Raises `ValueError` if they do not hold the same words by the same rules.
     """
     if outside == inside:
         return None

@@ -40,10 +40,9 @@ class WordCache:
     """Counts of one person's words and pairs.
 
     Args:
-      half_life: Words after which an occurrence counts half; in [1, 1,000,000]. People come
-        back to what they speak of now: 100 was best on `ubuntu_irc`, where most write a hundred
-        words or less, and 2,000 cost 2 % of perplexity. 300 with this `floor` keeps a word for
-        1,700.
+      half_life: Words after which an occurrence counts half; in [1, 1,000,000]. People come back to
+        what they speak of now: 100 was best on `ubuntu_irc`, where most write a hundred words or
+        less, and 2,000 cost 2 % of perplexity. 300 with this `floor` keeps a word for 1,700.
       floor: Occurrences below which a count is dropped; in (0, 1).
 
     Raises:
@@ -153,8 +152,7 @@ class WordCache:
     ) -> None:
         """Takes over counts that were read from a file, less what is not to be learnt.
 
-        Raises:
-          ValueError: They are none that `observe` could have left.
+        Raises `ValueError` if they are none that `observe` could have left.
         """
         rows = [words, *pairs.values()]
         if not all(

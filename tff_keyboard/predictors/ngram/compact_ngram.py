@@ -21,18 +21,14 @@ class CompactTable:
       context_rows: [contexts] int32, ascending: the rows of the order before (ids, for n = 2) that
         something follows. The place in this list is the context's number.
       starts: [contexts + 1] int32; children of context c are rows `starts[c]:starts[c + 1]`.
-      words: [rows] uint16 or uint32, ascending within a context.
-      codes: [rows] uint8, place in `values`.
-      values: [256] float32, discounted probabilities.
-      gamma: [contexts] float32, weight of the shorter context.
     """
 
     context_rows: np.ndarray
     starts: np.ndarray
-    words: np.ndarray
-    codes: np.ndarray
-    values: np.ndarray
-    gamma: np.ndarray
+    words: np.ndarray  # [rows] uint16 or uint32, ascending within a context
+    codes: np.ndarray  # [rows] uint8, place in `values`
+    values: np.ndarray  # [256] float32, discounted probabilities
+    gamma: np.ndarray  # [contexts] float32, weight of the shorter context
 
     def first_terms(self, rows: np.ndarray) -> np.ndarray:
         """Discounted probabilities of some rows, float32."""

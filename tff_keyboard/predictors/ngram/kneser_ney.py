@@ -48,15 +48,12 @@ class Table:
 
     Attributes:
       starts: [contexts + 1] int64; children of context c are rows `starts[c]:starts[c + 1]`.
-      words: [rows] int32, ascending within a context.
-      discounted: [rows] float32, the first term of p.
-      gamma: [contexts] float32, weight of the shorter context; 1 where nothing follows.
     """
 
     starts: np.ndarray
-    words: np.ndarray
-    discounted: np.ndarray
-    gamma: np.ndarray
+    words: np.ndarray  # [rows] int32, ascending within a context
+    discounted: np.ndarray  # [rows] float32, the first term of p
+    gamma: np.ndarray  # [contexts] float32, weight of the shorter context; 1 where nothing follows
 
     def first_terms(self, rows: np.ndarray) -> np.ndarray:
         """`discounted` of some rows; what `interpolated` asks of a table."""
@@ -165,8 +162,7 @@ class KneserNey:
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "KneserNey":
         """The inverse of `to_arrays`.
 
-        Raises:
-          ValueError: Arrays are missing or their sizes do not fit together.
+        Raises `ValueError` if arrays are missing or their sizes do not fit together.
         """
         names = [field.name for field in dataclasses.fields(Table)]
         try:

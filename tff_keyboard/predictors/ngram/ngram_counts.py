@@ -25,12 +25,11 @@ class Level:
 
     Attributes:
       parents: [nodes] int64, node of level n - 1 of the first n - 1 words; zeros on level 1.
-      words: [nodes] int32, the last word.
       counts: [nodes] int64, adjusted counts; 0 for n-grams that are context only (BOS, PAD).
     """
 
     parents: np.ndarray
-    words: np.ndarray
+    words: np.ndarray  # [nodes] int32, the last word
     counts: np.ndarray
 
 

@@ -64,17 +64,15 @@ class _Header:
     """Line 2.
 
     Attributes:
-      rows: n-grams of orders 2 on.
       contexts: Rows of the order before that have children, one number for each of these orders.
       log_ranges: Smallest and largest logarithm of each order's probabilities, order 1 first.
-      part_bytes: Length of each part as stored.
     """
 
     size: int
-    rows: list[int]
+    rows: list[int]  # n-grams of orders 2 on
     contexts: list[int]
     log_ranges: list[list[float]]
-    part_bytes: list[int]
+    part_bytes: list[int]  # length of each part as stored
     word_bytes: int
     rules: dict
     fingerprint: str
@@ -107,11 +105,7 @@ class _Header:
 
 
 def encode(model: KneserNey, vocabulary: Vocabulary) -> bytes:
-    """The content of the file.
-
-    Raises:
-      ValueError: Sizes of model and vocabulary differ.
-    """
+    """The content of the file. Raises `ValueError` if sizes of model and vocabulary differ."""
     if model.vocabulary_size != len(vocabulary):
         raise ValueError(
             f"The n-gram has {model.vocabulary_size} rows and the vocabulary {len(vocabulary)}."
@@ -151,8 +145,7 @@ def encode(model: KneserNey, vocabulary: Vocabulary) -> bytes:
 def decode(data: bytes, name: str = "n-gram") -> tuple[CompactNGram, Vocabulary]:
     """The inverse of `encode`, up to rounding.
 
-    Raises:
-      DataError: It is another kind of file, cut short, damaged, or claims what cannot be.
+    Raises `DataError` if it is another kind of file, cut short, damaged, or claims what cannot be.
     """
     try:
         return _decode(data)

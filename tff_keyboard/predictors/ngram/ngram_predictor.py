@@ -102,8 +102,7 @@ class NGramPredictor:
     def load(cls, directory: str | os.PathLike[str]) -> "NGramPredictor":
         """Reads what `save` wrote, or a file of `ngram_file`.
 
-        Raises:
-          DataError: A file is missing or damaged, or they belong to different models.
+        Raises `DataError` if a file is missing or damaged, or they belong to different models.
         """
         folder = pathlib.Path(directory)
         if folder.is_file():

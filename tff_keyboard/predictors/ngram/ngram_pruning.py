@@ -126,8 +126,7 @@ class Pruner:
     def prune(self, num_ngrams: int) -> KneserNey:
         """The model with this many n-grams, unigrams counted; all of them where it has fewer.
 
-        Raises:
-          ValueError: `num_ngrams` is less than `fewest`.
+        Raises `ValueError` if `num_ngrams` is less than `fewest`.
         """
         if num_ngrams < self.fewest:
             raise ValueError(

@@ -28,12 +28,11 @@ class NGramSpec:
     """A baseline to train.
 
     Attributes:
-      num_ngrams: Prune to this many; None keeps all.
       num_bytes: Prune, round and write to a file of at most this many; None does not.
     """
 
     order: int = DEFAULT_ORDER
-    num_ngrams: int | None = None
+    num_ngrams: int | None = None  # prune to this many; None keeps all
     num_bytes: int | None = None
 
 
@@ -43,8 +42,7 @@ def parse(word: str) -> NGramSpec:
     >>> parse("ngram:3"), parse("ngram:1.25M").num_ngrams, parse("ngram:500kB").num_bytes
     (NGramSpec(order=3, num_ngrams=None, num_bytes=None), 1250000, 500000)
 
-    Raises:
-      ValueError: It is none.
+    Raises `ValueError` if it is none.
     """
     if word == "unigram":
         return NGramSpec(order=1)
@@ -72,8 +70,7 @@ def of_file(size: str) -> NGramSpec:
     >>> of_file("1.44MB").num_bytes
     1440000
 
-    Raises:
-      ValueError: `size` is no number of bytes.
+    Raises `ValueError` if `size` is no number of bytes.
     """
     wanted = f"{size}: a size in bytes is wanted, such as 500kB or 1.44MB."
     try:

@@ -37,15 +37,12 @@ class VocabularyMechanism:
 
     Attributes:
       sigma: Standard deviation of the noise on a word's weight; a person moves weights by 1 in L2.
-      threshold: Words of less noisy weight stay out.
-      max_words: Words of a person that count, >= 1.
-      delta_of_words: The chance that a word of one person alone gets in, at most.
     """
 
     sigma: float
-    threshold: float
-    max_words: int
-    delta_of_words: float
+    threshold: float  # words of less noisy weight stay out
+    max_words: int  # words of a person that count, >= 1
+    delta_of_words: float  # the chance that a word of one person alone gets in, at most
 
     @property
     def rho(self) -> float:

@@ -28,8 +28,7 @@ class LedgerAndPeople:
     def of_run(cls, path: pathlib.Path) -> "LedgerAndPeople":
         """The ledger and the people of a run directory.
 
-        Raises:
-          RunDirectoryError: It has no ledger, or a damaged one.
+        Raises `RunDirectoryError` if it has no ledger, or a damaged one.
         """
         run = RunDirectory(path)
         header, rounds = read_ledger(run.privacy_ledger)

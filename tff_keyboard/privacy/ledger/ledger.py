@@ -114,8 +114,7 @@ class PrivacyLedger:
 def read_ledger(path: pathlib.Path) -> tuple[LedgerHeader, list[Round]]:
     """The header and the rounds of a finished or running ledger.
 
-    Raises:
-      RunDirectoryError: No such file, or it is damaged; the message names the line.
+    Raises `RunDirectoryError` if there is no such file, or it is damaged; the message names the line.
     """
     path = pathlib.Path(path)
     if not path.exists():

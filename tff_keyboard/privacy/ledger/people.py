@@ -25,15 +25,10 @@ _CONSTANT = b"tff-keyboard people 1"
 
 @dataclasses.dataclass(frozen=True)
 class People:
-    """Digests of people under one salt.
+    """Digests of people under one salt."""
 
-    Attributes:
-      salt_id: Names the salt and tells nothing of it.
-      digests: 16 hexadecimal digits a person.
-    """
-
-    salt_id: str
-    digests: frozenset[str]
+    salt_id: str  # names the salt and tells nothing of it
+    digests: frozenset[str]  # 16 hexadecimal digits a person
 
     def overlap(self, other: "People") -> str:
         """`SAME`, `SOME` or `NONE` of the people are in both; `UNKNOWN` under different salts."""
@@ -79,8 +74,7 @@ def write(path: pathlib.Path, people: People) -> None:
 def read(path: pathlib.Path) -> People | None:
     """What `write` wrote; None: there is no such file.
 
-    Raises:
-      RunDirectoryError: It is damaged.
+    Raises `RunDirectoryError` if it is damaged.
     """
     if not path.exists():
         return None

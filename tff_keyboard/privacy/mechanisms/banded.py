@@ -27,16 +27,9 @@ _DIGITS = 9
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Banded:
-    """The diagonals of C.
+    """The diagonals of C. Raises `ValueError` if they are not."""
 
-    Attributes:
-      coefficients: c, [bands]: 1 first, non-negative, never increasing.
-
-    Raises:
-      ValueError: They are not.
-    """
-
-    coefficients: tuple[float, ...]
+    coefficients: tuple[float, ...]  # c, [bands]: 1 first, non-negative, never increasing
 
     def __post_init__(self) -> None:
         toeplitz.checked_column(self.coefficients)
@@ -84,10 +77,7 @@ def optimal_banded(
     workload = toeplitz.prefix_sums(rounds, momentum=momentum)
     toeplitz.reduced(workload, error)
     toeplitz.sensitivity_squared(  # refuses now what the search would divide by
-        [1.0],
-        rounds=rounds,
-        min_separation=min_separation,
-        max_participations=max_participations,
+        [1.0], rounds=rounds, min_separation=min_separation, max_participations=max_participations
     )
     if bands == 1:
         return Banded(coefficients=(1.0,))

@@ -56,15 +56,10 @@ class NoiseKeyError(RunDirectoryError, ValueError):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoiseKey:
-    """256 bits and where they come from.
+    """256 bits and where they come from."""
 
-    Attributes:
-      key: Key of 32 bytes; never printed.
-      source: Origin of the key: `NONCE`, `SECRET` or `FIXED_NONCE`.
-    """
-
-    key: bytes = dataclasses.field(repr=False)
-    source: str
+    key: bytes = dataclasses.field(repr=False)  # key of 32 bytes; never printed
+    source: str  # origin of the key: `NONCE`, `SECRET` or `FIXED_NONCE`
 
     def __post_init__(self) -> None:
         if len(self.key) != 32:
@@ -143,8 +138,7 @@ def open_noise_key(
 def read_secret(place: str) -> bytes:
     """The secret at "env:NAME" or "file:PATH", without surrounding white space; b"" for "".
 
-    Raises:
-      NoiseKeyError: There is none, or it is too short. The message never has its content.
+    Raises `NoiseKeyError` if there is none, or it is too short. The message never has its content.
     """
     if not place:
         return b""

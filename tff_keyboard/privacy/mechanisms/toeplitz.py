@@ -126,8 +126,7 @@ def iterate_variances(inverse_column: np.ndarray, workload: np.ndarray) -> np.nd
 def reduced(variances: np.ndarray, error: str) -> float:
     """One number of `iterate_variances`: the "mean", or the "max", which is the last.
 
-    Raises:
-      ValueError: `error` is neither.
+    Raises `ValueError` if `error` is neither.
     """
     if error not in ("mean", "max"):
         raise ValueError(f"`error` must be 'mean' or 'max', got {error!r}.")
@@ -137,8 +136,7 @@ def reduced(variances: np.ndarray, error: str) -> float:
 def checked_column(column: Sequence[float] | np.ndarray) -> np.ndarray:
     """The column in float64, if sensitivity may be computed of it.
 
-    Raises:
-      ValueError: It is not 1 first, non-negative and never increasing.
+    Raises `ValueError` if it is not 1 first, non-negative and never increasing.
     """
     column = np.asarray(column, np.float64)
     sound = (
