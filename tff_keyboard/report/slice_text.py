@@ -63,7 +63,7 @@ def _slice_rows(evaluation: Evaluation, family: str) -> list[list[str]]:
     rows = [[FAMILIES[family].title, "words", *(METRICS[name].label for name in SLICE_METRICS)]]
     total = float(words_typed(evaluation.sums).sum())
     for label, sums in evaluation.slices[family].items():
-        rows.append([label, f"{_words(sums) / total:.1%}", *_cells(sums)])
+        rows.append([label, f"{float(words_typed(sums).sum()) / total:.1%}", *_cells(sums)])
     return rows
 
 
@@ -170,10 +170,6 @@ def _difference_cell(sums: Sums, first: Sums, name: str) -> str:
     interval = metric_difference(sums, first, name)
     said = verdict(interval, better=metric.better, neutral=metric.neutral)
     return f"{shown(interval, signed(metric))} {said}".rstrip()
-
-
-def _words(sums: Sums) -> float:
-    return float(words_typed(sums).sum())
 
 
 def temperature_line(evaluation: Evaluation, fitted: tuple[float, Evaluation]) -> str:

@@ -20,6 +20,8 @@ FORMAT = f"{_FORMATS}2"
 # of the default half life and floor can hold. A person's is some 30 kB.
 MOST_BYTES = 24_000_000
 
+_BROKEN = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
+
 
 class DamagedCacheError(DataError):
     """A file that was a word cache of this format, and is whole no longer."""
@@ -76,14 +78,7 @@ def load(path: str | os.PathLike[str]) -> WordCache:
         content = json.loads(text.decode("utf-8", errors="surrogatepass"))
         cache = WordCache(content["half_life"], content["floor"])
         cache.restore(content["words"], content["pairs"], content["uses"], content["kept"])
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:
+    except _BROKEN as error:
         reason = str(error) if type(error) is ValueError else "it is damaged"
         raise DamagedCacheError(f"{path}: not a whole word cache ({reason}).") from None
     return cache
@@ -92,12 +87,9 @@ def load(path: str | os.PathLike[str]) -> WordCache:
 def load_or_fresh(path: str | os.PathLike[str]) -> tuple[WordCache, str | None]:
     """The cache of a file, a new one where there is none or a damaged one.
 
-    Returns:
-      The cache, and one line that says what is wrong with the file; None where nothing is. The file
-      stays as it is until the next `save`.
-
-    Raises:
-      DataError: It cannot be read, or never was a cache of this format: nothing may replace it.
+    Beside it, one line that says what is wrong with the file; None where nothing is. The file stays
+    as it is until the next `save`. Raises `DataError` if it cannot be read, or never was a cache of
+    this format: nothing may replace it.
     """
     if not os.path.lexists(path):
         return WordCache(), None

@@ -65,11 +65,7 @@ class CompactNGram:
         return self.unigram.nbytes + sum(table.num_bytes for table in self.tables)
 
     def reordered(self, new_ids: np.ndarray) -> "CompactNGram":
-        """The same model, speaking other ids.
-
-        Args:
-          new_ids: [V] int, a permutation: the new id of each id.
-        """
+        """The same model with other ids: `new_ids` [V] is a permutation, the new id of each id."""
         unigram = np.empty_like(self.unigram)
         unigram[new_ids] = self.unigram
         tables = []
@@ -97,14 +93,10 @@ class CompactNGram:
         return CompactNGram(unigram, tables)
 
     def context_nodes(self, ids: np.ndarray) -> np.ndarray:
-        """Numbers of all contexts of a batch.
+        """Numbers of all contexts of a batch [batch, time] int, BOS + words, PAD on the right.
 
-        Args:
-          ids: [batch, time] int, BOS + words, PAD on the right.
-
-        Returns:
-          [batch, time, order - 1] int64: at m - 1 the number of the context of the last m ids up
-          to here, -1 where nothing is known to follow them.
+        [batch, time, order - 1] int64: at m - 1 the number of the context of the last m ids up to
+        here, -1 where nothing is known to follow them.
         """
         batch, time = ids.shape
         nodes = np.full([batch, time, self.order - 1], -1, np.int64)
@@ -123,11 +115,8 @@ class CompactNGram:
     def contexts(self, ids: Sequence[int]) -> list[int]:
         """Numbers of the contexts at one position: `context_nodes` of it, for a keyboard.
 
-        Args:
-          ids: BOS + words, the end of them at least; only the last `order - 1` are read.
-
-        Returns:
-          `order - 1` numbers; -1 where nothing is known to follow, or `ids` is too short.
+        Of BOS + words only the last `order - 1` are read. There are `order - 1` numbers; -1 where
+        nothing is known to follow, or `ids` is too short.
         """
         found = [-1] * (self.order - 1)
         for word_id in ids[len(ids) - min(len(ids), self.order - 1) :]:
@@ -135,11 +124,7 @@ class CompactNGram:
         return found
 
     def step(self, contexts: Sequence[int], word_id: int) -> list[int]:
-        """The contexts one word further on.
-
-        Args:
-          contexts: Contexts before the word, from `contexts` or `step`.
-        """
+        """The contexts (from `contexts` or `step`) one word further on."""
         found = []
         row = word_id
         # Scalars of the arrays' own types: for others NumPy would convert whole arrays.

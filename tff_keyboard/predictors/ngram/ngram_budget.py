@@ -9,20 +9,12 @@ _MOST_TRIALS = 12
 
 
 def encode_within(pruner: Pruner, vocabulary: Vocabulary, budget_bytes: int) -> bytes:
-    """Prunes until the file fits.
+    """Prunes until the file fits into so many bytes.
 
     Bytes grow almost linearly with n-grams, so each trial is aimed by the line through the best
-    sizes known above and below the budget.
-
-    Args:
-      budget_bytes: Bytes of the whole file, at most.
-
-    Returns:
-      The content of the file: of the whole model where that fits, else at least 99.5 % of the
-      budget unless no trial came as near.
-
-    Raises:
-      ValueError: Not even the single words fit.
+    sizes known above and below the budget. The file has the whole model where that fits, else at
+    least 99.5 % of the budget unless no trial came as near. Raises `ValueError` if not even the
+    single words fit.
     """
     best = ngram_file.encode(pruner.prune(pruner.fewest), vocabulary)
     if len(best) > budget_bytes:

@@ -36,18 +36,9 @@ class Level:
 def count_ngrams(
     messages: Iterable[np.ndarray], *, vocabulary_size: int, order: int
 ) -> list[Level]:
-    """Adjusted counts of all n-grams up to `order`.
+    """Adjusted counts, levels 1 to `order`, of messages: ids [words] in [0, V), no BOS and EOS.
 
-    Args:
-      messages: Ids of each message, [words] int, without BOS and EOS.
-      vocabulary_size: V; ids are in [0, V).
-      order: Length of the longest n-grams, >= 1.
-
-    Returns:
-      Levels 1 to `order`.
-
-    Raises:
-      ValueError: `order` is out of range, or there are no messages.
+    Raises `ValueError` if `order` is out of range, or there are no messages.
     """
     if order < 1:
         raise ValueError(f"`order` must be >= 1, got {order}.")

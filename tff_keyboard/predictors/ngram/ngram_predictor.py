@@ -28,13 +28,9 @@ from tff_keyboard.storage.errors import DataError
 
 
 class NGramPredictor:
-    """Suggestions and scores of an n-gram model.
+    """Suggestions and scores of an n-gram model, as trained or from a file.
 
-    Args:
-      model: The n-gram, as trained or from a file; order 1 is the unigram baseline.
-
-    Raises:
-      ValueError: Sizes of model and vocabulary differ.
+    Order 1 is the unigram baseline. Raises `ValueError` if sizes of model and vocabulary differ.
     """
 
     def __init__(self, model: KneserNey | CompactNGram, vocabulary: Vocabulary):
@@ -75,10 +71,7 @@ class NGramPredictor:
 
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
         """See `Predictor.log_probabilities`; PAD and BOS get -inf."""
-        return self._log(self.model.context_nodes(ids)[ids != PAD])
-
-    def _log(self, nodes: np.ndarray) -> np.ndarray:
-        probabilities = self.model.probabilities(nodes)
+        probabilities = self.model.probabilities(self.model.context_nodes(ids)[ids != PAD])
         with np.errstate(divide="ignore"):
             return np.log(probabilities, out=probabilities)
 

@@ -37,12 +37,7 @@ _MESSAGES_AT_ONCE = 1024
 def context_counts(model: KneserNey, messages: Iterable[np.ndarray]) -> list[np.ndarray]:
     """How often each context of the model is read before a next word or the end of a message.
 
-    Args:
-      model: A model that is not pruned.
-      messages: The text it was trained on, [words] int each.
-
-    Returns:
-      For each of `model.tables`: [contexts] int64.
+    The model is not pruned; messages are its text. [contexts] int64 for each of `model.tables`.
     """
     counts = [np.zeros(len(table.gamma), np.int64) for table in model.tables]
     for ids in _padded(messages):
@@ -53,16 +48,10 @@ def context_counts(model: KneserNey, messages: Iterable[np.ndarray]) -> list[np.
 
 
 def relative_entropies(model: KneserNey, counts: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """D(h, w) of every n-gram.
+    """D(h, w) of every n-gram: [rows] float64, nats a word of the text, for each of `model.tables`.
 
-    Args:
-      model: A model that is not pruned.
-
-    Returns:
-      For each of `model.tables`: [rows] float64, nats a word of the text; >= 0 up to rounding.
-
-    Raises:
-      ValueError: The model has been pruned before: the shorter form of an n-gram is missing.
+    They are >= 0 up to rounding. Raises `ValueError` if the model has been pruned before: the
+    shorter form of an n-gram is missing.
     """
     words = max(1, sum(int(count.sum()) for count in counts[:1]))
     result = []
@@ -83,13 +72,10 @@ def relative_entropies(model: KneserNey, counts: Sequence[np.ndarray]) -> list[n
 
 
 class Pruner:
-    """Prunes one model to any size; the scores are computed once.
+    """Prunes one whole model, with its text, to any size; the scores are computed once.
 
-    Args:
-      model: A model that is not pruned.
-      messages: The text it was trained on.
-      allowed: Rows that may stay, [rows] bool for each of `model.tables`; a row whose beginning may
-        not stay may not either. All may stay if left out.
+    Rows may stay that are `allowed`, [rows] bool for each of `model.tables`; a row whose beginning
+    may not stay may not either. All may stay if left out.
 
     Attributes:
       fewest: n-grams that always stay, the unigrams.

@@ -90,19 +90,11 @@ def train(
     owners: Sequence[int] | None = None,
     least_people: int = 1,
 ) -> tuple[NGramPredictor, bytes | None]:
-    """Counts, smooths, and makes small.
+    """Counts, smooths, and makes small what people typed: ids [words] each, without BOS and EOS.
 
-    Args:
-      messages: Pooled text: ids [words] each, without BOS and EOS.
-      owners: Person of each message, a number from 0 on; needed by `least_people`.
-      least_people: A file lists only what so many people typed; >= 1.
-
-    Returns:
-      The predictor, and the content of its file: None for a spec without `num_bytes`. With it the
-      predictor is what a reader of that file has.
-
-    Raises:
-      ValueError: The vocabulary alone is larger than the size wanted.
+    A file lists only what `least_people` of the owners, numbers from 0 on, typed. The predictor
+    comes with the content of its file, and is what a reader of it has; None for a spec without
+    `num_bytes`. Raises `ValueError` if the vocabulary alone is larger than the size wanted.
     """
     model = KneserNey.train(messages, vocabulary_size=len(vocabulary), order=spec.order)
     if spec.num_bytes is not None:
