@@ -78,12 +78,8 @@ def open_run_privacy(
 ) -> RunPrivacy:
     """Begins or goes on with the privacy of a run; draws and stores the nonce of a new one.
 
-    Args:
-      ledger_path: `privacy_ledger.jsonl`; there is one if the run was begun before.
-      selected_per_round: People drawn a round, with over-selection.
-      record_path: Path of the record of participation beside the store; read where the config keeps
-        one.
-      general_sha256: `store_sha256` of the card of `fine_tuning.general_store`, if there is one.
+    `ledger_path` is there if the run was begun before; `record_path` is that of the record of
+    participation beside the store, `general_sha256` of the card of the general store, if any.
 
     Raises:
       NoiseKeyError: The nonce or the secret is missing, malformed or not that of the run.

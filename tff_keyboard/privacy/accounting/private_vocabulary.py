@@ -67,13 +67,8 @@ def threshold_of(sigma: float, *, max_words: int, delta_of_words: float) -> floa
 def plan_vocabulary(*, epsilon: float, delta: float, max_words: int) -> VocabularyMechanism:
     """The least noise for (epsilon, delta), half of delta for the words of one person.
 
-    Args:
-      epsilon: Epsilon of the vocabulary, > 0.
-      delta: Delta of the vocabulary, in (0, 1).
-      max_words: Words of a person that count, >= 1.
-
-    Raises:
-      ValueError: An argument is out of range.
+    Raises `ValueError` if epsilon is not > 0, delta not in (0, 1), or `max_words`, the words of a
+    person that count, not >= 1.
     """
     from tff_keyboard.privacy.accounting import accounting  # two seconds
 
@@ -92,11 +87,7 @@ def plan_vocabulary(*, epsilon: float, delta: float, max_words: int) -> Vocabula
 
 
 class BoundedCounts:
-    """Weights of words, to which nobody adds more than a vector of norm 1.
-
-    Args:
-      max_words: Words of a person that count, at most.
-    """
+    """Weights of words, to which nobody adds more than a vector of norm 1 for `max_words` words."""
 
     def __init__(self, max_words: int):
         self._max_words = max_words
@@ -117,10 +108,8 @@ class BoundedCounts:
     def released(self, mechanism: VocabularyMechanism, normal: Normal) -> dict[str, float]:
         """Word to noisy weight, of those that reach the threshold.
 
-        Args:
-          mechanism: Its `max_words` is that of the counts.
-          normal: The generator of the noise, one draw a word in alphabetical order; it must be
-            secret, and one set of weights must meet one draw only.
+        `normal` generates the noise, one draw a word in alphabetical order; it must be secret, and
+        one set of weights must meet one draw only. The mechanism has the counts' `max_words`.
         """
         if mechanism.max_words != self._max_words:
             raise ValueError(

@@ -46,9 +46,7 @@ class LedgerAndPeople:
 def composed_statement(ledgers: Mapping[str, LedgerAndPeople]) -> str:
     """What several runs give away together, population by population; "" where none is shared.
 
-    Args:
-      ledgers: Name of a run -> its header, rounds and people. Runs whose people cannot be compared
-        count as runs on one population.
+    Runs whose people cannot be compared count as runs on one population.
     """
     texts = []
     for group in _populations(ledgers):

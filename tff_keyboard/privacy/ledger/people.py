@@ -40,14 +40,10 @@ class People:
 
 
 def salted(client_ids: Iterable[str], secret: str = "") -> People:
-    """The people of a population.
+    """The people of a population, of all clients that may be drawn.
 
-    Args:
-      client_ids: Ids of all clients that may be drawn.
-      secret: `aggregation.privacy.noise_secret`: "", "env:NAME" or "file:PATH".
-
-    Raises:
-      NoiseKeyError: The secret is missing or too short.
+    `secret` is `aggregation.privacy.noise_secret`: "", "env:NAME" or "file:PATH". Raises
+    `NoiseKeyError` if it is missing or too short.
     """
     salt = read_secret(secret) or _CONSTANT
     return People(

@@ -58,16 +58,8 @@ def optimal_banded(
 ) -> Banded:
     """The column of least error * S. Cached by its arguments; pure and deterministic.
 
-    Args:
-      rounds: Rounds of the run, >= 1.
-      min_separation: Rounds between participations that the cohort sampler enforces, >= 1.
-      max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      bands: Number of bands, 1..rounds; 1 is independent noise.
-      momentum: Momentum of the server, in [0, 1).
-      error: "mean" or "max", see `toeplitz.reduced`.
-
-    Raises:
-      ValueError: An argument is out of range.
+    `bands` are 1..rounds; 1 is independent noise. The other arguments are those of `optimal_blt`.
+    Raises `ValueError` if one is out of range.
 
     >>> optimal_banded(rounds=8, min_separation=8, bands=1)
     Banded(coefficients=(1.0,))

@@ -25,13 +25,8 @@ _MOST_TRIES = 400
 def keyed_discrete_normal(key: bytes, label: str, size: int, *, bits: int = BITS) -> np.ndarray:
     """[size] float64, whole multiples of 2^-bits: discrete Gaussians of standard deviation 1.
 
-    Args:
-      key: Key of 32 bytes.
-      label: Whatever tells draws apart.
-      size: Number of draws, >= 0.
-      bits: log2 of the standard deviation in steps of the grid, 0..30.
-
-    A pure function of its arguments.
+    A pure function of its arguments: a key of 32 bytes, a label that tells draws apart, and the
+    log2 of the standard deviation in steps of the grid, 0..30.
     """
     if not 0 <= bits <= 30:
         raise ValueError(f"`bits` must be in 0..30, got {bits}.")

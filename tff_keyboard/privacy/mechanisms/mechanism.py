@@ -66,11 +66,7 @@ class _Mechanism:
         raise NotImplementedError
 
     def keyed_noise(self, key: bytes) -> Callable[[int], NoiseOfRounds]:
-        """Makes the noise of any round from the size of a round's noise.
-
-        Args:
-          key: Key of 32 bytes.
-        """
+        """Makes the noise of any round from a round's size, under a key of 32 bytes."""
         return lambda size: self.noise(keyed_draw(key), size)
 
 
@@ -196,16 +192,7 @@ def optimal_mechanism(
 ) -> Mechanism:
     """The mechanism of a schedule, its coefficients optimised where it has any.
 
-    Args:
-      min_separation: Rounds between participations that the cohort sampler enforces, >= 1.
-      max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      buffers: Buffers of a BLT, 1..4.
-      bands: Bands of a banded matrix, 1..rounds.
-      momentum: Momentum of the server: what the noise is to be small under.
-      error: "mean" or "max" over the iterates.
-
-    Raises:
-      ValueError: An argument is out of range.
+    Arguments and errors are those of `optimal_blt` and `optimal_banded`.
     """
     schedule = {
         "rounds": rounds,
@@ -228,14 +215,7 @@ def mechanism_of(
     min_separation_rounds: int = 1,
     momentum: float = 0.0,
 ) -> Mechanism:
-    """The mechanism that a config names, on a schedule; see `optimal_mechanism`.
-
-    Args:
-      min_separation_rounds: Rounds from one participation of a person to the next, >= 1.
-
-    Raises:
-      ValueError: The schedule is out of range.
-    """
+    """The mechanism that a config names, on a schedule; see `optimal_mechanism`."""
     if isinstance(privacy, privacy_config.Gaussian):
         return Gaussian(is_discrete=privacy.is_discrete)
     return optimal_mechanism(

@@ -77,15 +77,10 @@ class NoiseKey:
 
 
 def derive_key(nonce: bytes, facts: Mapping[str, Any], *, secret: bytes = b"") -> bytes:
-    """The 32 bytes of the module's formula.
+    """The 32 bytes of the module's formula, of a nonce of 16 and a secret of 16 at least, or none.
 
-    Args:
-      nonce: Nonce of 16 bytes.
-      facts: JSON values; order does not matter, every value does.
-      secret: Secret of the deployment, at least 16 bytes, or nothing.
-
-    Raises:
-      NoiseKeyError: The nonce or the secret is too short.
+    `facts` are JSON values; order does not matter, every value does. Raises `NoiseKeyError` if the
+    nonce or the secret is too short.
     """
     if len(nonce) != NONCE_BYTES:
         raise NoiseKeyError(f"The noise nonce must have {NONCE_BYTES} bytes, got {len(nonce)}.")
@@ -108,15 +103,10 @@ def open_noise_key(
 ) -> NoiseKey:
     """The key of a run: reads its nonce, or draws and stores one if it has none yet.
 
-    Args:
-      facts: Facts that the key depends on; see the module.
-      may_draw: Whether nothing was released yet. A nonce drawn later would publish the same data
-        under a second noise.
-      secret: "" for none, "env:NAME" or "file:PATH".
-      fixed_nonce: 32 hexadecimal digits: reproducible, for simulations only; nothing is stored.
-
-    Raises:
-      NoiseKeyError: The nonce is missing after rounds were released, or anything is malformed.
+    `may_draw`: nothing was released yet. A nonce drawn later would publish the same data under a
+    second noise. A secret is "", "env:NAME" or "file:PATH"; a fixed nonce, for simulations, has 32
+    hexadecimal digits and is not stored. Raises `NoiseKeyError` if the nonce is missing after
+    rounds were released, or anything is malformed.
     """
     secret_bytes = read_secret(secret)
     if fixed_nonce:

@@ -29,14 +29,8 @@ def tree_sensitivity_squared(
 ) -> float:
     """S^2 of one or more trees in a row, in squared delta norms.
 
-    Args:
-      tree_rounds: Leaves (rounds) of each tree, in order; a restart begins the next tree.
-      min_separation: A person who joins round i joins no round before i + min_separation; >= 1,
-        and 1 means that every round is allowed.
-      max_participations: Rounds a person joins at most; >= 1.
-
-    Raises:
-      ValueError: An argument is out of range.
+    Trees have so many leaves (rounds) each; a restart begins the next. Of `min_separation` >= 1, 1
+    means that every round is allowed. Raises `ValueError` if an argument is out of range.
 
     >>> tree_sensitivity_squared([4], min_separation=4, max_participations=1)  # 3 levels
     3.0
