@@ -133,9 +133,8 @@ def export(
         facts = dataclasses.replace(facts, card=about_card)
         parts |= {manifest.PACKED_MANIFEST: to_bytes(facts), associated_files.CARD: card}
         if sign_key is not None:
-            parts[associated_files.SIGNATURE] = signing.sign(
-                parts[manifest.PACKED_MANIFEST], sign_key
-            )
+            signed = signing.sign(parts[manifest.PACKED_MANIFEST], sign_key)
+            parts[associated_files.SIGNATURE] = signed
         model_bytes = _publish(staged, out, written, parts, pack=options.pack)
     return ExportResult(
         paths=manifest.ExportPaths(out),
@@ -158,14 +157,8 @@ def _publish(
 ) -> int:
     """Writes all files of an export, or one with all of them, in place of an older export.
 
-    Args:
-      out: Path that the model shall have.
-      model: Its bytes.
-      parts: What goes with it, by name in `manifest.SUFFIXES`.
-      pack: Whether that goes into the model file.
-
-    Returns:
-      Bytes of the model file.
+    `parts` go beside or into the model, by name in `manifest.SUFFIXES`. The result are the bytes of
+    the model file.
     """
     beside = {} if pack else parts
     for name, data in beside.items():

@@ -34,12 +34,6 @@ def build(
 ) -> TailPart:
     """The lexicon of a store's train people and of a list; of the list alone for a private run.
 
-    Args:
-      run: The network's.
-      store_directory: A client store of the same vocabulary.
-      size: Words at most.
-      word_list: A file of `data/text/word_list.py`.
-
     Raises:
       ExportError: The run claims differential privacy and there is no list, or the store has
         another vocabulary.

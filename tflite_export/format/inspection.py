@@ -101,16 +101,12 @@ def verify(
 ) -> FileReport:
     """Checks the promises of an export from the bytes that were written.
 
-    Args:
-      data: The file.
-      max_bytes: Limit of its size; None for none.
-      signatures: Names it must offer.
-      table_shape: (vocabulary, dim). Exactly one buffer may be read as a table of this shape,
-        transposed, or packed two values a byte.
+    Exactly one buffer may be read as a table of `table_shape`, (vocabulary, dim), transposed, or
+    packed two values a byte.
 
     Raises:
-      CheckFailed: Too large, an operator that is not built in, a table stored twice or not at
-        all, a signature missing, or a buffer that is not aligned.
+      CheckFailed: Too large, an operator that is not built in, a table stored twice or not at all,
+        a signature missing, or a buffer that is not aligned.
     """
     report = inspect(data)
     if max_bytes is not None and report.num_bytes > max_bytes:

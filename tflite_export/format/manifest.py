@@ -122,15 +122,9 @@ def check_not_interrupted(model: pathlib.Path) -> None:
 
 
 def load_described(model: pathlib.Path, name: str, digest: str) -> bytes:
-    """A part that the manifest describes.
+    """A part that the manifest describes, by its name in `SUFFIXES` and SHA-256.
 
-    Args:
-      model: The `.tflite` file.
-      name: Name of the part, out of `SUFFIXES`.
-      digest: SHA-256 in the manifest.
-
-    Raises:
-      ExportError: It is missing, damaged, or from another export.
+    Raises `ExportError` if it is missing, damaged, or from another export.
     """
     data, path = load_part(model, name), ExportPaths(model).part(name)
     if data is None:

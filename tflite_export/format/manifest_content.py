@@ -250,14 +250,7 @@ def to_bytes(manifest: Manifest) -> bytes:
 
 
 def parse(data: bytes, path: pathlib.Path) -> Manifest:
-    """The inverse.
-
-    Args:
-      data: Any bytes.
-
-    Raises:
-      ExportError: They are no manifest.
-    """
+    """The inverse, for any bytes; an `ExportError` where they are no manifest."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):

@@ -71,10 +71,7 @@ def sign(manifest: bytes, key: Ed25519PrivateKey) -> bytes:
 
 
 def check_signature(manifest: bytes, signature: bytes, key: Ed25519PublicKey, name: str) -> None:
-    """Raises unless `signature` is that of `manifest` by the owner of `key`.
-
-    Raises `CheckFailed` if it is not, or no signature at all.
-    """
+    """Raises `CheckFailed` unless `signature` is that of `manifest` by the owner of `key`."""
     try:
         content = json.loads(signature)
         if content["format"] != FORMAT:

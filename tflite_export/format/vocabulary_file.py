@@ -19,6 +19,7 @@ Plain Python and zlib, which every phone has.
 import dataclasses
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Sequence
 
@@ -73,15 +74,10 @@ def with_checksum(format_line: bytes, header: object, packed: bytes) -> bytes:
 
 
 def pack(words: Sequence[str], further: bytes = b"") -> bytes:
-    """Words in order, front-coded and deflated.
-
-    Args:
-      words: Words in the order of their code points.
-      further: One byte a word, to go with them.
-    """
+    """Words in order, front-coded and deflated, with `further`: bytes that go with each word."""
     shared_lengths, endings, before = bytearray(), [], ""
     for word in words:
-        shared = min(_shared_characters(before, word), _MOST_SHARED)
+        shared = min(len(os.path.commonprefix([before, word])), _MOST_SHARED)
         shared_lengths.append(shared)
         endings.append(word[shared:] + "\n")
         before = word
@@ -126,23 +122,11 @@ def checked_body(data: bytes, wanted: bytes, without_checksum: bytes = b"-") -> 
     return body
 
 
-def _shared_characters(a: str, b: str) -> int:
-    shared = 0
-    for left, right in zip(a, b, strict=False):
-        if left != right:
-            break
-        shared += 1
-    return shared
-
-
 def unpack(packed: bytes, count: int, bytes_a_word: int = 0) -> tuple[list[str], bytes]:
     """The inverse of `pack`, with bounds on what a hostile file may fill.
 
-    Returns:
-      The words, and what goes with them: `bytes_a_word` times as many bytes.
-
-    Raises:
-      ValueError, zlib.error: It is not of so many words, or damaged.
+    The words, and what goes with them: `bytes_a_word` times as many bytes. Raises `ValueError` or
+    `zlib.error` if it is not of so many words, or damaged.
     """
     inflater = zlib.decompressobj()
     data = inflater.decompress(packed, _MOST_BYTES)

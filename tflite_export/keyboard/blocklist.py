@@ -21,11 +21,8 @@ class Blocklist:
     >>> [word in blocklist for word in ("Damn", "damned", "heckler", "he")]
     [True, False, True, False]
 
-    Args:
-      entries: Words, and starts of words that end with `*`.
-
-    Raises:
-      ValueError: An entry holds white space, or a `*` elsewhere than behind a start.
+    An entry is a word, or a start of words that ends with `*`. A `ValueError` where it holds white
+    space, or a `*` elsewhere.
     """
 
     def __init__(self, entries: Iterable[str] = ()):

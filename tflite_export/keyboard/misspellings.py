@@ -25,8 +25,7 @@ class Misspellings:
     >>> misspellings.meant_by("tomorow"), misspellings.meant_by("tomorrows")
     ('tomorrow', None)
 
-    Args:
-      frequencies: Word -> how common it is, in any unit.
+    Frequencies say how common a word is, in any unit.
     """
 
     def __init__(self, frequencies: Mapping[str, float]):

@@ -64,9 +64,8 @@ class _Correction:
 class StripKeyboard:
     """A model with manners. Not thread-safe, like the model.
 
-    Args:
-      language: Language of the packaged blocklist and the built-in forms: "en", or "none" for
-        neither and no corrections.
+    `language` is that of the packaged blocklist and the built-in forms: "en", or "none" for neither
+    and no corrections.
 
     Attributes:
       withheld: Blocked words that the strips so far would have shown otherwise.
@@ -96,8 +95,7 @@ class StripKeyboard:
     def strip_for(self, text: str, after: str = "") -> SlottedStrip:
         """Suggestions for the text before the cursor, each in its place.
 
-        Args:
-          after: Text behind the cursor; where that goes on with the word, a tap replaces all of it.
+        Where the text `after` the cursor goes on with the word, a tap replaces all of it.
         """
         start = time.perf_counter()
         typing = self._typing(sentences.sentence_of(text))

@@ -38,14 +38,7 @@ def run(
     owner: Owner | None = None,
     strips: TypedStrips | None = None,
 ) -> typing_session.TypingSession:
-    """Types until the end of input.
-
-    Args:
-      read_key: Returns the next character, "" at the end.
-
-    Returns:
-      What was typed and what it cost.
-    """
+    """Types until the end of input, "" of `read_key`; what was typed and what it cost."""
     session = typing_session.TypingSession()
     learns = owner is not None and owner.can_learn
     write("\n".join([HELP, *([OWNER_HELP] if learns else [])]) + "\n\n\n")

@@ -32,9 +32,7 @@ class Truecase:
     >>> truecase.sure_form("dont"), truecase.sure_form("singapore")
     ("don't", None)
 
-    Args:
-      language: "en", or another, which has no built-in table.
-      forms: More forms; where both have one, the built-in form counts.
+    Languages but "en" have no built-in table. Where it has a form, that counts before `forms`.
     """
 
     def __init__(self, language: str, forms: tuple[str, ...] | list[str] = ()):

@@ -198,11 +198,7 @@ class TypingSession:
         self.keystrokes += 1
 
     def accept(self, slot: Slot, correction: Slot | None = None) -> None:
-        """Touches a suggestion: one keystroke.
-
-        Args:
-          correction: Correction of the strip; whoever takes the word as typed declines it.
-        """
+        """Touches a suggestion: one keystroke; the word as typed declines the correction."""
         before = self.text
         word = _end(before, slot.replaces)
         if correction is not None and word and slot.word == word:
@@ -239,8 +235,7 @@ class TypingSession:
     def settled(self, *, ended: bool = False) -> list[Sent]:
         """Messages that can no longer be taken back, each handed out once: now they are learnt.
 
-        Args:
-          ended: Whether no other key comes.
+        `ended`: no other key comes.
         """
         waits = not ended and self._undo is not None and self._undo.sent is not None
         count = len(self._unsettled) - waits

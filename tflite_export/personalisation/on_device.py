@@ -113,8 +113,8 @@ def train_message(
 ) -> float:
     """One step of SGD on one message; returns its mean loss before the step, in nats a target.
 
-    Raises:
-      ExportError: The file cannot train, or the step diverged; a diverged model is of no more use.
+    Raises `ExportError` if the file cannot train, or the step diverged; the model is then of no
+    more use.
     """
     ids = [*predictor.encode(words), EOS][: MAX_TARGETS + 1]
     train = predictor.signature(signatures.TRAIN)
@@ -131,11 +131,7 @@ def train_message(
 def sums_of_person(
     predictor: Predictor, messages: Messages, before: Sequence[list[str]] = ()
 ) -> PersonSums:
-    """What is counted on one person's messages, each cut as in training.
-
-    Args:
-      before: Messages that the person typed earlier, for a predictor that remembers words.
-    """
+    """What is counted on one person's messages, each cut as in training, behind those `before`."""
     text = TypedText(
         "one person", ("",), ([list(words) for words in messages],), before=(list(before),)
     )
@@ -154,12 +150,8 @@ def personalise(
 ) -> PersonalisationReport:
     """Trains on one person's first messages and measures recall on the last, before and after.
 
-    Args:
-      predictor: A trainable file; trained in place, in memory.
-      messages: Messages of normalised words, oldest first.
-
-    Raises:
-      ExportError: The file cannot train, the training diverged, or there are too few messages.
+    A trainable file is trained in place, in memory; messages are of normalised words, oldest first.
+    Raises `ExportError` if it cannot train, the training diverged, or there are too few messages.
     """
     messages = [message for message in messages if message]
     if len(messages) < FEWEST_MESSAGES:

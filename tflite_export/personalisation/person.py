@@ -55,11 +55,8 @@ class PersonResult:
 class Personaliser:
     """Trains and measures people one after the other, each from the weights as they came.
 
-    Args:
-      keyboard: A trainable export, with or without an n-gram; changed while it works.
-
-    Raises:
-      ExportError: The file cannot train.
+    The keyboard, with or without an n-gram, is changed meanwhile. Raises `ExportError` if its file
+    cannot train.
     """
 
     def __init__(self, keyboard: Keyboard, settings: Settings):
@@ -80,9 +77,7 @@ class Personaliser:
     def person(self, messages: Messages) -> PersonResult:
         """Trains on the first messages of one person and measures on the last.
 
-        Args:
-          messages: Messages of normalised words, none empty, oldest first; `FEWEST_MESSAGES` at
-            least.
+        There are `FEWEST_MESSAGES` at least, of normalised words, none empty, oldest first.
         """
         train, middle, later = self._settings.parts(messages)
         before = [list(words) for words in (*train, *middle)]

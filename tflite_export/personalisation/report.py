@@ -57,10 +57,7 @@ class Change:
 
 
 class Summary:
-    """Results of people, as arrays over them.
-
-    Args:
-      results: One person each, at least one.
+    """Results of people, one at least, as arrays over them.
 
     Attributes:
       kept: Number of people for whom the gate kept what was learnt.

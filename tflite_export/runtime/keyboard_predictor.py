@@ -288,13 +288,9 @@ class KeyboardPredictor:
         return np.stack(rows) if rows else np.empty([0, len(self.vocabulary)], np.float32)
 
     def _read(self, ids: list[int]) -> _Position:
-        """The model after the last of `ids`, from the longest start of them that is known.
-
-        Args:
-          ids: [BOS, ...], of which no more are read than training sequences had.
-        """
+        """The model after the last of `ids` ([BOS, ...]), from the longest known start of them."""
         ids = last_ids(ids, self.manifest.model.training_length)
-        known = _shared_start(self._ids, ids)
+        known = len(os.path.commonprefix([self._ids, ids]))
         while known and self._positions[known - 1] is None:
             known -= 1
         if known < len(ids) or len(ids) != len(self._ids):
@@ -354,16 +350,6 @@ def _end_of(text: str) -> str:
         if character.isspace():
             return window[place:]
     return window
-
-
-def _shared_start(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many leading ids are the same."""
-    shared = 0
-    for left, right in zip(a, b, strict=False):
-        if left != right:
-            break
-        shared += 1
-    return shared
 
 
 def _rows_of(outside: Vocabulary, inside: Vocabulary) -> np.ndarray:

@@ -66,9 +66,7 @@ class Key:
 class OwnersOnly:
     """A WSGI application in front of another, which sees only what its owner asks for.
 
-    Args:
-      application: What is asked; its paths begin behind `key.path`.
-      admit: Is told of each request that showed the key.
+    The other's paths begin behind `key.path`. `admit` is told of each request that showed the key.
     """
 
     def __init__(
