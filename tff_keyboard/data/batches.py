@@ -12,8 +12,6 @@ nobody began one. (`long_messages="keep"` takes the first sequence alone.) A bat
 because a resumed run must repeat it exactly; tf.data only hands batches over.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Sequence
 

@@ -12,8 +12,6 @@ The words are those that `prepare` makes of the same text. TFF's workers have no
 text: what a person typed is cut in this process, when the person's dataset is made.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 

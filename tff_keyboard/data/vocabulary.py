@@ -7,8 +7,6 @@ table of 10,000 rows, 9,996 of them words.
 Plain Python, so that a phone runtime can import it.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import hashlib
@@ -138,7 +136,7 @@ class Vocabulary:
     @classmethod
     def from_counts(
         cls, counts: Mapping[str, int], size: int, rules: NormalisationRules
-    ) -> Vocabulary:
+    ) -> "Vocabulary":
         """The `size - 4` most frequent words, ties in the order of the words; masks never enter.
 
         With fewer distinct words the table is shorter than `size`: rows that nothing trains help no
@@ -170,7 +168,7 @@ class Vocabulary:
         files.write_atomically(pathlib.Path(path), [self.to_bytes()])
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
+    def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
         """Reads what `save` wrote and checks size, rows and fingerprint.
 
         Raises:

@@ -10,8 +10,6 @@ two renames then leaves it under a hidden name, where `restore` finds it; reader
 before they say that nothing is there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -23,8 +23,6 @@
 Imports neither TensorFlow nor TFF: every task after `train` opens one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json
@@ -65,7 +63,7 @@ class RunDirectory:
         self._lock_file: IO[str] | None = None
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> RunDirectory:
+    def open(cls, path: str | os.PathLike[str]) -> "RunDirectory":
         """An existing run, for reading. Raises `RunDirectoryError` if there is no run at `path`."""
         run = cls(path)
         if not run.exists():
@@ -94,7 +92,7 @@ class RunDirectory:
         truecase_text: str | None = None,
         may_change: Sequence[str] = (),
         of_this_version: Callable[[str, str], str] = lambda text, origin: text,
-    ) -> RunDirectory:
+    ) -> "RunDirectory":
         """Creates a run in a new or empty directory or opens it to go on; locks it until `close`.
 
         Args:
@@ -202,7 +200,7 @@ class RunDirectory:
             self._lock_file.close()
             self._lock_file = None
 
-    def __enter__(self) -> RunDirectory:
+    def __enter__(self) -> "RunDirectory":
         return self
 
     def __exit__(self, *unused_exception: object) -> None:

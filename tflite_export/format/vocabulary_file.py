@@ -77,7 +77,8 @@ def pack(words: Sequence[str], further: bytes = b"") -> bytes:
     """Words in order, front-coded and deflated, with `further`: bytes that go with each word."""
     shared_lengths, endings, before = bytearray(), [], ""
     for word in words:
-        shared = min(len(os.path.commonprefix([before, word])), _MOST_SHARED)
+        alike = os.path.commonprefix([before, word])  # noqa: RUF071 - of characters, no paths
+        shared = min(len(alike), _MOST_SHARED)
         shared_lengths.append(shared)
         endings.append(word[shared:] + "\n")
         before = word

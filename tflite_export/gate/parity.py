@@ -115,11 +115,9 @@ class ParityReport(Parity):
         return "\n".join(lines)
 
     def check(self, tolerance: Tolerance) -> None:
-        """Raises unless the file shows what it computes and the loss is within `tolerance`.
+        """Raises `ParityFailed` with each loss beyond `tolerance`.
 
-        Raises:
-          CheckFailed: The file contradicts itself.
-          ParityFailed: Says which figure failed, and what it should be.
+        Raises `CheckFailed` before that if the file contradicts itself.
         """
         self.shown.check()
         failures = []

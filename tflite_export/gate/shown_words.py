@@ -48,10 +48,7 @@ class ShownReport(Shown):
     """What a file's strips show, as a verdict."""
 
     def check(self) -> None:
-        """Raises unless everything shown is what was computed.
-
-        Raises `CheckFailed` if the file is broken, whichever way its weights were rounded.
-        """
+        """Raises `CheckFailed` unless all is shown as computed, however weights were rounded."""
         if self.wrong_states:
             raise CheckFailed(
                 "The exported file's `predict` does not end in the state that `step` reaches word "
@@ -131,15 +128,10 @@ class Reader:
 def compare_strips(
     logits: np.ndarray, ids: np.ndarray, probabilities: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """Which strips are not the best words of their logits.
+    """`(wrong [n] bool, largest relative difference of a probability)`.
 
-    Args:
-      logits: [n, V].
-      ids: [n, k].
-      probabilities: [n, k].
-
-    Returns:
-      `(wrong [n] bool, largest relative difference of a probability)`.
+    A strip, `ids` and `probabilities` [n, k], is wrong unless it is the best words of its
+    `logits` [n, V].
     """
     of_words = (ids >= NUM_SPECIAL) & (ids < logits.shape[1])
     own = np.take_along_axis(logits, np.where(of_words, ids, 0), axis=1)  # [n, k]
@@ -161,8 +153,7 @@ def compare_strips(
 def check_made_up(predictor: KeyboardPredictor) -> ShownReport:
     """Reads words drawn from the whole vocabulary, which needs no text, and odd tokens.
 
-    Raises:
-      CheckFailed: The file contradicts itself.
+    Raises `CheckFailed` if the file contradicts itself.
     """
     size = len(predictor.index.vocabulary)
     reader = Reader(predictor)

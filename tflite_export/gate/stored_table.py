@@ -38,13 +38,9 @@ class StoredTable(NamedTuple):
 
 
 def read_table(data: bytes, shape: tuple[int, int]) -> StoredTable:
-    """The table of a `.tflite` file.
+    """The table of a `.tflite` file, of shape (V, dim).
 
-    Args:
-      shape: (V, dim).
-
-    Raises:
-      CheckFailed: No buffer is read as a table of this shape, or its rows have several scales.
+    Raises `CheckFailed` if no buffer is read as such a table, or its rows have several scales.
     """
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(data, 0))
     tensors = [tensor for graph in model.subgraphs for tensor in graph.tensors]
@@ -68,12 +64,7 @@ def read_table(data: bytes, shape: tuple[int, int]) -> StoredTable:
 
 
 def wrong_rows(table: StoredTable, truth: np.ndarray) -> np.ndarray:
-    """Numbers of the rows that are not what was trained, rounded.
-
-    Args:
-      table: Table as it was read from a file.
-      truth: [V, dim], the trained rows in the file's order.
-    """
+    """Numbers of the rows of a file's table that are not the trained ones [V, dim], rounded."""
     error = np.abs(table.rows - truth)
     if table.is_int4:
         rms = np.sqrt(np.square(error).mean(axis=1, keepdims=True))
@@ -84,10 +75,7 @@ def wrong_rows(table: StoredTable, truth: np.ndarray) -> np.ndarray:
 
 
 def check_table(data: bytes, truth: np.ndarray) -> None:
-    """Raises unless every row of a file's table is the trained one, rounded.
-
-    Raises `CheckFailed` if the file is broken, whichever way its weights were rounded.
-    """
+    """Raises `CheckFailed` unless every row of a file's table is the trained one, rounded."""
     rows, dim = truth.shape
     wrong = wrong_rows(read_table(data, (rows, dim)), truth)
     if len(wrong):

@@ -44,10 +44,7 @@ class CifgWeights:
 
     @classmethod
     def from_model(cls, model: NextWordModel) -> "CifgWeights":
-        """Reads a built model.
-
-        Raises `ExportError` if it is not a CIFG, or a weight is not finite.
-        """
+        """Reads a built model; `ExportError` if it is no CIFG, or a weight is not finite."""
         name = getattr(model, "name_in_registry", type(model).__name__)
         if name != "cifg":
             raise ExportError(

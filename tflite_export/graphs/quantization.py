@@ -60,11 +60,7 @@ def quantize_tensor(matrix: np.ndarray) -> TensorQuantized:
 
 
 def quantize_rows(matrix: np.ndarray) -> RowQuantized:
-    """int8 with one scale a row. Codes are rounded up, so nothing is clipped.
-
-    Args:
-      matrix: [rows, columns].
-    """
+    """int8 [rows, columns] with one scale a row. Codes are rounded up, so nothing is clipped."""
     scales = np.abs(matrix).max(axis=1, initial=0.0) / INT8_MAX
     base = max(float(scales.max(initial=0.0)) / 127, _TINY)
     # 1e-4: the row that sets `base` must get code 127 in spite of float rounding, not 128.
@@ -83,14 +79,10 @@ def quantize_rows_int4(
     the most energy first; the error of one is spread over the later ones so that this quadratic
     form grows least. Source: Frantar et al. 2022 (GPTQ), https://arxiv.org/abs/2210.17323, eq. 2-3.
 
-    Args:
-      matrix: [rows, columns], the output table.
-      covariance: [columns, columns], `sum of h^T h` over calibration text, of any scale.
-      damping: Weight of the identity beside the covariance (trace / columns = 1); it stands for
-        the table's other use, the embedding lookup, where all columns matter alike. > 0.
-
-    Returns:
-      Values in [-7, 7].
+    `matrix` is the output table [rows, columns], `covariance` [columns, columns] the sum of h^T h
+    over calibration text, of any scale; values of the result are in [-7, 7]. `damping` > 0 is the
+    weight of the identity beside the covariance (trace / columns = 1); it stands for the table's
+    other use, the embedding lookup, where all columns matter alike.
     """
     rows, columns = matrix.shape
     if covariance.shape != (columns, columns):

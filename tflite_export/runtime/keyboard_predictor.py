@@ -290,7 +290,7 @@ class KeyboardPredictor:
     def _read(self, ids: list[int]) -> _Position:
         """The model after the last of `ids` ([BOS, ...]), from the longest known start of them."""
         ids = last_ids(ids, self.manifest.model.training_length)
-        known = len(os.path.commonprefix([self._ids, ids]))
+        known = len(os.path.commonprefix([self._ids, ids]))  # noqa: RUF071 - of ids, no paths
         while known and self._positions[known - 1] is None:
             known -= 1
         if known < len(ids) or len(ids) != len(self._ids):

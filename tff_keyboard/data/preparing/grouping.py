@@ -4,8 +4,6 @@ A scratch SQLite file takes messages in any order and gives them back user by us
 Memory holds a block of messages and one user's, whatever the number of users.
 """
 
-from __future__ import annotations
-
 import pathlib
 import sqlite3
 from collections.abc import Iterator

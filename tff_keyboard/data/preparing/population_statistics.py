@@ -1,7 +1,5 @@
 """What a data card says of one population; no text, no user."""
 
-from __future__ import annotations
-
 import bisect
 import collections
 import itertools

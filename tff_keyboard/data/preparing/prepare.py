@@ -8,8 +8,6 @@ The store appears whole or not at all, and a second call with the same inputs an
 nothing. docs/data.md gives the format and every treatment of bad input.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import errno

@@ -1,7 +1,5 @@
 """Finds out what lies where a new store is to be: nothing, an equal store, or something else."""
 
-from __future__ import annotations
-
 import pathlib
 
 from tff_keyboard.data.store.store_card import Card, Identity, read_card

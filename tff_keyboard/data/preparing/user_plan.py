@@ -1,7 +1,5 @@
 """Which client of which population each user becomes, and with which of their messages."""
 
-from __future__ import annotations
-
 import collections
 import itertools
 from collections.abc import Iterator, Sequence

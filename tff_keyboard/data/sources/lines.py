@@ -4,8 +4,6 @@ Every way in which a text file can be broken ends here: in one error that names 
 a count. Sound text is read in blocks; from the first block that is not sound, line by line.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import gzip

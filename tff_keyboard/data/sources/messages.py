@@ -1,7 +1,5 @@
 """What every source yields, and how it says that a line is not usable."""
 
-from __future__ import annotations
-
 import collections
 import os
 from collections.abc import Callable

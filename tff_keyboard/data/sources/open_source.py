@@ -1,7 +1,5 @@
 """From the config's `source` and `input` to a stream of messages."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib

@@ -6,8 +6,6 @@ papers with "N users" of a plain corpus do. Or every article is a client: client
 in words and in size, as people do.
 """
 
-from __future__ import annotations
-
 import pathlib
 import re
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ A user keeps the population when others come or go. Hashes for different purpose
 are independent: choosing users does not choose their population.
 """
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 from collections.abc import Iterable

@@ -6,8 +6,6 @@ other (non-IID) while they share one grammar, as people do. The text comes from
 `synthetic_phrases.toml` and from nowhere else.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

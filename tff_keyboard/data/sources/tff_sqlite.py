@@ -16,8 +16,6 @@ Their splits become populations so that held-out people stay held out:
 | | test (same users, later) | train_later for train users, else as above |
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 import sqlite3

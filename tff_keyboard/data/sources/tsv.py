@@ -1,7 +1,5 @@
 """Messages from lines `user<TAB>text`; users may be in any order."""
 
-from __future__ import annotations
-
 import functools
 import pathlib
 from collections.abc import Iterator, Sequence

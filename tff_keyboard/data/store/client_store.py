@@ -1,7 +1,5 @@
 """Reads a client store: the clients of each population and what they typed."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib
@@ -62,8 +60,8 @@ class StoredMessages(Sequence[np.ndarray]):
     @overload
     def __getitem__(self, place: int) -> np.ndarray: ...
     @overload
-    def __getitem__(self, place: slice) -> StoredMessages: ...
-    def __getitem__(self, place: int | slice) -> np.ndarray | StoredMessages:
+    def __getitem__(self, place: slice) -> "StoredMessages": ...
+    def __getitem__(self, place: int | slice) -> "np.ndarray | StoredMessages":
         if isinstance(place, slice):
             return StoredMessages(self._rows[place])
         return example_bytes.word_ids(self._rows[place])

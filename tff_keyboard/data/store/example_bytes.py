@@ -7,8 +7,6 @@ tenth of the time; source of the format: https://protobuf.dev/programming-guides
 word's id is on the wire as a varint, so a table of words gives bytes at once.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from tff_keyboard.data.store.word_choice import WordChoice

@@ -4,8 +4,6 @@ Rounds of many clients are planned from lengths alone (who is computed with whom
 is), on the machine that drives a cluster, too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import pathlib

@@ -1,7 +1,5 @@
 """The data card of a client store: what it holds, and the proof that it is whole."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import pathlib

@@ -4,8 +4,6 @@ Source of the format: `tff.simulation.datasets.SqlClientData` and
 `save_to_sql_client_data` of TFF 0.87.
 """
 
-from __future__ import annotations
-
 import array
 import hashlib
 import itertools

@@ -7,8 +7,6 @@ The model stays lower-case; the keyboard shows the forms and begins sentences wi
 frequent form as a baseline of truecasing: Lita et al. 2003, "tRuEcasIng".
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from collections.abc import Iterable, Sequence

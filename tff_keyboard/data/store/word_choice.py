@@ -5,8 +5,6 @@ a word needs `min_users` people who typed it, and what looks like a number or a 
 (`text.identifiers`) never enters. Among the rest, the most frequent words are taken.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ A capital at the start of a sentence says nothing about its word; inside it does
 on the keyboard (`tflite_export/keyboard/sentences.py`).
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 
@@ -31,7 +29,7 @@ class Capitals(NamedTuple):
         )
 
     @classmethod
-    def of_line(cls, line: str) -> Capitals:
+    def of_line(cls, line: str) -> "Capitals":
         """What `line` wrote."""
         if not line:
             return cls(False, [], [])

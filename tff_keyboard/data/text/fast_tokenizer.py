@@ -6,8 +6,6 @@ again and again: most cost one look-up. `tests/data/text/test_text.py` holds thi
 tokeniser on any string.
 """
 
-from __future__ import annotations
-
 from tff_keyboard.data.text.python_tokenizer import LONGEST_RUN, PythonTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules
 

@@ -1,7 +1,5 @@
 """Cuts a paragraph into messages after sentence ends."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 SENTENCE_ENDS = frozenset({".", "!", "?", "...", "…", ";"})

@@ -19,8 +19,6 @@ take quadratic time in a run of combining marks.
 `mode="whitespace"`: cut at white space only; lower case if asked.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Counts of words, and of the people who typed them, in bounded memory."""
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterable
 
