@@ -48,9 +48,8 @@ def release_gate(
 ) -> ReleaseGate:
     """The gate that a command line describes: margins such as "top-3:0.2,kss:0.2", and prompts.
 
-    Raises:
-      UsageError: Margins are not understood, or there is nothing to compare with.
-      DataError: The prompts cannot be read.
+    Raises `UsageError` if margins are not understood, or there is nothing to compare with;
+    `DataError` if the prompts cannot be read.
     """
     if fail_if_worse is not None and num_models < 2:
         raise UsageError("--fail-if-worse compares with the first model: give two at least.")

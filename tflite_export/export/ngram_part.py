@@ -56,11 +56,8 @@ def build(run: TrainedRun, store_directory: pathlib.Path, spec: ngram_spec.NGram
     """Counts the n-gram on the train people and fits the weights on the validation people.
 
     The weights are fitted with the float model: what rounding changes is far below what they
-    follow. The spec is one of `ngram_spec.of_file`.
-
-    Raises:
-      ExportError: The run claims differential privacy, or the store has another vocabulary or no
-        people to fit on.
+    follow. The spec is one of `ngram_spec.of_file`. Raises `ExportError` if the run claims
+    differential privacy, or the store has another vocabulary or no people to fit on.
     """
     if (run.directory / names.LEDGER).is_file():
         raise ExportError(

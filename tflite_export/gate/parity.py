@@ -5,9 +5,8 @@ model never trained on. Both are scored by the same code; what is compared:
 
   agreement     share of positions with the same best word, and with the same set of three
   recall        hits at 1 and at 3 over words typed; OOV counts as missed, end of message does not
-  KSS           keystroke saving rate, strip of three, selection free
-  (`evaluation.metrics.keystrokes`) logit error   over all rows and positions, relative to the
-  spread of the float logits: the root
+  KSS           keystroke saving rate, strip of three, selection free (`metrics.keystrokes`)
+  logit error   over all rows and positions, relative to the spread of the float logits: the root
                 mean square, over positions, of their standard deviation over rows
   strips        what `step` and `predict` show, against the file's own logits (`shown_words`)
 

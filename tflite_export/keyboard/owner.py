@@ -109,11 +109,9 @@ class Owner:
 def held_cache(path: pathlib.Path | None) -> Iterator[tuple[WordCache, str | None]]:
     """The cache of a file, new or not, which no other process may open meanwhile; None: in memory.
 
-    With it comes a line about a damaged file, whose place a fresh cache takes.
-
-    Raises:
-      ExportError: Another keyboard has it open, or its folder cannot be written to.
-      DataError: The file cannot be read, or is something else than a cache.
+    With it comes a line about a damaged file, whose place a fresh cache takes. Raises `ExportError`
+    if another keyboard has it open, or its folder cannot be written to; `DataError` if the file
+    cannot be read, or is something else than a cache.
     """
     if path is None:
         yield WordCache(), None

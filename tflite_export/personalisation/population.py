@@ -57,11 +57,9 @@ def personalise_people(
 ) -> Summary:
     """Trains and measures the people who are not in `out` yet, and reports on all.
 
-    Raises:
-      ExportError: The file cannot train.
-      DataError: The store's words were cut by other rules, nobody has messages enough, or `out` is
-        of a run with other facts.
-      ProgramError: `out` cannot be written.
+    Raises `ExportError` if the file cannot train; `DataError` if the store's words were cut by
+    other rules, nobody has messages enough, or `out` is of a run with other facts; `ProgramError`
+    if `out` cannot be written.
     """
     check_rules(store, keyboard.vocabulary.rules)
     personaliser = Personaliser(keyboard, settings)

@@ -24,11 +24,8 @@ class Records:
     """The file of one run, new or of a run that was stopped.
 
     Results, by pseudonym of a person, depend on the facts: model, people, settings; as JSON has
-    them.
-
-    Raises:
-      DataError: The file is of a run with other facts, or damaged.
-      ProgramError: It cannot be written.
+    them. Raises `DataError` if the file is of a run with other facts, or damaged; `ProgramError` if
+    it cannot be written.
     """
 
     def __init__(

@@ -31,11 +31,9 @@ def merge_vocabularies(
     """The merged vocabulary of stores prepared by the same rules.
 
     A store keeps words out of its vocabulary spelled out, so its own does not matter. `size` is V
-    >= 5, with the special rows; `shares` weighs the corpora, > 0, alike if left out.
-
-    Raises:
-      DataError: Stores were cut into words by different rules, or one has no train words.
-      ValueError: `shares` or `size` is out of range.
+    >= 5, with the special rows; `shares` weighs the corpora, > 0, alike if left out. Raises
+    `DataError` if stores were cut into words by different rules, or one has no train words;
+    `ValueError` if `shares` or `size` is out of range.
     """
     if not stores:
         raise ValueError("`stores` must name one store at least.")

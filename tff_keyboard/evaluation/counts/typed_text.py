@@ -115,11 +115,9 @@ def from_text_file(path: str | os.PathLike[str], tokenize: Tokenize, *, blocks: 
 
     The file says nothing about who typed what, yet an interval needs independent parts: its lines
     are cut into `blocks` >= 2 runs of equal length (neighbours stay together, as they depend on
-    each other most), and each counts as a person. Lines without a word are left out.
-
-    Raises:
-      DataError: The file cannot be read, is not UTF-8, or holds fewer than two messages.
-      ValueError: `blocks` is out of range.
+    each other most), and each counts as a person. Lines without a word are left out. Raises
+    `DataError` if the file cannot be read, is not UTF-8, or holds fewer than two messages;
+    `ValueError` if `blocks` is out of range.
     """
     if blocks < 2:
         raise ValueError(f"`blocks` must be >= 2, got {blocks}: an interval needs two at least.")

@@ -41,9 +41,8 @@ class LiveLog:
     def add(self, shown: Iterable[Shown], message: Sequence[str]) -> int:
         """Adds the strips of a message, whose normalised words are `message`; returns how many.
 
-        Raises:
-          ValueError: A strip breaks a rule of the log.
-          ProgramError: The log cannot be written; it is as it was.
+        Raises `ValueError` if a strip breaks a rule of the log; `ProgramError` if the log cannot be
+        written; it is as it was.
         """
         hour = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H")
         strips = [_strip(each, message, self._next_message, hour) for each in shown]

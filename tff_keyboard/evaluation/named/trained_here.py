@@ -97,12 +97,9 @@ def count_tail(store: ClientStore, size: int, word_list: pathlib.Path | None = N
     """The lexicon of what a store's train people typed beyond its table, and of a public list.
 
     A word that is not on the list, a file of `word_list.py`, needs as many people as a word of the
-    table did, two at least. There are `size` words at most.
-
-    Raises:
-      DataError: There is no such list, or the table was chosen with differential privacy, which
-        exact counts would break.
-      UsageError: No word is left.
+    table did, two at least. There are `size` words at most. Raises `DataError` if there is no such
+    list, or the table was chosen with differential privacy, which exact counts would break;
+    `UsageError` if no word is left.
     """
     facts = read_card(store.directory)["vocabulary"]
     if "epsilon" in facts:
@@ -135,11 +132,9 @@ def join_hybrid(
 ) -> NamedPredictor:
     """A network with an n-gram and a cache, weights fitted on the store's validation people.
 
-    The `source` of `model` is the word for the hybrid; `tail` is a lexicon behind the strip.
-
-    Raises:
-      UsageError: `model` is no network, or its vocabulary is not that of the store.
-      DataError: The store has no validation people.
+    The `source` of `model` is the word for the hybrid; `tail` is a lexicon behind the strip. Raises
+    `UsageError` if `model` is no network, or its vocabulary is not that of the store; `DataError`
+    if the store has no validation people.
     """
     word = model.source
     if not isinstance(model.predictor, Network) or model.kind == "ngram":

@@ -48,9 +48,8 @@ def save(cache: WordCache, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> WordCache:
     """Reads what `save` wrote.
 
-    Raises:
-      DataError: It cannot be read, or is something else.
-      DamagedCacheError: It is too large, damaged, or holds what no cache can.
+    Raises `DataError` if it cannot be read, or is something else; `DamagedCacheError` if it is too
+    large, damaged, or holds what no cache can.
     """
     try:
         if not pathlib.Path(path).is_file() and pathlib.Path(path).exists():

@@ -78,9 +78,8 @@ class NGramPredictor:
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Writes the two files; the arrays come last, so a directory with them is whole.
 
-        Raises:
-          ProgramError: They cannot be written.
-          ValueError: The model is one from a small file, which is a copy of that file.
+        Raises `ProgramError` if they cannot be written; `ValueError` if the model is one from a
+        small file, which is a copy of that file.
         """
         if isinstance(self.model, CompactNGram):
             raise ValueError("A rounded n-gram is kept as the file it came from.")
