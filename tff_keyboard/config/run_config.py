@@ -33,7 +33,22 @@ from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainCon
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Everything that defines a run; each section's class says what its keys mean."""
+    """Everything that defines a run.
+
+    Attributes:
+      data: Source of the text, and how it becomes a client store.
+      model: The next-word model.
+      client: What one client does in a round.
+      server: What the server does with the aggregated delta.
+      averaging: Whether the model of a run is an average of those of many rounds.
+      central: The optimizer of `train-server`, which takes nothing else of [server].
+      aggregation: How client deltas become one server delta.
+      fine_tuning: How a general model is kept from being forgotten; by default, not at all.
+      train: Rounds, cohorts, checkpoints, stopping.
+      evaluation: Federated evaluation during and after training.
+      execution: Machines and processes that compute a run; they change results through the order of
+        sums alone.
+    """
 
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
     model: ModelConfig = dataclasses.field(default_factory=Cifg)

@@ -143,6 +143,12 @@ class AggregationConfig(Table, path="aggregation"):
     Attributes:
       client_weighting: What one client counts for in a weighted mean: "tokens" (words typed),
         "examples" (messages) or "uniform". FedAtt and medians only use whether it is > 0.
+      rule: How deltas are combined, by `name`.
+      privacy: The mechanism of differential privacy, by `mechanism`.
+      protection: What extreme deltas meet before the rule, by `clipping`.
+      compression: How uploads are encoded, by `codec`.
+      row_correction: How rows of rare words are averaged, by `kind`.
+      client_noise: What clients add before they send, by `distribution`.
     """
 
     client_weighting: Literal["tokens", "examples", "uniform"] = "tokens"
