@@ -92,14 +92,9 @@ def epoch_sizes(
 ) -> np.ndarray:
     """How much an epoch of `client_batches` is for each client, from lengths alone.
 
-    Args:
-      lengths: Words of each message of each client, [messages], without BOS and EOS.
-      limits: `max_examples` of each client.
-      seed: Client i's is `[*seed, names[i]]`.
-      names: Numbers of the clients, 32 bits.
-
-    Returns:
-      Sequences and targets of each client, [clients, 2] int64.
+    `lengths` are words of each message of each client, [messages], without BOS and EOS; `limits`
+    the clients' `max_examples`, and `names` their numbers, 32 bits: client i's seed is `[*seed,
+    names[i]]`. Sequences and targets of each client are returned, [clients, 2] int64.
     """
     whole = np.concatenate([*lengths, np.zeros(0, np.int64)]).astype(np.int64) + 1
     ends = np.cumsum([len(own) for own in lengths], dtype=np.int64)

@@ -26,9 +26,8 @@ def generators(
 ) -> Iterator[np.random.Generator]:
     """`default_rng([*before, number, *after])` of each number, 2 us each.
 
-    Raises:
-      ValueError: One of `before` or `after` is negative, or one of `numbers`, [count] integers, is
-        not in 0..2**32 - 1.
+    Raises `ValueError` if `before` or `after` has a negative number, or `numbers`, [count]
+    integers, one that is not in 0..2**32 - 1.
     """
     numbers = np.asarray(numbers, np.int64)
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < _WORD:

@@ -80,11 +80,9 @@ def open_run_privacy(
 
     `ledger_path` is there if the run was begun before; `record_path` is that of the record of
     participation beside the store, `general_sha256` of the card of the general store, if any.
-
-    Raises:
-      NoiseKeyError: The nonce or the secret is missing, malformed or not that of the run.
-      RunDirectoryError: The ledger is damaged.
-      ValueError: The config claims a limit on participation that nothing enforces.
+    Raises `NoiseKeyError` if the nonce or the secret is missing, malformed or not that of the run;
+    `RunDirectoryError` if the ledger is damaged; `ValueError` if the config claims a limit on
+    participation that nothing enforces.
     """
     recorded: LedgerHeader | None = None
     rounds_released = 0

@@ -38,7 +38,7 @@ def new_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathl
     A directory that was at `target` is replaced and removed: ask before. Where `target` is a link
     to a directory, that directory is replaced and the link stays. Missing parents are made.
     `PRIVATE` takes from files, too, what others could do with them, whoever made them. Raises
-    `OSError` if no permission, no space, a file at `target`; it names `target`, which is unchanged.
+    `OSError` for no permission, no space, a file at `target`; it names `target`, which is unchanged.
     """
     target = (target.resolve() if target.is_symlink() else target).absolute()
     with scratch_directory(target, mode=mode) as work:
@@ -96,8 +96,7 @@ def put_in_place(work: pathlib.Path, target: pathlib.Path) -> None:
 def exchange(one: pathlib.Path, other: pathlib.Path) -> None:
     """Exchanges two names in one step, as the kernel does it.
 
-    Raises:
-      OSError: One of them is missing, or kernel, C library or file system cannot do it.
+    Raises `OSError` if one is missing, or kernel, C library or file system cannot do it.
     """
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2

@@ -58,8 +58,8 @@ def open_atomically(path: pathlib.Path, *, mode: int = ANYONE) -> Iterator[IO[by
 def append(path: pathlib.Path, data: bytes, *, mode: int = ANYONE) -> None:
     """Adds `data` to the end of a file, which is made where absent; returns when it is on disk.
 
-    Raises:
-      ProgramError: It cannot be written, or `path` is a link; the file is as it was before.
+    Raises `ProgramError` if it cannot be written, or `path` is a link: the file is as it was
+    before.
     """
     try:
         descriptor = os.open(path, _ADD, mode)
@@ -84,7 +84,7 @@ def make_directory(path: pathlib.Path, *, mode: int = in_progress.PARENT) -> Non
     """Creates `path` and its parents when missing; nobody else may write to them.
 
     The umask takes from `mode`, the permissions of `path` itself if it is made here. Raises
-    `ProgramError` if no permission, or a file is in the way.
+    `ProgramError` if there is no permission, or a file is in the way.
     """
     try:
         in_progress.make_missing(path, mode)

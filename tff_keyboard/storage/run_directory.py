@@ -179,11 +179,7 @@ class RunDirectory:
         return metrics_rows.read_rows(self.metrics_jsonl)
 
     def all_rows(self) -> list[metrics_rows.Row]:
-        """`rows`, with what a private run withholds from them: as secret as the data.
-
-        Raises:
-          RunDirectoryError: As `rows`.
-        """
+        """`rows`, with what a private run withholds from them: as secret as the data."""
         rows = self.rows()
         if not self.withheld_jsonl.exists():
             return rows

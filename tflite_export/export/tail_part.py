@@ -34,10 +34,8 @@ def build(
 ) -> TailPart:
     """The lexicon of a store's train people and of a list; of the list alone for a private run.
 
-    Raises:
-      ExportError: The run claims differential privacy and there is no list, or the store has
-        another vocabulary.
-      UsageError, DataError: See `trained_here.count_tail`.
+    Errors are those of `trained_here.count_tail`. Raises `ExportError` if the run claims
+    differential privacy and there is no list, or the store has another vocabulary.
     """
     if (run.directory / names.LEDGER).is_file():
         if word_list is None:

@@ -91,8 +91,7 @@ def _wait(child: int, deadline: float) -> int | None:
 def _problem(path: pathlib.Path, said: bytes) -> str:
     """What the child found wrong, "" if nothing.
 
-    Raises:
-      CheckFailed: It did not come to say: the file made the interpreter end the process, or write.
+    Raises `CheckFailed` if it did not come to say: the file made the interpreter end the process.
     """
     try:
         problem = json.loads(said)

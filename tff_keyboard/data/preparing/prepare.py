@@ -49,11 +49,9 @@ class Prepared(NamedTuple):
 def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -> Prepared:
     """Makes the client store `out` from the inputs of `config`, whose `store` is not used.
 
-    `overwrite` replaces a store made from other inputs or options.
-
-    Raises:
-      DataError: Bad input, a population without users, or another store at `out`.
-      ProgramError: `out` cannot be written; it is as it was before.
+    `overwrite` replaces a store made from other inputs or options. Raises `DataError` if the input
+    is bad, a population has no users, or another store is at `out`; `ProgramError` if `out` cannot
+    be written: it is as it was before.
     """
     if config.long_messages == "split" and config.mode == "words":
         raise errors.DataError(

@@ -42,11 +42,7 @@ class Reading:
         self.on_position = on_position
 
     def bad_line(self, path: str | os.PathLike[str], line: int, reason: str, message: str) -> None:
-        """Counts a line that breaks the format, or raises.
-
-        Raises:
-          DataError: Bad lines are errors here; names file and line. The message has the way out.
-        """
+        """Counts a line that breaks the format, or raises a `DataError` that names it."""
         if self._on_bad_line == "error":
             raise errors.DataError(
                 f"{os.fspath(path)}:{line}: {message} "

@@ -57,10 +57,8 @@ def read_shards(
     """Yields every line that is not blank, dealt out to clients.
 
     The train file has `num_shards` clients, the others as many as gives clients of about the same
-    number of lines, at least one.
-
-    Raises:
-      DataError: See `lines.read_lines`; or the train file has fewer lines than shards.
+    number of lines, at least one. Errors are those of `lines.read_lines`; a train file with fewer
+    lines than shards is a `DataError`.
     """
     bytes_before = 0
     lines_per_client = 0.0
@@ -91,12 +89,10 @@ def read_shards(
 def read_articles(files: Sequence[pathlib.Path], reading: Reading) -> Iterator[Message]:
     """Yields every line that is not blank, its client the article that it stands in.
 
-    An article begins with its heading behind a blank line, ` = Title = ` in WikiText. Neither
-    ` = = Section = = ` nor a formula in a paragraph begins one. Lines before the first heading,
-    where a file was cut, are an article, too.
-
-    Raises:
-      DataError: See `lines.read_lines`; or a file has no heading.
+    An article begins with its heading behind a blank line, ` = Title = ` in WikiText. Neither ` = =
+    Section = = ` nor a formula in a paragraph begins one. Lines before the first heading, where a
+    file was cut, are an article, too. Errors are those of `lines.read_lines`; a file without a
+    heading is a `DataError`.
     """
     bytes_before = 0
     for file, population in zip(files, _POPULATIONS, strict=True):

@@ -15,11 +15,8 @@ def read_messages(paths: Sequence[pathlib.Path], reading: Reading) -> Iterator[M
     """Yields the messages of UTF-8 TSV or TSV.gz files in their order.
 
     A user of that name in two files is one user. A first line of column names (`user<TAB>text` and
-    the like) is skipped and counted.
-
-    Raises:
-      DataError: See `lines.read_lines`; and, where bad lines are errors, a line has no tab, more
-        than one, or nothing before it.
+    the like) is skipped and counted. Errors are those of `lines.read_lines`; and, where bad lines
+    are errors, a `DataError` for a line with no tab, more than one, or nothing before it.
     """
     bytes_before = 0
     for path in paths:

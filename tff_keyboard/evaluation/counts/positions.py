@@ -119,14 +119,9 @@ def text_batches(
 ) -> Iterator[Batch]:
     """The messages of all people, normalised by the rules of `vocabulary`, sorted by length.
 
-    Args:
-      max_length: Targets of a message, at most, its end included; 0 takes whole messages, up to
-        `LONGEST_MESSAGE` targets.
-      reference: Vocabulary in whose order words are frequent or rare; the model's own if None.
-      only: The batches to read; all if left out.
-
-    Raises:
-      ValueError: `max_length` is negative.
+    A message has `max_length` targets at most, its end included; 0 takes whole messages, up to
+    `LONGEST_MESSAGE` targets, and less is a `ValueError`. Words are frequent or rare in the order
+    of `reference`; the model's own if None. `only` are the batches to read.
     """
     messages = _by_length(text)
     for rows, width in _bounds(messages, vocabulary, max_length)[only]:

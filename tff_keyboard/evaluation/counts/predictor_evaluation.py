@@ -159,15 +159,11 @@ def evaluate(
     progress: Callable[[int, int], None] | None = None,
     compute: Compute | None = None,
 ) -> Counts:
-    """Counts per person.
+    """Counts per person of any model; one that is a `HybridPredictor` learns as it goes.
 
-    Args:
-      predictor: Any model; one that is a `HybridPredictor` learns as it goes.
-      text: Normalised by the rules of the predictor's vocabulary.
-      max_length: Targets of a message; see `text_batches`.
-      reference: Vocabulary whose ids are ordered by frequency; the predictor's own if None.
-      progress: Called with (targets scored, targets in all).
-      compute: Counts the parts; None: they are counted here, one after the other.
+    `text` is normalised by the rules of the predictor's vocabulary; `max_length` and `reference`
+    are those of `text_batches`. `progress` is called with (targets scored, targets in all).
+    `compute` counts the parts; None: they are counted here, one after the other.
     """
     sizes = _sizes(predictor, text, max_length)
     done = 0

@@ -53,8 +53,7 @@ def of_population(
 ) -> TypedText:
     """What all people of a store's population typed.
 
-    Raises:
-      DataError: There is nobody in it, or it was cut into words by other than these `rules`.
+    Raises `DataError` if nobody is in it, or it was cut into words by other than these `rules`.
     """
     if rules is not None:
         check_rules(store, rules)

@@ -114,8 +114,8 @@ def line_of(strip: Strip) -> bytes:
 def read_log(path: str | os.PathLike[str]) -> Iterator[Strip]:
     """The strips of a log, one by one; a last line without its end was cut by a kill and is left.
 
-    Raises:
-      DataError: The file cannot be read, or a line breaks a rule; names file, line and rule.
+    Raises `DataError` if the file cannot be read, or a line breaks a rule; names file, line and
+    rule.
     """
     try:
         with pathlib.Path(path).open("rb") as file:

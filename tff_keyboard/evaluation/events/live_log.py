@@ -57,11 +57,8 @@ class LiveLog:
 def opened(path: pathlib.Path) -> Iterator[LiveLog]:
     """A log, new or to be gone on with, that no other process may add to meanwhile.
 
-    A last line that a kill cut short is removed.
-
-    Raises:
-      UsageError: It cannot be written there, or another keyboard writes it.
-      DataError: What is in it is no log.
+    A last line that a kill cut short is removed. Raises `UsageError` if it cannot be written there,
+    or another keyboard writes it; `DataError` if what is in it is no log.
     """
     holding = exclusive_file.held(
         path,

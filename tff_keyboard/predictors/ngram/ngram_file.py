@@ -154,11 +154,7 @@ def decode(data: bytes, name: str = "n-gram") -> tuple[CompactNGram, Vocabulary]
 
 
 def load(path: str | os.PathLike[str]) -> tuple[CompactNGram, Vocabulary]:
-    """Reads a file.
-
-    Raises:
-      DataError: As `decode`, or the file cannot be read.
-    """
+    """Reads a file; errors are those of `decode`, and a `DataError` where it cannot be read."""
     try:
         data = pathlib.Path(path).read_bytes()
     except OSError as error:

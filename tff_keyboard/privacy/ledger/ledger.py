@@ -70,15 +70,10 @@ class PrivacyLedger:
         return len(self._lines) - 1
 
     def record(self, round_num: int, **facts: float) -> None:
-        """Appends a round and returns once it is on disk.
+        """Appends round `rounds + 1`, or raises `ValueError`, and returns once it is on disk.
 
-        Args:
-          round_num: `rounds + 1`.
-          **facts: Numbers worth keeping, such as `clip_norm` and `clients`.
-
-        Raises:
-          ValueError: `round_num` is not the next round.
-          ProgramError: The line could not be written; the model must not be released.
+        `facts` are numbers worth keeping, such as `clip_norm` and `clients`. Raises `ProgramError`
+        if the line could not be written: the model must not be released.
         """
         if round_num != self.rounds + 1:
             raise ValueError(
