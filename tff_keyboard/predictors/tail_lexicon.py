@@ -4,12 +4,9 @@ A network has V rows; every other word is its one row OOV. The lexicon says how 
 
     p(w | h) = p(OOV | h) u(w),    sum over the lexicon of u(w) <= 1
 
-with u(w) a word's share of all OOV words that people typed. So it costs no training, and the
-context keeps its say through p(OOV | h). It offers completions only: behind an empty prefix no word
-of it is likelier than a word of the table. Such a word goes on being OOV to the context of the
-next.
-
-u(w) of a word that `least_people` people typed is counted:
+with u(w) a word's share of all OOV words that people typed. It offers completions only: behind an
+empty prefix no word of it is likelier than a word of the table. Such a word goes on being OOV to
+the context of the next. u(w) of a word that `least_people` people typed is counted:
 
     u(w) = sum over people of min(uses of w, cap) / the same sum over all OOV words
 

@@ -2,8 +2,7 @@
 
 Work happens in a hidden sibling, which takes the place of the target when all its files are on
 disk. A directory that is there is exchanged with it in one step (`renameat2`, `RENAME_EXCHANGE`),
-so a kill at any moment leaves the old one or the new one in place. A process that is killed leaves
-its sibling behind; the next one removes it.
+so a kill leaves the old one or the new one in place, and a sibling that the next process removes.
 
 On a file system that cannot exchange (NFS) the old directory steps aside first. A kill between the
 two renames then leaves it under a hidden name, where `restore` finds it; readers call `restore`
@@ -38,7 +37,7 @@ def new_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathl
     A directory that was at `target` is replaced and removed: ask before. Where `target` is a link
     to a directory, that directory is replaced and the link stays. Missing parents are made.
     `PRIVATE` takes from files, too, what others could do with them, whoever made them. Raises
-    `OSError` for no permission, no space, a file at `target`; it names `target`, which is unchanged.
+    `OSError` for no permission, no space, a file at `target`, which it names and leaves unchanged.
     """
     target = (target.resolve() if target.is_symlink() else target).absolute()
     with scratch_directory(target, mode=mode) as work:

@@ -6,12 +6,9 @@
     then      zlib: one byte a word, the characters it shares with the word before (at most 255);
               then the rest of each word, UTF-8, ended by a line feed
 
-Words are in the order of their code points, and so are the rows of an exported model. Two gains:
-the file needs no table from place to id, which alone would cost 15 KB (log2(9996!) bits), and the
-words that continue a prefix are one range of ids. Special ids stay 0 to 3.
-
-Format 1 had no line 2: its fingerprint covers the words, and not every bit of a deflate stream
-changes them. Its files can still be read.
+Words are in the order of their code points, and so are the rows of an exported model: the file
+needs no table from place to id, and the words that continue a prefix are one range of ids. Special
+ids stay 0 to 3. Format 1 had no line 2; its files can still be read.
 
 Plain Python and zlib, which every phone has.
 """

@@ -1,15 +1,13 @@
 """Does a file show what it computes? `step` and `predict` against `logits`, word by word.
 
 A keyboard shows `ids` and `probabilities` of `step` while one types, and of `predict` where a text
-is there at once (paste, a moved cursor, a field that is opened again). Recall and agreement are
-computed from `logits`, so that they see neither: here every strip is held against
+is there at once. Recall and agreement are computed from `logits`, so that they see neither: here
+every strip is held against
 
     the k largest of softmax(logits) over the words, with their probabilities
 
 and `predict` against a chain of `step` from zeros. A tie may be broken either way: an id counts as
-right if its probability is the one that belongs to its place.
-
-Ids are those of the file.
+right if its probability is the one that belongs to its place. Ids are those of the file.
 """
 
 import dataclasses

@@ -8,13 +8,13 @@ Beside `predict`, `step` and `logits` of every export:
 
 `train` takes BOS, words and EOS, with PAD on the right if any, and makes one step of plain SGD on
 the mean loss of the targets: what a client does in federated training. `weights` and `set_weights`
-speak the layout of `tff_keyboard.models.cifg`, so that a delta can leave the phone and an update
-come back (rows of `embedding` in the file's order).
+speak the layout of `tff_keyboard.models.cifg` (rows of `embedding` in the file's order), so that a
+delta can leave the phone and an update come back.
 
 Weights are float32 variables in memory. The file holds their initial values as int8 with one scale
-a row, which its initialisation subgraph dequantises; as float32 it would have 5.7 MB. The gradient
-through time is written by hand, as a loop back over what the loop forth saved: automatic
-differentiation of a loop needs operators TFLite lacks, and an unrolled loop has 4 KB a step.
+a row, which its initialisation subgraph dequantises. The gradient through time is written by hand,
+as a loop back over what the loop forth saved: automatic differentiation of a loop needs operators
+TFLite lacks.
 """
 
 import copy

@@ -1,14 +1,13 @@
 """One vocabulary for several corpora, from what their train populations typed.
 
-A model that is trained on a general corpus and fine-tuned on users' text has one word table. Three
-policies are possible: the general corpus's table, the users', or a merged one, made here:
+A model that is trained on a general corpus and fine-tuned on users' text has one word table: the
+corpus's, the users', or a merged one, made here:
 
     score(w) = sum_c share_c * count_c(w) / (words of c)
 
-with the highest scores first, so that a large corpus does not outvote a small one by its size. Only
-train populations count: no validation or held-out person has a say in what can be suggested. A word
-must satisfy the rules of one of the stores on its own: so many of its people typed it, and it is no
-number or key of somebody (`word_choice`).
+with the highest scores first, so that a large corpus does not outvote a small one by its size. No
+validation or held-out person has a say in what can be suggested, and a word must satisfy the rules
+of one of the stores on its own (`word_choice`).
 """
 
 import collections

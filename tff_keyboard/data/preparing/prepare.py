@@ -1,11 +1,10 @@
 """From text to a client store: tokens, populations, vocabulary, SQLite, data card.
 
 Messages stream through a scratch file on disk, which groups them by user; then two passes over the
-users build the vocabulary (train users only) and write the store. Memory holds a block of messages,
-one user, and the counts of distinct words (`word_counts`), whatever the number of users.
-
-The store appears whole or not at all, and a second call with the same inputs and options changes
-nothing. docs/data.md gives the format and every treatment of bad input.
+users build the vocabulary (train users only) and write the store, whole or not at all. Memory holds
+a block of messages, one user, and the counts of distinct words (`word_counts`). A second call with
+the same inputs and options changes nothing. docs/data.md has the format and every treatment of bad
+input.
 """
 
 import collections

@@ -1,15 +1,14 @@
 """Is a suggestion that claims 30 % right 30 % of the time?
 
-The strip of next words claims, with its first suggestion, a probability over the whole vocabulary.
-Positions are put into bins of equal width by that claim, as Guo et al. 2017
-(https://arxiv.org/abs/1706.04599) do; every strip that is shown counts, also the one behind the
-last word, which nothing matches.
+The first suggestion for the next word claims a probability over the whole vocabulary. Positions are
+put into bins of equal width by that claim (Guo et al. 2017, https://arxiv.org/abs/1706.04599);
+every strip that is shown counts, also the one behind the last word, which nothing matches.
 
     claimed_b, right_b = mean probability, share of first suggestions that were the next word
     ECE = sum_b n_b / n * |claimed_b - right_b|
 
 A temperature T turns probabilities into p^(1/T), normalised again; ranks stay as they are. `fit`
-finds the T of the lowest negative log-likelihood, which is convex in 1/T, by Newton's method.
+finds the T of the lowest negative log-likelihood, convex in 1/T, by Newton's method.
 """
 
 import dataclasses

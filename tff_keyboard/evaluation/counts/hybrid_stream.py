@@ -1,10 +1,9 @@
 """Evaluates a hybrid as it is used: person by person, message by message, learning as it goes.
 
 Each person starts with a cache of what they typed before, if the text says so (`TypedText.before`),
-else an empty one; their messages are scored in the order typed, and what was scored is learnt
-before the next message, never before. A message that is cut for scoring is learnt whole.
-`predictor_evaluation.py` counts the scored positions, so that one table compares a hybrid with
-models that learn nothing; the weights of the mixture are fitted by the same walk over other people.
+else an empty one. Messages are scored in the order typed, and a message is learnt, whole even where
+it is cut for scoring, before the next one. `predictor_evaluation.py` counts the scored positions
+like those of any model; the weights of the mixture are fitted by the same walk over other people.
 
 A word out of the vocabulary that the cache knows is `named`: its rank is its place on the strip. So
 is a word of the lexicon behind the strip, which is on no strip before its first letter.

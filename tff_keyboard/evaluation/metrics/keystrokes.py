@@ -7,16 +7,15 @@ as it is on the strip and types on otherwise; words out of the vocabulary are ty
     typed = characters typed until the word is offered (all of them if it never is)
     KSS   = (characters - typed) / characters
 
-over all words, in characters that are not spaces: Unicode code points of the normalised words.
-Two countings of the tap that accepts a suggestion:
+over all words, in characters that are not spaces: Unicode code points of the normalised words. Two
+countings of the tap that accepts a suggestion:
 
   selection free       it costs nothing: the definition of Popov et al.
   selection counted    it is one keystroke, so an accepted word costs typed + 1; taking a suggestion
                        with one character to go then neither saves nor loses
 
-Spaces are left out on both sides (accepting a word types its space too). Masks of the collectors
-(`<#>`, `<URL>`) stand for text nobody can see and are left out as well. A word equal to the typed
-prefix takes a place on the strip like any other.
+Spaces (accepting a word types its space too) and masks of the collectors (`<#>`, `<URL>`) are left
+out on both sides. A word equal to the typed prefix takes a place on the strip like any other.
 
 Sources: Popov, Kudinov, Piontkovskaya, Vytovtov, Nevidomsky 2018, section 2.4,
 https://arxiv.org/abs/1712.07473; MacKenzie and Soukoreff 2002, Human-Computer Interaction 17.

@@ -1,8 +1,7 @@
 """What a strip is worth to a typist who pays for looking at it: expected keys and seconds.
 
-Keystrokes saved (`keystrokes.py`) are those of a typist who sees every strip at once and takes the
-word as soon as it is there: an upper bound. Here a typist of a word of L characters, which the
-strip offers from t typed characters on,
+Keystrokes saved (`keystrokes.py`) are an upper bound: those of a typist who sees every strip at
+once. Here a typist of a word of L characters, which the strip offers from t typed characters on,
 
     looks at a strip with probability q, which takes `look` seconds,
     takes the word that is there with probability a (by its place on the strip of next words, the
@@ -13,10 +12,9 @@ strip offers from t typed characters on,
 A word that is on the strip stays on it as more is typed, so with s = 1 - q a the expectations are
 geometric sums. Plain typing is (L (1 + 2 e) + 1) keys.
 
-The three typists are assumptions that span a band, not measurements: 0.33 seconds a key are the 36
-words a minute of Palin et al. 2019 (How do people type on mobile devices?, MobileHCI); that looking
-has a price which may exceed what a suggestion saves is Quinn & Zhai 2016 (A cost-benefit study of
-text entry suggestion interaction, CHI).
+The three typists are assumptions that span a band: 0.33 seconds a key are the 36 words a minute of
+Palin et al. 2019 (MobileHCI); that looking may cost more than a suggestion saves is Quinn & Zhai
+2016 (A cost-benefit study of text entry suggestion interaction, CHI).
 """
 
 import dataclasses

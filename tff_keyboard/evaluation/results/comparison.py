@@ -2,16 +2,13 @@
 
 Every interval is a 95 % jackknife over people (`evaluation/statistics/jackknife.py`). A difference
 leaves the same person out of both models, so that what makes a person easy or hard to predict
-cancels. The verdict is what its interval says and nothing more:
+cancels. The verdict is what its interval says and nothing more; among many some will miss:
 
     better / worse         the interval lies on one side of zero
     not distinguishable    it does not
 
-Each interval covers with 95 % on its own; among many comparisons some will miss.
-
 Perplexities are compared as a ratio, exp of the paired difference in nats: 0.9 is 10 % lower. With
-different vocabularies they are not compared at all, as a model that knows fewer words has an
-easier task.
+different vocabularies they are not compared: knowing fewer words is an easier task.
 """
 
 import dataclasses

@@ -4,9 +4,9 @@
     see you <TAB>later tomorrow soon
     i am on my w<TAB>way !wali
 
-A space before the <TAB> asks for the next word; without it the last word is not finished yet. A
-team writes them for its language and looks at them before a release: figures over a million words
-do not show a strip that everybody sees. Empty lines and lines that begin with # are left out.
+A space before the <TAB> asks for the next word; without it the last word is not finished yet. Empty
+lines and lines that begin with # are left out. A team writes them for its language: figures over a
+million words do not show a strip that everybody sees.
 """
 
 import dataclasses

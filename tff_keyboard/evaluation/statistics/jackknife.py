@@ -10,26 +10,21 @@ person are not independent, so the unit that is left out is a person:
     n = (sum_k b_k)^2 / sum_k b_k^2,  the effective number of people
     g = K sum_k d_k^4 / (sum_k d_k^2)^2 - 3,  d_k = R_(k) - mean: their excess kurtosis
 
-Few people type much of a corpus: of the SMS corpus's 51 held-out people three typed two thirds of
-the words. The error is then estimated from what amounts to n = 5.8 people, and t with K - 1 = 50
-degrees of freedom would cover the truth in 89 % of the cases where it promises 95 %; with n - 1 it
-does (tests/evaluation/statistics/test_jackknife.py simulates both). n is Kish's effective sample
-size, and equals K where all type the same.
-
-What n does not see: where those who type most are the hardest to predict, as on chat, a few of many
-people make most of the error. Then g is large. K / g is below n - 1 only where g > 1, which normal
-values of many people do not reach: the interval of a mean of such values is Student's. A variance
-estimated from K values has 2 K / (2 + g) degrees of freedom (Satterthwaite); but a sample from long
-tails shows too small a g, and with K / g, about half of that, more is covered, 94 to 96 % where it
-was 92 to 93 (docs/evaluation.md; tests/evaluation/metrics/test_coverage.py).
+Few people type much of a corpus. n, Kish's effective sample size, is K where all type the same;
+with K - 1 degrees of freedom the interval of an uneven corpus would cover the truth far less often
+than it promises. Where those who type most are also the hardest to predict, a few people make most
+of the error, and g is large: a variance estimated from K values has 2 K / (2 + g) degrees of
+freedom (Satterthwaite), and K / g, about half of that, makes up for a g that samples from long
+tails show too small. docs/evaluation.md and tests/evaluation/metrics/test_coverage.py have the
+coverage.
 
 A person with b_k = 0 carries no information about the ratio and is left out of K. The interval of
 the difference of two models on the same people leaves the same person out of both ratios, so what
 the two share cancels.
 
 Sources: Efron & Tibshirani 1993, chapter 11; ratio estimators: Cochran 1977, section 6.17;
-effective sample size: Kish 1965, section 11.7; degrees of freedom of an estimated variance:
-Satterthwaite 1946, Biometrics Bulletin 2.
+effective sample size: Kish 1965, section 11.7; degrees of freedom: Satterthwaite 1946, Biometrics
+Bulletin 2.
 """
 
 import math

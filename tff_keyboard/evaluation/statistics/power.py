@@ -4,18 +4,15 @@ The standard error of a metric over the K people of an evaluation falls with the
 
     K' = K (d s / lift)^2
 
-people like these have the error that a lift needs: s is the jackknife's standard error over the K,
-d the drift of `sequential.drift_for`. It holds for people who type as unevenly as these; three who
-type most of the words make s large, and K' with it.
+people who type as unevenly as these have the error that a lift needs: s is the jackknife's standard
+error over the K, d the drift of `sequential.drift_for`.
 
     replay      both models on the text of the same people: s is that of the paired difference
     experiment  half of the people have each model: s is sqrt(2) times that of the metric, and K'
                 people are needed for each of the two
 
-Several metrics that must each be claimed share the error by Holm's procedure, whose first step is
-alpha / m: what the hardest of m metrics may need.
-
-Source of Holm's procedure: Holm 1979, Scand. J. Statist. 6.
+Several metrics that must each be claimed share the error by Holm's procedure (1979, Scand. J.
+Statist. 6), whose first step is alpha / m: what the hardest of m metrics may need.
 """
 
 import dataclasses

@@ -9,11 +9,9 @@ models give it and all such words together: perplexities compare with those of a
 table.
 
 A word out of the table is offered from its second use on, or once its owner insisted on it: a slip
-is made once, too. Compared with offering it at once, that costs 1.1 points of keystrokes saved and
-a quarter of the unknown words hit (docs/results.md). Some words are never learnt (`learnable.py`).
-
-Behind the first letters, words of a lexicon are offered as well (`predictors/tail_lexicon.py`):
-they share what the two models leave to OOV.
+is made once, too. Offering it at once would gain 1.1 points of keystrokes saved. Some words are
+never learnt (`learnable.py`). Behind the first letters, words of a lexicon are offered as well
+(`predictors/tail_lexicon.py`): they share what the two models leave to OOV.
 
 NumPy only, so that a phone runtime can use it with an exported network.
 """

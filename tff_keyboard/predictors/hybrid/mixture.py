@@ -6,10 +6,8 @@ with one set of weights, positive and summing to one, for each bucket b: how man
 context the n-gram knows (0-1, 2, 3 and more) times what the cache knows of the word before (the
 cache is empty; nothing that follows the word; up to 3 occurrences; more). 12 buckets of 3 weights;
 an empty cache has none, so 21 numbers are free. Fitted by expectation maximisation on people whose
-text trained nothing: the likelihood is concave in the weights, so its steps never lower it and end
-at the one maximum.
-
-On `ubuntu_irc`, buckets by the word before gave 2 % less perplexity than buckets by the number of
+text trained nothing: the likelihood is concave in the weights, so its steps end at the one maximum.
+On `ubuntu_irc` buckets by the word before gave 2 % less perplexity than those by the number of
 words in the cache, and 4 % less than one set of weights.
 
 Source: Jelinek and Mercer 1980, "Interpolated estimation of Markov source parameters from sparse

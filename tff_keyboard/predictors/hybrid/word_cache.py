@@ -2,9 +2,8 @@
 
     p(w | v) = (c(v w) + KAPPA c(w) / C) / (c(v) + KAPPA),    C = sum of all c(w)
 
-where an occurrence k words ago counts 2^(-k / half_life). The person's own words are far likelier
-than any table says, and words out of every table come back: names, places, slang. Sources: Kuhn and
-De Mori 1990, https://doi.org/10.1109/34.56193 (cache); Clarkson and Robinson 1997,
+where an occurrence k words ago counts 2^(-k / half_life). Sources: Kuhn and De Mori 1990,
+https://doi.org/10.1109/34.56193 (cache); Clarkson and Robinson 1997,
 https://doi.org/10.1109/ICASSP.1997.596049 (decay).
 
 Forgetting is exact. Counts are integers, in 2^-20 of an occurrence, and no count depends on another
@@ -15,9 +14,8 @@ word been a gap wherever it stood; a gap lets time pass, starts no pair and ends
 Beside each count stand two facts that do not decay while the word is remembered: how often it was
 typed (`uses`), and whether its owner insisted on it (`kept`).
 
-Size is bounded by the same rule and without one word pushing out another: a count below `floor`
-occurrences is dropped, and all counts together are at most 1 / (1 - 2^(-1 / half_life)), so fewer
-than 1.45 half_life / floor words (and as many pairs) are kept.
+A count below `floor` occurrences is dropped, and all counts together are at most 1 / (1 - 2^(-1 /
+half_life)), so fewer than 1.45 half_life / floor words (and as many pairs) are kept.
 """
 
 from collections.abc import Iterable, Sequence

@@ -11,15 +11,14 @@ Children: a bit for each row of the order before (each id, for order 2), whether
 for each row that has children, their number less one. Words: ascending within a context, so the
 first child is its id and each further one the difference to the one before. Probabilities: a byte a
 row, which picks one of 256 values at equal distances in logarithm between the smallest and the
-largest of its order; the error of a probability is half a step at most, 2 to 3 %. Numbers are
-stored as planes, all lowest bytes first: the higher bytes are mostly zero and deflate away.
+largest of its order: off by half a step at most, 2 to 3 %. Numbers are stored as planes, all lowest
+bytes first: the higher bytes are mostly zero and deflate away.
 
 Weights of shorter contexts are not stored: they are what the probabilities of a context leave of
-one, so that a distribution sums to one whatever rounding did. Where it would leave less than half
-of what there was, the whole context is rounded down.
+one. Where that would be less than half of what there was, the whole context is rounded down.
 
-About 1.8 bytes an n-gram. A damaged or hostile file is refused, and before memory is taken for what
-it claims to hold.
+About 1.8 bytes an n-gram. A damaged or hostile file is refused before memory is taken for what it
+claims to hold.
 """
 
 import dataclasses

@@ -2,8 +2,8 @@
 
 An n-gram (h, w) is dropped where dropping it alone changes the model least, that is where the
 relative entropy to the model without it, weighted by how often h is read, is smallest. With q(v) =
-p(v | h') behind the shorter context h', S the words with an n-gram of their own behind h, and
-gamma the weight of the shorter context,
+p(v | h') behind the shorter context h', S the words with an n-gram of their own behind h, and gamma
+the weight of the shorter context,
 
     D(h, w) = -p(h) { p(w | h) [log q(w) + log g - log p(w | h)]
                       + gamma (1 - sum_S q) (log g - log gamma) }
@@ -13,12 +13,11 @@ which is exact for the back-off form of the model: what is dropped is left to th
 what stays keeps its probability. Source: Stolcke 1998, "Entropy-based pruning of backoff language
 models", https://arxiv.org/abs/cs/0006025, section 3.
 
-Two choices of ours. p(h) is how often h stands in the training text, not what the model makes of
-it: the lower orders of a Kneser-Ney model are no marginals, and pruning by them goes wrong (Chelba,
-Brants, Neveitt and Xu 2010). And the discounted mass of a dropped n-gram goes into gamma(h), so
-that gamma(h) = 1 - sum of what is left: the model stays an interpolated one, every context sums to
-one whatever happens to the orders below, and gamma needs no room in a file. On `ubuntu_irc` this
-costs 0.3 % of perplexity at 1.25 M n-grams against Stolcke's back-off weights (124.9 and 124.6).
+Two choices of ours. p(h) is how often h stands in the training text: the lower orders of a
+Kneser-Ney model are no marginals, and pruning by them goes wrong (Chelba, Brants, Neveitt and Xu
+2010). And the discounted mass of a dropped n-gram goes into gamma(h): the model stays an
+interpolated one, every context sums to one, and gamma needs no room in a file, for 0.3 % of
+perplexity.
 
 An n-gram that a longer one begins with stays as long as the longer one: scores are raised to the
 largest one below in the trie. All unigrams stay.

@@ -1,14 +1,13 @@
 """The privacy ledger: what every released round cost, on disk before the model is.
 
-One JSON object a line. The first line describes the run (`LedgerHeader`); every further line is a
-round's release. A line carries the SHA-256 of itself and of the line before, so that an edited,
-missing or repeated line is found. `record` returns only when the line is on disk (fsync), and the
-training loop calls it before it publishes the round's model: after a crash the ledger may know a
-round that nobody saw, never the other way round.
+One JSON object a line: the run (`LedgerHeader`), then the release of each round. A line carries the
+SHA-256 of itself and of the line before, so that an edited, missing or repeated line is found.
+`record` returns only when the line is on disk (fsync), and the training loop calls it before it
+publishes the round's model: after a crash the ledger may know a round that nobody saw, never the
+other way round.
 
-On resume the loop rolls the ledger back to the round it restores. Rolling back is honest only
-because noise is a pure function of (key, round): the rounds run again release the same noise and,
-under the same execution, the same bits.
+On resume the loop rolls the ledger back to the round it restores. That is honest only because noise
+is a pure function of (key, round): the rounds run again release the same bits.
 """
 
 import dataclasses

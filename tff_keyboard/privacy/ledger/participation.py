@@ -1,14 +1,13 @@
 """A record beside the store of who took part when, which keeps people apart across runs, too.
 
-A run keeps its minimum separation by itself (`federated/learning/cohorts.py`). Two runs on one
-store, one after the other, would not: a person in the last round of the first could be in the first
-round of the second. So private runs of a deployment note their cohorts in one file beside the
-store, and the next run lets the people of the last rounds wait.
+A run keeps its minimum separation by itself (`federated/learning/cohorts.py`), but a person in the
+last round of one run could be in the first of the next. So private runs of a deployment note their
+cohorts in one file beside the store, and the next run lets the people of the last rounds wait.
 
 JSON lines, mode 0600, as secret as the data: run (the id of its noise key), round, digests of the
-people selected. Rounds of all runs count on: a run's rounds must be the last of the file when it
-goes on, or people would take part too early unnoticed. Who waits at the beginning decides the
-cohorts of a run, so it is one of the facts of its noise key.
+people selected. A run's rounds must be the last of the file when it goes on, or people would take
+part too early unnoticed. Who waits at the beginning decides the cohorts of a run, so it is one of
+the facts of its noise key.
 """
 
 import json

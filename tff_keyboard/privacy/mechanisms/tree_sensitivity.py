@@ -10,10 +10,9 @@ and N(0, z^2) on each node is rho-zCDP with rho = S^2 / (2 z^2). A pattern has a
 `max_participations` rounds, two of them at least `min_separation` rounds apart.
 
 The maximum is exact. A block of leaves is a (max, +) matrix over the rounds a person must still
-wait when the block begins (row) and may still have to wait when it ends (column); the parent of
-two blocks is their product plus the square of its own count. The same dynamic program over
-recursive calls is in Kairouz et al. 2021, Appendix D.2, https://arxiv.org/abs/2103.00039; as
-matrices, with the repeated blocks computed once, two thousand rounds take a second.
+wait when the block begins (row) and may still have to wait when it ends (column); the parent of two
+blocks is their product plus the square of its own count. The same dynamic program over recursive
+calls is in Kairouz et al. 2021, Appendix D.2, https://arxiv.org/abs/2103.00039.
 """
 
 import functools
