@@ -41,16 +41,13 @@ _BEFORE = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunPrivacy:
-    """The parts of a private run.
-
-    Attributes:
-      earlier: Positions of the people of other runs' last rounds, who wait at the beginning of this
-        one, the oldest round first; empty where no record of participation is kept.
-    """
+    """The parts of a private run."""
 
     mechanism: Mechanism  # mechanism with the coefficients the run began with
     key: NoiseKey | None  # key of the noise; None where the noise multiplier is 0
     header: LedgerHeader  # header of the ledger
+    # Positions of the people of other runs' last rounds, who wait at the beginning of this one, the
+    # oldest round first; empty where no record of participation is kept
     earlier: Sequence[np.ndarray] = ()
 
     @property

@@ -40,13 +40,10 @@ class Privacy:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Everything a page shows; parts that are empty are left out.
-
-    Attributes:
-      comparison: Results, of one model or several; None where a run was not evaluated yet.
-    """
+    """Everything a page shows; parts that are empty are left out."""
 
     title: str
+    # Results, of one model or several; None where a run was not evaluated yet
     comparison: Comparison | None
     runs: Sequence[RunRecord]
     examples: Sequence[Example] = ()

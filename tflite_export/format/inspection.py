@@ -52,15 +52,11 @@ class StoredBuffer:
 
 @dataclasses.dataclass(frozen=True)
 class FileReport:
-    """What a `.tflite` file holds.
-
-    Attributes:
-      operators: Name -> how often, over all subgraphs; those outside the built-in set are named
-        "custom:NAME".
-    """
+    """What a `.tflite` file holds."""
 
     num_bytes: int
     signatures: dict[str, int]  # name -> subgraph index
+    # Name -> how often, over all subgraphs; those outside the built-in set are named "custom:NAME"
     operators: dict[str, int]
     buffers: list[StoredBuffer]  # buffers with data, largest first
 

@@ -46,16 +46,13 @@ class StateSizes:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """The model file.
-
-    Attributes:
-      training_length: Targets of its training sequences; None for a model without a config.
-    """
+    """The model file."""
 
     name: str
     quantization: str
     trainable: bool  # whether it can go on training on the device
     top_k: int  # words that `predict` and `step` return
+    # Targets of its training sequences; None for a model without a config
     training_length: int | None
     state_sizes: StateSizes
     bytes: int  # size of the file, without what is packed behind it
@@ -104,14 +101,11 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """How a file's strips compare with its own logits.
-
-    Attributes:
-      max_probability_error: Largest difference of a probability, relative to what it should be.
-    """
+    """How a file's strips compare with its own logits."""
 
     strips: int  # outputs of `step` and `predict` that were compared
     wrong_strips: int  # strips with another word, or another probability, than the logits give
+    # Largest difference of a probability, relative to what it should be
     max_probability_error: float
     wrong_states: int  # outputs of `predict` whose state is not that of the chain of `step`
     max_state_error: float  # largest difference of a state
@@ -178,14 +172,11 @@ class Sizes:
 
 @dataclasses.dataclass(frozen=True)
 class HybridFigures:
-    """The export with and without its n-gram and cache, on people it never saw.
-
-    Attributes:
-      metrics: Name -> `(network alone, hybrid, half width of the difference's interval)`.
-    """
+    """The export with and without its n-gram and cache, on people it never saw."""
 
     people: int  # number of people
     words: int  # words that they typed
+    # Name -> `(network alone, hybrid, half width of the difference's interval)`
     metrics: dict[str, tuple[float, float, float]]
 
 
@@ -209,13 +200,10 @@ class CardFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """Everything an export says of itself; fields stand as in the file.
-
-    Attributes:
-      special_ids: Ids of the special tokens, those of every model of ours.
-    """
+    """Everything an export says of itself; fields stand as in the file."""
 
     format: str = FORMAT  # `FORMAT`
+    # Ids of the special tokens, those of every model of ours
     special_ids: SpecialIds = SpecialIds()
     model: ModelFacts
     vocabulary: VocabularyFacts

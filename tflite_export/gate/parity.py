@@ -54,12 +54,10 @@ class Tolerance:
 
     Recall alone is too blunt for a gate: a wrong row of the table moves recall by nothing in most
     texts. Agreement is sharper, and the logits show what no suggestion of this text depends on.
-
-    Attributes:
-      recall: Largest |difference| of recall at 1 and at 3, as a fraction. Never finer than one
-        word of the text read.
     """
 
+    # Largest |difference| of recall at 1 and at 3, as a fraction. Never finer than one word of the
+    # text read.
     recall: float
     agreement: float  # least share of positions with the same best word
     rms_error: float  # largest root mean square of the logit error, in spreads of the logits

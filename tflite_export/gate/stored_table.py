@@ -26,13 +26,10 @@ _DTYPES = {_Type.FLOAT32: np.float32, _Type.FLOAT16: np.float16, _Type.INT8: np.
 
 
 class StoredTable(NamedTuple):
-    """A table as a file holds it.
-
-    Attributes:
-      steps: [V, 1] or [V, dim] float64, the distance of neighbouring values; 0 for float32.
-    """
+    """A table as a file holds it."""
 
     rows: np.ndarray  # [V, dim] float64
+    # [V, 1] or [V, dim] float64, the distance of neighbouring values; 0 for float32
     steps: np.ndarray
     is_int4: bool  # whether a row is only near on average
 

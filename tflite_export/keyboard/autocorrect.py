@@ -41,15 +41,12 @@ _NOTHING: Mapping[str, int] = {}
 
 @dataclasses.dataclass(frozen=True)
 class Correction:
-    """A word in the place of the typed one.
-
-    Attributes:
-      score: P(meant | context) P(typed | meant), which compares with P(word | context) of a word
-        that goes on from what is typed.
-    """
+    """A word in the place of the typed one."""
 
     word: str  # lower case, of the vocabulary
     probability: float
+    # P(meant | context) P(typed | meant), which compares with P(word | context) of a word that goes
+    # on from what is typed
     score: float
 
     @property

@@ -25,19 +25,16 @@ _LONGEST_REST = 40  # characters of a word behind the cursor
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """One place of the strip.
-
-    Attributes:
-      probability: Probability of the word after the context, before the prefix narrowed the choice;
-        for a correction, that it was meant.
-      replaces_after: Characters behind the cursor that go too: the rest of the word, and a space
-        that stands there already.
-    """
+    """One place of the strip."""
 
     word: str  # the word as it would be typed, in the case of what is typed already
+    # Probability of the word after the context, before the prefix narrowed the choice; for a
+    # correction, that it was meant
     probability: float
     replaces: int  # characters before the cursor that a tap takes away
     inserts: str  # what a tap types in their place: the word and a space
+    # Characters behind the cursor that go too: the rest of the word, and a space that stands there
+    # already
     replaces_after: int = 0
 
     def applied_to(self, text: str) -> str:
@@ -47,15 +44,12 @@ class Slot:
 
 @dataclasses.dataclass(frozen=True)
 class SlottedStrip:
-    """The strip as shown: `SLOTS` places, None where there is no suggestion.
-
-    Attributes:
-      correction: What a space makes of the typed word; its space is the one that was typed, or
-        gives way to the other one of `CLOSING` that was.
-    """
+    """The strip as shown: `SLOTS` places, None where there is no suggestion."""
 
     slots: tuple[Slot | None, ...]
     latency_seconds: float  # seconds from the key to the suggestions
+    # What a space makes of the typed word; its space is the one that was typed, or gives way to the
+    # other one of `CLOSING` that was
     correction: Slot | None = None
 
 
@@ -143,15 +137,13 @@ class TypingSession:
     >>> session.backspace()
     >>> session.text
     'h'
-
-    Attributes:
-      learn: Whether what is sent from now on may be learnt; off for passwords and the like.
     """
 
     text: str = ""
     keystrokes: int = 0
     characters_sent: int = 0
     messages: list[str] = dataclasses.field(default_factory=list)
+    # Whether what is sent from now on may be learnt; off for passwords and the like
     learn: bool = True
     _undo: _Undo | None = None
     _rejected: set[str] = dataclasses.field(default_factory=set)  # texts not to be corrected again

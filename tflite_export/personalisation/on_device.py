@@ -73,19 +73,16 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class PersonalisationReport:
-    """Recall on later messages, before and after training; fractions of the words typed.
-
-    Attributes:
-      deciding_losses: Losses on the messages that decide, before and after, in nats a target.
-      differences: k -> after minus before, with its 95 % jackknife interval over later messages.
-    """
+    """Recall on later messages, before and after training; fractions of the words typed."""
 
     train_messages: int
     train_losses: list[float]  # mean loss of each epoch, in nats a word
+    # Losses on the messages that decide, before and after, in nats a target
     deciding_losses: tuple[float, float]
     words: int  # later words, OOV included
     before: dict[int, float]  # k -> recall at k of the file as it came
     after: dict[int, float]  # the same figures, once trained
+    # k -> after minus before, with its 95 % jackknife interval over later messages
     differences: dict[int, Interval]
 
     def table(self) -> str:

@@ -34,16 +34,13 @@ NETWORK, TUNED, CACHE, CACHE_TUNED = "network", "tuned", "cache", "cache_tuned"
 
 @dataclasses.dataclass(frozen=True)
 class PersonResult:
-    """What became of one person.
-
-    Attributes:
-      sums: Model -> sums on the later messages; where training diverged, the tuned ones are those
-        of the model as it came.
-    """
+    """What became of one person."""
 
     train_messages: int
     loss_before: float  # loss on the messages in the middle, nats a target, by the model as it came
     loss_after: float | None  # the same, trained; None where training diverged
+    # Model -> sums on the later messages; where training diverged, the tuned ones are those of the
+    # model as it came
     sums: dict[str, PersonSums]
 
     @property

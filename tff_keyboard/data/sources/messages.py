@@ -15,14 +15,11 @@ POPULATIONS = (TRAIN, VALIDATION, HELD_OUT, TRAIN_LATER)
 
 
 class Message(NamedTuple):
-    """One message as typed.
-
-    Attributes:
-      population: Population that the file itself gives this user; None leaves it to the hash.
-    """
+    """One message as typed."""
 
     user: str  # who typed it; not empty
     text: str
+    # Population that the file itself gives this user; None leaves it to the hash
     population: str | None = None
     is_later: bool = False  # whether the file itself puts this message after the time of training
 

@@ -52,12 +52,9 @@ def _most(rounds: np.ndarray, people: np.ndarray, factor: float) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class PersonSizes:
-    """Sizes of a population's people.
+    """Sizes of a population's people."""
 
-    Attributes:
-      groups: Messages of a person, and how many people have about so many.
-    """
-
+    # Messages of a person, and how many people have about so many
     groups: tuple[tuple[float, int], ...]
 
     @classmethod

@@ -28,15 +28,12 @@ def usual_min_users(num_people: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class WordChoice:
-    """A vocabulary and what it left out, against that of the most frequent words alone.
+    """A vocabulary and what it left out, against that of the most frequent words alone."""
 
-    Attributes:
-      vocabulary: The table; each of its words was typed by `facts["min_word_users"]` people.
-      first_instead: Rows from here on stand in their place: they are not in the table by counts.
-    """
-
+    # The table; each of its words was typed by `facts["min_word_users"]` people
     vocabulary: Vocabulary
     left_out: frozenset[str]  # words of the table by counts alone that are not in `vocabulary`
+    # Rows from here on stand in their place: they are not in the table by counts
     first_instead: int
     facts: ChoiceFacts
 

@@ -31,15 +31,12 @@ _MOST_EXTRAS = 4000  # words out of the vocabulary that one prefix index holds, 
 
 @dataclasses.dataclass(frozen=True)
 class _Message:
-    """One message before it is learnt.
-
-    Attributes:
-      targets: [n] ids of the words that are scored, and EOS where the message was not cut.
-    """
+    """One message before it is learnt."""
 
     owner: int
     words: list[str]
     before: list[str]  # [n] the word before each target; `EDGE` for the first
+    # [n] ids of the words that are scored, and EOS where the message was not cut
     targets: np.ndarray
     network: np.ndarray  # [n, V] float32 probabilities
     ngram: np.ndarray  # [n, V] float32 probabilities of the n-gram

@@ -27,20 +27,16 @@ LONGEST_MESSAGE = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Messages of about equal length.
-
-    Attributes:
-      lengths: [rows, time + 1] int32, characters of the word at each place; 0 for BOS, EOS, PAD and
-        masks.
-      tail: [rows, time + 1] int32, V + place of an OOV word in the lexicon; 0 for all others.
-    """
+    """Messages of about equal length."""
 
     ids: np.ndarray  # [rows, time + 1] int32: BOS + words + EOS, cut, PAD on the right
     owner: np.ndarray  # [rows], whose message
     message_words: np.ndarray  # [rows], words of the whole message
+    # [rows, time + 1] int32, characters of the word at each place; 0 for BOS, EOS, PAD and masks
     lengths: np.ndarray
     masked: np.ndarray  # [rows, time + 1] bool, whether the place is a collector's mask
     reference: np.ndarray  # [rows, time + 1] int32, ids of the words in the reference vocabulary
+    # [rows, time + 1] int32, V + place of an OOV word in the lexicon; 0 for all others
     tail: np.ndarray
 
     @functools.cached_property
@@ -56,25 +52,22 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True)
 class Positions:
-    """n positions, one array [n] each.
-
-    Attributes:
-      reference: Id of the target in the reference vocabulary, whose ids are ordered by frequency.
-      named: Whether an OOV target is a word that the strip can offer by name; where it is, the
-        ranks and `typed` are those of this word.
-      rank: Rank on the strip, from 0 (special ids masked); meaningless where the target is special
-        and not `named`.
-    """
+    """n positions, one array [n] each."""
 
     owner: np.ndarray  # person whose message it is
     place: np.ndarray  # place of the target in its message, from 0
     message_words: np.ndarray
+    # Id of the target in the reference vocabulary, whose ids are ordered by frequency
     reference: np.ndarray
     targets: np.ndarray  # ids of the model's vocabulary
+    # Whether an OOV target is a word that the strip can offer by name; where it is, the ranks and
+    # `typed` are those of this word
     named: np.ndarray
     lengths: np.ndarray  # characters of the target; 0 for EOS and masks
     masked: np.ndarray  # whether it is a mask
     losses: np.ndarray  # -log p(target), nats, float64
+    # Rank on the strip, from 0 (special ids masked); meaningless where the target is special and
+    # not `named`
     rank: np.ndarray
     rank_or_eos: np.ndarray  # rank on a strip that may suggest EOS
     rank_of_all: np.ndarray  # rank with nothing masked

@@ -43,14 +43,11 @@ SliceSums = dict[str, dict[str, dict[str, np.ndarray]]]  # family -> slice -> su
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """What a model is worth on a text.
-
-    Attributes:
-      slices: Family -> slice -> every name of `SLICE_SUMS` -> [people]; slices nobody has a
-        position in are left out.
-    """
+    """What a model is worth on a text."""
 
     sums: dict[str, np.ndarray]  # every name of `HOST_SUMS` -> [people], int64 or float64
+    # Family -> slice -> every name of `SLICE_SUMS` -> [people]; slices nobody has a position in are
+    # left out
     slices: SliceSums
 
 

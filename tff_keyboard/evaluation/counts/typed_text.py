@@ -27,19 +27,16 @@ Tokenize = Callable[[Sequence[str]], list[list[str]]]
 
 @dataclasses.dataclass(frozen=True)
 class TypedText:
-    """Messages by person.
-
-    Attributes:
-      messages: One list per person, in the order typed; each message is a list of words.
-      pseudo_users: Whether the people are blocks of one text, so that intervals speak about blocks.
-      before: What each of them had typed before, oldest first; empty for nothing of anybody. A
-        model that learns has learnt it, and it is not evaluated.
-    """
+    """Messages by person."""
 
     name: str
     people: tuple[str, ...]
+    # One list per person, in the order typed; each message is a list of words
     messages: tuple[list[Message], ...]
+    # Whether the people are blocks of one text, so that intervals speak about blocks
     pseudo_users: bool = False
+    # What each of them had typed before, oldest first; empty for nothing of anybody. A model that
+    # learns has learnt it, and it is not evaluated.
     before: tuple[list[Message], ...] = ()
 
     @property

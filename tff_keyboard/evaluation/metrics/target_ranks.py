@@ -16,12 +16,9 @@ from tff_keyboard.data.vocabulary import EOS, NUM_SPECIAL
 
 @dataclasses.dataclass(frozen=True)
 class TargetRanks:
-    """Ranks of n targets, each [n] int64.
+    """Ranks of n targets, each [n] int64."""
 
-    Attributes:
-      words: Special ids masked: the place on the strip. Meaningless where the target is special.
-    """
-
+    # Special ids masked: the place on the strip. Meaningless where the target is special.
     words: np.ndarray
     words_or_eos: np.ndarray  # PAD, BOS and OOV masked: a strip that may offer to send the message
     all_ids: np.ndarray  # ranks with nothing masked

@@ -27,14 +27,10 @@ NO_WORSE, WORSE, UNDECIDED = "no worse", "worse", "undecided"
 
 @dataclasses.dataclass(frozen=True)
 class Margin:
-    """How much of a metric a new model may lose.
-
-    Attributes:
-      points: Size of the margin: percentage points; percent of a perplexity; else the metric's
-        unit.
-    """
+    """How much of a metric a new model may lose."""
 
     metric: Metric
+    # Size of the margin: percentage points; percent of a perplexity; else the metric's unit
     points: float
 
     @property

@@ -39,16 +39,12 @@ _T = TypeVar("_T")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextFacts:
-    """What was evaluated on.
-
-    Attributes:
-      words_left_out: Words beyond `max_length` targets of their message; None where a file does
-        not say.
-    """
+    """What was evaluated on."""
 
     name: str  # a population, or the name of a file
     people: tuple[str, ...]  # their pseudonyms, sorted, in the order of the sums
     words: int
+    # Words beyond `max_length` targets of their message; None where a file does not say
     words_left_out: int | None = None
     max_length: int = 0  # targets of a message at most, 0 for whole messages
     pseudo_users: bool = False  # whether the people are blocks of lines of one text
@@ -67,18 +63,15 @@ class TextFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """Which model was evaluated.
-
-    Attributes:
-      vocabulary_fingerprint: Fingerprint of its words and rules; "" where a file does not say.
-      details: Anything else worth keeping: order of an n-gram, bytes of a file.
-    """
+    """Which model was evaluated."""
 
     name: str
     kind: str = "keras"  # "keras", "ngram" or "tflite"
     source: str = ""  # how it was named on the command line; "" where a file does not say
     vocabulary_rows: int = 0  # V; 0 where a file does not say
+    # Fingerprint of its words and rules; "" where a file does not say
     vocabulary_fingerprint: str = ""
+    # Anything else worth keeping: order of an n-gram, bytes of a file
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 

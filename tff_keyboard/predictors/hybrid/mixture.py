@@ -58,13 +58,10 @@ def is_empty_bucket(bucket: int) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class MixtureWeights:
-    """Lambdas.
+    """Lambdas."""
 
-    Attributes:
-      table: [BUCKETS, 3] float64, rows sum to one, columns as `COMPONENTS`; the cache's is 0 where
-        it is empty.
-    """
-
+    # [BUCKETS, 3] float64, rows sum to one, columns as `COMPONENTS`; the cache's is 0 where it is
+    # empty
     table: np.ndarray
 
     def __post_init__(self) -> None:

@@ -15,15 +15,12 @@ from tff_keyboard.predictors.ngram.kneser_ney import interpolated
 
 @dataclasses.dataclass(frozen=True)
 class CompactTable:
-    """One order n >= 2 of the model.
+    """One order n >= 2 of the model."""
 
-    Attributes:
-      context_rows: [contexts] int32, ascending: the rows of the order before (ids, for n = 2) that
-        something follows. The place in this list is the context's number.
-      starts: [contexts + 1] int32; children of context c are rows `starts[c]:starts[c + 1]`.
-    """
-
+    # [contexts] int32, ascending: the rows of the order before (ids, for n = 2) that something
+    # follows. The place in this list is the context's number.
     context_rows: np.ndarray
+    # [contexts + 1] int32; children of context c are rows `starts[c]:starts[c + 1]`
     starts: np.ndarray
     words: np.ndarray  # [rows] uint16 or uint32, ascending within a context
     codes: np.ndarray  # [rows] uint8, place in `values`

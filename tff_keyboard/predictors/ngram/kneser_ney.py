@@ -44,12 +44,9 @@ def discounts(counts: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """One order n >= 2 of the model: what follows each context of n - 1 words.
+    """One order n >= 2 of the model: what follows each context of n - 1 words."""
 
-    Attributes:
-      starts: [contexts + 1] int64; children of context c are rows `starts[c]:starts[c + 1]`.
-    """
-
+    # [contexts + 1] int64; children of context c are rows `starts[c]:starts[c + 1]`
     starts: np.ndarray
     words: np.ndarray  # [rows] int32, ascending within a context
     discounted: np.ndarray  # [rows] float32, the first term of p

@@ -21,15 +21,12 @@ from tff_keyboard.data.vocabulary import BOS, EOS
 
 @dataclasses.dataclass(frozen=True)
 class Level:
-    """The n-grams of one length.
+    """The n-grams of one length."""
 
-    Attributes:
-      parents: [nodes] int64, node of level n - 1 of the first n - 1 words; zeros on level 1.
-      counts: [nodes] int64, adjusted counts; 0 for n-grams that are context only (BOS, PAD).
-    """
-
+    # [nodes] int64, node of level n - 1 of the first n - 1 words; zeros on level 1
     parents: np.ndarray
     words: np.ndarray  # [nodes] int32, the last word
+    # [nodes] int64, adjusted counts; 0 for n-grams that are context only (BOS, PAD)
     counts: np.ndarray
 
 

@@ -60,16 +60,13 @@ _SMALLEST_GAMMA = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class _Header:
-    """Line 2.
-
-    Attributes:
-      contexts: Rows of the order before that have children, one number for each of these orders.
-      log_ranges: Smallest and largest logarithm of each order's probabilities, order 1 first.
-    """
+    """Line 2."""
 
     size: int
     rows: list[int]  # n-grams of orders 2 on
+    # Rows of the order before that have children, one number for each of these orders
     contexts: list[int]
+    # Smallest and largest logarithm of each order's probabilities, order 1 first
     log_ranges: list[list[float]]
     part_bytes: list[int]  # length of each part as stored
     word_bytes: int

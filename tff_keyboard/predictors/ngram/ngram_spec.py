@@ -25,14 +25,11 @@ _UNITS = {"k": 1000, "M": 10**6}
 
 @dataclasses.dataclass(frozen=True)
 class NGramSpec:
-    """A baseline to train.
-
-    Attributes:
-      num_bytes: Prune, round and write to a file of at most this many; None does not.
-    """
+    """A baseline to train."""
 
     order: int = DEFAULT_ORDER
     num_ngrams: int | None = None  # prune to this many; None keeps all
+    # Prune, round and write to a file of at most this many; None does not
     num_bytes: int | None = None
 
 

@@ -33,12 +33,9 @@ Normal = Callable[[int], np.ndarray]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyMechanism:
-    """The numbers of one choice of words.
+    """The numbers of one choice of words."""
 
-    Attributes:
-      sigma: Standard deviation of the noise on a word's weight; a person moves weights by 1 in L2.
-    """
-
+    # Standard deviation of the noise on a word's weight; a person moves weights by 1 in L2
     sigma: float
     threshold: float  # words of less noisy weight stay out
     max_words: int  # words of a person that count, >= 1

@@ -14,14 +14,11 @@ from tff_keyboard.storage.run_directory import RunDirectory
 
 @dataclasses.dataclass(frozen=True)
 class LedgerAndPeople:
-    """A run as composition sees it.
-
-    Attributes:
-      people: People whose text it was trained on; None: the file that says so is gone.
-    """
+    """A run as composition sees it."""
 
     header: LedgerHeader
     rounds: int
+    # People whose text it was trained on; None: the file that says so is gone
     people: people.People | None
 
     @classmethod
