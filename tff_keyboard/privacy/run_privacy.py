@@ -18,13 +18,8 @@ from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.privacy import ledger_hook
 from tff_keyboard.privacy.ledger import ledger, lineage, participation, people
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism, mechanism_of
-from tff_keyboard.privacy.mechanisms.noise_key import (
-    NoiseKey,
-    NoiseKeyError,
-    open_noise_key,
-    weights_digest,
-)
 from tff_keyboard.privacy.mechanisms.noise_streams import NoiseOfRounds
 
 # Fields of the header about the initial model and the vocabulary.
@@ -44,7 +39,7 @@ class RunPrivacy:
     """The parts of a private run."""
 
     mechanism: Mechanism  # mechanism with the coefficients the run began with
-    key: NoiseKey | None  # key of the noise; None where the noise multiplier is 0
+    key: noise_key.NoiseKey | None  # key of the noise; None where the noise multiplier is 0
     header: LedgerHeader  # header of the ledger
     # Positions of the people of other runs' last rounds, who wait at the beginning of this one, the
     # oldest round first; empty where no record of participation is kept
@@ -104,7 +99,7 @@ def open_run_privacy(
             facts["earlier"] = [cohort.tolist() for cohort in earlier]
         if general_sha256:
             facts["general_sha256"] = general_sha256
-        key = open_noise_key(
+        key = noise_key.open_noise_key(
             nonce_path,
             facts,
             may_draw=rounds_released == 0,
@@ -112,7 +107,7 @@ def open_run_privacy(
             fixed_nonce=privacy.fixed_nonce,
         )
         if recorded and rounds_released and recorded.key_id != key.key_id:
-            raise NoiseKeyError(
+            raise noise_key.NoiseKeyError(
                 f"The noise key is not the one {ledger_path} was begun with: the same rounds would "
                 "be released under a second noise. Give the secret, the nonce, the store and its "
                 "record of participation, the general store, the initial model and the version of "
@@ -186,5 +181,5 @@ def _facts(
         "config": what_rounds_compute(config),
         "mechanism": mechanism.facts,
         "store_sha256": store_sha256,
-        "initial_weights": weights_digest(initial_weights),
+        "initial_weights": noise_key.weights_digest(initial_weights),
     }

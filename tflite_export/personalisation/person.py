@@ -19,14 +19,7 @@ import numpy as np
 
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import signatures
-from tflite_export.personalisation.on_device import (
-    Messages,
-    PersonSums,
-    Settings,
-    mean_loss,
-    sums_of_person,
-    train_message,
-)
+from tflite_export.personalisation import on_device
 from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
 
 NETWORK, TUNED, CACHE, CACHE_TUNED = "network", "tuned", "cache", "cache_tuned"
@@ -41,7 +34,7 @@ class PersonResult:
     loss_after: float | None  # the same, trained; None where training diverged
     # Model -> sums on the later messages; where training diverged, the tuned ones are those of the
     # model as it came
-    sums: dict[str, PersonSums]
+    sums: dict[str, on_device.PersonSums]
 
     @property
     def is_kept(self) -> bool:
@@ -56,7 +49,7 @@ class Personaliser:
     cannot train.
     """
 
-    def __init__(self, keyboard: Keyboard, settings: Settings):
+    def __init__(self, keyboard: Keyboard, settings: on_device.Settings):
         self._keyboard = keyboard
         self._network = keyboard.network
         self._settings = settings
@@ -71,7 +64,7 @@ class Personaliser:
         has_cache = isinstance(self._keyboard, HybridKeyboard)
         return (NETWORK, TUNED, CACHE, CACHE_TUNED) if has_cache else (NETWORK, TUNED)
 
-    def person(self, messages: Messages) -> PersonResult:
+    def person(self, messages: on_device.Messages) -> PersonResult:
         """Trains on the first messages of one person and measures on the last.
 
         There are `FEWEST_MESSAGES` at least, of normalised words, none empty, oldest first.
@@ -79,13 +72,13 @@ class Personaliser:
         train, middle, later = self._settings.parts(messages)
         before = [list(words) for words in (*train, *middle)]
         self._reset()
-        loss_before = mean_loss(self._network, middle)
+        loss_before = on_device.mean_loss(self._network, middle)
         sums = self._measure(later, before, NETWORK, CACHE)
         try:
             for _ in range(self._settings.epochs):
                 for words in train:
-                    train_message(self._network, words, self._settings.learning_rate)
-            loss_after = mean_loss(self._network, middle)
+                    on_device.train_message(self._network, words, self._settings.learning_rate)
+            loss_after = on_device.mean_loss(self._network, middle)
         except ExportError:
             loss_after = math.nan
         if math.isfinite(loss_after):
@@ -109,9 +102,9 @@ class Personaliser:
         self._network.reset()
 
     def _measure(
-        self, later: Messages, before: list[list[str]], alone: str, with_cache: str
-    ) -> dict[str, PersonSums]:
-        found = {alone: sums_of_person(self._network, later)}
+        self, later: on_device.Messages, before: list[list[str]], alone: str, with_cache: str
+    ) -> dict[str, on_device.PersonSums]:
+        found = {alone: on_device.sums_of_person(self._network, later)}
         if isinstance(self._keyboard, HybridKeyboard):
-            found[with_cache] = sums_of_person(self._keyboard, later, before)
+            found[with_cache] = on_device.sums_of_person(self._keyboard, later, before)
         return found

@@ -17,17 +17,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tff_keyboard.config.sections.data_config import DataConfig
-from tff_keyboard.data.preparing import (
-    grouping,
-    population_statistics,
-    private_words,
-    store_target,
-    user_plan,
-)
+from tff_keyboard.data.preparing import grouping, population_statistics, private_words, user_plan
 from tff_keyboard.data.sources import messages
 from tff_keyboard.data.sources import open_source as sources
 from tff_keyboard.data.store import example_bytes, store_writer, truecase_table, word_choice
-from tff_keyboard.data.store.store_card import CARD_FORMAT, Card, Identity
+from tff_keyboard.data.store.store_card import CARD_FORMAT, Card, Identity, read_card
 from tff_keyboard.data.text import word_counts
 from tff_keyboard.data.text.capitals import Capitals, capitals_line
 from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
@@ -36,6 +30,7 @@ from tff_keyboard.host.progress import Progress
 from tff_keyboard.storage import directories, errors, names
 
 _SCRATCH_FILE = "scratch.sqlite"
+_DATA_FILES = (names.CLIENTS, names.MESSAGE_LENGTHS, names.VOCABULARY, names.TRUECASE)
 
 
 class Prepared(NamedTuple):
@@ -66,7 +61,7 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
         ],
         "options": _options(config, given),
     }
-    card = store_target.equal_store(out, identity, overwrite=overwrite)
+    card = _equal_store(out, identity, overwrite=overwrite)
     if card is not None:
         return Prepared(card, True)
     try:
@@ -82,6 +77,44 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
             f"{'Free some space or choose' if is_full else 'Choose'} another folder."
         ) from None
     return Prepared(card, False)
+
+
+def _equal_store(out: pathlib.Path, identity: Identity, *, overwrite: bool) -> Card | None:
+    """The card of an equal store at `out`, or None when it may be written.
+
+    Raises `DataError` if something else is there.
+    """
+    try:
+        found = {entry.name for entry in out.iterdir()} if out.exists() else set()
+    except NotADirectoryError:
+        raise errors.DataError(f"{out}: is a file. Name a folder for the store.") from None
+    except OSError as error:
+        raise errors.DataError(f"{out}: cannot be read: {error.strerror or error}.") from None
+    if not found:
+        return None
+    if found - {*_DATA_FILES, names.DATA_CARD}:
+        raise errors.DataError(
+            f"{out}: the folder holds other files, so no store is written there. Name a new folder."
+        )
+    try:
+        card: Card | None = read_card(out)
+    except errors.DataError:
+        card = None
+    if card is not None and all(card.get(key) == value for key, value in identity.items()):
+        return card
+    if overwrite:
+        return None
+    if card is None:
+        raise errors.DataError(
+            f"{out}: holds a damaged or incomplete store. Give --overwrite to replace it."
+        )
+    differing = [
+        key for key, value in identity["options"].items() if card["options"].get(key) != value
+    ]
+    what = f"other options ({', '.join(differing)})" if differing else "other input files"
+    raise errors.DataError(
+        f"{out}: holds a store made from {what}. Give --overwrite to replace it, or another folder."
+    )
 
 
 def _check_unchanged(source: sources.Source, identity: Identity) -> None:
@@ -200,9 +233,7 @@ def _write_store(
         "store_sha256": digests["store_sha256"],
         "lengths_sha256": digests["lengths_sha256"],
         "file_bytes": {
-            name: (work / name).stat().st_size
-            for name in store_target.DATA_FILES
-            if (work / name).exists()
+            name: (work / name).stat().st_size for name in _DATA_FILES if (work / name).exists()
         },
     }
     if case:
