@@ -8,14 +8,8 @@ from tff_keyboard.evaluation.counts.slices import FAMILIES
 from tff_keyboard.evaluation.metrics.metric_table import METRICS, Metric
 from tff_keyboard.evaluation.results.comparison import Comparison
 from tff_keyboard.evaluation.results.result import Evaluation
+from tff_keyboard.evaluation.statistics import people
 from tff_keyboard.evaluation.statistics.jackknife import Interval
-from tff_keyboard.evaluation.statistics.people import (
-    DECILES,
-    group_interval,
-    spread,
-    typists,
-    words_typed,
-)
 from tff_keyboard.report import charts
 from tff_keyboard.report.slice_text import shown_families, slice_intervals, who_is_shown
 
@@ -38,20 +32,22 @@ def _slices(comparison: Comparison) -> Section | None:
         return None
     head = ["words", *(f"{METRICS[n].label}, {m.model.name}" for m in models for n in _SHOWN)]
     first = models[0]
-    total = float(words_typed(first.sums).sum())
+    total = float(people.words_typed(first.sums).sum())
     rows: list[Row] = []
     for family in shown_families(first):
         rows.append((FAMILIES[family].title, None))
         for label, sums in first.slices[family].items():
-            share = float(words_typed(sums).sum()) / total
+            share = float(people.words_typed(sums).sum()) / total
             rows.append((label, [f"{share:.1%}", *_slice_cells(models, family, label)]))
     rows.append(("typists", None))
     for group, label in (("heavy", "who typed half of the words"), ("light", "all others")):
-        members = typists(first.sums)[group]
+        members = people.typists(first.sums)[group]
         cells = [
-            _cell(METRICS[n], group_interval(m.sums, n, members)) for m in models for n in _SHOWN
+            _cell(METRICS[n], people.group_interval(m.sums, n, members))
+            for m in models
+            for n in _SHOWN
         ]
-        share = float(words_typed(first.sums)[members].sum()) / total
+        share = float(people.words_typed(first.sums)[members].sum()) / total
         rows.append((f"{int(members.sum())} {label}", [f"{share:.1%}", *cells]))
     return (
         "Where it is better or worse",
@@ -71,7 +67,7 @@ def _slice_cells(models: list[Evaluation], family: str, label: str) -> list[str]
 
 
 def _people(comparison: Comparison) -> Section:
-    head = ["mean of people", "worst tenth", *(f"{share:.0%}" for share in DECILES)]
+    head = ["mean of people", "worst tenth", *(f"{share:.0%}" for share in people.DECILES)]
     rows: list[Row] = []
     for name in _PEOPLE:
         metric = METRICS[name]
@@ -79,13 +75,13 @@ def _people(comparison: Comparison) -> Section:
         if known:
             rows.append((metric.label, None))
         for model in known:
-            found = spread(model.sums, name)
+            found = people.spread(model.sums, name)
             cells = [
                 _cell(metric, found.mean),
                 metric.format(found.worst_tenth),
                 *map(metric.format, found.deciles),
             ]
-            rows.append((_text(model.model.name), cells))
+            rows.append((html.escape(model.model.name), cells))
     return (
         "Every person counts once",
         _table(head, rows),
@@ -132,12 +128,8 @@ def _table(head: list[str], rows: list[Row]) -> str:
         + "</tr>"
         for label, cells in rows
     ]
-    columns = "".join(f'<th scope="col">{_text(name)}</th>' for name in head)
+    columns = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
     return (
         f'<div class="scroll"><table class="slices"><thead><tr><td></td>{columns}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
-
-
-def _text(value: str) -> str:
-    return html.escape(value, quote=True)

@@ -7,16 +7,8 @@ from tff_keyboard.evaluation.counts.slices import FAMILIES
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.evaluation.results.comparison import Comparison, verdict
 from tff_keyboard.evaluation.results.result import Evaluation
+from tff_keyboard.evaluation.statistics import people
 from tff_keyboard.evaluation.statistics.jackknife import Interval
-from tff_keyboard.evaluation.statistics.people import (
-    DECILES,
-    FEWEST_WORDS,
-    group_interval,
-    spread,
-    typists,
-    who_counts,
-    words_typed,
-)
 from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference, metric_interval
 from tff_keyboard.host.text_table import aligned
 from tff_keyboard.report.comparison_text import comparison_table, joined, shown, signed
@@ -61,9 +53,9 @@ def shown_families(evaluation: Evaluation) -> list[str]:
 
 def _slice_rows(evaluation: Evaluation, family: str) -> list[list[str]]:
     rows = [[FAMILIES[family].title, "words", *(METRICS[name].label for name in SLICE_METRICS)]]
-    total = float(words_typed(evaluation.sums).sum())
+    total = float(people.words_typed(evaluation.sums).sum())
     for label, sums in evaluation.slices[family].items():
-        rows.append([label, f"{_words(sums) / total:.1%}", *_cells(sums)])
+        rows.append([label, f"{float(people.words_typed(sums).sum()) / total:.1%}", *_cells(sums)])
     return rows
 
 
@@ -81,16 +73,16 @@ def slice_intervals(sums: Sums) -> dict[str, Interval]:
 def _typist_rows(evaluation: Evaluation) -> list[list[str]]:
     rows = [["typists", "words", *(METRICS[name].label for name in SLICE_METRICS)]]
     sums = evaluation.sums
-    total = float(words_typed(sums).sum())
+    total = float(people.words_typed(sums).sum())
     for name, label in (("heavy", "who typed half of it"), ("light", "all others")):
-        members = typists(sums)[name]
+        members = people.typists(sums)[name]
         cells = [
-            shown(group_interval(sums, metric, members), METRICS[metric].format)
+            shown(people.group_interval(sums, metric, members), METRICS[metric].format)
             if METRICS[metric].sums <= set(sums)
             else "-"
             for metric in SLICE_METRICS
         ]
-        share = float(words_typed(sums)[members].sum()) / total
+        share = float(people.words_typed(sums)[members].sum()) / total
         rows.append([f"{np.count_nonzero(members)} {label}", f"{share:.1%}", *cells])
     return rows
 
@@ -98,11 +90,11 @@ def _typist_rows(evaluation: Evaluation) -> list[list[str]]:
 def people_table(evaluations: list[Evaluation]) -> str:
     """Mean, deciles and worst tenth of people, each counting once."""
     names = [name for name in SLICE_METRICS if METRICS[name].sums <= set(evaluations[0].sums)]
-    rows = [["", "mean of people", "worst tenth", *(f"{share:.0%}" for share in DECILES)]]
+    rows = [["", "mean of people", "worst tenth", *(f"{share:.0%}" for share in people.DECILES)]]
     for name in names:
         metric = METRICS[name]
         for evaluation in evaluations:
-            found = spread(evaluation.sums, name)
+            found = people.spread(evaluation.sums, name)
             which = f", {evaluation.model.name}" if len(evaluations) > 1 else ""
             rows.append(
                 [
@@ -117,9 +109,13 @@ def people_table(evaluations: list[Evaluation]) -> str:
 
 def who_is_shown(evaluation: Evaluation) -> str:
     """Whose own values the means, deciles and worst tenths are of."""
-    counted = who_counts(evaluation.sums)
-    words = words_typed(evaluation.sums)
-    enough = f" with {FEWEST_WORDS} words or more" if words[counted].min() >= FEWEST_WORDS else ""
+    counted = people.who_counts(evaluation.sums)
+    words = people.words_typed(evaluation.sums)
+    enough = (
+        f" with {people.FEWEST_WORDS} words or more"
+        if words[counted].min() >= people.FEWEST_WORDS
+        else ""
+    )
     return f"Person by person, over the {np.count_nonzero(counted)} people{enough}"
 
 
@@ -170,10 +166,6 @@ def _difference_cell(sums: Sums, first: Sums, name: str) -> str:
     interval = metric_difference(sums, first, name)
     said = verdict(interval, better=metric.better, neutral=metric.neutral)
     return f"{shown(interval, signed(metric))} {said}".rstrip()
-
-
-def _words(sums: Sums) -> float:
-    return float(words_typed(sums).sum())
 
 
 def temperature_line(evaluation: Evaluation, fitted: tuple[float, Evaluation]) -> str:

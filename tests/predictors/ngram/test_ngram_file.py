@@ -10,8 +10,8 @@ import pytest
 from tests.support.ngram_fakes import messages_of, vocabulary_of
 from tff_keyboard.predictors.ngram import ngram_file
 from tff_keyboard.predictors.ngram.kneser_ney import KneserNey
-from tff_keyboard.predictors.ngram.ngram_budget import encode_within
 from tff_keyboard.predictors.ngram.ngram_pruning import Pruner
+from tff_keyboard.predictors.ngram.ngram_spec import encode_within
 from tff_keyboard.storage.errors import DataError
 
 V = 30

@@ -1,28 +1,24 @@
-"""Text to tokens in plain Python, exactly as `data.text` does it with TensorFlow.
+"""Text to tokens in plain Python: the rules, and the patterns that `tokenizer.py` runs, too.
 
-A phone has no TensorFlow operators for text, and it must cut what is typed into
-the very tokens the model was trained on. This module owns the rules; `data.text`
-runs the same patterns with tensorflow-text, and a property test holds the two
-together. docs/data.md gives the reasons.
+A phone has no TensorFlow operators for text, and it must cut what is typed into the very tokens the
+model was trained on. A property test holds the two together. docs/data.md gives the reasons.
 
 `mode="words"`:
 
 1. Apostrophes and hyphens of all shapes become `'` and `-`.
-2. What is neither a word character (`data.word_characters`), nor ASCII, nor part of
-   an emoji becomes a space.
+2. What is neither a word character (`data.word_characters`), nor ASCII, nor part of an emoji
+   becomes a space.
 3. NFKC, then lower case (`data.text.casing`, by language), then NFKC again, as `J̌` in lower case
    has a composed form.
-4. The text is read from the left, and the longest first of these is a token; all
-   else separates: web address (becomes `<url>`), mask (`<#>`, `<TIME>`, `<unk>`),
-   number with inner `.`, `,` or `:`, word with inner `'` or `-`, emoji or flag.
+4. The text is read from the left, and the longest first of these is a token; all else separates:
+   web address (becomes `<url>`), mask (`<#>`, `<TIME>`, `<unk>`), number with inner `.`, `,` or
+   `:`, word with inner `'` or `-`, emoji or flag.
 
-A run of more than `LONGEST_RUN` characters without white space is cut first, because
-normal forms take quadratic time in a run of combining marks.
+A run of more than `LONGEST_RUN` characters without white space is cut first, because normal forms
+take quadratic time in a run of combining marks.
 
 `mode="whitespace"`: cut at white space only; lower case if asked.
 """
-
-from __future__ import annotations
 
 import re
 import unicodedata
@@ -92,14 +88,7 @@ class PythonTokenizer:
         self._lower_first = str.maketrans(dict(casing.lower_first(rules.language)))
 
     def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
-        """Tokens of each text, in order.
-
-        Args:
-          texts: Any strings; a lone surrogate counts as `?`.
-
-        Returns:
-          A list for each text, empty where it has no token.
-        """
+        """Tokens of each text, in order; a lone surrogate counts as `?`."""
         return [self.tokenize_one(text) for text in texts]
 
     def tokenize_one(self, text: str) -> list[str]:
