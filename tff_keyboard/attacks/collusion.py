@@ -14,9 +14,6 @@ honest mean and standard deviation of each coordinate:
               https://arxiv.org/abs/1807.00459)
     quiet_backdoor  the mean of those, each coordinate cut to the honest quartiles, where no
               trimming by coordinate finds it (ours)
-
-A stack holds the deltas of some clients, tensors [clients, ...]
-(`federated/aggregation/client_stack.py`).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,4 @@
-"""A live line on the standard error stream: how far, how fast, and how much longer.
-
-On a terminal the line is rewritten in place a few times a second. Elsewhere (a log
-file, CI) a whole line is written now and then, so that the log stays short.
-"""
+"""A live line on the standard error stream: how far, how fast, and how much longer."""
 
 from __future__ import annotations
 

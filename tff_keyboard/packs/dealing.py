@@ -1,8 +1,4 @@
-"""How a cohort is cut into packs: a pure function of the sizes of its clients and the config.
-
-Results depend on the cut to the last bit (a sum is grouped by packs), so it must not depend on the
-machine: neither on cores nor on workers.
-"""
+"""How a cohort is cut into packs: a pure function of the sizes of its clients and the config."""
 
 from __future__ import annotations
 

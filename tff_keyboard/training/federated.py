@@ -92,6 +92,7 @@ def train_federated(
         delivery = client_delivery.build_delivery(process, config, thin=named is not None)
         if delivery.note:
             print(f"Clients are trained one by one, not in packs: {delivery.note}.")
+        name_packs = named.evaluation_clients if named else None
         evaluator = federated_evaluation.FederatedEvaluator(
             build_process.build_model_fn(config, len(store.vocabulary), evaluation=True)
         )
@@ -107,9 +108,7 @@ def train_federated(
                 config,
                 store,
                 general_store,
-                validation.federated(
-                    evaluator, config, named.evaluation_clients if named else None
-                ),
+                validation.federated(evaluator, config, name_packs),
             ),
             hooks=hooks,
             pop_aggregation_seconds=context.pop_aggregation_seconds,

@@ -12,16 +12,12 @@ people it concerns. The factor belongs to a word, not to a round's luck: a row i
 word is typed and down, by the softmax, when it is not, and both are scaled alike, so the point
 where they balance stays.
 
-The counts are sums over clients of zeros and ones, which a secure sum can hide. Under differential
-privacy they would be one more release, so `AggregationConfig` refuses that (`_check_private` in
-`config/sections/aggregation_config.py` says the price).
-
 Source: Ding et al. 2022, "Federated Submodel Optimization for Hot and Cold Data Features"
 (FedSubAvg), Algorithm 1, https://arxiv.org/abs/2109.07704, where n_m is known beforehand.
 """
 
 import collections
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -96,10 +92,11 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
         require_float_tensors(value_type, "Row correction")
         tensors = tensor_types(value_type)
         rows = {int(tensors[i].shape[0]) for i in self._tables}
-        if len(rows) > 1 or not _is_row_weight(weight_type, rows):
+        expected = row_weight_type(min(rows))
+        if len(rows) > 1 or not expected.is_assignable_from(tff.to_type(weight_type)):
             raise TypeError(
                 f"Row correction of tables of {sorted(rows)} rows needs client weights of type "
-                f"{row_weight_type(min(rows))}, got {weight_type}: build the client work with "
+                f"{expected}, got {weight_type}: build the client work with "
                 "`touched_rows`."
             )
         inner = self._inner.create(value_type, tff.TensorType(np.float32))
@@ -168,7 +165,3 @@ def row_factors(participations: tf.Tensor, touched: tf.Tensor, largest: float) -
     """min(largest, N / n_v), [vocabulary] float32; a word nobody typed yet counts as typed once."""
     factors = tf.maximum(participations, 1.0) / tf.maximum(touched, 1.0)
     return tf.minimum(factors, largest)
-
-
-def _is_row_weight(weight_type: tff.Type, rows: Collection[int]) -> bool:
-    return row_weight_type(min(rows)).is_assignable_from(tff.to_type(weight_type))

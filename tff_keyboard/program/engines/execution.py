@@ -3,9 +3,6 @@
 With one worker and one sub-round this is TFF's plain synchronous context. With more, a round is
 computed in parts by an engine (`engine.py`) and merged in a fixed order (`merge_context.py`): the
 workers of this machine, or the nodes of a cluster.
-
-A worker that dies in a round is started again and its part is repeated; when it cannot be, the
-part goes to another. Attempts are bounded, and then there is one clear error.
 """
 
 from __future__ import annotations

@@ -77,11 +77,7 @@ class AveragedProcess:
 
 
 def _held_weights(state: Any) -> Any:
-    """The model that a TFF learning process has in its state, however it is wrapped, or None.
-
-    The computation `get_model_weights` would send all of the state to a worker each round, the
-    optimizer's included, to get back a part of what is here.
-    """
+    """The model that a TFF learning process has in its state, however it is wrapped, or None."""
     while not hasattr(state, "global_model_weights"):
         if not hasattr(state, "process"):
             return None

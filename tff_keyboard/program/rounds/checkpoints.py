@@ -6,9 +6,6 @@ A checkpoint is one file, `round_00000012.checkpoint`:
     line 2   sha256, hex, of everything that follows
     line 3   JSON: {"version": 12, "leaves": [{"name", "dtype", "shape"}, ...]}
     then     the leaves' bytes, in that order, row-major, little-endian
-
-It is written beside its place, forced to disk and renamed, so a kill leaves no half file. Nothing
-is unpickled: the structure comes from a template (the initial state), the file has arrays only.
 """
 
 from __future__ import annotations

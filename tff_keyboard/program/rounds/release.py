@@ -10,9 +10,6 @@ and the loop resumes before them (`storage/metrics_rows.py`). The JSON lines are
 CSV file is made from them again on resume and whenever a new column appears (evaluation comes
 every few rounds only), so its header always has all columns, in the order of their first
 appearance.
-
-NaN and infinity are written `NaN`, `Infinity`, `-Infinity`, as Python's `json` and pandas read
-them.
 """
 
 from __future__ import annotations

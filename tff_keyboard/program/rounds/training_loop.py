@@ -16,9 +16,6 @@ After a kill the loop goes on from the newest sound checkpoint, round r, and eve
 keeps rows first drops those after r. Rounds r + 1, ... are then computed again. A row is thus on
 disk once, and a checkpoint never is ahead of the rows. Where it is, somebody lost or damaged rows:
 the loop then takes the newest checkpoint that is not ahead of the sound ones, or none.
-
-The interfaces are those of `tff.program`: any `tff.program.ReleaseManager` keyed by round can be
-given besides our own.
 """
 
 from __future__ import annotations

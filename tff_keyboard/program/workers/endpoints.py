@@ -22,7 +22,7 @@ import shutil
 import socket
 import tempfile
 import warnings
-from typing import Protocol
+from typing import TypeAlias
 
 from tff_keyboard.program import errors
 from tff_keyboard.program.workers import private_places, worker_copy
@@ -32,29 +32,6 @@ ALLOW_VARIABLE = "TFF_KEYBOARD_ALLOW_OPEN_PORT"
 
 _PREFIX = "tff-keyboard-socket-"
 _numbers = itertools.count(1)  # of sockets: an address is never used twice, as a descriptor may be
-
-
-class Endpoint(Protocol):
-    """A place for one worker to listen, reserved by the constructor and freed by `close`.
-
-    Attributes:
-      port: Its flag `--port`.
-      working_directory: Directory to start it in; None: anywhere.
-    """
-
-    address: str
-    binary: pathlib.Path
-    port: int
-    working_directory: pathlib.Path | None
-    inherited: tuple[int, ...]
-
-    def is_listening(self) -> bool:
-        """Whether a server takes connections."""
-        ...
-
-    def close(self) -> None:
-        """Gives the address back."""
-        ...
 
 
 def open_endpoint(worker_binary: pathlib.Path, run: pathlib.Path | None = None) -> Endpoint:
@@ -88,6 +65,11 @@ class SocketFile:
 
     The directory is locked while this is open. What killed programs left unlocked is removed first.
 
+    Attributes:
+      address: Where a gRPC channel connects.
+      binary: The program to start, with `--port=port`, the descriptors `inherited` and
+        `working_directory`.
+
     Args:
       copy: The program; owned by this from here on.
     """
@@ -115,6 +97,7 @@ class SocketFile:
         self.address = f"unix:{self._path}"
 
     def is_listening(self) -> bool:
+        """Whether a server takes connections."""
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(1.0)
             probe.connect(str(self._path))
@@ -122,20 +105,17 @@ class SocketFile:
         return False
 
     def close(self) -> None:
+        """Gives the address back."""
         shutil.rmtree(self.directory, ignore_errors=True)
         os.close(self._lock)
         self._copy.close()
 
 
 class TcpPort:
-    """A free port of this machine, kept from others until `close`.
+    """A free port of this machine, kept from others until `close`."""
 
-    With SO_REUSEPORT on both sides the server may bind the port as well. The reserving socket never
-    listens, so all connections go to the server.
-    """
-
-    working_directory = None
-    inherited = ()
+    working_directory: pathlib.Path | None = None
+    inherited: tuple[int, ...] = ()
 
     def __init__(self, binary: pathlib.Path):
         self.binary = binary
@@ -155,6 +135,9 @@ class TcpPort:
 
     def close(self) -> None:
         self._reservation.close()
+
+
+Endpoint: TypeAlias = SocketFile | TcpPort
 
 
 def _new_directory(place: pathlib.Path) -> tuple[pathlib.Path, int]:

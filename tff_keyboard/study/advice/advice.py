@@ -105,11 +105,7 @@ def _data_of(card: Mapping[str, Any], store: str) -> list[str]:
 
 
 def _messages_of_a_visit(population: Mapping[str, Any], config: config_lib.RunConfig) -> float:
-    """What a person brings to a round on average.
-
-    A person of n messages comes ceil(n / most) times as often as one who brings all of theirs at
-    once, up to `train.check_in_factor`.
-    """
+    """What a person brings to a round on average."""
     people, most = PersonSizes.of_card(population), config.client.max_examples or math.inf
     if config.train.check_in == "uniform":
         return people.mean(lambda messages: min(messages, most))

@@ -1,8 +1,4 @@
-"""The models of a study that are no training of a config: baselines, and hybrids of an arm's runs.
-
-They are made from the text of the control's train people, and judged on the same text as the arms.
-Their evaluations are kept in the study's folder, under a digest of all that they are made of.
-"""
+"""The models of a study that are no training of a config: baselines, and hybrids of an arm's runs."""
 
 import functools
 import hashlib

@@ -3,9 +3,6 @@
 A round is one item of work, a pure function of the run's config, the state and the round, and so is
 a validation of the state's model. The node has the messages in its own store. A node that is lost
 costs the round it was at: another one begins it again with the same state.
-
-The bits are those of this machine where the node has as many cores (TensorFlow cuts a matrix
-product by cores).
 """
 
 from __future__ import annotations
@@ -27,8 +24,7 @@ from tff_keyboard.program.cluster.node import NodeOptions
 from tff_keyboard.program.cluster.ray_engine import RayEngine
 from tff_keyboard.program.engines import engine
 from tff_keyboard.program.rounds.round_process import RoundOutput, RoundProcess
-from tff_keyboard.training.central.central_process import build_central_process
-from tff_keyboard.training.central.central_training import PooledInputs
+from tff_keyboard.training.central.central_training import PooledInputs, build_central_process
 from tff_keyboard.training.on_cluster import store_references
 from tff_keyboard.training.on_cluster.client_references import Recipe
 from tff_keyboard.training.on_cluster.node_timings import NodeTimings

@@ -18,12 +18,17 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.config import RunConfig
+from tff_keyboard.config.sections.learning_config import CentralSgd, FedAvgClient
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.federated.learning import schedules
+from tff_keyboard.federated.learning.optimizers import optimizers
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.softmax_loss import softmax_loss
-from tff_keyboard.program.rounds.round_process import RoundOutput
+from tff_keyboard.program.rounds.round_process import RoundOutput, RoundProcess
+from tff_keyboard.program.rounds.scheduled_process import ScheduledProcess
+from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard.storage.metrics_rows import Row
 
 _EPOCH_ORDER = 1  # keeps the seed of the order of messages apart from those of batches
@@ -122,6 +127,27 @@ class CentralTraining:
         ):
             variable.assign(value)
         return tf.reduce_sum(tf.cast(losses, tf.float64)), tf.math.count_nonzero(is_best)
+
+
+def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProcess:
+    """Central training with the optimizer and the schedule of [central].
+
+    Args:
+      model: Its weights now are the initial ones; it is used up by training.
+    """
+    client = config.client
+    if not isinstance(client, FedAvgClient):
+        raise ConfigError(
+            "`client.algorithm` = 'fedsgd' has no optimizer for train-server. Use 'fedavg'."
+        )
+    process = CentralTraining(model, optimizers.build_central_optimizer(config.central, client))
+    table = client if isinstance(config.central, CentralSgd) else config.central
+    if schedules.is_constant(table.schedule):
+        return process
+    return ScheduledProcess(
+        process,
+        lambda t: {"optimizer": table.learning_rate * schedules.factor(table.schedule, t)},
+    )
 
 
 class PooledInputs:

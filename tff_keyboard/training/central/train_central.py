@@ -18,8 +18,7 @@ from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.central import central_on_nodes
-from tff_keyboard.training.central.central_process import build_central_process
-from tff_keyboard.training.central.central_training import PooledInputs
+from tff_keyboard.training.central.central_training import PooledInputs, build_central_process
 from tff_keyboard.training.train_run import (
     check_best_metric,
     open_run,

@@ -1,8 +1,4 @@
-"""From `[execution]` to where a run is computed: this machine's workers, or a cluster's nodes.
-
-On a cluster, clients are handed over by name (`client_references.py`), and the run directory keeps
-what the nodes did (`node_timings.py`).
-"""
+"""From `[execution]` to where a run is computed: this machine's workers, or a cluster's nodes."""
 
 from __future__ import annotations
 

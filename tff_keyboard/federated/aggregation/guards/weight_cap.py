@@ -16,14 +16,6 @@ share of the weight of many rounds, each counted in units of its m_t:
 
     2 a / (2 a + 1/2 - a) = 4 a / (1 + 2 a)
 
-3.9 % for 1 %, 33 % for 10 %. It is no bound on a round, nor on the mean of the rounds' shares: m_t
-lags behind text per person that changes. A tenth of liars has up to 97 % of a round, 55 % in the
-mean, where all honest clients bring 1,000 tokens in one round and 10 in the next; and up to 61 % of
-a round of 10 clients whose tokens are log-normal (sigma 2). Where all bring the same, m_t
-oscillates: the mean share is 20.0 % for 10 %, 36.8 % for 20 %, 51.0 % for 30 % of liars. (NumPy,
-that share of liars in each round.) For a bound in every round use `client_weighting` = "uniform".
-Half the clients and more may have all they claim: no median helps there.
-
 Source of the update: Andrew et al. 2021, https://arxiv.org/abs/1905.03871, there for clip norms.
 """
 
@@ -77,13 +69,8 @@ class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
             clients, above = (tf.cast(votes[name], tf.float32) for name in ("clients", "above"))
             share = tf.where(clients > 0, tf.math.divide_no_nan(above, clients), 0.5)
             moved = median * tf.exp(share - 0.5)
-            return tf.clip_by_value(moved, FIRST_MEDIAN, LARGEST_MEDIAN)
-
-        @tff.tensorflow.computation(np.float32, votes_type)
-        def measure(median, votes):
-            return collections.OrderedDict(
-                weight_cap=MULTIPLE * median, capped_weights=votes["capped"]
-            )
+            after = tf.clip_by_value(moved, FIRST_MEDIAN, LARGEST_MEDIAN)
+            return after, MULTIPLE * median, votes["capped"]
 
         def initialize():
             first = tff.federated_value(np.float32(FIRST_MEDIAN), tff.SERVER)
@@ -94,14 +81,10 @@ class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
             weight, votes = tff.federated_map(capped, (weight, tff.federated_broadcast(median)))
             votes = tff.federated_sum(votes)
             output = inner.next(state["inner"], value, weight)
-            after = collections.OrderedDict(
-                median=tff.federated_map(follow, (median, votes)), inner=output.state
-            )
-            found = tff.federated_map(measure, (median, votes))
+            median, cap, cut = tff.federated_map(follow, (median, votes))
+            after = collections.OrderedDict(median=median, inner=output.state)
             measurements = collections.OrderedDict(
-                weight_cap=found["weight_cap"],
-                capped_weights=found["capped_weights"],
-                inner=output.measurements,
+                weight_cap=cap, capped_weights=cut, inner=output.measurements
             )
             return after, output.result, measurements
 

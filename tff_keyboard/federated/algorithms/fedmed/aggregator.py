@@ -26,7 +26,7 @@ for Language Modeling", https://doi.org/10.3390/s20144048.
 import collections
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -54,14 +54,6 @@ def top_count(fraction: float, clients: int) -> int:
     [0, 1, 4, 8, 9]
     """
     return min(clients, max(1, math.ceil(fraction * clients - _CEIL_SLACK)))
-
-
-class _Mediation(NamedTuple):
-    """What mediation found, scalars: L(t) and its change in nats, and which rule it chose."""
-
-    mean_loss: tf.Tensor
-    change: tf.Tensor
-    adaptive: tf.Tensor
 
 
 class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
@@ -192,20 +184,20 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
             clients = self._checked(clients)
         top = self._top_count(clients)
         sums = accumulator.drain(total, clients - top)
-        mediation = self._mediate(state, total["loss_total"], clients)
-        result = self._result(sums, accumulator.layers, mediation.adaptive)
+        mean_loss, change, adaptive = self._mediate(state, total["loss_total"], clients)
+        result = self._result(sums, accumulator.layers, adaptive)
         some = clients > 0
         measurements = collections.OrderedDict(
-            adaptive=tf.cast(mediation.adaptive, tf.int32),
-            loss_change=tf.where(some, mediation.change, 0.0),
-            mean_loss=mediation.mean_loss,
+            adaptive=tf.cast(adaptive, tf.int32),
+            loss_change=tf.where(some, change, 0.0),
+            mean_loss=mean_loss,
             clients=clients,
             top_clients=top,
             bytes_not_uploaded=tf.cast(clients - top, tf.int64) * delta_bytes,
             attention=attention_measurements(sums, accumulator.layers),
         )
         new_state = collections.OrderedDict(
-            previous_loss=tf.where(some, mediation.mean_loss, state["previous_loss"]),
+            previous_loss=tf.where(some, mean_loss, state["previous_loss"]),
             round=state["round"] + tf.cast(some, tf.int32),
         )
         return result, new_state, measurements
@@ -225,13 +217,14 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         exact = tf.cast(clients, tf.float64) * self.rule.top_fraction - _CEIL_SLACK
         return tf.minimum(clients, tf.maximum(1, tf.cast(tf.math.ceil(exact), tf.int32)))
 
-    def _mediate(self, state: Any, loss_total: tf.Tensor, clients: tf.Tensor) -> _Mediation:
+    def _mediate(self, state: Any, loss_total: tf.Tensor, clients: tf.Tensor):
+        """L(t) and its change in nats, and whether the adaptive rule is chosen; scalars."""
         mean_loss = tf.math.divide_no_nan(loss_total, tf.cast(clients, tf.float64))
         mean_loss = tf.cast(mean_loss, tf.float32)
         first = tf.equal(state["round"], 0)
         change = tf.where(first, 0.0, tf.abs(mean_loss - state["previous_loss"]))
         adaptive = tf.logical_or(first, change >= self.rule.mediation_threshold)
-        return _Mediation(mean_loss, change, adaptive)
+        return mean_loss, change, adaptive
 
     def _result(self, sums: Any, layers: Sequence[Layer], adaptive: tf.Tensor) -> Any:
         gammas = tf.math.reciprocal_no_nan(sums["exp_total"])

@@ -5,9 +5,6 @@
 p_k are the K models that clients trained from the server's, p is the server's, x runs over the
 contexts of a text that the server has or generates (`transfer_text.py`). Source: Popov et al. 2018,
 section 2.3, eq. 4, https://arxiv.org/abs/1712.07473.
-
-**Simulation only.** The server sees every client's own model. That rules out secure aggregation,
-and what a single model gives away about its user's text is neither bounded nor accounted for.
 """
 
 import dataclasses
