@@ -24,7 +24,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.federated.aggregation.guards.weight_limits import WeightLimit
+from tff_keyboard.federated.aggregation.guards.update_guard import WeightLimit
 from tff_keyboard.federated.aggregation.layers import require_float_tensors, tensor_types
 from tff_keyboard.federated.aggregation.processes import AggregationProcess, build_process
 

@@ -18,7 +18,7 @@ import tensorflow_federated as tff
 from tff_keyboard.config import RunConfig
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.federated.aggregation.private.host_noise import NoisedProcess
-from tff_keyboard.packs import compiler, dealing, elements, server_here, three_calls
+from tff_keyboard.packs import compiler, dealing, elements, server_here
 
 # What a client costs besides its tokens (weights, delta, protections, sums), in tokens; see
 # docs/performance.md. It balances packs and changes nothing else.
@@ -96,7 +96,7 @@ def build_delivery(process: Any, config: RunConfig, *, thin: bool = False) -> De
 
     Args:
       config: Config of the run; `execution.clients_per_pack` = 1 means one by one.
-      thin: Whether a round in packs is three calls (`packs/three_calls.py`), so that no more of the
+      thin: Whether a round in packs is three calls (`ThreeCallProcess`), so that no more of the
         state is sent to clients than they need.
     """
     if isinstance(process, NoisedProcess):
@@ -110,7 +110,7 @@ def build_delivery(process: Any, config: RunConfig, *, thin: bool = False) -> De
     is_joined = _is_joined(compiler.element_spec(process.next))
     if per_pack == 1:
         return Delivery(process, Handover(parts, None, is_joined))
-    build = three_calls.ThreeCallProcess if thin else server_here.ServerHereProcess
+    build = compiler.ThreeCallProcess if thin else server_here.ServerHereProcess
     try:
         packed = build(process)
     except compiler.CannotPackError as error:

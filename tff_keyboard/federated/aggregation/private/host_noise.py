@@ -5,13 +5,13 @@ A private aggregator (`noised_sum.py`) has a slot for a round's noise in its sta
 slot is emptied, so that states that are kept, checkpointed or compared hold no noise.
 """
 
-import collections
 import copy
 import secrets
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tree
 
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.federated.aggregation.private.noised_sum import (
@@ -115,17 +115,8 @@ def with_noise(
 
 
 def map_query_states(state: Any, change: Callable[[NoisedSumState], NoisedSumState]) -> Any:
-    """`state` with `change` applied to every `NoisedSumState` in it; mappings come out ordered."""
-    if isinstance(state, NoisedSumState):
-        return change(state)
-    if isinstance(state, collections.abc.Mapping):
-        items = ((key, map_query_states(value, change)) for key, value in state.items())
-        return collections.OrderedDict(items)
-    if isinstance(state, tuple) and hasattr(state, "_fields"):
-        return type(state)(*(map_query_states(value, change) for value in state))
-    if isinstance(state, tuple | list):
-        return type(state)(map_query_states(value, change) for value in state)
-    return state
+    """`state` with `change` applied to every `NoisedSumState` in it."""
+    return tree.traverse(lambda x: change(x) if isinstance(x, NoisedSumState) else None, state)
 
 
 def _query_state(state: Any) -> NoisedSumState:

@@ -28,7 +28,7 @@ from tff_keyboard.federated.algorithms.fine_tuning.transfer_text import (
     TransferText,
     build_transfer_text,
 )
-from tff_keyboard.federated.learning.optimizers.clipped_optimizer import ClippedOptimizer
+from tff_keyboard.federated.learning.optimizers.local_sgd import ClippedOptimizer
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.distillation_loss import soft_softmax_loss
 from tff_keyboard.program.rounds.round_process import CountedState, RoundOutput, RoundProcess
