@@ -2,10 +2,8 @@
 
 TFF cuts any learning process into the parts of its `MapReduceForm` (prepare, work, zero,
 accumulate, merge, report, update). Here `work` and `accumulate` of all clients of a *pack* become
-one loop in one TensorFlow graph, and the packs become TFF's clients: what was a dataset, a session
-call and a message for each client is one for each pack. Sums, order and bits are those of TFF's
-runtime where the clients of a pack are the clients of a sub-round: accumulated one after the other
-from zero, the packs merged in their order.
+one loop in one TensorFlow graph, and the packs become TFF's clients. Sums, order and bits are those
+of TFF's runtime where the clients of a pack are the clients of a sub-round.
 """
 
 from __future__ import annotations

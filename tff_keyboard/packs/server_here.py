@@ -1,12 +1,10 @@
 """Rounds in packs whose server is this process: the state never goes to a worker.
 
 What clients need of the state is prepared here and sent as one vector, what they come to is
-returned as one, and the state is updated here. A third of a state of weights and two moments
-(FedAdam) goes to and fro, where a round that is one call sends and returns all of it. The parts are
-those of TFF's `MapReduceForm`; this process runs their TensorFlow with the results, to the bit,
-that a worker has, on any number of cores: a server that computes anything whose rounding depends on
-how a tensor is cut among threads (a sum over all weights), or draws random numbers, stays in the
-worker.
+returned as one, and the state is updated here. The parts are those of TFF's `MapReduceForm`; this
+process runs their TensorFlow with the results, to the bit, that a worker has, on any number of
+cores: a server that computes anything whose rounding depends on how a tensor is cut among threads
+(a sum over all weights), or draws random numbers, stays in the worker.
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@ of the aggregate is multiplied by
     factor_v = min(largest_factor, N / n_v)
 
 n_v is the number of participations so far whose client typed word v (as input or target), N that of
-all participations, both over the rounds so far and this one. So the step of a row is that of the
-people it concerns. The factor belongs to a word, not to a round's luck: a row is pushed up when its
-word is typed and down, by the softmax, when it is not, and both are scaled alike, so the point
-where they balance stays.
+all participations, both over the rounds so far and this one. A row is pushed up when its word is
+typed and down, by the softmax, when it is not; both are scaled alike, so the point where they
+balance stays.
 
 Source: Ding et al. 2022, "Federated Submodel Optimization for Hot and Cold Data Features"
 (FedSubAvg), Algorithm 1, https://arxiv.org/abs/2109.07704, where n_m is known beforehand.

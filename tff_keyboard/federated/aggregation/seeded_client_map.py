@@ -1,10 +1,8 @@
 """Each client changes its delta by a random function of its own before it is aggregated.
 
-What a client draws is a pure function of (seed, purpose, round, client): TFF gives a client no
-name, so the server sends one seed a round and a client folds in the hash of its delta. A resumed
-run repeats the bits, nobody shares a stream, and neither the order of clients nor the number of
-workers matters. (A seed fixed in the graph would give all clients the same draw.) Clients with
-bitwise equal deltas draw the same.
+What a client draws is a pure function of (seed, purpose, round, client): the server sends one seed
+a round and a client folds in the hash of its delta (`client_digest`). A resumed run repeats the
+bits, and neither the order of clients nor the number of workers matters.
 """
 
 import collections

@@ -1,12 +1,11 @@
 """Who takes part in a round: a pure function of (seed, round), and of the run's key if it has one.
 
-The server selects more clients than it needs (over-selection), some never report
-(drop-outs), and the first that do make up the round. A client that was selected is
-not selected again for some rounds, as Gboard's participation timer has it (and as
-DP-FTRL's accounting needs). A private run salts its cohorts with a secret key:
-amplification by sampling holds against those who do not know who was drawn, and a
-seed is no secret. Sources: Bonawitz et al. 2019, https://arxiv.org/abs/1902.01046;
-Kairouz et al. 2021, https://arxiv.org/abs/2103.00039.
+The server selects more clients than it needs (over-selection), some never report (drop-outs), and
+the first that do make up the round. A client that was selected waits for some rounds, as Gboard's
+participation timer has it (and as DP-FTRL's accounting needs). A private run salts its cohorts with
+a secret key: amplification by sampling holds against those who do not know who was drawn. Sources:
+Bonawitz et al. 2019, https://arxiv.org/abs/1902.01046; Kairouz et al. 2021,
+https://arxiv.org/abs/2103.00039.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Federated evaluation: the model goes to the clients, one row of sums per client comes back.
 
 TFF's own metric aggregation adds clients up before anyone can ask how much they differ; the
-jackknife over users needs the rows. Clients come in packs (`packs/compiler.py`): a pack gives its
-rows in one call, and the aggregation joins them in the order of the packs, also over several
-workers. Memory grows by a few dozen numbers a client. In a simulation the server may see such rows;
-a deployment must not, and would aggregate sums.
+jackknife over users needs the rows. A pack of clients gives its rows in one call, and the
+aggregation joins them in the order of the packs. In a simulation the server may see such rows; a
+deployment must not, and would aggregate sums.
 """
 
 import collections

@@ -9,12 +9,14 @@ that claims 10^6 *is* the weighted mean, whatever clips its delta. For the media
 as a claim just above m is. From one token, where all weigh alike, m takes 2 ln(median) rounds to
 the median (450 tokens: 12 rounds), so there is no first round in which a liar is believed.
 
-What lies are worth: ln m moves by b_t - 1/2 a round and stays where it is in the long run, so on
-average half of the claims are above m_t. If a share a < 1/2 of clients lies, on average at least
-1/2 - a are honest and bring m_t or more, while liars have 2 m_t each. So liars get at most this
-share of the weight of many rounds, each counted in units of its m_t:
+What lies are worth: ln m stays where it is in the long run, so on average half of the claims are
+above m_t. If a share a < 1/2 of clients lies, at least 1/2 - a are honest and bring m_t or more,
+while liars have 2 m_t each. So liars get at most this share of the weight of many rounds:
 
-    2 a / (2 a + 1/2 - a) = 4 a / (1 + 2 a)
+    2 a / (2 a + 1/2 - a) = 4 a / (1 + 2 a),    33 % for a = 10 %
+
+It is no bound on a round: m_t lags behind text per person that changes. For one use
+`client_weighting` = "uniform".
 
 Source of the update: Andrew et al. 2021, https://arxiv.org/abs/1905.03871, there for clip norms.
 """

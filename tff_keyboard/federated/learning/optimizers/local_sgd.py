@@ -2,10 +2,9 @@
 
     w <- w - r min(1, c / ||g||_2) g,    the norm over all tensors of the gradient together
 
-The bound costs one sweep of its own, for the norm; it then scales the rate rather than the
-gradient, so nothing the size of the model is written but the weights. `tff.learning`'s SGD behind
-`ClippedOptimizer` computes the same to rounding and sweeps four times. A non-finite norm leaves
-the rate as it is, so that the update guard sees what happened.
+The bound scales the rate rather than the gradient, so nothing the size of the model is written but
+the weights; `tff.learning`'s SGD behind `ClippedOptimizer` sweeps four times. A non-finite norm
+leaves the rate as it is, so that the update guard sees what happened.
 
 Source of the bound: Pascanu et al. 2013, Algorithm 1, https://arxiv.org/abs/1211.5063.
 """
