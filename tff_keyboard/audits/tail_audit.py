@@ -77,11 +77,9 @@ class Direction(Found):
     """What the texts of one model of a pair say; of the other's texts the last three fields.
 
     Attributes:
-      tried: All tails, the chosen one last.
       tail: The chosen one; None where none passes, or every ratio is 1.
       delta_at_epsilon_conservative: Delta with the lower end of alpha's interval; see
         `epsilon_conservative`.
-      delta_at_epsilon_direct: Delta without a tail.
       refutation: Place where they contradict the tail; None: nowhere.
     """
 

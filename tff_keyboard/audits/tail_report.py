@@ -26,7 +26,6 @@ class TailAudit:
 
     Attributes:
       formal: What its ledger proves; None: it kept none.
-      pairs: Pairs of that model with each of the others.
     """
 
     settings: Settings

@@ -52,9 +52,7 @@ class TailFit:
 
     Attributes:
       log_threshold: ln u; P(c > u) is estimated by k / n.
-      alpha: Exponent, Hill's estimate.
       alpha_low: Lower end of its 95 % interval: the heavier tail, the conservative choice.
-      log_scale: ln C at `alpha`.
       statistic: Lilliefors' distance of the tail from an exponential distribution.
     """
 
@@ -113,9 +111,6 @@ def hill_estimate(log_values: np.ndarray, num_tail: int) -> HillEstimate:
     Args:
       log_values: [n] float, ln c, finite, in any order.
       num_tail: k, 1 <= k < n.
-
-    Raises:
-      ValueError: `log_values` or `num_tail` is not as above.
     """
     ordered = _ordered(log_values)
     excesses, log_threshold = _excesses(ordered, num_tail)
@@ -168,7 +163,6 @@ def estimated_delta(log_ratios: np.ndarray, fit: TailFit, epsilon: float) -> flo
 
     Args:
       log_ratios: [n] float, the sample that `fit` was made from.
-      fit: Its tail, or that tail's `conservative()`.
 
     Returns:
       delta, at most 1: an estimate above says nothing.
@@ -229,7 +223,6 @@ def fit_tail(log_ratios: np.ndarray, *, seed: int, trials: int = TRIALS) -> Tail
 
     Args:
       log_ratios: [n] float, ln c, finite.
-      trials: Simulated samples behind each p-value.
 
     Raises:
       ValueError: The sample is too small for any tail, or an argument is not as above.

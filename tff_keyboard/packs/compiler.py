@@ -37,8 +37,6 @@ class PackedProcess:
     Attributes:
       initialize, get_model_weights, set_model_weights, get_hparams, set_hparams: The functions of
         `process`.
-      next: `(state, packs) -> LearningProcessOutput`; packs are those of `make_pack`.
-      element_spec: Type of an element of a client's sequence, for `make_pack`.
     """
 
     def __init__(self, process: tff.learning.templates.LearningProcess):
@@ -90,11 +88,7 @@ class ThreeCallProcess(PackedProcess):
 
 
 def make_pack(clients: Sequence[Sequence[Any]], spec: elements_lib.Spec) -> collections.OrderedDict:
-    """The clients of a pack as the tensors that `packed_next` takes; NumPy.
-
-    Args:
-      clients: Elements of each client, structures of arrays as `spec` says.
-    """
+    """The clients of a pack as the tensors that `packed_next` takes; NumPy."""
     joined = elements_lib.join([element for client in clients for element in client], spec)
     return collections.OrderedDict(
         leaves=[
@@ -216,7 +210,6 @@ def on_vectors(inner: tff.Computation, before: StateVector, after: StateVector) 
 
     Args:
       inner: A function of the arguments of `before`, at the server, and of packs.
-      before: Vector of the first argument.
       after: Vector of the first leaves of its result; `rest` are those behind them.
     """
     _, packs_type = inner.type_signature.parameter

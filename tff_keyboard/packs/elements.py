@@ -22,11 +22,7 @@ Joined: TypeAlias = Any  # that structure, each leaf an `OrderedDict(values, sha
 
 
 def joined_spec(spec: Spec) -> Joined:
-    """Spec of the joined elements whose own is `spec`.
-
-    Raises:
-      ValueError: A rank is unknown.
-    """
+    """Spec of the joined elements whose own is `spec`."""
 
     def joined(leaf: tf.TensorSpec) -> collections.OrderedDict:
         if leaf.shape.rank is None:

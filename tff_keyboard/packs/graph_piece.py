@@ -20,7 +20,6 @@ class GraphPiece:
 
     Attributes:
       parameters: Tensor names of its parameter, flat, in the order of the type. A sequence has one.
-      results: The same of its result.
       single_elements: Parameter name of a sequence to those of the tensors that
         `tf.data.experimental.get_single_element` reads from it.
     """

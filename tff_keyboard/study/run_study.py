@@ -29,9 +29,6 @@ def run_study(
 ) -> str:
     """Trains whatever is not finished.
 
-    Returns:
-      The tables; "" where no run is finished.
-
     Raises:
       ProgramError: A run failed, diverged or was left out for the budget; the others are done.
       UsageError: Another study trains there.

@@ -133,11 +133,7 @@ def _round_input(
 
 
 def with_schedules(process: RoundProcess, config: RunConfig) -> RoundProcess:
-    """`process` with the learning rates of each round; itself where they never change.
-
-    Args:
-      process: FedAvg, FedMed or FedSGD, however its clients are handed over.
-    """
+    """`process` with the learning rates of each round; itself where they never change."""
     tables: dict[str, ServerConfig | FedAvgClient] = {"finalizer": config.server}
     if isinstance(config.client, FedAvgClient):
         tables["client_work"] = config.client

@@ -78,11 +78,7 @@ def _general_note(row: Mapping[str, float]) -> str:
 def closing_lines(
     result: training_loop.TrainingResult, run: RunDirectory, *, is_best: bool
 ) -> Iterator[str]:
-    """How training ended and what to do next.
-
-    Args:
-      is_best: Whether the model that is kept is that of the best round, not of the last.
-    """
+    """How training ended and what to do next."""
     loop = result.loop_state
     if result.resumed_round == result.rounds:
         yield f"{run.path}: all {result.rounds} rounds were done already."

@@ -104,7 +104,6 @@ class _Parts(NamedTuple):
     """What an algorithm is built of.
 
     Attributes:
-      protect: Puts around it what deltas meet before.
       touched_rows: What clients tell for `aggregation.row_correction`; None: nothing.
     """
 

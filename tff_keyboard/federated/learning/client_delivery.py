@@ -125,9 +125,6 @@ def largest_first(sizes: Sequence[int], num_parts: int) -> list[int]:
     trains it and the others wait. The list is cut into `num_parts` runs afterwards, so clients are
     dealt out to the runs in turn, and no run has all the large ones.
 
-    Returns:
-      Positions in `sizes`, each once.
-
     >>> largest_first([10, 40, 20, 30], 1), largest_first([10, 40, 20, 30], 2)
     ([1, 3, 2, 0], [1, 2, 3, 0])
     """

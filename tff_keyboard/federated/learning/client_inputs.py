@@ -120,7 +120,6 @@ class CohortInputs:
         """What a client trains on in a round, [messages, time + 1] int32 arrays.
 
         Args:
-          index: Position of the client among all, sorted.
           rehearsed: General messages it is sent; drawn if None, where there is rehearsal.
         """
         config, seed = self._config, self._seed(round_num, index)

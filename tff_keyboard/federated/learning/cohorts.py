@@ -47,8 +47,6 @@ class CohortSampler:
     rounds in order costs one draw, and asking in any order gives the same.
 
     Args:
-      config: Sizes of the cohorts, seed, drop-outs and separation.
-      num_clients: Clients in the population.
       earlier: Who was selected in the rounds of other runs just before round 1, the oldest first;
         they wait, too. Round 0 is then the last of them.
       weights: [num_clients] > 0; a cohort's next client is drawn among those left in proportion to
@@ -148,7 +146,6 @@ def check_in_weights(config: RunConfig, num_messages: np.ndarray) -> np.ndarray 
     """Rounds that each client's text fills: what `train.check_in` makes of it.
 
     Args:
-      config: Config of the run; `train.check_in_factor` bounds what a client may claim.
       num_messages: Messages of each client, [clients].
 
     Returns:
@@ -163,9 +160,6 @@ def share_of_seats(config: TrainConfig, accounts: float) -> float:
     """The most that attackers can have of the cohorts on average, whatever text they claim.
 
     Of those selected; of those that report, where attackers drop out as often as others do.
-
-    Args:
-      accounts: Their share of the population, in [0, 1].
     """
     if config.check_in == "uniform":
         return accounts

@@ -86,11 +86,7 @@ class ActorPool:
         ]
 
     def look_for_nodes(self) -> None:
-        """Puts an actor on every node that has none.
-
-        Raises:
-          ClusterError: There has been no node for too long.
-        """
+        """Puts an actor on every node that has none."""
         now = time.monotonic()
         self._left = {t: since for t, since in self._left.items() if t in self._running}
         for ticket, since in self._left.items():
@@ -175,11 +171,7 @@ class ActorPool:
             self._lose(self._running[ticket], TimeoutError("does not answer"))
 
     def wait(self, seconds: float) -> list[Outcome]:
-        """What ended meanwhile; nodes that became ready are seen by `free_slots`.
-
-        Raises:
-          ClusterError: Too many nodes were lost.
-        """
+        """What ended meanwhile; nodes that became ready are seen by `free_slots`."""
         references = [*self._joining, *self._running]
         if not references:
             time.sleep(min(seconds, _LOOK_SECONDS / 4))

@@ -59,7 +59,6 @@ def make_certificate(
     """Writes `ca.crt`, `tls.crt` and `tls.key` of a machine, over those it may have had.
 
     Args:
-      authority: Folder of `make_authority`.
       names: IP addresses and DNS names by which others reach the machine, at least one; loopback
         is added.
 

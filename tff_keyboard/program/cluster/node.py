@@ -119,9 +119,6 @@ class NodeServer:
     def compute(self, key: str, function: list[Any], shared: Any, item: Any) -> tuple[Any, float]:
         """The result of an item and the seconds it took.
 
-        Args:
-          function: Holds the reference to the function, which is fetched if the key is new.
-
         Raises:
           ProgramError: A worker reports an error, or all have died.
         """

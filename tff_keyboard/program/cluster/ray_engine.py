@@ -49,9 +49,6 @@ class Span:
 class RayEngine:
     """An `engine.Engine` on a cluster.
 
-    Args:
-      files: Name -> path: files that every node must have, see `node_facts`.
-
     Raises:
       ClusterError: The cluster cannot be used, or too few nodes fit; says why.
     """

@@ -75,9 +75,6 @@ def check_reach(address: str, environ: Mapping[str, str] = os.environ) -> None:
     Ray would wait, or end this process without a word. So a connection is made before Ray makes its
     own: the head's certificate must be of our authority and name the head; ours must name the
     address by which the cluster reaches this machine.
-
-    Args:
-      address: Address from `address_of`; "local" has no head yet.
     """
     if address == LOCAL:
         return

@@ -25,9 +25,6 @@ class InstalledContext:
 
     The context stays TFF's default after it, and computations then raise `WorkerError`: TFF's own
     default would start a server of its own.
-
-    Attributes:
-      engine: What computes the parts of a round; None: there are no parts.
     """
 
     def __init__(

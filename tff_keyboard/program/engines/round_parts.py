@@ -97,11 +97,7 @@ def _template(value: Any, type_spec: tff.Type, num_parts: int, columns: list[lis
 
 
 class PortableComputation:
-    """A computation that pickles as its bytes, and is read from them once a process.
-
-    Args:
-      computation: Compiled for a worker when it is sent, so that nodes need not.
-    """
+    """A computation that pickles as its bytes, and is read from them once a process."""
 
     def __init__(self, computation: tff.Computation):
         self.computation = computation

@@ -89,7 +89,6 @@ class CheckpointManager(tff.program.ProgramStateManager):
 
         Raises:
           ProgramStateNotFoundError: There is no such version.
-          DamagedCheckpointError: The file is damaged.
           ProgramError: It is a sound checkpoint of something else: names, dtypes or shapes
             differ from those of `structure`.
         """

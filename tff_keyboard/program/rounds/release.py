@@ -163,9 +163,6 @@ class TensorBoardRelease(RoundReleaseManager):
 
     Each start writes a new event file, which tells TensorBoard to forget what earlier files say
     of the rounds that are computed again. Strings are left out.
-
-    Args:
-      mode: Permissions of the files, which say when each round ended.
     """
 
     def __init__(self, directory: str | os.PathLike[str], *, mode: int = files.ANYONE):

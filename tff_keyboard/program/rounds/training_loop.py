@@ -77,9 +77,7 @@ class TrainingResult:
     """What a finished training gives.
 
     Attributes:
-      model_weights: `tff.learning.models.ModelWeights` of that state.
       best_model_weights: Weights of the best round; the same object where no metric was compared.
-      resumed_round: The round this process began after; 0 for a new run.
       stop_reason: Why it ended before `total_rounds`, or "".
     """
 
@@ -118,7 +116,6 @@ class TrainingLoop:
       cohort_source: Round number, from 1, to `RoundInput`; pure, called in another thread.
       total_rounds: Rounds of the whole training, >= 1. A finished training goes on when it is
         raised.
-      release_managers: Get each row, `{name: number or string}`, keyed by round.
       timings_manager: Gets `round_clock.TIMING_COLUMNS` of each round, None for what is not known.
       evaluate: Round number and model weights to metrics, released as `evaluation/<name>`.
       evaluate_every: Rounds between evaluations, the last round always has one; 0: never.
@@ -168,7 +165,6 @@ class TrainingLoop:
         SIGINT and SIGTERM end the current round unfinished; those before it are saved.
 
         Raises:
-          TrainingInterrupted: A signal came; has the exit code.
           ProgramError: Disk, checkpoint, worker or metric trouble, or too many rejected rounds.
         """
         training = _Training()

@@ -37,9 +37,6 @@ _numbers = itertools.count(1)  # of sockets: an address is never used twice, as 
 def open_endpoint(worker_binary: pathlib.Path, run: pathlib.Path | None = None) -> Endpoint:
     """A socket file, or a TCP port and a warning where that is allowed.
 
-    Args:
-      run: The last place that is tried for socket and copy: a directory of this run.
-
     Raises:
       NoPrivateEndpointError: No socket file is possible here, and no open port allowed.
     """
@@ -69,9 +66,6 @@ class SocketFile:
       address: Where a gRPC channel connects.
       binary: The program to start, with `--port=port`, the descriptors `inherited` and
         `working_directory`.
-
-    Args:
-      copy: The program; owned by this from here on.
     """
 
     def __init__(self, copy: worker_copy.WorkerCopy, run: pathlib.Path | None = None):

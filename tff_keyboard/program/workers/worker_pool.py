@@ -13,12 +13,7 @@ from tff_keyboard.program.workers import workers
 
 
 class WorkerPool:
-    """`num_workers` workers, restarted when they die, at most `max_restarts` times in all.
-
-    Args:
-      log_directory: Gets `worker_0.log`, ...; None: no logs.
-      **options: Those of each `workers.Worker`.
-    """
+    """`num_workers` workers, restarted when they die, at most `max_restarts` times in all."""
 
     def __init__(
         self,

@@ -40,8 +40,6 @@ class Advice:
     """What to do with a store.
 
     Attributes:
-      reason: Text that the recipe is for.
-      config: The recipe with this store, its number of rounds and people a round.
       cost: The cost of the training; None where nobody has measured the model.
       nearest: The three corpora nearest in size, with what was reached on them.
     """
@@ -59,9 +57,6 @@ class Advice:
 
 def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -> Advice:
     """Advice for a store.
-
-    Args:
-      overrides: Keys of the config that are not left to the advice, `section.key=value`.
 
     Raises:
       ConfigError: An override breaks a rule, or the shipped configs are not here.

@@ -18,9 +18,6 @@ def find(study: pathlib.Path) -> pathlib.Path:
 
     Args:
       study: Its path; or a name, which is one word without a folder and an ending.
-
-    Raises:
-      UsageError: No study has the name; lists those there are.
     """
     if study.is_file() or study.suffix or len(study.parts) > 1:
         return study  # `study_file.load` says what is wrong with it

@@ -202,9 +202,6 @@ def _markdown(rows: Sequence[Sequence[str]]) -> str:
 def replace_section(text: str, name: str, table: str) -> str:
     """`text` with `table` between the two markers of `name`.
 
-    Raises:
-      ValueError: The markers are not there, once each.
-
     >>> replace_section("a\\n<!-- table: t -->\\nold\\n<!-- end: t -->\\nb", "t", "new")
     'a\\n<!-- table: t -->\\n\\nnew\\n\\n<!-- end: t -->\\nb'
     """

@@ -29,11 +29,7 @@ ASSUMED_RATE = 4000.0  # tokens a second: small clients, two cores (docs/perform
 
 
 class Text(NamedTuple):
-    """The train population of a store.
-
-    Attributes:
-      tokens: Tokens of a message, on average.
-    """
+    """The train population of a store."""
 
     people: PersonSizes
     tokens: float

@@ -35,7 +35,6 @@ class Judge:
 
     Raises:
       ConfigError: "general" is asked for and the control has no general store.
-      DataError: A population is empty.
     """
 
     def __init__(self, study: Study, control: config_lib.RunConfig):
@@ -61,7 +60,6 @@ class Judge:
 
         Args:
           open_model: Opens it; not called where all is kept.
-          facts: What to call it.
           kept_at: File that keeps its evaluation, by a word that names text and population.
 
         Raises:

@@ -109,11 +109,7 @@ class OnNode:
 
 @contextlib.contextmanager
 def node_of(config: RunConfig, *stores: ClientStore | None) -> Iterator[CentralNode | None]:
-    """A node of the cluster for a run; None where `execution.engine` is "local".
-
-    Raises:
-      ClusterError: The cluster cannot be used, or has no free node that fits.
-    """
+    """A node of the cluster for a run; None where `execution.engine` is "local"."""
     if config.execution.engine == "local":
         yield None
         return

@@ -70,9 +70,6 @@ class CentralTraining:
     def next(self, state: CentralState, datasets: Sequence[np.ndarray]) -> RoundOutput:
         """One step per batch, in order.
 
-        Args:
-          datasets: Batches [messages, time + 1] int32 of `data.batches`.
-
         Returns:
           The new state, and sums over the round. Where weights are no longer finite the state is
           the old one and `finalizer/update_non_finite` is 1.
@@ -130,11 +127,7 @@ class CentralTraining:
 
 
 def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProcess:
-    """Central training with the optimizer and the schedule of [central].
-
-    Args:
-      model: Its weights now are the initial ones; it is used up by training.
-    """
+    """Central training with the optimizer and the schedule of [central]."""
     client = config.client
     if not isinstance(client, FedAvgClient):
         raise ConfigError(

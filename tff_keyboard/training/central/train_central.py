@@ -86,7 +86,6 @@ class Budget:
     """What a federated model was given.
 
     Attributes:
-      tokens: It was trained on, in all its parts.
       parts: Runs that followed each other on the same client store, the last one first.
       initial_model: What the first part began with; empty for random weights.
     """

@@ -23,9 +23,6 @@ def install(
 ) -> execution.InstalledContext:
     """The context of a run, for a `with` statement.
 
-    Args:
-      config: Config of the run, its `sub_rounds` and `merge_block` decided.
-
     Raises:
       ConfigError: The run cannot be cut into parts.
     """

@@ -12,11 +12,7 @@ from tff_keyboard.storage.errors import DataError
 
 @dataclasses.dataclass(frozen=True)
 class StoreReference:
-    """A client store.
-
-    Attributes:
-      place: Path of the store on the driver, absolute.
-    """
+    """A client store."""
 
     place: str
     card_hash: str
@@ -26,11 +22,7 @@ class StoreReference:
         return cls(str(store.directory.absolute()), store.card_hash)
 
     def open(self) -> ClientStore:
-        """The store, where it is on this machine.
-
-        Raises:
-          DataError: It is not there, or is another one.
-        """
+        """The store, where it is on this machine."""
         store = ClientStore(node_facts.place_of(self.place))
         if store.card_hash != self.card_hash:
             raise DataError(

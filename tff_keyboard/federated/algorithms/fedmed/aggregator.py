@@ -113,11 +113,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         self._variable_names = variable_names
 
     def layers_of(self, value_type: tff.Type) -> tuple[Layer, ...]:
-        """The layers of a delta of that type; what `fedmed_weight_type` counts.
-
-        Raises:
-          ValueError: A group does not fit the type.
-        """
+        """The layers of a delta of that type; what `fedmed_weight_type` counts."""
         return resolve_layers(value_type, self.rule.layer_groups, self._variable_names)
 
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:

@@ -40,9 +40,6 @@ def build_fedmed(
       uniform_weights: Whether n_k is 1 for every client.
       wrap_client_work: Wraps the local training before it is scored (the attack harness does).
       joined: See `fed_avg.build_fed_avg`.
-
-    Raises:
-      ValueError: A layer group does not fit the model.
     """
     # Wrapped work may change what was learnt: its loss is then looked at from outside.
     is_wrapped = wrap_client_work is not None

@@ -75,11 +75,7 @@ def build_lwf_model_fn(
     true_label_weight: float,
     weight_unit: str = "tokens",
 ) -> Callable[[], LwfVariableModel]:
-    """A function that builds the TFF model anew at each call, its weights zeros.
-
-    Args:
-      weight_unit: "tokens" or "examples": what TFF weighs a client by.
-    """
+    """A function that builds the TFF model anew at each call, its weights zeros."""
 
     def model_fn() -> LwfVariableModel:
         model, teacher = (

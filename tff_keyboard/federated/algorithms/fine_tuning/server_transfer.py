@@ -213,7 +213,6 @@ def build_server_transfer(
       process: The process of `one_client_config(config)`, aggregating by a mean that is NaN for a
         client of weight 0 (`tff.aggregators.MeanFactory()`), so that the finalizer rejects it.
       config: Config of the run; its sections `[server]` and `[aggregation]` have no effect.
-      general_store: The store of `fine_tuning.general_store`; used where the text is "general".
 
     Raises:
       ValueError: There is no general text, or its vocabulary has another size than the model's.

@@ -43,9 +43,6 @@ def general_text(config: RunConfig, transfer: Transfer, store: ClientStore) -> T
 
     Drawn without replacement from all of them together, whoever wrote them; all of them where there
     are no more.
-
-    Raises:
-      DataError: The population has no messages.
     """
     messages = store.all_examples("train")
 
