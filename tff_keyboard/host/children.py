@@ -8,8 +8,6 @@ The kernel means the parent *thread*: start such commands from one that lives as
 process.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -5,8 +5,6 @@ back to the kernel when it is freed and takes new, cleared pages for the next: w
 that was more than half of the driver's CPU time (docs/performance.md).
 """
 
-from __future__ import annotations
-
 import ctypes
 
 # <malloc.h>

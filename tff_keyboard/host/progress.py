@@ -1,7 +1,5 @@
 """A live line on the standard error stream: how far, how fast, and how much longer."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable
@@ -73,7 +71,7 @@ class Progress:
             self._stream.flush()
             self._width = 0
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *exception: object) -> None:

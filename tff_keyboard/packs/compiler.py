@@ -6,8 +6,6 @@ one loop in one TensorFlow graph, and the packs become TFF's clients. Sums, orde
 of TFF's runtime where the clients of a pack are the clients of a sub-round.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -49,7 +47,7 @@ class PackedProcess:
         self.get_hparams = process.get_hparams
         self.set_hparams = process.set_hparams
 
-    def _compile(self, form: PackForm) -> None:
+    def _compile(self, form: "PackForm") -> None:
         inner = packed_next(form)
         self._inner_result = inner.type_signature.result.member
         self._before = StateVector(inner.type_signature.parameter[0].member)
@@ -75,7 +73,7 @@ class ThreeCallProcess(PackedProcess):
     Worth it where sending costs more than two calls: on a cluster.
     """
 
-    def _compile(self, form: PackForm) -> None:
+    def _compile(self, form: "PackForm") -> None:
         self._form = form.map_reduce
         self._total = form.total_of_context()
 

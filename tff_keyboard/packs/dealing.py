@@ -1,7 +1,5 @@
 """How a cohort is cut into packs: a pure function of the sizes of its clients and the config."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 

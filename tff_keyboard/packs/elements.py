@@ -8,8 +8,6 @@ reading it costs one operation in place of an iterator; `packs.compiler` even fe
 dataset. Client work that reads its data by `read` and `fold` takes either.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """A TFF TensorFlow computation as a piece of graph that can be put anywhere, loops included."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf

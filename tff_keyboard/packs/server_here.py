@@ -7,8 +7,6 @@ cores: a server that computes anything whose rounding depends on how a tensor is
 (a sum over all weights), or draws random numbers, stays in the worker.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ faster for clients with little text. The cut into packs is a pure function of th
 config.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias

@@ -8,8 +8,6 @@ Bonawitz et al. 2019, https://arxiv.org/abs/1902.01046; Kairouz et al. 2021,
 https://arxiv.org/abs/2103.00039.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hmac
 import math

@@ -3,8 +3,6 @@
 Ray's own retries are off: they wait for ever when no node fits, and would not let us choose one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import time

@@ -9,8 +9,6 @@ Files: `ca.crt`, `ca.key` of an authority; `ca.crt`, `tls.crt`, `tls.key` of a m
 mode 0600. ECDSA on P-256 (RFC 5480), X.509 v3 with subject alternative names (RFC 5280).
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import ipaddress

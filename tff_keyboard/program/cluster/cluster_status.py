@@ -1,7 +1,5 @@
 """Describes a cluster without computing on it: its nodes, who uses them, and whether they fit."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

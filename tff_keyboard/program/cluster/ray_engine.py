@@ -4,8 +4,6 @@ All of Ray is used in one thread of our own: a signal handler that raises inside
 out as another error, so the main thread only waits for results, where SIGINT and SIGTERM may raise.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import queue

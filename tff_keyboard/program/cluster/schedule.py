@@ -6,8 +6,6 @@ when it takes much longer than the others (Dean & Ghemawat 2004, section 3.6, "b
 first result counts.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import statistics

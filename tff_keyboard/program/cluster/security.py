@@ -4,8 +4,6 @@ Whoever reaches a Ray cluster runs any code on it, and Ray listens on all interf
 address it is given. Its token keeps strangers out, and is readable on the wire without TLS.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import os

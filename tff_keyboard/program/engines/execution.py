@@ -5,8 +5,6 @@ computed in parts by an engine (`engine.py`) and merged in a fixed order (`merge
 workers of this machine, or the nodes of a cluster.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 
@@ -45,7 +43,7 @@ class InstalledContext:
             self.engine.close()
         self.pool.close()
 
-    def __enter__(self) -> InstalledContext:
+    def __enter__(self) -> "InstalledContext":
         return self
 
     def __exit__(self, *unused_exception: object) -> None:

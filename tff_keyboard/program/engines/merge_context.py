@@ -7,8 +7,6 @@ or which was first. (TFF's `MergeableCompExecutionContext` merges in order of co
 parts need a computation with a single aggregation.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Clients are lists, or sequences that know how to make themselves (`MadeWhereUsed
 of clients, are cut like lists, and become data only where a part is computed.
 """
 
-from __future__ import annotations
-
 import copyreg
 import dataclasses
 import functools
@@ -33,7 +31,7 @@ class MadeWhereUsed(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, key: slice, /) -> MadeWhereUsed: ...
+    def __getitem__(self, key: slice, /) -> "MadeWhereUsed": ...
 
     def make(self) -> Sequence[Any]:
         """The clients' data, as a list at clients takes it."""

@@ -8,8 +8,6 @@ A checkpoint is one file, `round_00000012.checkpoint`:
     then     the leaves' bytes, in that order, row-major, little-endian
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -12,8 +12,6 @@ every few rounds only), so its header always has all columns, in the order of th
 appearance.
 """
 
-from __future__ import annotations
-
 import abc
 import csv
 import io

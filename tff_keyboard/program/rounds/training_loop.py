@@ -18,8 +18,6 @@ disk once, and a checkpoint never is ahead of the rows. Where it is, somebody lo
 the loop then takes the newest checkpoint that is not ahead of the sound ones, or none.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import dataclasses

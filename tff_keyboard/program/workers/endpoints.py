@@ -12,8 +12,6 @@ place can be written to, or no copy be made, there is no worker, unless
 `TFF_KEYBOARD_ALLOW_OPEN_PORT=1` says that the open port may be used; a warning then says so.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -34,7 +32,7 @@ _PREFIX = "tff-keyboard-socket-"
 _numbers = itertools.count(1)  # of sockets: an address is never used twice, as a descriptor may be
 
 
-def open_endpoint(worker_binary: pathlib.Path, run: pathlib.Path | None = None) -> Endpoint:
+def open_endpoint(worker_binary: pathlib.Path, run: pathlib.Path | None = None) -> "Endpoint":
     """A socket file, or a TCP port and a warning where that is allowed.
 
     Raises:

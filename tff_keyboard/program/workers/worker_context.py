@@ -1,7 +1,5 @@
 """TFF's context on a worker of ours: bounded retries, the next worker when one is gone."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any

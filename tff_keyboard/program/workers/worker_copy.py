@@ -6,8 +6,6 @@ it and its folder, and nobody else may write to either: another user could have 
 that nobody has used for a month are removed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """Several TFF workers, each started again when it dies, a bounded number of times."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import threading

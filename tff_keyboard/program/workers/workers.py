@@ -15,8 +15,6 @@ Security: the server computes any TensorFlow graph it is sent and asks for no pa
 open.
 """
 
-from __future__ import annotations
-
 import atexit
 import importlib.util
 import os
@@ -140,7 +138,7 @@ class Worker:
             self._endpoint.close()
             self._endpoint = None
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> "Worker":
         return self
 
     def __exit__(self, *unused_exception: object) -> None:

@@ -7,8 +7,6 @@ with what was reached on them. `costs.py` has the time.
 Reads the data card only: counts, no text.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -7,8 +7,6 @@ added up. Operations are those of the matrix products: 6 for a weight and target
 validation. The constants are fitted to whole trainings: docs/performance.md, what `advise` expects.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 from tff_keyboard.host.machine_speed import Machine

@@ -5,8 +5,6 @@ a validation of the state's model. The node has the messages in its own store. A
 costs the round it was at: another one begins it again with the same state.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -67,7 +65,7 @@ class CentralNode:
         self._recipe = Recipe.of(config, *stores)
         self._engine = engine
 
-    def around(self, process: RoundProcess) -> OnNode:
+    def around(self, process: RoundProcess) -> "OnNode":
         """The process whose rounds are computed on the node; its data are numbers of rounds."""
         return OnNode(process, functools.partial(self._compute, CentralRound(self._recipe)))
 

@@ -6,8 +6,6 @@ sums are those of this machine, to the bit where nodes have as many cores as it 
 a matrix product by cores).
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

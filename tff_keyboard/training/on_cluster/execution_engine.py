@@ -1,7 +1,5 @@
 """From `[execution]` to where a run is computed: this machine's workers, or a cluster's nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from tff_keyboard.config import RunConfig

@@ -1,7 +1,5 @@
 """Client stores by name, so that each node of a cluster opens its own copy."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from tff_keyboard.data.store.client_store import ClientStore
@@ -18,7 +16,7 @@ class StoreReference:
     card_hash: str
 
     @classmethod
-    def of(cls, store: ClientStore) -> StoreReference:
+    def of(cls, store: ClientStore) -> "StoreReference":
         return cls(str(store.directory.absolute()), store.card_hash)
 
     def open(self) -> ClientStore:
