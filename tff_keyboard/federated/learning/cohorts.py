@@ -52,6 +52,9 @@ class CohortSampler:
       key: Secret salt; b"" for none. Without it nobody can tell a round's cohort from the seed, nor
         from other rounds' cohorts.
 
+    Attributes:
+      num_selected: Clients asked in a round, in the largest.
+
     Raises:
       ValueError: The population is too small for the selection and the separation.
     """
@@ -65,12 +68,12 @@ class CohortSampler:
         key: bytes = b"",
     ):
         self._config = config
-        self._num_selected = self._to_select(config.most_clients_per_round)
+        self.num_selected = self._to_select(config.most_clients_per_round)
         self._separation = config.min_separation_rounds
-        needed = self._num_selected * self._separation
+        needed = self.num_selected * self._separation
         if needed > num_clients:
             raise ValueError(
-                f"Selecting {self._num_selected} clients a round with `min_separation_rounds` = "
+                f"Selecting {self.num_selected} clients a round with `min_separation_rounds` = "
                 f"{self._separation} needs {needed} clients, got {num_clients}. Lower "
                 "`clients_per_round`, `over_selection` or `min_separation_rounds`."
             )
@@ -82,11 +85,6 @@ class CohortSampler:
         self._weights = weights
         # Selected clients of rounds 0, 1, ...
         self._history: list[np.ndarray] = self._earlier[-1:]
-
-    @property
-    def num_selected(self) -> int:
-        """Clients asked in a round, in the largest."""
-        return self._num_selected
 
     def cohort(self, round_num: int) -> Cohort:
         """The cohort of a round; the same at every call, in any order of calls."""

@@ -158,8 +158,9 @@ class _Work:
 
     def next(self) -> Run | None:
         """The next run to train; finished ones on the way are reported, hopeless ones left out."""
+        kinds = self.failed, self.left_out
         for run in list(self.waiting):
-            lost = next((kind for kind in (self.failed, self.left_out) if _waits(run, kind)), None)
+            lost = next((kind for kind in kinds if run.after in {each.path for each in kind}), None)
             if lost is None and run.after is not None and run.after not in self.finished:
                 continue
             self.waiting.remove(run)
@@ -204,10 +205,12 @@ class _Pool:
 
     def start(self, run: Run) -> None:
         files.make_directory(run.path.parent)
+        # A run that began with another number of rounds is refused.
+        length = [f"--set={each}" for each in rounds_of_cosines(run.config)]
         with log_of(run).open("ab") as log:
             process = subprocess.Popen(
                 children.signalled_when_orphaned(
-                    [*self._command, *run.command, *_length(run), *self._share(run)], signal.SIGTERM
+                    [*self._command, *run.command, *length, *self._share(run)], signal.SIGTERM
                 ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -237,12 +240,3 @@ class _Pool:
         for _, process in self.working:
             process.wait()
         self.working = []
-
-
-def _length(run: Run) -> list[str]:
-    """How long its cosines are: a run that began with another number of rounds is refused."""
-    return [f"--set={each}" for each in rounds_of_cosines(run.config)]
-
-
-def _waits(run: Run, runs: Sequence[Run]) -> bool:
-    return run.after in {each.path for each in runs}

@@ -37,20 +37,15 @@ class NoisedProcess:
     """
 
     def __init__(self, process: Any, build_noise: Callable[[int], NoiseOfRound]):
-        self._process = process
+        self.process = process
         self._initial = process.initialize()
         self._size = len(_query_state(self._initial).slot.values)
         self._noise = build_noise(self._size)
 
-    @property
-    def process(self) -> Any:
-        """The process it wraps."""
-        return self._process
-
     def around(self, process: Any) -> "NoisedProcess":
         """The same noise for another form of the same process, with the same states."""
         other = copy.copy(self)
-        other._process = process
+        other.process = process
         return other
 
     def initialize(self) -> Any:
@@ -61,14 +56,14 @@ class NoisedProcess:
         """One round: the output of the process, the slot of its state empty."""
         round_num = int(_query_state(state).round)
         filled = self._with_slot(state, round_num, self._noise(round_num))
-        output = self._process.next(filled, *arguments)
+        output = self.process.next(filled, *arguments)
         emptied = self._with_slot(output.state, EMPTY_ROUND, np.zeros(0))
         return _replaced(output, state=emptied)
 
     def get_model_weights(self, state: Any) -> Any:
         """Model weights; see `tff.learning.templates.LearningProcess`."""
         full = self._with_slot(state, EMPTY_ROUND, np.zeros(self._size))
-        return self._process.get_model_weights(full)
+        return self.process.get_model_weights(full)
 
     def _with_slot(self, state: Any, round_num: int, values: np.ndarray) -> Any:
         slot = NoiseSlot(np.int64(round_num), values)
