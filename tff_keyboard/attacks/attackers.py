@@ -212,7 +212,4 @@ def poisoned(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """
     odd = tf.range(tf.shape(batch["y"])[1]) % 2 == 1
     chosen = tf.logical_and(odd, tf.not_equal(batch["y"], _PAD))
-    return {
-        "x": tf.where(chosen, TRIGGER, batch["x"]),
-        "y": tf.where(chosen, TARGET, batch["y"]),
-    }
+    return {"x": tf.where(chosen, TRIGGER, batch["x"]), "y": tf.where(chosen, TARGET, batch["y"])}

@@ -257,10 +257,7 @@ def _fit(ordered: np.ndarray, num_tail: int, seed: int, trials: int) -> TailFit:
         alpha_low=hill.low,
         alpha_high=hill.high,
         log_scale=pareto_log_scale(
-            hill.alpha,
-            num_tail=num_tail,
-            num_samples=len(ordered),
-            log_threshold=log_threshold,
+            hill.alpha, num_tail=num_tail, num_samples=len(ordered), log_threshold=log_threshold
         ),
         statistic=statistic,
         p_value=p_value,

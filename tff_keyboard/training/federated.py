@@ -34,12 +34,7 @@ from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.on_cluster import execution_engine
 from tff_keyboard.training.on_cluster.client_references import Recipe
-from tff_keyboard.training.train_run import (
-    check_best_metric,
-    open_run,
-    recorded_config,
-    train_run,
-)
+from tff_keyboard.training.train_run import check_best_metric, open_run, recorded_config, train_run
 
 
 def train_federated(
@@ -105,10 +100,7 @@ def train_federated(
             process=with_schedules(delivery.process, config),
             round_input=_round_input(cohorts, delivery.deliver, named),
             evaluate=validation.Validation(
-                config,
-                store,
-                general_store,
-                validation.federated(evaluator, config, name_packs),
+                config, store, general_store, validation.federated(evaluator, config, name_packs)
             ),
             hooks=hooks,
             pop_aggregation_seconds=context.pop_aggregation_seconds,
@@ -117,9 +109,7 @@ def train_federated(
 
 
 def _round_input(
-    cohorts: client_inputs.CohortInputs,
-    handover: client_delivery.Handover,
-    named: Recipe | None,
+    cohorts: client_inputs.CohortInputs, handover: client_delivery.Handover, named: Recipe | None
 ) -> Callable[[int], tuple[Any, Row]]:
     """The clients of a round: their data, or their names for a cluster."""
     if named is None:
@@ -150,20 +140,14 @@ def with_schedules(process: RoundProcess, config: RunConfig) -> RoundProcess:
 
 
 def _participation(
-    config: RunConfig,
-    store: ClientStore,
-    cohorts: client_inputs.CohortInputs,
-    privacy: RunPrivacy,
+    config: RunConfig, store: ClientStore, cohorts: client_inputs.CohortInputs, privacy: RunPrivacy
 ) -> participation.ParticipationRecord:
     """The record beside the store; people of other runs' last rounds wait from here on."""
     assert isinstance(config.aggregation.privacy, MechanismConfig)
     digests = people.digests_of(cohorts.client_ids, config.aggregation.privacy.noise_secret)
     cohorts.wait_after(privacy.earlier)
     return participation.ParticipationRecord(
-        participation.record_path(store.directory),
-        privacy.header.key_id,
-        digests,
-        cohorts.selected,
+        participation.record_path(store.directory), privacy.header.key_id, digests, cohorts.selected
     )
 
 

@@ -141,10 +141,7 @@ class CohortInputs:
         )
 
     def _sizes(
-        self,
-        round_num: int,
-        indices: Sequence[int],
-        rehearsed: Mapping[int, Sequence[np.ndarray]],
+        self, round_num: int, indices: Sequence[int], rehearsed: Mapping[int, Sequence[np.ndarray]]
     ) -> np.ndarray:
         """Sequences and targets of each client's `batches`, over all epochs: [clients, 2]."""
         lengths = [self._store.message_lengths("train", index) for index in indices]

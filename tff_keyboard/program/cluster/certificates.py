@@ -157,9 +157,7 @@ def _usage(**granted: bool) -> x509.KeyUsage:
 
 def _write_key(path: pathlib.Path, key: ec.EllipticCurvePrivateKey) -> None:
     pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     files.write_atomically(path, [pem], mode=files.OWNER_ONLY)
 

@@ -210,10 +210,7 @@ class TrainingLoop:
         training.round_num = training.saved_round = training.resumed_round = round_num
 
     async def _train_a_round(
-        self,
-        training: _Training,
-        inputs: read_ahead.ReadAhead,
-        signals: interruption.Interruption,
+        self, training: _Training, inputs: read_ahead.ReadAhead, signals: interruption.Interruption
     ) -> None:
         """Computes a round and writes it; a signal ends the one, and waits for the other."""
         round_num, clock = training.round_num + 1, RoundClock()

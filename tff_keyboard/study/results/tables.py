@@ -77,9 +77,7 @@ def _steps(study: Study, rows: Sequence[Row]) -> str:
 
 
 def _side_by_side(
-    study: Study,
-    heads: Sequence[str],
-    lines: Sequence[tuple[Sequence[str], Compared]],
+    study: Study, heads: Sequence[str], lines: Sequence[tuple[Sequence[str], Compared]]
 ) -> str:
     """Differences on the metrics of all populations, each line after cells of its own."""
     head = [*heads, "seeds"]

@@ -19,12 +19,7 @@ from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.central import central_on_nodes
 from tff_keyboard.training.central.central_training import PooledInputs, build_central_process
-from tff_keyboard.training.train_run import (
-    check_best_metric,
-    open_run,
-    recorded_config,
-    train_run,
-)
+from tff_keyboard.training.train_run import check_best_metric, open_run, recorded_config, train_run
 
 
 def train_central(

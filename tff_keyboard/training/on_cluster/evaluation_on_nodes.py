@@ -94,10 +94,7 @@ class EvaluationOnNodes:
         nodes = self._engine_for(store_references.files_of(store))
 
         def compute(
-            predictor: Predictor,
-            text: TypedText,
-            parts: Sequence[slice],
-            **options: Any,
+            predictor: Predictor, text: TypedText, parts: Sequence[slice], **options: Any
         ) -> Iterator[tuple[int, PartCounts]]:
             try:
                 function = CountPart(pickle.dumps(predictor))

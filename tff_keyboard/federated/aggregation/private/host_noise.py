@@ -101,10 +101,7 @@ def with_noise(
     if len(key) != 32:
         raise ValueError(f"`key` must be 32 bytes, got {len(key)}. Use `secrets.token_bytes(32)`.")
     mechanism = mechanism_of(
-        privacy,
-        rounds=rounds,
-        min_separation_rounds=min_separation_rounds,
-        momentum=momentum,
+        privacy, rounds=rounds, min_separation_rounds=min_separation_rounds, momentum=momentum
     )
     return NoisedProcess(process, mechanism.keyed_noise(key))
 

@@ -80,10 +80,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
             require_one_of("mechanism", mechanism or "gaussian", known)
             privacy = known[mechanism or "gaussian"]()
         self.privacy = privacy = privacy.changed(
-            mechanism=mechanism,
-            noise_multiplier=noise_multiplier,
-            clip_norm=clip_norm,
-            **options,
+            mechanism=mechanism, noise_multiplier=noise_multiplier, clip_norm=clip_norm, **options
         )
         adaptive, clip_every = None, 1
         if isinstance(privacy, GaussianAdaptive | TreeAdaptive):

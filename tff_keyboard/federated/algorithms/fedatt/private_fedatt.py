@@ -186,8 +186,7 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
             return result, measured
 
         @tff.federated_computation(
-            mechanism.initialize.type_signature.result,
-            tff.FederatedType(value_type, tff.CLIENTS),
+            mechanism.initialize.type_signature.result, tff.FederatedType(value_type, tff.CLIENTS)
         )
         def next_fn(state, value):
             output = mechanism.next(state, tff.federated_map(record, value))

@@ -53,11 +53,7 @@ def build_fedmed(
     )
     if wrap_client_work is not None:
         training = wrap_client_work(training)
-    work = build_scored_client_work(
-        training,
-        model_fn,
-        layers_of=factory.layers_of,
-    )
+    work = build_scored_client_work(training, model_fn, layers_of=factory.layers_of)
     return compose_process(
         model_fn,
         client_work=work,

@@ -62,11 +62,7 @@ def generated_text(config: RunConfig, transfer: Transfer) -> TransferText:
     def text(round_num: int, model: NextWordModel) -> list[np.ndarray]:
         seed = np.random.SeedSequence(_seed(config, round_num)).generate_state(1, np.uint64)
         rows = sample_texts(
-            model,
-            transfer.messages,
-            config.data.max_length,
-            int(seed[0]),
-            allow_end=True,
+            model, transfer.messages, config.data.max_length, int(seed[0]), allow_end=True
         )
         return _batches(config, transfer, [row[row != PAD] for row in rows], round_num)
 
