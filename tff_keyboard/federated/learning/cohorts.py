@@ -27,8 +27,7 @@ class Cohort:
     """The clients of one round; all arrays are int64 indices in random order.
 
     Attributes:
-      reporting: The first `clients_per_round` of the others; fewer only when too many
-        dropped out.
+      reporting: The first `clients_per_round` of the others; fewer only when too many dropped out.
     """
 
     selected: np.ndarray

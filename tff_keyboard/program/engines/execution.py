@@ -67,9 +67,8 @@ def install_context(
 
     Args:
       num_workers: Worker processes, >= 1.
-      num_subrounds: Parts of a round, >= 1; results depend on it to the last bit (a sum is
-        grouped differently), so fix it when runs on different machines are compared. None:
-        `num_workers`.
+      num_subrounds: Parts of a round, >= 1; results depend on it to the last bit (a sum is grouped
+        differently), so fix it when runs on different machines are compared. None: `num_workers`.
       merge_block: Parts that are folded before they meet others, >= 1; results depend on it to the
         last bit, too.
       engine: Computes the parts; this owns it from here on. None: the workers of this machine do.

@@ -4,12 +4,11 @@
 for a run that was killed and resumed and one that was not. Wall clock goes to `timings.csv`.
 
 The loop writes a round's row first and its checkpoint afterwards. On resume from round r,
-`restart_after(r)` drops the rows of later rounds, which are computed again, and a last line that
-a kill cut short. Where rows of earlier rounds are damaged or missing, `rounds_on_disk` says so
-and the loop resumes before them (`storage/metrics_rows.py`). The JSON lines are the original; the
-CSV file is made from them again on resume and whenever a new column appears (evaluation comes
-every few rounds only), so its header always has all columns, in the order of their first
-appearance.
+`restart_after(r)` drops the rows of later rounds, which are computed again, and a last line that a
+kill cut short. Where rows of earlier rounds are damaged or missing, `rounds_on_disk` says so and
+the loop resumes before them (`storage/metrics_rows.py`). The JSON lines are the original; the CSV
+file is made from them again on resume and whenever a new column appears (evaluation comes every few
+rounds only), so its header always has all columns, in the order of their first appearance.
 """
 
 import abc
