@@ -51,8 +51,7 @@ def study_attacks(
       unprotected: Whether each rule is also run without zeroing and clipping.
 
     Raises:
-      ConfigError: A config fixes the nonce of its noise, has no client work to attack, or has too
-        few words for a backdoor.
+      ConfigError: A config fixes its nonce, has no client work, or too few words for a backdoor.
       UsageError: WORKDIR holds runs of another attack.
     """
     rules = variants(configs, unprotected)

@@ -19,8 +19,7 @@ def train_without_each(
       left_out: Positions of train clients in sorted order.
 
     Raises:
-      ConfigError: A position is not one of the store's train population, or the config leaves
-        somebody out already.
+      ConfigError: A position is none of the train people, or the config leaves somebody out.
     """
     if config.train.left_out_client != -1:
         raise ConfigError(

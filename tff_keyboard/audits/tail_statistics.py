@@ -83,8 +83,7 @@ class TailSearch:
 
     Attributes:
       tried: Largest tail first, up to and with the first that was not rejected.
-      no_difference: Every ratio is exactly 1: there is no tail and nothing was tried; delta is 0
-        for every eps.
+      no_difference: Every ratio is exactly 1: nothing was tried; delta is 0 for every eps.
     """
 
     tried: tuple[TailFit, ...]
@@ -204,8 +203,7 @@ def direct_delta(log_ratios: np.ndarray, epsilon: float) -> float:
     where both can speak.
 
     Args:
-      log_ratios: [n] float, ln p'(s) / p(s) of texts drawn from p: the sample of the *opposite*
-        direction.
+      log_ratios: [n] float, ln p'(s) / p(s) of texts from p: of the *opposite* direction.
     """
     if epsilon < 0:
         raise ValueError(f"`epsilon` must be >= 0, got {epsilon}.")
@@ -218,8 +216,7 @@ def fit_tail(log_ratios: np.ndarray, *, seed: int, trials: int = TRIALS) -> Tail
 
     The rule: tails of `TAIL_FRACTIONS` of the sample are tested in turn, largest first, and the
     first that Lilliefors' test does not reject is taken. A large tail gives a narrow interval, a
-    tail that reaches into the body a wrong exponent. Tails of less than `MIN_TAIL` values are not
-    tried.
+    tail that reaches into the body a wrong exponent. None has less than `MIN_TAIL` values.
 
     Args:
       log_ratios: [n] float, ln c, finite.

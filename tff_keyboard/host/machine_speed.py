@@ -16,8 +16,7 @@ class Machine:
     """Cores, and what one of them does.
 
     Attributes:
-      gflops: Floating-point operations of one core in a second, in billions: float32 products of 64
-        by 64 matrices.
+      gflops: Billions of operations of a core in a second: float32 products of 64 by 64 matrices.
     """
 
     cores: int

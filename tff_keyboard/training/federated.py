@@ -47,8 +47,7 @@ def train_federated(
         not know of it: who gives one sees to it that a resumed run is given the same.
 
     Raises:
-      ConfigError, DataError, SavedModelError: The config, a store or `model.initial_model` does
-        not fit.
+      ConfigError, DataError, SavedModelError: Config, store or initial model does not fit.
     """
     check_best_metric(config, validation.metric_names(config))
     recorded = recorded_config(workdir)

@@ -34,8 +34,7 @@ class Handover:
     cohort, so the second can be done elsewhere.
 
     Attributes:
-      clients_per_pack: Clients a pack, see `packs.dealing.num_packs`; None: a dataset for each
-        client.
+      clients_per_pack: Clients a pack (`packs.dealing.num_packs`); None: a dataset for each client.
       is_joined: Whether a client's batches are one element, see `packs/elements.py`.
     """
 
@@ -49,8 +48,7 @@ class Handover:
     def plan(self, sizes: Sequence[int]) -> list[list[int]]:
         """Positions in `sizes` (tokens of each client) that `make` is given, each once.
 
-        One by one in the order of `largest_first`; else packs of like size, those of a sub-round
-        one after the other.
+        One by one as `largest_first` says; else packs of like size, a sub-round after the other.
         """
         if self.clients_per_pack is None:
             return [[position] for position in largest_first(sizes, self.sub_rounds)]

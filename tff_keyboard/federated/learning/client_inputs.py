@@ -38,8 +38,7 @@ class CohortInputs:
     Args:
       rehearsal: Source of messages beside the clients' own; None: they train on their own alone.
       cohort_key: Salts the cohorts; without it they, too, depend on seed and round alone.
-      num_parameters: Parameters of the model that clients are sent; 0 where nobody asks how much
-        that is.
+      num_parameters: Parameters of the model that clients are sent; 0 where nobody asks.
 
     Raises:
       ValueError: The population is too small for the cohort and its minimum separation.

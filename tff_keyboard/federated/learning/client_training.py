@@ -5,8 +5,7 @@ metrics have the same bits (tested). It differs in what TFF's cannot do: it take
 joined into a few tensors (`packs/elements.py`), tells the mean loss of a client, which FedMed
 weighs by and TFF's sums over clients at once, and copies nothing on clients that are fine.
 
-Source of the loop: McMahan et al. 2017, Algorithm 1, ClientUpdate,
-https://arxiv.org/abs/1602.05629.
+Source: McMahan et al. 2017, Algorithm 1, ClientUpdate, https://arxiv.org/abs/1602.05629.
 """
 
 import collections

@@ -48,8 +48,7 @@ class CohortSampler:
         they wait, too. Round 0 is then the last of them.
       weights: [num_clients] > 0; a cohort's next client is drawn among those left in proportion to
         it (`check_in_weights`). None: uniformly.
-      key: Secret salt; b"" for none. Without it nobody can tell a round's cohort from the seed, nor
-        from other rounds' cohorts.
+      key: Secret salt; b"" for none. Without it neither seed nor other rounds tell a cohort.
 
     Attributes:
       num_selected: Clients asked in a round, in the largest.

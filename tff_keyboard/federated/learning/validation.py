@@ -117,8 +117,7 @@ class Validation:
     """`(round number, weights) -> metrics` on the same clients every time.
 
     Args:
-      evaluate_on: Prepares the evaluation of a store's validation clients: `federated` or
-        `in_this_process`.
+      evaluate_on: Prepares the evaluation of a store: `federated` or `in_this_process`.
     """
 
     def __init__(

@@ -57,8 +57,7 @@ def make_certificate(
     """Writes `ca.crt`, `tls.crt` and `tls.key` of a machine, over those it may have had.
 
     Args:
-      names: IP addresses and DNS names by which others reach the machine, at least one; loopback
-        is added.
+      names: IP addresses and DNS names of the machine, at least one; loopback is added.
 
     Raises:
       ClusterError: There is no authority, or a name is none.

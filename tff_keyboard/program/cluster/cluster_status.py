@@ -15,8 +15,7 @@ class NodeStatus:
 
     Attributes:
       used_by: "nobody", or "a training".
-      differences: Differences from this machine, as `node_facts.differences` says them; [] where it
-        fits.
+      differences: From this machine, as `node_facts.differences` says them; [] where it fits.
     """
 
     name: str

@@ -69,11 +69,9 @@ def install_context(
       num_workers: Worker processes, >= 1.
       num_subrounds: Parts of a round, >= 1; results depend on it to the last bit (a sum is grouped
         differently), so fix it when runs on different machines are compared. None: `num_workers`.
-      merge_block: Parts that are folded before they meet others, >= 1; results depend on it to the
-        last bit, too.
+      merge_block: Parts that are folded before they meet others, >= 1; results depend on it, too.
       engine: Computes the parts; this owns it from here on. None: the workers of this machine do.
-      max_concurrent_clients: Clients at a time in each worker, >= 1; None: the workers' share of
-        the cores.
+      max_concurrent_clients: Clients at a time in each worker, >= 1; None: its share of the cores.
       threads_per_worker: TensorFlow threads of one operation, >= 1; None: 1. Clients side by side
         with single-threaded kernels beat threads inside a client's thin matrix products, and a
         result that depends on no number of cores can be computed again anywhere.

@@ -41,8 +41,7 @@ class AveragedState(NamedTuple):
 class AveragedProcess:
     """A `RoundProcess` that keeps an average of the models of another.
 
-    `get_model_weights` returns `IterateWeights`. A round that was rejected counts the model that it
-    left unchanged.
+    `get_model_weights` returns `IterateWeights`. A rejected round counts the unchanged model.
     """
 
     def __init__(self, process: RoundProcess, averaging: ExponentialAverage | TailAverage):

@@ -17,8 +17,7 @@ class BestMetric:
 
     Attributes:
       name: Name in `metrics.csv`, e.g. "evaluation/recall_at_1".
-      patience: Training stops after this many comparisons in a row without a better value; None:
-        it does not.
+      patience: Comparisons in a row without a better value after which training stops; None: never.
     """
 
     name: str

@@ -87,8 +87,7 @@ class CheckpointManager(tff.program.ProgramStateManager):
 
         Raises:
           ProgramStateNotFoundError: There is no such version.
-          ProgramError: It is a sound checkpoint of something else: names, dtypes or shapes
-            differ from those of `structure`.
+          ProgramError: It is sound, but of something else: names, dtypes or shapes differ.
         """
         path = self.path(version)
         try:

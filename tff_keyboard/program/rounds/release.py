@@ -127,8 +127,7 @@ class MetricsRelease(RoundReleaseManager):
 class TimingsRelease(RoundReleaseManager):
     """`timings.csv`: wall clock of each round, with the fixed columns given.
 
-    A value that was not measured is left empty. A kill between a checkpoint and this file loses
-    the timings of one round.
+    What was not measured is left empty. A kill behind a checkpoint may lose those of one round.
     """
 
     def __init__(

@@ -24,8 +24,7 @@ class ScheduledProcess:
     """A `RoundProcess` that sets learning rates before each round of another.
 
     Args:
-      process: Process whose state is a named tuple with the parts that `rates` names, each holding
-        exactly one `learning_rate`.
+      process: Its state is a named tuple with the parts of `rates`, each with one `learning_rate`.
     """
 
     def __init__(self, process: RoundProcess, rates: RatesOfRound):

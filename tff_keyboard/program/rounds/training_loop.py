@@ -112,8 +112,7 @@ class TrainingLoop:
 
     Attributes:
       cohort_source: Round number, from 1, to `RoundInput`; pure, called in another thread.
-      total_rounds: Rounds of the whole training, >= 1. A finished training goes on when it is
-        raised.
+      total_rounds: Rounds in all, >= 1. A finished training goes on when it is raised.
       timings_manager: Gets `round_clock.TIMING_COLUMNS` of each round, None for what is not known.
       evaluate: Round number and model weights to metrics, released as `evaluation/<name>`.
       evaluate_every: Rounds between evaluations, the last round always has one; 0: never.

@@ -62,8 +62,7 @@ class SocketFile:
 
     Attributes:
       address: Where a gRPC channel connects.
-      binary: The program to start, with `--port=port`, the descriptors `inherited` and
-        `working_directory`.
+      binary: The program to start, with `--port=port`, `inherited`, `working_directory`.
     """
 
     def __init__(self, copy: worker_copy.WorkerCopy, run: pathlib.Path | None = None):

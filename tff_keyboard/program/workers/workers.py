@@ -11,8 +11,7 @@ is ignored (`nohup`, `&` in a script) Python waits for it for ever. Here the ker
   * It writes to its own log file and reads `/dev/null`: it holds no pipe of the caller open.
 
 Security: the server computes any TensorFlow graph it is sent and asks for no password.
-`program/workers/endpoints.py` therefore has it listen on a socket file that only this user can
-open.
+`program/workers/endpoints.py` has it listen on a socket file of this user.
 """
 
 import atexit

@@ -1,7 +1,6 @@
 """Finds the file of a study that is named, not given by its path: `rules_irc`.
 
-Names are those of the files in `configs/studies`, here or among the shipped files; the current
-directory's count first.
+Names are those of the files in `configs/studies`, here or, behind those, among the shipped files.
 """
 
 import difflib

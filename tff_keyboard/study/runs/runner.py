@@ -96,13 +96,11 @@ def train_all(
     Args:
       runs: Runs from `plan.runs_of`: what a run waits for comes before it.
       ended: Called with each run that is finished, also with those that were before.
-      may_begin: Asked before each process; once it says no, those that train end and no other one
-        begins.
+      may_begin: Asked before each process; once it says no, no other one begins.
       command: The words that start `tff-keyboard`, before those of `Run.command`.
 
     Raises:
-      SignalReceived: This process or a training was interrupted; they have all saved their rounds
-        and ended.
+      SignalReceived: This process or a training was interrupted; all have saved their rounds.
     """
     work = _Work(list(runs), ended, may_begin)
     pool = _Pool(jobs, command)

@@ -2,9 +2,8 @@
 
 Pooled, shuffled messages, a step a batch, as the server-trained twin of Hard et al. 2018 (section
 5.1, https://arxiv.org/abs/1811.03604), by the optimizer of [central]: the clients' SGD, or Adam,
-Yogi or Adagrad with a schedule. `CentralTraining` is a `RoundProcess`, so the round loop
-with its checkpoints, metrics and exact resume serves both; a "round" here is a fixed number of
-messages and nothing is averaged.
+Yogi or Adagrad with a schedule. `CentralTraining` is a `RoundProcess`, so the round loop with its
+checkpoints, metrics and exact resume serves both; a "round" is a fixed number of messages.
 """
 
 import functools

@@ -38,8 +38,7 @@ def train_central(
       epochs: Budget in passes over the pooled text, likewise.
 
     Raises:
-      ConfigError, DataError, SavedModelError: The config, the store or `model.initial_model` does
-        not fit.
+      ConfigError, DataError, SavedModelError: Config, store or initial model does not fit.
     """
     recorded = recorded_config(workdir)
     config = as_begun(config, recorded)

@@ -94,8 +94,7 @@ def with_noise(
       What has `initialize`, `next` and `get_model_weights` of the process.
 
     Raises:
-      ValueError: The process is not private, the key has another length, or the schedule is out of
-        range.
+      ValueError: It is not private, the key has another length, or the schedule is out of range.
     """
     key = secrets.token_bytes(32) if key is None else key
     if len(key) != 32:

@@ -40,8 +40,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
     Measurements: `dp_query_metrics` with `clip_norm` and `noise_stddev`, and `dp`.
 
     Args:
-      privacy: Config of the mechanism, which the other arguments change where they are not None.
-        None: that of `mechanism`.
+      privacy: Config, which the other arguments change where not None. None: that of `mechanism`.
       clients_per_round: The report goal, >= 1: the mean's fixed denominator.
       noise_multiplier: Standard deviation of one draw of noise / clip norm, >= 0; 0 clips and
         claims nothing. Has no default but that of `privacy`.
@@ -54,8 +53,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
       privacy: Config as all arguments make it; `with_noise` takes it.
 
     Raises:
-      ValueError: An argument is out of range or missing, or adaptive clipping would spend all of
-        the noise.
+      ValueError: An argument is out of range or missing; adaptive clipping would spend all noise.
       TypeError: The mechanism has no such option.
     """
 

@@ -3,11 +3,10 @@
     s_k^l = ||theta^l - theta_k^l||_p,   alpha^l = softmax_k(s^l / temperature),
     theta^l <- theta^l - epsilon sum_k alpha_k^l (theta^l - theta_k^l)
 
-The factory gives sum_k alpha_k^l delta_k^l; epsilon is the learning rate of the server's SGD, so
-it can be scheduled (or `step`, where that is fixed), and FedAvg with that learning rate is the
+The factory gives sum_k alpha_k^l delta_k^l; epsilon is the learning rate of the server's SGD, so it
+can be scheduled (or `step`, where that is fixed), and FedAvg with that learning rate is the
 control: equal norms give equal weights. Attention goes to whoever moved *furthest*: of ten clients
-with norms 1, ..., 1, 10 the last gets 99.9 %. Clip deltas first (the default of
-`build_aggregator`).
+with norms 1, ..., 1, 10 the last gets 99.9 %. Clip deltas first.
 
 Source: Ji et al. 2019, eqs. 2-4 and Algorithm 3, https://arxiv.org/abs/1812.07108.
 """
@@ -49,8 +48,7 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
       variable_names: Names of the tensors of a delta, in order; what `layer_groups` may name.
 
     Raises:
-      ValueError: An argument is out of range, or, in `create`, groups are no partition of the
-        variables.
+      ValueError: An argument is out of range; in `create`, groups are no partition of variables.
     """
 
     def __init__(

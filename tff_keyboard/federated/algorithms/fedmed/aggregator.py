@@ -16,8 +16,7 @@ branches fit in sums, of which the server uses one, and a buffer holds the clien
 leave out, at most D = N - ceil(fraction * N) of the N expected (`accumulator.py`). Memory: two sums
 and D deltas; D is 0 without topK.
 
-gamma is always within a factor 2 of uniform, because JS <= ln 2: compare with FedAvg at server
-learning rate eta.
+gamma is always within a factor 2 of uniform, because JS <= ln 2: compare with FedAvg at rate eta.
 
 Source: Wu, Liang & Wang 2020, eqs. 2-9 and Algorithm 1, "FedMed: A Federated Learning Framework
 for Language Modeling", https://doi.org/10.3390/s20144048.

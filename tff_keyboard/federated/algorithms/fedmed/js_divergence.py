@@ -26,8 +26,7 @@ _PIECE = 2**15  # elements: 128 kB a tensor, half a dozen of which fit a core's 
 def js_divergences_of_update(server: Any, update: Any, layers: Sequence[Layer]) -> tf.Tensor:
     """JS of each layer of the server's weights and a client's, server - update; nats, [layers].
 
-    Two layers of zeros are equal (0). Weights that are not finite give something that is not
-    finite: guard before.
+    Two layers of zeros are equal (0). Weights that are not finite give NaN or infinity.
     """
     flat_server, flat_update = tf.nest.flatten(server), tf.nest.flatten(update)
     result = []

@@ -24,8 +24,7 @@ from tff_keyboard.models.distillation_loss import soft_softmax_loss
 class LwfVariableModel(NextWordVariableModel):
     """A `NextWordVariableModel` whose training loss is that of learning without forgetting.
 
-    `forward_pass(training=False)` has the ordinary loss. Metrics are the ordinary ones in both:
-    `nll` counts the true words alone.
+    `forward_pass(training=False)` has the ordinary loss. Metrics are the ordinary ones in both.
 
     Args:
       model: Freshly built; no other process may share its variables.

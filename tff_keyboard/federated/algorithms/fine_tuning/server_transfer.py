@@ -55,8 +55,7 @@ class ServerTransferProcess:
       process: FedAvg whose server takes the one client's model as it is (`one_client_config`), and
         whose finalizer reports `update_non_finite` = 1 where the client had no usable model.
       model: Tells the architecture; neither its weights nor the instance are used.
-      learning_rate: Learning rate of the server's SGD; the loss is the mean over a batch's tokens,
-        in nats.
+      learning_rate: Rate of the server's SGD; the loss is the mean over a batch's tokens, in nats.
       clip_norm: Bound on the L2 norm of the server's gradients; 0 means none.
     """
 

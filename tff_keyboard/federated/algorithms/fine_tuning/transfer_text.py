@@ -41,8 +41,7 @@ def build_transfer_text(config: RunConfig, general_store: ClientStore | None) ->
 def general_text(config: RunConfig, transfer: Transfer, store: ClientStore) -> TransferText:
     """`transfer.messages` messages of the store's train population, anew every round.
 
-    Drawn without replacement from all of them together, whoever wrote them; all of them where there
-    are no more.
+    Drawn without replacement, whoever wrote them; all of them where there are no more.
     """
     messages = store.all_examples("train")
 
