@@ -85,16 +85,14 @@ def build_attacked_client_work(
 
     @tff.tensorflow.computation(data_type.member)
     def given(data):
-        is_bad = is_attacker(data, share, seed)
+        bad = is_attacker(data, share, seed)
 
         def change(number, batch):
             if attack == "shuffled_labels":
                 changed = {"x": batch["x"], "y": shuffled(batch["y"], number, seed)}
             else:
                 changed = poisoned(batch)
-            return type(batch)(
-                (name, tf.where(is_bad, changed[name], batch[name])) for name in batch
-            )
+            return type(batch)((name, tf.where(bad, changed[name], batch[name])) for name in batch)
 
         return data.enumerate().map(change)
 

@@ -7,7 +7,7 @@ of TFF's runtime where the clients of a pack are the clients of a sub-round.
 """
 
 import collections
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,10 +59,12 @@ class PackedProcess:
         found = self._next(*self._before.join(state), packs)
         after = Joined(found["vector"], list(found["others"]))
         leaves = iter([*self._after.cut(after), *found["rest"]])
-        # Compiling loses the Python containers of the result.
-        return tff.types.type_to_py_container(
-            packed_as(self._inner_result, leaves), self._result_type
-        )
+        return self._as_python(leaves)
+
+    def _as_python(self, leaves: Iterator[Any]) -> Any:
+        """A result in the Python containers that compiling loses."""
+        packed = packed_as(self._inner_result, leaves)
+        return tff.types.type_to_py_container(packed, self._result_type)
 
 
 class ThreeCallProcess(PackedProcess):

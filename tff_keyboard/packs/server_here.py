@@ -19,7 +19,7 @@ from tensorflow.python.framework import function_def_to_graph
 
 from tff_keyboard.packs import compiler
 from tff_keyboard.packs.graph_piece import GraphPiece
-from tff_keyboard.packs.state_vector import Joined, StateVector, leaf_types, leaves_of, packed_as
+from tff_keyboard.packs.state_vector import Joined, StateVector, leaf_types, leaves_of
 
 # An element of the result is one correctly rounded operation on elements, or a copy, or a logical
 # value: the same however a tensor is cut.
@@ -69,10 +69,7 @@ class ServerHereProcess(compiler.PackedProcess):
         leaves = leaves_of(state)
         found = self._total(*self._sent.join_leaves(self._prepare(leaves)), packs)
         total = self._returned.cut(Joined(found["vector"], list(found["others"])))
-        after = iter(self._update([*leaves, *total]))  # there are no secure sums
-        return tff.types.type_to_py_container(
-            packed_as(self._inner_result, after), self._result_type
-        )
+        return self._as_python(iter(self._update([*leaves, *total])))  # there are no secure sums
 
 
 def _is_elementwise(piece: GraphPiece) -> bool:

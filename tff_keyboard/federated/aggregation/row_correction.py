@@ -111,10 +111,8 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
 
         @tff.tensorflow.computation(weight_type)
         def counts_of(weight):
-            counts = tf.cast(weight["num_examples"] > 0, tf.float32)
-            return collections.OrderedDict(
-                participations=counts, touched=counts * weight["touched"]
-            )
+            count = tf.cast(weight["num_examples"] > 0, tf.float32)
+            return collections.OrderedDict(participations=count, touched=count * weight["touched"])
 
         @tff.tensorflow.computation(counts_type, counts_type)
         def add(total, of_round):

@@ -146,7 +146,5 @@ def _one_line_errors() -> Iterator[None]:
         if grpc is None or not isinstance(error, grpc.RpcError):
             raise
         details = error.details() if isinstance(error, grpc.Call) else str(error)
-        first_line = (details or "no details").splitlines()[0][:300]
-        raise ProgramError(
-            f"A TFF worker on {socket.gethostname()} reports: {first_line}"
-        ) from None
+        line = (details or "no details").splitlines()[0][:300]
+        raise ProgramError(f"A TFF worker on {socket.gethostname()} reports: {line}") from None

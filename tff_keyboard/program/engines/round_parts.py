@@ -78,13 +78,11 @@ def is_at_clients(type_spec: tff.Type) -> bool:
 def _template(value: Any, type_spec: tff.Type, num_parts: int, columns: list[list[Any]]) -> Any:
     if isinstance(type_spec, tff.StructType):
         elements = tff.structure.iter_elements(tff.structure.from_container(value))
-        names_and_types = tff.structure.iter_elements(type_spec)
+        types = tff.structure.iter_elements(type_spec)
         return tff.structure.Struct(
             [
                 (name, _template(element, element_type, num_parts, columns))
-                for (_, element), (name, element_type) in zip(
-                    elements, names_and_types, strict=True
-                )
+                for (_, element), (name, element_type) in zip(elements, types, strict=True)
             ]
         )
     if is_at_clients(type_spec) and not type_spec.all_equal:

@@ -117,7 +117,7 @@ class MetricsRelease(RoundReleaseManager):
         else:
             files.append(self._csv_path, _csv_lines([row], self._columns, header=False))
 
-    def _rewrite_csv(self, rows: Sequence[Mapping[str, Value]]) -> None:
+    def _rewrite_csv(self, rows: Sequence[Row]) -> None:
         # dict.fromkeys keeps the order of first appearance
         self._columns = list(dict.fromkeys([ROUND, *(name for row in rows for name in row)]))
         content = _csv_lines(rows, self._columns, header=True)
@@ -130,10 +130,8 @@ class TimingsRelease(RoundReleaseManager):
     What was not measured is left empty. A kill behind a checkpoint may lose those of one round.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], columns: Sequence[str], *, mode: int = files.ANYONE
-    ):
-        self._path = pathlib.Path(path)
+    def __init__(self, path: pathlib.Path, columns: Sequence[str], *, mode: int = files.ANYONE):
+        self._path = path
         self._mode = mode
         self._columns = [ROUND, *columns]
 
@@ -204,9 +202,7 @@ class TensorBoardRelease(RoundReleaseManager):
             raise files.cannot_write(self._directory, error) from error
 
 
-def _csv_lines(
-    rows: Sequence[Mapping[str, Value]], columns: Sequence[str], *, header: bool
-) -> bytes:
+def _csv_lines(rows: Sequence[Mapping], columns: Sequence[str], *, header: bool) -> bytes:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     if header:

@@ -105,9 +105,7 @@ def _messages_of_a_visit(population: Mapping[str, Any], config: config_lib.RunCo
     return people.mean(lambda messages: min(messages, most), most, config.train.check_in_factor)
 
 
-def _cost(
-    card: Mapping[str, Any], config: config_lib.RunConfig, of_a_visit: float
-) -> costs.Cost | None:
+def _cost(card: Mapping[str, Any], config: config_lib.RunConfig, visit: float) -> costs.Cost | None:
     model, train, every = config.model, config.train, config.evaluation.every
     if not isinstance(model, Cifg):
         return None
@@ -120,7 +118,7 @@ def _cost(
         weights=card["vocabulary"]["rows"] * width + units * (7 * width + 3),
         rounds=train.rounds,
         clients=train.clients_per_round,
-        targets=of_a_visit
+        targets=visit
         * config.client.epochs
         * (typed["words"] + typed["messages"])
         / typed["messages"],

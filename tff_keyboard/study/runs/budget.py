@@ -61,13 +61,11 @@ def compare(budget: Budget, used: Amount, to_go: Amount) -> str:
     'Budget: 0.50 of 2.00 hours used, 1.75 to go: 0.25 hours too few.'
     """
     parts = []
-    for key, unit, most, spent_of_it in _limits(budget, used):
+    for key, unit, most, spent in _limits(budget, used):
         needed = getattr(to_go, key)
-        short = spent_of_it + needed - most
+        short = spent + needed - most
         verdict = f"{short:,.2f} {unit} too few" if short > 0 else "enough"
-        parts.append(
-            f"{spent_of_it:,.2f} of {most:,.2f} {unit} used, {needed:,.2f} to go: {verdict}"
-        )
+        parts.append(f"{spent:,.2f} of {most:,.2f} {unit} used, {needed:,.2f} to go: {verdict}")
     return f"Budget: {'; '.join(parts)}."
 
 

@@ -225,9 +225,7 @@ class _Pool:
 
     def collect(self) -> list[tuple[Run, int]]:
         """Those that have ended since, with their exit codes."""
-        ended = [
-            (run, process.returncode) for run, process in self.working if process.poll() is not None
-        ]
+        ended = [(run, child.returncode) for run, child in self.working if child.poll() is not None]
         self.working = [pair for pair in self.working if pair[1].returncode is None]
         return ended
 

@@ -57,13 +57,11 @@ def build_engine(config: RunConfig, stores: Sequence[ClientStore | None]) -> Ray
     return RayEngine(wanted.cluster, options, store_references.files_of(*stores))
 
 
-def by_name(
-    config: RunConfig, store: ClientStore, general_store: ClientStore | None
-) -> Recipe | None:
+def by_name(config: RunConfig, store: ClientStore, general: ClientStore | None) -> Recipe | None:
     """How clients are named on a cluster; None on this machine, where their data is handed over."""
     if config.execution.engine == "local":
         return None
-    return Recipe.of(config, store, general_store)
+    return Recipe.of(config, store, general)
 
 
 def around_lines(
