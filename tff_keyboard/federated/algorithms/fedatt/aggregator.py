@@ -19,12 +19,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.config.sections.rule_config import FedAtt, LayerGroups
-from tff_keyboard.federated.aggregation.layers import (
-    layer_norms,
-    require_float_tensors,
-    resolve_layers,
-    scale_layers,
-)
+from tff_keyboard.federated.aggregation import layers as layers_lib
 from tff_keyboard.federated.aggregation.processes import AggregationProcess, build_process, no_state
 from tff_keyboard.federated.algorithms.fedatt import online_softmax
 
@@ -73,8 +68,10 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
 
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """See base class; `weight_type` is a number."""
-        require_float_tensors(value_type, "FedAtt")
-        layers = resolve_layers(value_type, self._rule.layer_groups, self._variable_names)
+        layers_lib.require_float_tensors(value_type, "FedAtt")
+        layers = layers_lib.resolve_layers(
+            value_type, self._rule.layer_groups, self._variable_names
+        )
         specs = tff.types.type_to_tf_tensor_specs(value_type)
 
         @tff.tensorflow.computation
@@ -86,7 +83,7 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
         @tff.tensorflow.computation(accumulator_type, tff.to_type([value_type, weight_type]))
         def accumulate(accumulator, client):
             value, weight = client
-            norms = layer_norms(value, layers, self._rule.norm, exact=False)
+            norms = layers_lib.layer_norms(value, layers, self._rule.norm, exact=False)
             scores = norms / self._rule.temperature
             one = online_softmax.single(value, scores, tf.cast(weight, tf.float32) > 0)
             return online_softmax.merge(accumulator, one, layers)
@@ -99,7 +96,7 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
         def report(accumulator):
             result = online_softmax.weighted_mean(accumulator, layers)
             if self._step != 1:
-                result = scale_layers(result, layers, tf.fill([len(layers)], self._step))
+                result = layers_lib.scale_layers(result, layers, tf.fill([len(layers)], self._step))
             return result, collections.OrderedDict(
                 clients=accumulator["clients"],
                 attention=online_softmax.attention_measurements(accumulator, layers),

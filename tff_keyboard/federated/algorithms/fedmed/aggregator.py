@@ -32,12 +32,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.config.sections.rule_config import FedMed, LayerGroups
-from tff_keyboard.federated.aggregation.layers import (
-    Layer,
-    require_float_tensors,
-    resolve_layers,
-    scale_layers,
-)
+from tff_keyboard.federated.aggregation import layers as layers_lib
 from tff_keyboard.federated.aggregation.processes import AggregationProcess, build_process
 from tff_keyboard.federated.aggregation.upload_size import raw_bytes
 from tff_keyboard.federated.algorithms.fedmed.accumulator import Accumulator, attention_measurements
@@ -111,9 +106,9 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         self._upload_bytes = upload_bytes
         self._variable_names = variable_names
 
-    def layers_of(self, value_type: tff.Type) -> tuple[Layer, ...]:
+    def layers_of(self, value_type: tff.Type) -> tuple[layers_lib.Layer, ...]:
         """The layers of a delta of that type; what `fedmed_weight_type` counts."""
-        return resolve_layers(value_type, self.rule.layer_groups, self._variable_names)
+        return layers_lib.resolve_layers(value_type, self.rule.layer_groups, self._variable_names)
 
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """See base class.
@@ -122,7 +117,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
           TypeError: `weight_type` is not `fedmed_weight_type` of the layers: the client work must
             be that of `build_scored_client_work`.
         """
-        require_float_tensors(value_type, "FedMed")
+        layers_lib.require_float_tensors(value_type, "FedMed")
         layers = self.layers_of(value_type)
         _check_weight_type(weight_type, len(layers))
         specs = tff.types.type_to_tf_tensor_specs(value_type)
@@ -221,13 +216,13 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         adaptive = tf.logical_or(first, change >= self.rule.mediation_threshold)
         return mean_loss, change, adaptive
 
-    def _result(self, sums: Any, layers: Sequence[Layer], adaptive: tf.Tensor) -> Any:
+    def _result(self, sums: Any, layers: Sequence[layers_lib.Layer], adaptive: tf.Tensor) -> Any:
         gammas = tf.math.reciprocal_no_nan(sums["exp_total"])
         means = tf.fill([len(layers)], tf.math.reciprocal_no_nan(sums["example_total"]))
         return tf.nest.map_structure(
             lambda a, b: tf.where(adaptive, a, b),
-            scale_layers(sums["adaptive"], layers, gammas),
-            scale_layers(sums["average"], layers, means),
+            layers_lib.scale_layers(sums["adaptive"], layers, gammas),
+            layers_lib.scale_layers(sums["average"], layers, means),
         )
 
 
