@@ -181,14 +181,10 @@ def build_client_training(
 
         return train_on_all_batches()
 
-    @tff.tensorflow.computation(hparams_type)
-    def get_hparams(state):
-        return state
-
-    @tff.tensorflow.computation(hparams_type, hparams_type)
-    def set_hparams(state, hparams):
-        del state
-        return hparams
+    get_hparams = tff.tensorflow.computation(lambda state: state, hparams_type)
+    set_hparams = tff.tensorflow.computation(
+        lambda state, hparams: hparams, hparams_type, hparams_type
+    )
 
     @tff.federated_computation(
         initialize.type_signature.result,

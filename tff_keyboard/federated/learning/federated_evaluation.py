@@ -151,9 +151,7 @@ def build_evaluation(model_fn: ModelFn) -> tff.Computation:
             (name, tf.concat([first[name], second[name]], 0)) for name in row_specs
         )
 
-    @tff.tensorflow.computation(rows_type)
-    def report(rows):
-        return rows
+    report = tff.tensorflow.computation(lambda rows: rows, rows_type)
 
     @tff.federated_computation(
         tff.FederatedType(weights_type, tff.SERVER), tff.FederatedType(client_type, tff.CLIENTS)

@@ -141,9 +141,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         def merge(a, b):
             return accumulator.merge(a, b)
 
-        @tff.tensorflow.computation(total_type)
-        def report(total):
-            return total
+        report = tff.tensorflow.computation(lambda total: total, total_type)
 
         state_type = tff.to_type(collections.OrderedDict(previous_loss=np.float32, round=np.int32))
 
