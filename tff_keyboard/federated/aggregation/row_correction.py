@@ -106,20 +106,15 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
         )
 
         @tff.tensorflow.computation(weight_type)
-        def num_examples(weight):
-            return weight["num_examples"]
-
-        @tff.tensorflow.computation(weight_type)
-        def counts_of(weight):
+        def split(weight):
             count = tf.cast(weight["num_examples"] > 0, tf.float32)
-            return collections.OrderedDict(participations=count, touched=count * weight["touched"])
-
-        @tff.tensorflow.computation(counts_type, counts_type)
-        def add(total, of_round):
-            return tf.nest.map_structure(tf.add, total, of_round)
+            touched = count * weight["touched"]
+            counts = collections.OrderedDict(participations=count, touched=touched)
+            return weight["num_examples"], counts
 
         @tff.tensorflow.computation(value_type, counts_type, counts_type)
-        def corrected(value, total, of_round):
+        def corrected(value, before, of_round):
+            total = tf.nest.map_structure(tf.add, before, of_round)
             factors = row_factors(total["participations"], total["touched"], self._largest)
             flat = list(tf.nest.flatten(value))
             for i in self._tables:
@@ -133,7 +128,7 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
                 mean_factor=tf.where(words > 0, mean, 1.0),
                 words_touched=tf.cast(words, tf.int32),
             )
-            return tf.nest.pack_sequence_as(value, flat), measurements
+            return tf.nest.pack_sequence_as(value, flat), total, measurements
 
         @tff.tensorflow.computation
         def nothing():
@@ -146,11 +141,11 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
             return collections.OrderedDict(counts=counts, inner=inner.initialize())
 
         def next_fn(state, value, weight):
-            examples = tff.federated_map(num_examples, weight)
+            examples, counts = tff.federated_map(split, weight)
             output = inner.next(state["inner"], value, examples)
-            of_round = tff.federated_sum(tff.federated_map(counts_of, weight))
-            total = tff.federated_map(add, (state["counts"], of_round))
-            result, measurements = tff.federated_map(corrected, (output.result, total, of_round))
+            result, total, measurements = tff.federated_map(
+                corrected, (output.result, state["counts"], tff.federated_sum(counts))
+            )
             after = collections.OrderedDict(counts=total, inner=output.state)
             measured = collections.OrderedDict(rows=measurements, inner=output.measurements)
             return after, result, measured

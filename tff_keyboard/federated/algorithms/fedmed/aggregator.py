@@ -150,12 +150,9 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         def finish(state, total):
             return self._finish(state, total, accumulator, delta_bytes)
 
-        @tff.tensorflow.computation
-        def initial_state():
-            return collections.OrderedDict(previous_loss=tf.constant(0.0), round=tf.constant(0))
-
         def initialize():
-            return tff.federated_eval(initial_state, tff.SERVER)
+            zeros = {"previous_loss": np.float32(0), "round": np.int32(0)}
+            return {name: tff.federated_value(zero, tff.SERVER) for name, zero in zeros.items()}
 
         def next_fn(state, value, weight):
             clients = tff.federated_zip((value, weight))
