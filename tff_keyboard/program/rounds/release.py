@@ -83,10 +83,6 @@ class RoundReleaseManager(tff.program.ReleaseManager):
         """Rounds 1 to this are there and sound; None where it does not matter."""
         return None
 
-    @abc.abstractmethod
-    async def release(self, value: Mapping[str, Value], key: int) -> None:
-        """Writes the row `value` of round `key`."""
-
 
 class MetricsRelease(RoundReleaseManager):
     """`metrics.jsonl` and `metrics.csv`."""

@@ -133,8 +133,8 @@ def start_workers(
     *,
     max_concurrent_clients: int | None,
     threads_per_worker: int | None,
-    max_attempts: int,
-    max_restarts: int,
+    max_attempts: int = 5,
+    max_restarts: int = 3,
     log_directory: str | os.PathLike[str] | None = None,
     start_timeout_seconds: float = START_TIMEOUT_SECONDS,
 ) -> tuple[WorkerPool, Sequence[WorkerContext]]:
