@@ -106,10 +106,9 @@ def install_context(
             start_timeout_seconds=start_timeout_seconds,
         )
         at_failure.pop_all()
-    installed = InstalledContext(pool, contexts[0])
+    context: tff.framework.SyncContext = contexts[0]
     if engine is not None or num_subrounds > 1:
         engine = engine or LocalEngine(contexts)
-        merging = MergeContext(contexts[0], engine, num_subrounds, merge_block)
-        installed = InstalledContext(pool, merging, engine)
-    tff.framework.set_default_context(installed.context)
-    return installed
+        context = MergeContext(context, engine, num_subrounds, merge_block)
+    tff.framework.set_default_context(context)
+    return InstalledContext(pool, context, engine)
