@@ -76,7 +76,10 @@ class AveragedProcess:
 
 
 def _held_weights(state: Any) -> Any:
-    """The model that a TFF learning process has in its state, however it is wrapped, or None."""
+    """The model that a TFF learning process has in its state, however it is wrapped, or None.
+
+    The computation `get_model_weights` would send all of the state to a worker to get it.
+    """
     while not hasattr(state, "global_model_weights"):
         if not hasattr(state, "process"):
             return None

@@ -110,6 +110,7 @@ class TcpPort:
 
     def __init__(self, binary: pathlib.Path):
         self.binary = binary
+        # With SO_REUSEPORT on both sides the server may bind it, too; this socket never listens.
         self._reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         self._reservation.bind(("127.0.0.1", 0))
