@@ -50,10 +50,9 @@ def train_federated(
       ConfigError, DataError, SavedModelError: Config, store or initial model does not fit.
     """
     check_best_metric(config, validation.metric_names(config))
+    store, general_store = validation.open_stores(config)
     recorded = recorded_config(workdir)
     config = with_rounds(with_parts(as_begun(config, recorded)), recorded)
-    store = ClientStore(config.data.store)
-    general_store = validation.open_general_store(config, store)
     progress.step("starting the workers")
     with (
         open_run(config, workdir, store, general_store) as run,

@@ -46,21 +46,22 @@ def metric_names(config: RunConfig) -> list[str]:
     return names
 
 
-def open_general_store(config: RunConfig, store: ClientStore) -> ClientStore | None:
-    """The store of `fine_tuning.general_store`, None where none is named.
+def open_stores(config: RunConfig) -> tuple[ClientStore, ClientStore | None]:
+    """The users' store, and that of `fine_tuning.general_store`, None where none is named.
 
     Raises:
-      DataError: It is no store, or has another vocabulary than the users'.
+      DataError: One is no store, or they have different vocabularies.
     """
+    store = ClientStore(config.data.store)
     if not config.fine_tuning.general_store:
-        return None
+        return store, None
     general = ClientStore(config.fine_tuning.general_store)
     if general.vocabulary != store.vocabulary:
         raise DataError(
             f"`fine_tuning.general_store` = '{general.directory}' has another vocabulary than "
             f"{store.directory}. Prepare both with the same `data.vocabulary_path`."
         )
-    return general
+    return store, general
 
 
 def federated(

@@ -16,13 +16,15 @@ import numpy as np
 
 from tff_keyboard.config import RunConfig
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.federated.algorithms.fine_tuning.rehearsal import build_rehearsal
 from tff_keyboard.federated.learning import validation
 from tff_keyboard.models import build_model
 from tff_keyboard.program.cluster.node import NodeOptions
 from tff_keyboard.program.cluster.ray_engine import RayEngine
 from tff_keyboard.program.engines import engine
 from tff_keyboard.program.rounds.round_process import RoundOutput, RoundProcess
-from tff_keyboard.training.central.central_training import PooledInputs, build_central_process
+from tff_keyboard.training.central.central_process import build_central_process
+from tff_keyboard.training.central.central_training import PooledInputs
 from tff_keyboard.training.on_cluster import store_references
 from tff_keyboard.training.on_cluster.client_references import Recipe
 from tff_keyboard.training.on_cluster.node_timings import NodeTimings
@@ -127,7 +129,10 @@ def _training(recipe: Recipe) -> tuple[PooledInputs, RoundProcess]:
         seed=config.train.seed,
         **config.model.options(),
     )  # its weights come with each state
-    return PooledInputs(config, store), build_central_process(config, model)
+    method = config.fine_tuning
+    general = recipe.store(method.general_store) if method.general_store else None
+    pooled = PooledInputs(config, store, build_rehearsal(method, general))
+    return pooled, build_central_process(config, model)
 
 
 @functools.lru_cache(maxsize=2)

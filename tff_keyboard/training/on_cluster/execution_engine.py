@@ -54,7 +54,8 @@ def build_engine(config: RunConfig, stores: Sequence[ClientStore | None]) -> Ray
         max_concurrent_clients=wanted.max_concurrent_clients or None,
         threads_per_worker=wanted.threads_per_worker or 1,
     )
-    return RayEngine(wanted.cluster, options, store_references.files_of(*stores))
+    files = store_references.files_of(*stores)
+    return RayEngine(wanted.cluster, options, files)
 
 
 def by_name(config: RunConfig, store: ClientStore, general: ClientStore | None) -> Recipe | None:

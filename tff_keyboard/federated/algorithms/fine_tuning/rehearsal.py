@@ -42,6 +42,11 @@ class Rehearsal:
         self._ends = np.cumsum([len(message) for message in messages])
         self._bytes_per_id = 2 if len(store.vocabulary) <= 2**16 else 4
 
+    @property
+    def lengths(self) -> np.ndarray:
+        """Words of each message of the corpus."""
+        return np.diff(self._ends, prepend=0)
+
     def num_messages(self, num_own: int) -> int:
         """General messages that go with so many of a client's own.
 
