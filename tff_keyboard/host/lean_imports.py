@@ -72,10 +72,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     """Finds the modules of `_LATER`."""
 
     def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: types.ModuleType | None = None,
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname not in _LATER:
             return None
