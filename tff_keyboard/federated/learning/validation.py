@@ -79,8 +79,6 @@ def federated(
     """Evaluation of validation clients through TFF: `Validation`'s `evaluate_on`.
 
     Args:
-      evaluator: Evaluator of the run's model.
-      config: Config of the run.
       name_packs: Store and groups of positions -> packs by name, for a cluster; None: their data.
     """
 
@@ -120,9 +118,6 @@ class Validation:
     """`(round number, weights) -> metrics` on the same clients every time.
 
     Args:
-      config: Config of the run.
-      store: The users' text.
-      general_store: The general text, or None.
       evaluate_on: Prepares the evaluation of a store's validation clients: `federated` or
         `in_this_process`.
     """
