@@ -46,7 +46,7 @@ class NormalisationRules:
         emoji kept while punctuation is dropped. "whitespace": the text is already
         tokenised, split only.
       lowercase: Whether tokens are lower case.
-      language: Of the text, one of `LANGUAGES`: decides lower case (`data/text/casing.py`) and what
+      language: Language of the text, one of `LANGUAGES`: decides lower case (`data/text/casing.py`) and what
         a keyboard does. "en" is not written to files, which are what they were without it.
       version: Raised when the rules change, so that an old vocabulary is not
         applied to tokens it was not made from.

@@ -64,7 +64,7 @@ class Autocorrect:
     Args:
       frequencies: Word -> probability without context; see `word_frequencies`.
       tail: Words beyond the vocabulary that are known to be words.
-      language: Whose keys were typed on.
+      language: The one whose keys were typed on.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ class Misspellings:
 
     Args:
       frequencies: Word -> how common it is, in any unit.
-      language: Whose letters the words have.
+      language: The one whose letters the words have.
     """
 
     def __init__(self, frequencies: Mapping[str, float], language: Language = LANGUAGES["en"]):

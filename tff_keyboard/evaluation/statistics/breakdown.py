@@ -17,9 +17,9 @@ class Part:
     """A part of a text.
 
     Attributes:
-      people: Those whose text was looked at.
-      share: Its share of all words typed.
-      intervals: Those of `SLICE_METRICS` that its sums are enough for.
+      people: Number of people whose text was looked at.
+      share: Share of all words typed.
+      intervals: Metric of `SLICE_METRICS`, where its sums are enough for it -> its interval.
     """
 
     people: int
@@ -30,10 +30,10 @@ class Part:
 def breakdown(sums: Sums, slices: Mapping[str, Mapping[str, Sums]]) -> dict[str, dict[str, Part]]:
     """The parts of each family of slices, and of `TYPISTS`: heavy, then light ones.
 
-    Confidence is left out: it is a curve (`counts/calibration.py`).
+    Confidence is left out: it is a curve (`reliability.py`).
 
     Args:
-      sums: Of the whole text.
+      sums: Sums of the whole text.
       slices: Family -> slice -> sums of the same people.
     """
     families = {name: found.items() for name, found in slices.items() if name != "confidence"}

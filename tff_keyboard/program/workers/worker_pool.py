@@ -17,7 +17,7 @@ class WorkerPool:
 
     Args:
       log_directory: Gets `worker_0.log`, ...; None: no logs.
-      **options: Those of each `workers.Worker`.
+      **options: Options of each `workers.Worker`.
     """
 
     def __init__(
