@@ -43,8 +43,8 @@ class NormalisationRules:
       mode: "words": NFKC, curly apostrophes made straight, and words, numbers and emoji kept while
         punctuation is dropped. "whitespace": the text is already tokenised, split only.
       lowercase: Whether tokens are lower case.
-      language: Of the text, one of `LANGUAGES`: decides lower case (`data/text/casing.py`) and what
-        a keyboard does. "en" is not written to files, which are what they were without it.
+      language: Language of the text, one of `LANGUAGES`: decides lower case
+        (`data/text/casing.py`) and what a keyboard does. Files say nothing of "en".
       version: Raised when the rules change, so that an old vocabulary is not
         applied to tokens it was not made from.
     """

@@ -46,7 +46,8 @@ class DataConfig(Table, path="data"):
         "continue". The store holds whole messages, except with "split".
       mode: "words" (for typed text), or "whitespace" (text is tokenised already: split only).
       lowercase: Whether tokens are made lower case.
-      language: Of the text. Decides lower case, and a keyboard's keys, corrections and blocklist.
+      language: Language of the text; decides lower case, and keys, corrections and blocklist of a
+        keyboard.
       seed: Decides who is in which population, how "text" lines are dealt out, and what
         synthetic typists type; >= 0.
       validation_fraction: Share of users for validation, > 0.
