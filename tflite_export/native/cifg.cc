@@ -20,20 +20,22 @@ void tell(const std::string& message, char* error, size_t size) {
   if (error && size) std::snprintf(error, size, "%s", message.c_str());
 }
 
-// Runs `work`, which returns an error or "". Memory may run out anywhere in it.
+// Runs `work`, which returns an error or null. Memory may run out anywhere in it.
 template <typename Work>
 int guarded(cifg_keyboard* k, Work work) {
+  const char* error = nullptr;
 #if defined(__cpp_exceptions)
   try {
-    k->error = work();
+    error = work();
   } catch (const std::bad_alloc&) {
     k->keyboard.reset();
-    k->error = kNoMemory;
+    error = kNoMemory;
   }
 #else
-  k->error = work();
+  error = work();
 #endif
-  return k->error.empty() ? 0 : -1;
+  k->error = error ? error : "";
+  return error ? -1 : 0;
 }
 
 cifg::Bytes bytes_of(const cifg_bytes& bytes) {
@@ -94,8 +96,9 @@ cifg_keyboard* cifg_open_files(const cifg_files* files, char* error, size_t erro
   if (!k) return tell(kNoMemory, error, error_size), nullptr;
   const cifg::Parts parts = {bytes_of(files->model), bytes_of(files->vocabulary),
                              bytes_of(files->manifest), bytes_of(files->ngram), bytes_of(files->tail)};
-  if (guarded(k, [&] { return k->keyboard.open(parts); }) == 0) return k;
-  tell(k->error, error, error_size);
+  if (guarded(k, [&] { return k->text = k->keyboard.open(parts), nullptr; }) < 0) k->text = k->error;
+  if (k->text.empty()) return k;
+  tell(k->text, error, error_size);
   delete k;
   return nullptr;
 }
@@ -151,7 +154,7 @@ int cifg_strip(cifg_keyboard* k, const char* text, int count, cifg_suggestion* o
     cifg::Strip strip = k->keyboard.strip(text, count);
     k->suggestions = std::move(strip.suggestions);
     k->text = std::move(strip.prefix);
-    return "";
+    return nullptr;
   });
   if (prefix) *prefix = status == 0 ? k->text.c_str() : "";
   return status == 0 ? give(k, out) : status;
@@ -160,13 +163,13 @@ int cifg_strip(cifg_keyboard* k, const char* text, int count, cifg_suggestion* o
 int cifg_predict(cifg_keyboard* k, const char* words, const char* prefix, int count, cifg_suggestion* out) {
   const int status = guarded(k, [&] {
     k->suggestions = k->keyboard.suggest(lines_of(words), prefix ? prefix : "", count);
-    return "";
+    return nullptr;
   });
   return status == 0 ? give(k, out) : status;
 }
 
 const char* cifg_tokens(cifg_keyboard* k, const char* text) {
-  const int status = guarded(k, [&] { return k->text = joined(k->keyboard.tokens(text)), ""; });
+  const int status = guarded(k, [&] { return k->text = joined(k->keyboard.tokens(text)), nullptr; });
   return status == 0 ? k->text.c_str() : nullptr;
 }
 
@@ -175,7 +178,7 @@ int32_t cifg_id_of(const cifg_keyboard* k, const char* word) { return k->keyboar
 const char* cifg_word_of(cifg_keyboard* k, int32_t id) {
   const cifg::Vocabulary& vocabulary = k->keyboard.vocabulary();
   if (id < cifg::kNumSpecial || id >= vocabulary.size()) return nullptr;
-  const int status = guarded(k, [&] { return k->text = vocabulary.word(id), ""; });
+  const int status = guarded(k, [&] { return k->text = vocabulary.word(id), nullptr; });
   return status == 0 ? k->text.c_str() : nullptr;
 }
 
@@ -187,7 +190,7 @@ int cifg_step(cifg_keyboard* k, int32_t token, float* c, float* h) {
     network.step(token, state);
     std::copy(state.c.begin(), state.c.end(), c);
     std::copy(state.h.begin(), state.h.end(), h);
-    return "";
+    return nullptr;
   });
 }
 
@@ -196,13 +199,13 @@ int cifg_logits(cifg_keyboard* k, const float* h, float* out) {
     cifg::Network& network = k->keyboard.network();
     if (!are_finite(h, network.dim())) return "the state has a value that is not finite";
     network.logits(h, out);
-    return "";
+    return nullptr;
   });
 }
 
 int cifg_train(cifg_keyboard* k, const int32_t* tokens, size_t count, float learning_rate, float* loss) {
   k->keyboard.reset();
-  return guarded(k, [&]() -> std::string {
+  return guarded(k, [&]() -> const char* {
     if (!are_finite(&learning_rate, 1)) return "the learning rate is not finite";
     return cifg::Training(k->keyboard.network()).step(tokens, count, learning_rate, loss);
   });
@@ -213,7 +216,7 @@ int64_t cifg_weights(cifg_keyboard* k, const char* name, float* out, size_t size
   const std::vector<float>* found = network.is_trainable() ? network.weight(name) : nullptr;
   const int status = guarded(k, [&]() -> const char* {
     if (!found) return "the model has no such weights; it needs --trainable";
-    return out && size < found->size() ? "there is too little room for the weights" : "";
+    return out && size < found->size() ? "there is too little room for the weights" : nullptr;
   });
   if (status < 0) return status;
   if (out) std::copy(found->begin(), found->end(), out);
@@ -229,7 +232,7 @@ int cifg_set_weights(cifg_keyboard* k, const char* name, const float* values, si
     if (size != found->size()) return "the weights have another size";
     if (!are_finite(values, size)) return "a weight is not finite";
     std::copy(values, values + size, found->begin());
-    return "";
+    return nullptr;
   });
 }
 
@@ -237,19 +240,19 @@ int cifg_learn(cifg_keyboard* k, const char* words, const char* kept) {
   return guarded(k, [&]() -> const char* {
     if (!k->keyboard.is_hybrid()) return "the model learns no words; it needs --ngram";
     k->keyboard.learn(lines_of(words), lines_of(kept));
-    return "";
+    return nullptr;
   });
 }
 
 int cifg_forget(cifg_keyboard* k, const char* word) {
   return guarded(k, [&] {
     word ? k->keyboard.cache().forget(word) : k->keyboard.cache().forget_all();
-    return "";
+    return nullptr;
   });
 }
 
 const char* cifg_cache(cifg_keyboard* k) {
-  const int status = guarded(k, [&] { return k->text = k->keyboard.cache().write(), ""; });
+  const int status = guarded(k, [&] { return k->text = k->keyboard.cache().write(), nullptr; });
   return status == 0 ? k->text.c_str() : nullptr;
 }
 

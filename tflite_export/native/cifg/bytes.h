@@ -10,8 +10,8 @@
 
 namespace cifg {
 
-// What a function of this library that can fail returns: "" is success. Nothing here throws.
-using Error = std::string;
+// What a function that can fail returns: null is success, else one line that says why. Nothing throws.
+using Error = const char*;
 
 // A part of memory that somebody else owns.
 struct Bytes {

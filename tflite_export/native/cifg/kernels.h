@@ -14,11 +14,17 @@
 #if (defined(__x86_64__) || defined(__i386__)) && (defined(__GNUC__) || defined(__clang__))
 #define CIFG_X86 1
 #include <immintrin.h>
-#define CIFG_AVX2 __attribute__((target("avx2")))
+#define CIFG_AVX2 CIFG_FAST __attribute__((target("avx2")))
 #else
 #define CIFG_X86 0
 #endif
 #define CIFG_INLINE inline __attribute__((always_inline))
+// The few loops that time is spent in, in a library that is otherwise built to be small.
+#if defined(__GNUC__) && !defined(__clang__)
+#define CIFG_FAST __attribute__((optimize("O3")))
+#else
+#define CIFG_FAST
+#endif
 
 namespace cifg {
 
@@ -54,7 +60,7 @@ struct Rounded {
   int32_t offset = 0;
 };
 
-inline void round_to_int8(const float* x, int size, Rounded& out) {
+CIFG_FAST inline void round_to_int8(const float* x, int size, Rounded& out) {
   out.q.assign(padded(size), 0);
   float low = 0, high = 0;
   for (int i = 0; i < size; ++i) {
@@ -98,7 +104,7 @@ inline bool has_avx2() {
 }
 #endif
 
-inline int32_t dot_plain(const int8_t* w, const int16_t* x, int size) {
+CIFG_FAST inline int32_t dot_plain(const int8_t* w, const int16_t* x, int size) {
   int32_t total = 0;
   for (int i = 0; i < size; ++i) total += int32_t(w[i]) * x[i];
   return total;
@@ -124,7 +130,7 @@ CIFG_AVX2 inline void add_product_avx2(const Matrix& matrix, const Rounded& x, f
 }
 #endif
 
-inline void add_product(const Matrix& matrix, const Rounded& x, float* result) {
+CIFG_FAST inline void add_product(const Matrix& matrix, const Rounded& x, float* result) {
 #if CIFG_X86
   if (has_avx2()) return add_product_avx2(matrix, x, result);
 #endif
@@ -191,7 +197,7 @@ CIFG_AVX2 inline void softmax_avx2(float* x, int size, float largest) {
 }
 #endif
 
-inline void gates(const float* z, int units, float* c, float* m) {
+CIFG_FAST inline void gates(const float* z, int units, float* c, float* m) {
 #if CIFG_X86
   if (has_avx2()) return gates_avx2(z, units, c, m);
 #endif
@@ -199,7 +205,7 @@ inline void gates(const float* z, int units, float* c, float* m) {
 }
 
 // Scores become probabilities, in place.
-inline void softmax(float* x, int size) {
+CIFG_FAST inline void softmax(float* x, int size) {
   float largest = x[0];
   for (int i = 1; i < size; ++i) largest = x[i] > largest ? x[i] : largest;
 #if CIFG_X86
@@ -219,7 +225,7 @@ inline void softmax(float* x, int size) {
 
 // --- float32, of a trainable model; eight sums at a time, in one order everywhere
 
-inline float dot_floats(const float* a, const float* b, int size) {
+CIFG_FAST inline float dot_floats(const float* a, const float* b, int size) {
   float sums[8] = {};
   int i = 0;
   for (; i + 8 <= size; i += 8) {
@@ -232,7 +238,7 @@ inline float dot_floats(const float* a, const float* b, int size) {
 }
 
 // y += factor x
-inline void add_scaled(float factor, const float* x, int size, float* y) {
+CIFG_FAST inline void add_scaled(float factor, const float* x, int size, float* y) {
   for (int i = 0; i < size; ++i) y[i] += factor * x[i];
 }
 

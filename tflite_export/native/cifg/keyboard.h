@@ -35,25 +35,19 @@ class Keyboard {
  public:
   static constexpr int kMostSuggestions = 1000;
 
-  Error open(const Parts& parts) {
+  // "" or, in one line, which part cannot be used and why.
+  std::string open(const Parts& parts) {
     Json manifest;
     if (!JsonReader::read(parts.manifest.text(), manifest)) return "manifest: it is no JSON";
-    Error error = read_manifest(manifest, parts);
-    if (!error.empty()) return "manifest: " + error;
-    error = network_.open(parts.model);
-    if (!error.empty()) return "model: " + error;
-    error = vocabulary_.read(parts.vocabulary);
-    if (!error.empty()) return "vocabulary: " + error;
+    if (Error error = read_manifest(manifest, parts)) return std::string("manifest: ") + error;
+    if (Error error = network_.open(parts.model)) return std::string("model: ") + error;
+    if (Error error = vocabulary_.read(parts.vocabulary)) return std::string("vocabulary: ") + error;
     if (vocabulary_.size() != network_.vocabulary()) return "vocabulary: of another model";
     tokenizer_ = Tokenizer(vocabulary_.rules());
-    if (is_hybrid_) {
-      error = ngram_.read(parts.ngram, vocabulary_);
-      if (!error.empty()) return "n-gram: " + error;
-    }
-    if (has_tail_) {
-      error = tail_.read(parts.tail);
-      if (!error.empty()) return "tail lexicon: " + error;
-    }
+    Error error = is_hybrid_ ? ngram_.read(parts.ngram, vocabulary_) : nullptr;
+    if (error) return std::string("n-gram: ") + error;
+    error = has_tail_ ? tail_.read(parts.tail) : nullptr;
+    if (error) return std::string("tail lexicon: ") + error;
     reset();
     return "";
   }
@@ -154,7 +148,7 @@ class Keyboard {
     has_tail_ = is_named("tail");
     if (is_hybrid_ && !is_described("ngram", parts.ngram)) return "the n-gram is not the one it describes";
     if (has_tail_ && !is_described("tail", parts.tail)) return "the lexicon is not the one it describes";
-    return is_hybrid_ ? read_mixture(manifest.field("mixture")) : "";
+    return is_hybrid_ ? read_mixture(manifest.field("mixture")) : nullptr;
   }
 
   Error read_mixture(const Json* mixture) {
@@ -172,7 +166,7 @@ class Keyboard {
       if (bucket % kFamiliarities == 0 && row[2].number > 0) return kWeights;
       for (int i = 0; i < 3; ++i) lambdas_[bucket][i] = row[i].number / total;
     }
-    return "";
+    return nullptr;
   }
 
   static constexpr const char* kWeights = "mixture.weights has a row that is none";

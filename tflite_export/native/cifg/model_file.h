@@ -200,7 +200,7 @@ class ModelFile {
       return "the scales of the word table have another size";
     }
     const bool is_read = is_int4 ? unpack_int4(table) : copy_int8(table, out_.table.values);
-    return is_read ? "" : "the word table has another size";
+    return is_read ? nullptr : "the word table has another size";
   }
 
   // Two values a byte, the first in the low four bits.
@@ -268,7 +268,7 @@ class ModelFile {
       if (array->size() != sizes[place++]) return "a weight of the trainable model has another size";
     }
     out_.is_trainable = true;
-    return "";
+    return nullptr;
   }
 
   // (name of the variable, tensor assigned to it) in a subgraph.

@@ -31,7 +31,7 @@ class Network {
   Error open(Bytes model) {
     ModelWeights weights;
     Error error = ModelFile::read(model, weights);
-    if (!error.empty()) return error;
+    if (error) return error;
     vocabulary_ = weights.vocabulary, dim_ = weights.dim, units_ = weights.units;
     if (vocabulary_ <= kNumSpecial) return "the word table has no words";
     is_trainable_ = weights.is_trainable;
@@ -39,7 +39,7 @@ class Network {
       embedding = std::move(weights.embedding), kernel = std::move(weights.kernel);
       recurrent_kernel = std::move(weights.recurrent_kernel), bias = std::move(weights.bias);
       projection = std::move(weights.projection_kernel);
-      return "";
+      return nullptr;
     }
     const auto take = [](const Int8Matrix& from, Matrix& to, float scale) {
       to.set(from.rows, from.columns, scale, from.values);
@@ -52,7 +52,7 @@ class Network {
       biases_[gate] = std::move(weights.biases[gate]);
     }
     take(weights.projection, projection_, weights.projection.scale);
-    return "";
+    return nullptr;
   }
 
   int vocabulary() const { return vocabulary_; }

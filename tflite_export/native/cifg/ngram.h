@@ -33,11 +33,11 @@ class NGram {
     if (!take_line(rest, 1 << 16, line) || !JsonReader::read(line, json)) return "it has no header";
     Header header;
     Error error = header.read(json, rest.size);
-    if (!error.empty()) return error;
+    if (error) return error;
     uint64_t at = 0;
     error = read_unigram(rest.part(at, header.part_bytes[0]), header, json, vocabulary);
     uint64_t rows_before = header.size;
-    for (size_t n = 0; n < header.rows.size() && error.empty(); ++n) {
+    for (size_t n = 0; n < header.rows.size() && !error; ++n) {
       at += header.part_bytes[n];
       error = read_order(rest.part(at, header.part_bytes[n + 1]), header, n, rows_before);
       rows_before = header.rows[n];
@@ -77,7 +77,7 @@ class NGram {
   }
 
   // Probabilities of the next word: [V], in the model's ids.
-  void distribution(const Contexts& contexts, std::vector<float>& out) const {
+  CIFG_FAST void distribution(const Contexts& contexts, std::vector<float>& out) const {
     float weight = 1;
     for (size_t n = orders_.size(); n > 0; --n) {
       if (contexts[n - 1] >= 0) weight *= orders_[n - 1].gamma[contexts[n - 1]];
@@ -128,7 +128,7 @@ class NGram {
         before = rows[n];
       }
       for (uint64_t bytes : part_bytes) total += bytes;
-      return total == stored_bytes ? "" : "its parts are longer or shorter than the file";
+      return total == stored_bytes ? nullptr : "its parts are longer or shorter than the file";
     }
 
     static bool integer(const Json* json, double least, double most, uint64_t& out) {
@@ -184,7 +184,7 @@ class NGram {
     if (!inflated(part, header.size + header.word_bytes, data)) return "its first part is damaged";
     Rules rules;
     Error error = read_rules(json.field("rules"), rules, canonical);
-    if (!error.empty()) return error;
+    if (error) return error;
     if (rules.lowercase != vocabulary.rules().lowercase ||
         rules.splits_at_whitespace_only != vocabulary.rules().splits_at_whitespace_only) {
       return "its rules are not the model's";
@@ -214,7 +214,7 @@ class NGram {
     for (uint64_t own = kEos; own < header.size; ++own) {
       unigram_[model_id_[own]] = static_cast<float>(double(values[uint8_t(data[own])]) / total);
     }
-    return "";
+    return nullptr;
   }
 
   Error read_order(Bytes part, const Header& header, size_t n, uint64_t rows_before) {
@@ -263,7 +263,7 @@ class NGram {
       order.gamma.push_back(static_cast<float>(1 - sum));
     }
     orders_.push_back(std::move(order));
-    return "";
+    return nullptr;
   }
 
   static int32_t place_in(const std::vector<uint32_t>& ascending, int64_t value) {

@@ -31,7 +31,7 @@ class Training {
     apply(net_.recurrent_kernel, d_recurrent_, learning_rate);
     apply(net_.bias, d_bias_, learning_rate);
     apply(net_.projection, d_projection_, learning_rate);
-    return "";
+    return nullptr;
   }
 
  private:

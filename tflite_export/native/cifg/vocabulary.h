@@ -77,7 +77,7 @@ class SortedWords {
       text_ += word;
       starts_.push_back(static_cast<uint32_t>(text_.size()));
     }
-    return at == data.size() ? "" : "it holds more words than its header says";
+    return at == data.size() ? nullptr : "it holds more words than its header says";
   }
 
  private:
@@ -128,7 +128,7 @@ inline Error read_rules(const Json* json, Rules& rules, std::string& canonical) 
   rules.lowercase = lowercase->truth;
   canonical = std::string("{\"lowercase\": ") + (rules.lowercase ? "true" : "false") +
               ", \"mode\": \"" + mode->text + "\", \"version\": 1}";
-  return "";
+  return nullptr;
 }
 
 // SHA-256 over rules and rows: equal tables, equal prints.
@@ -158,13 +158,13 @@ class Fingerprint {
 inline Error read_head(Bytes& data, std::string_view format, Json& header) {
   std::string_view line, checksum;
   if (!take_line(data, 100, line) || line != format) {
-    return "its first line is not '" + std::string(format) + "'";
+    return "its first line is another";
   }
   if (!take_line(data, 100, checksum) || !has_sha256(data, checksum)) {
     return "its checksum does not fit: it is cut short or damaged";
   }
   if (!take_line(data, 1 << 16, line) || !JsonReader::read(line, header)) return "it has no header";
-  return "";
+  return nullptr;
 }
 
 class Vocabulary {
@@ -172,20 +172,20 @@ class Vocabulary {
   Error read(Bytes data) {
     Json header;
     Error error = read_head(data, "tff-keyboard sorted vocabulary 2", header);
-    if (!error.empty()) return error;
+    if (error) return error;
     std::string canonical, none;
     error = read_rules(header.field("rules"), rules_, canonical);
-    if (!error.empty()) return error;
+    if (error) return error;
     const Json* size = header.field("size");
     if (!size || !size->is_integer(kNumSpecial + 1, 1e6)) return "its size is out of range";
     error = words_.unpack(data, static_cast<size_t>(size->number) - kNumSpecial, 0, none);
-    if (!error.empty()) return error;
+    if (error) return error;
     Fingerprint print(canonical);
     for (size_t i = 0; i < words_.size(); ++i) {
       if (!may_be_a_row(words_[i])) return "a row is empty, holds a blank, or is a mask";
       print.add(words_[i]);
     }
-    return print.is(header.field("fingerprint")) ? "" : "its fingerprint differs from its header";
+    return print.is(header.field("fingerprint")) ? nullptr : "its fingerprint differs from its header";
   }
 
   int size() const { return static_cast<int>(words_.size()) + kNumSpecial; }
@@ -209,18 +209,18 @@ class TailLexicon {
   Error read(Bytes data) {
     Json header;
     Error error = read_head(data, "tff-keyboard tail lexicon 1", header);
-    if (!error.empty()) return error;
+    if (error) return error;
     const Json* count = header.field("words");
     if (!count || !count->is_integer(1, 1e6)) return "it has not from 1 to 1,000,000 words";
     std::string steps;
     error = words_.unpack(data, static_cast<size_t>(count->number), 1, steps);
-    if (!error.empty()) return error;
+    if (error) return error;
     double total = 0;
     for (char step : steps) {
       shares_.push_back(static_cast<float>(std::exp(-double(static_cast<uint8_t>(step)) / 8)));
       total += shares_.back();
     }
-    return total <= 1.001 ? "" : "its shares add up to more than one";
+    return total <= 1.001 ? nullptr : "its shares add up to more than one";
   }
 
   const SortedWords& words() const { return words_; }

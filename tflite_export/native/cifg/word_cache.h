@@ -100,7 +100,7 @@ class WordCache {
       found.kept_.insert(word.text);
     }
     const Error error = found.check();
-    if (!error.empty()) return error;
+    if (error) return error;
     std::vector<std::string> not_to_learn;
     for (const auto& [word, uses] : found.uses_) {
       if (!may_be_learnt(word)) not_to_learn.push_back(word);
@@ -108,7 +108,7 @@ class WordCache {
     for (const std::string& word : not_to_learn) found.forget(word);
     found.changes_ = changes_ + 1;
     *this = std::move(found);
-    return "";
+    return nullptr;
   }
 
   std::string write() const {
@@ -219,7 +219,7 @@ class WordCache {
     for (const std::string& word : kept_) {
       if (!uses_.count(word)) return "its words and their uses do not go together";
     }
-    return all_words <= most && all_pairs <= most ? "" : "it holds more than a cache can";
+    return all_words <= most && all_pairs <= most ? nullptr : "it holds more than a cache can";
   }
 
   static constexpr const char* kOutOfRange = "a word or a count is out of range";
