@@ -1,4 +1,4 @@
-"""libcifg (`tflite_export/native/`) from Python, for tests and comparisons: built, loaded, called."""
+"""libcifg (`tflite_export/native/`) from Python, for tests and comparisons."""
 
 import ctypes
 import pathlib

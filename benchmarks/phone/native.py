@@ -3,9 +3,10 @@
     python -m benchmarks.phone.native models/messages/keyboard.tflite --store=data/nus_sms
 
 Held-out people of a store type word by word. At each word two strips are compared, behind the space
-and behind the first letter; a hybrid learns each message, and forgets all with each person. Where
-strips differ, `gap` says by how much of its probability the other's word was behind. A key is one
-letter of fixed sentences, clock and CPU milliseconds of one thread.
+and behind the first letter; with --learn a hybrid learns each message, and forgets all with each
+person. Where strips differ, `gap` says by how much of its probability a word was ahead of the one
+that stands in its place. A key is one letter of fixed sentences, clock and CPU milliseconds of one
+thread. A line every 10,000 words has the counts so far.
 """
 
 import argparse
@@ -13,10 +14,12 @@ import json
 import pathlib
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from benchmarks.phone import libcifg
 from benchmarks.phone.latency import SENTENCES
+
+Strip = list[tuple[str, float]]
 
 
 def main() -> None:
@@ -25,6 +28,7 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("--store")
     parser.add_argument("--words", type=int, default=10**9)
+    parser.add_argument("--learn", action="store_true")
     parser.add_argument("--runtimes", default="litert,tensorflow")
     args = parser.parse_args()
     from tflite_export.runtime.hybrid_keyboard import open_keyboard
@@ -39,7 +43,8 @@ def main() -> None:
             result["keys"][name] = _key_times(keyboard.strip_for)
         print(json.dumps(result), flush=True)
         if args.store:
-            print(json.dumps(_compare(native, keyboards, args.store, args.words)))
+            for counts in _compare(native, keyboards, args):
+                print(json.dumps(counts), flush=True)
 
 
 def _names(args) -> list[str]:
@@ -62,48 +67,58 @@ def _key_times(strip_for: Callable) -> dict[str, float]:
     return found
 
 
-def _compare(native, keyboards: dict, store_directory: str, most_words: int) -> dict:
+def _compare(native, keyboards: dict, args) -> Iterator[dict]:
     from tff_keyboard.data.store.client_store import ClientStore
     from tff_keyboard.evaluation.counts import typed_text
 
-    text = typed_text.of_population(ClientStore(store_directory), "held_out")
-    words, strips = 0, 0
-    different = dict.fromkeys([*keyboards, "between_runtimes"], 0)
-    gaps: list[float] = []
+    text = typed_text.of_population(ClientStore(args.store), "held_out")
+    learns = args.learn and native.sizes.is_hybrid
+    counts: dict = {"people": 0, "words": 0, "strips": 0}
+    counts |= dict.fromkeys([*keyboards, "between_runtimes"], 0) | {"largest_gap": 0.0}
     for person in text.messages:
-        if words >= most_words:
-            break
-        for keyboard in keyboards.values():
-            if hasattr(keyboard, "cache"):
+        counts["people"] += 1
+        if learns:
+            native.forget()
+            for keyboard in keyboards.values():
                 keyboard.cache.forget_all()
-                native.forget()
         for message in person:
             for place, word in enumerate(message):
-                words += 1
                 for prefix in ("", word[:1]):
-                    strips += 1
                     ours = native.suggest(message[:place], prefix)
-                    theirs = {n: k.suggest(message[:place], prefix) for n, k in keyboards.items()}
-                    lists = {n: [w for w, _ in found] for n, found in theirs.items()}
-                    for name, found in theirs.items():
-                        if lists[name] != [w for w, _ in ours]:
-                            different[name] += 1
-                            gaps.append(_gap(ours, dict(found)))
-                    different["between_runtimes"] += len({tuple(each) for each in lists.values()}) > 1
-            if native.sizes.is_hybrid:
-                native.learn(message)
-                for keyboard in keyboards.values():
-                    keyboard.learn(message)
-    largest = round(max(gaps, default=0.0), 6)
-    return {"words": words, "strips": strips, "different": different, "largest_gap": largest}
+                    _count(
+                        ours,
+                        [k.suggest(message[:place], prefix) for k in keyboards.values()],
+                        list(keyboards),
+                        counts,
+                    )
+                counts["words"] += 1
+                if counts["words"] % 10_000 == 0:
+                    yield counts
+            for keyboard in (native, *keyboards.values()) if learns else ():
+                keyboard.learn(message)
+        if counts["words"] >= args.words:
+            break
+    yield counts
 
 
-def _gap(ours: list[tuple[str, float]], theirs: dict[str, float]) -> float:
-    """Our word's probability against what stands in its place there, as a fraction."""
-    return max(
+def _count(ours: Strip, theirs: list[Strip], names: list[str], counts: dict) -> None:
+    counts["strips"] += 1
+    words = [[word for word, _ in strip] for strip in theirs]
+    counts["between_runtimes"] += len(set(map(tuple, words))) > 1
+    for name, strip, other in zip(names, theirs, words, strict=True):
+        if other != [word for word, _ in ours]:
+            counts[name] += 1
+            counts["largest_gap"] = max(counts["largest_gap"], _gap(ours, strip))
+
+
+def _gap(ours: Strip, theirs: Strip) -> float:
+    """How far words of one place are apart in what the library gives them, as a fraction."""
+    gaps = [
         abs(p - q) / max(p, q, 1e-30)
-        for (_, p), q in zip(ours, theirs.values(), strict=False)
-    )
+        for (word, p), (other, q) in zip(ours, theirs, strict=False)
+        if word != other
+    ]
+    return round(max(gaps, default=1.0), 6)
 
 
 if __name__ == "__main__":

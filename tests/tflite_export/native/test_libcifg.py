@@ -1,5 +1,6 @@
 """libcifg against Python: tokens, strips, learning, hostile files; each vector for both."""
 
+import hashlib
 import json
 import shutil
 
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 from benchmarks.phone import libcifg
 from tests.tflite_export.native import vectors
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
-from tff_keyboard.data.vocabulary import NormalisationRules
+from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.predictors.hybrid import cache_file
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
+from tflite_export.format import vocabulary_file
 from tflite_export.native import unicode_tables
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
@@ -49,6 +51,13 @@ def python():
     return open_keyboard(MODEL)
 
 
+@pytest.fixture
+def copy(tmp_path):
+    for path in MODEL.parent.glob("keyboard.*"):
+        shutil.copy(path, tmp_path)
+    return tmp_path / MODEL.name
+
+
 def check_strip(found, wanted):
     assert [word for word, _ in found] == [word for word, _ in wanted]
     np.testing.assert_allclose([p for _, p in found], [p for _, p in wanted], rtol=1e-3)
@@ -65,10 +74,18 @@ def test_vectors_are_those_of_python():
                 assert case == wanted
 
 
-def test_tokens(native):
-    for case in VECTORS["tokens, words, lower case"]:
-        # A NUL byte ends a string in C.
-        assert native.tokens(case["text"].replace("\0", " ")) == case["tokens"]
+@pytest.mark.parametrize("name", vectors.RULES)
+def test_tokens(library, copy, python, name):
+    manifest = json.loads(copy.with_suffix(".json").read_text())
+    words = Vocabulary(python.vocabulary.words, vectors.RULES[name])
+    data = vocabulary_file.encode(words)
+    copy.with_suffix(".vocabulary").write_bytes(data)
+    manifest["vocabulary"]["sha256"] = hashlib.sha256(data).hexdigest()
+    del manifest["ngram"], manifest["mixture"]  # of the rules before
+    copy.with_suffix(".json").write_text(json.dumps(manifest))
+    keyboard = libcifg.NativeKeyboard(library, copy)
+    for case in VECTORS[name]:
+        assert keyboard.tokens(case["text"]) == case["tokens"]
 
 
 @pytest.mark.parametrize("name", ["context and prefix", "strips"])
@@ -160,23 +177,19 @@ def test_step_and_logits_are_those_of_the_interpreter(native, python):
         np.testing.assert_allclose(c, their_c[0], atol=2e-5)
         # An input on the edge of a step of int8 may fall to either side.
         np.testing.assert_allclose(h, their_h[0], atol=0.02)
-        np.testing.assert_allclose(native.logits(h), logits(h=h[np.newaxis])["logits"][0], atol=1e-4)
+        np.testing.assert_allclose(
+            native.logits(h), logits(h=h[np.newaxis])["logits"][0], atol=1e-4
+        )
 
 
 class TestHostileFiles:
     """An error in one line, never a crash."""
 
-    @pytest.fixture
-    def copy(self, tmp_path):
-        for path in MODEL.parent.glob("keyboard.*"):
-            shutil.copy(path, tmp_path)
-        return tmp_path / MODEL.name
-
     @pytest.mark.parametrize("ending", [".tflite", ".vocabulary", ".json", ".ngram"])
     def test_each_part_is_needed_whole(self, library, copy, ending):
         path = copy.with_suffix(ending)
         data = path.read_bytes()
-        for damaged in (b"", data[: len(data) // 2], data[:-1], b"x" + data[1:], data + b"x"):
+        for damaged in (b"", data[: len(data) // 2], data[:-2], b"x" + data[1:], data + b"x"):
             path.write_bytes(damaged)
             with pytest.raises(ValueError, match=r"^.+$"):
                 libcifg.NativeKeyboard(library, copy)

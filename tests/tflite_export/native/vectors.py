@@ -18,6 +18,13 @@ ROOT = pathlib.Path(__file__).parents[3]
 FILE = ROOT / "tflite_export" / "native" / "vectors.json"
 MODEL = ROOT / "models" / "messages" / "keyboard.tflite"
 
+RULES = {
+    "tokens, words, lower case": NormalisationRules(),
+    "tokens, words": NormalisationRules(lowercase=False),
+    "tokens, whitespace, lower case": NormalisationRules(mode="whitespace"),
+    "tokens, whitespace": NormalisationRules(mode="whitespace", lowercase=False),
+    "tokens, words, lower case, Turkish": NormalisationRules(language="tr"),
+}
 TEXTS = (
     "",
     "I'll call U at 7:30!",
@@ -28,10 +35,11 @@ TEXTS = (
     "<#> <URL> <a b> <> <averylongmaskthatisn_ot_x> <3",
     "caf\u00e9 cafe\u0301 \ufb01ne \uff21\uff22 \u2460 \u00bd \u2026 x\u00b2",
     "STRASSE Stra\u00dfe \u0130stanbul \u03a3\u038a\u03a3\u03a5\u03a6\u039f\u03a3 \u01c5 \u1e9e",
-    "\U0001f44d\U0001f3fd\U0001f469\u200d\U0001f469\u200d\U0001f467 \u2764\ufe0f \U0001f1e9\U0001f1ea\U0001f1eb",
-    "\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u0915\u094d\u200d\u0937 \uac00\ub098 \u6f22\u5b57 \u0663\u0664",
-    "tab\tline\nnul\x00bell\x07nbsp\xa0zwsp\u200bend",
-)  # fmt: skip
+    "\U0001f44d\U0001f3fd\U0001f469\u200d\U0001f469\u200d\U0001f467 \u2764\ufe0f",
+    "\U0001f1e9\U0001f1ea\U0001f1eb \uac00\ub098 \u6f22\u5b57 \u0663\u0664",
+    "\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u0915\u094d\u200d\u0937",
+    "tab\tline\nbell\x07nbsp\xa0zwsp\u200bend",
+)
 TYPED = (
     "",
     "S",
@@ -59,13 +67,7 @@ LEARNABLE = ("johann", "covid-19", "7:30", "hunter_2", "x\u00b2", "\u4e00\u4e8c"
 
 def vectors() -> dict[str, list[dict[str, object]]]:
     """All of them, by what they are for."""
-    tokenizers = {
-        f"tokens, {mode}{', lower case' if lowercase else ''}": PythonTokenizer(
-            NormalisationRules(mode=mode, lowercase=lowercase)
-        )
-        for mode in ("words", "whitespace")
-        for lowercase in (True, False)
-    }
+    tokenizers = {name: PythonTokenizer(rules) for name, rules in RULES.items()}
     found: dict[str, list[dict[str, object]]] = {
         name: [{"text": text, "tokens": tokenizer.tokenize_one(text)} for text in TEXTS]
         for name, tokenizer in tokenizers.items()

@@ -186,6 +186,7 @@ class NGram {
     Error error = read_rules(json.field("rules"), rules, canonical);
     if (error) return error;
     if (rules.lowercase != vocabulary.rules().lowercase ||
+        rules.has_two_i != vocabulary.rules().has_two_i ||
         rules.splits_at_whitespace_only != vocabulary.rules().splits_at_whitespace_only) {
       return "its rules are not the model's";
     }

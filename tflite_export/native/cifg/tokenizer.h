@@ -21,6 +21,7 @@ namespace cifg {
 
 struct Rules {
   bool splits_at_whitespace_only = false, lowercase = true;
+  bool has_two_i = false;  // Turkish: I is the capital of a dotless i, and a dotted I that of i
 };
 
 template <size_t n>
@@ -141,9 +142,11 @@ class Tokenizer {
     if (nfkc_) text = decode_utf8(nfkc_(encode_utf8(text)));
   }
 
-  static void lower(std::u32string& text) {
+  void lower(std::u32string& text) const {
     for (size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == 0x130) {  // a dotted capital I is two characters in lower case
+      if (rules_.has_two_i && (text[i] == 'I' || text[i] == 0x130)) {
+        text[i] = text[i] == 'I' ? 0x131 : U'i';
+      } else if (text[i] == 0x130) {  // elsewhere a dotted capital I is two characters
         text.replace(i, 1, U"i\u0307");
       } else {
         text[i] = lower_of(text[i]);
@@ -177,7 +180,7 @@ class Tokenizer {
     return end > at + length ? end : 0;
   }
 
-  static size_t token_end(std::u32string_view text, size_t at) {
+  size_t token_end(std::u32string_view text, size_t at) const {
     const char32_t first = text[at];
     if (first == '<') return mask_end(text, at);
     if (is_digit(first)) {
@@ -189,14 +192,15 @@ class Tokenizer {
     return is_flag(first) && at + 1 < text.size() && is_flag(text[at + 1]) ? at + 2 : 0;
   }
 
-  static size_t mask_end(std::u32string_view text, size_t at) {  // <#>, <TIME>
+  size_t mask_end(std::u32string_view text, size_t at) const {  // <#>, <TIME>
     size_t end = at + 1;
     if (end < text.size() && text[end] == '#') {
       ++end;
     } else {
-      while (end < text.size() && end <= at + 20 && (is_ascii_letter(text[end]) || text[end] == '_')) {
-        ++end;
-      }
+      const auto is_name = [&](char32_t c) {  // <TIME> has a dotless i in Turkish
+        return is_ascii_letter(c) || c == '_' || (rules_.has_two_i && c == 0x131);
+      };
+      while (end < text.size() && end <= at + 20 && is_name(text[end])) ++end;
       if (end == at + 1) return 0;
     }
     return end < text.size() && text[end] == '>' ? end + 1 : 0;

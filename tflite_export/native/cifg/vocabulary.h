@@ -123,10 +123,15 @@ inline Error read_rules(const Json* json, Rules& rules, std::string& canonical) 
       (mode->text != "words" && mode->text != "whitespace")) {
     return "its rules are none";
   }
+  const Json* language = json->field("language");  // "en" where there is none
   if (!version->is_integer(1, 1)) return "its rules are of another version";
+  if (language && language->text != "de" && language->text != "tr") return "its language is another";
   rules.splits_at_whitespace_only = mode->text == "whitespace";
   rules.lowercase = lowercase->truth;
-  canonical = std::string("{\"lowercase\": ") + (rules.lowercase ? "true" : "false") +
+  rules.has_two_i = language && language->text == "tr";
+  canonical = "{";
+  if (language) canonical += "\"language\": \"" + language->text + "\", ";
+  canonical += std::string("\"lowercase\": ") + (rules.lowercase ? "true" : "false") +
               ", \"mode\": \"" + mode->text + "\", \"version\": 1}";
   return nullptr;
 }
