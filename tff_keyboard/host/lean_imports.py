@@ -5,8 +5,6 @@
 - What `_LATER` names is imported when something first reads it.
 - AutoGraph rewrites the functions of a `tf.function`, and all that they call, to find Python loops
   over tensors. It looks at those modules alone that have some: the graphs are the same.
-
-Importing this module does nothing.
 """
 
 import contextlib
