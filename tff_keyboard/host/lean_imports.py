@@ -37,6 +37,7 @@ _LATER = (
     "dp_accounting.pld.pld_privacy_accountant",
     "dp_accounting.pld.privacy_loss_distribution",
     "requests",
+    "scipy.optimize",
     "tensorflow.lite.python.schema_py_generated",
 )
 
