@@ -28,6 +28,11 @@ class TargetRanks:
     words_or_eos: np.ndarray
     all_ids: np.ndarray
 
+    def with_last(self, which: np.ndarray, rank: int) -> "TargetRanks":
+        """Ranks of which those chosen, [n] bool, are `rank`: they are on no strip."""
+        ranks = (self.words, self.words_or_eos, self.all_ids)
+        return TargetRanks(*(np.where(which, rank, each) for each in ranks))
+
 
 def target_ranks(scores: np.ndarray, targets: np.ndarray) -> TargetRanks:
     """Ranks of one target a row.

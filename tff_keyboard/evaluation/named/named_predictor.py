@@ -16,7 +16,7 @@ class NamedPredictor:
     """A model and its name.
 
     Attributes:
-      kind: "keras", "ngram", "tflite" or "hybrid".
+      kind: "keras", "ngram", "tflite", "hybrid" or "aosp".
       details: What else is worth keeping: order of an n-gram, bytes of a file.
       source: The model's name as the person wrote it.
     """
