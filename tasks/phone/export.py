@@ -203,7 +203,7 @@ def _export_words(options: Options) -> None:
     read_card(store)
     from tflite_export.export import aosp_export
 
-    result = aosp_export.export(
+    lines = aosp_export.export(
         model,
         store,
         out,
@@ -218,5 +218,4 @@ def _export_words(options: Options) -> None:
             word_list=options.word_list,
         ),
     )
-    for line in result.lines:
-        print(line)
+    print("\n".join(lines))

@@ -9,7 +9,6 @@ import pathlib
 import time
 
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.data.vocabulary import NUM_SPECIAL
 from tff_keyboard.evaluation.counts import typed_text
 from tff_keyboard.evaluation.counts.expected_counts import (
     ExpectedCounts,
@@ -77,23 +76,10 @@ class AospOptions:
             )
 
 
-@dataclasses.dataclass(frozen=True)
-class AospResult:
-    """What was written.
-
-    Attributes:
-      lines: What a person is told, most wanted first.
-      one_person_words: Listed words of the table that one person alone typed; None: not counted.
-    """
-
-    lines: list[str]
-    one_person_words: int | None
-
-
 def export(
     model: pathlib.Path, store_directory: pathlib.Path, out: pathlib.Path, options: AospOptions
-) -> AospResult:
-    """Writes the list.
+) -> list[str]:
+    """Writes the list; returns what a person is told.
 
     Args:
       model: A run directory or an exported `.tflite` file.
@@ -106,6 +92,7 @@ def export(
       ProgramError: The file, or the record of the release, cannot be written.
     """
     options.check(model, out)
+    files.make_directory(out.parent)  # before the work, not after it
     predictor, forms = _open(model)
     store = ClientStore(store_directory)
     typed_text.check_rules(store, predictor.vocabulary.rules)
@@ -141,12 +128,10 @@ def export(
     lines = [
         f"{out}: {len(words.words):,} words, {words.num_bigrams:,} bigrams, {len(data):,} bytes"
     ]
-    alone = None
     if least_people:
         shown = {word.lower() for word in words.words}
-        table = predictor.vocabulary.words[NUM_SPECIAL:]
-        typists = dict(zip(table, counts.typists[NUM_SPECIAL:].tolist(), strict=True))
-        alone = sum(typists[word] == 1 for word in table if word.lower() in shown)
+        typists = zip(predictor.vocabulary.words, counts.typists.tolist(), strict=True)
+        alone = sum(number == 1 and word.lower() in shown for word, number in typists)
         lines.append(
             f"words that one person alone typed: {alone} (at least {least_people} of "
             f"{counts.people:,} people each)"
@@ -159,7 +144,7 @@ def export(
     ]
     if (model / names.LEDGER).is_file():
         lines.append(next_command("privacy", model))
-    return AospResult(lines, alone)
+    return lines
 
 
 def _open(model: pathlib.Path) -> tuple[Predictor, list[str]]:

@@ -17,7 +17,16 @@ from tff_keyboard.predictors.aosp.engine import AospPredictor, stored
 RULES = NormalisationRules()
 LIST = WordList(
     {"dictionary": "main:en"},
-    {"the": 229, "to": 228, "I": 225, "they": 200, "tonight": 180, "tie": 180, "damn": 0, "home": 5},
+    {
+        "the": 229,
+        "to": 228,
+        "I": 225,
+        "they": 200,
+        "tonight": 180,
+        "tie": 180,
+        "damn": 0,
+        "home": 5,
+    },
     {"I": {"tonight": 245, "they": 201, "damn": 250}, "to": {"the": 240}, "damn": {"the": 240}},
 )
 WORDS = st.text("ab", min_size=1, max_size=3)

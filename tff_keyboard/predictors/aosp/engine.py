@@ -24,7 +24,7 @@ BinaryDictEncoderUtils.java for the steps.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -110,7 +110,7 @@ class AospPredictor:
         `predictor.next_word_scores`."""
         return self._rows(ids, self._predictions)
 
-    def _rows(self, ids, row_of) -> np.ndarray:
+    def _rows(self, ids: np.ndarray, row_of: Callable[[int], np.ndarray]) -> np.ndarray:
         last = ids[ids != PAD]
         scores = np.empty([len(last), len(self.vocabulary)], np.float32)
         for word in np.unique(last):
