@@ -46,7 +46,7 @@ def p_of(words, last, word):
 
 
 def strip(words, last, prefix, k=3):
-    """The words that the engine shows, best first; ties by length, then as `AospPredictor` sorts."""
+    """The words that the engine shows, best first; ties by length, then in the order of ids."""
     place = sorted(words.words, key=lambda w: (-words.words[w], len(w), w))
     found = []
     for word, f in words.words.items():
