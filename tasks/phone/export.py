@@ -29,7 +29,7 @@ from tff_keyboard.storage.model_description import read_description
 from tflite_export.format import signing
 from tflite_export.gate import texts
 
-_AOSP = ("locale", "bigrams", "min_word_users", "clip_norm", "noise_multiplier")
+_AOSP = ("bigrams", "min_word_users", "clip_norm", "noise_multiplier")
 _BOTH = ("run_dir", "out", "format", "store", "clients", "tail", "word_list")
 
 
@@ -39,7 +39,7 @@ class Options(TaskOptions):
 
     run_dir: Annotated[pathlib.Path, Words("a run directory")]
     out: Annotated[
-        pathlib.Path | None, "File to write; keyboard.tflite or LOCALE.combined if left out."
+        pathlib.Path | None, "File to write; keyboard.tflite or words.combined if left out."
     ] = None
     format: Annotated[Literal["tflite", "aosp"], "A model, or a word list."] = "tflite"
     quantize: Annotated[
@@ -100,7 +100,6 @@ class Options(TaskOptions):
         Range(0),
     ] = 0
     explain: Annotated[bool, "Print a table of bytes by tensor."] = False
-    locale: Annotated[str, "aosp: language of the list."] = "en"
     bigrams: Annotated[int, "aosp: most bigrams; 0: what 3 MB hold.", Range(0)] = 0
     min_word_users: Annotated[
         int, "aosp: people who typed a word, at least; 0: as the store's vocabulary.", Range(0)
@@ -193,7 +192,7 @@ def run(options: Options) -> None:
 def _export_words(options: Options) -> None:
     """The word list of `--format=aosp`."""
     model = shipped_files.found(options.run_dir)
-    out = options.out or pathlib.Path(f"{options.locale}.combined")
+    out = options.out or pathlib.Path("words.combined")
     if model.suffix != ".tflite":
         read_description(model)
         quiet.import_tensorflow()
@@ -209,7 +208,6 @@ def _export_words(options: Options) -> None:
         out,
         aosp_export.AospOptions(
             population=options.clients or "train",
-            locale=options.locale,
             min_word_users=options.min_word_users,
             bigrams=options.bigrams,
             clip_norm=options.clip_norm,

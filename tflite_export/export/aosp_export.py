@@ -9,6 +9,7 @@ import pathlib
 import time
 
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import OOV
 from tff_keyboard.evaluation.counts import typed_text
 from tff_keyboard.evaluation.counts.expected_counts import (
     ExpectedCounts,
@@ -18,6 +19,7 @@ from tff_keyboard.evaluation.counts.expected_counts import (
 from tff_keyboard.host.progress import Progress
 from tff_keyboard.host.text_table import next_command
 from tff_keyboard.predictors.aosp.combined_file import SUFFIX
+from tff_keyboard.predictors.aosp.engine import AospPredictor
 from tff_keyboard.predictors.predictor import Predictor
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.errors import ExportError, UsageError
@@ -35,7 +37,6 @@ class AospOptions:
 
     Attributes:
       population: Population of the store that is summed.
-      locale: Language of the list, as "en".
       min_word_users: People who typed a word, at least; 0: what the store's vocabulary asked for.
       bigrams: Bigrams at most; 0: what 3 MB hold.
       clip_norm: L2 bound on one person's sums; 0 does not clip.
@@ -45,7 +46,6 @@ class AospOptions:
     """
 
     population: str = "train"
-    locale: str = "en"
     min_word_users: int = 0
     bigrams: int = 0
     clip_norm: float = 0.0
@@ -112,7 +112,6 @@ def export(
         words = aosp_part.build(
             counts,
             predictor.vocabulary,
-            locale=options.locale,
             date=int(time.time()),
             least_people=least_people,
             tail=tail,
@@ -129,14 +128,14 @@ def export(
         f"{out}: {len(words.words):,} words, {words.num_bigrams:,} bigrams, {len(data):,} bytes"
     ]
     if least_people:
-        shown = {word.lower() for word in words.words}
+        listed = AospPredictor(words, predictor.vocabulary.rules).vocabulary
         typists = zip(predictor.vocabulary.words, counts.typists.tolist(), strict=True)
-        alone = sum(number == 1 and word.lower() in shown for word, number in typists)
+        alone = sum(n == 1 and listed.id_of(word) != OOV for word, n in typists)
         lines.append(
             f"words that one person alone typed: {alone} (at least {least_people} of "
             f"{counts.people:,} people each)"
         )
-    dictionary = f"main_{options.locale}.dict"
+    dictionary = f"main_{predictor.vocabulary.rules.language}.dict"
     lines += [
         f"privacy: {statement}",
         f"For HeliBoard: java -jar dicttool_aosp.jar makedict -s {out} -d {dictionary}; add "

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from tff_keyboard.data.text import casing
 from tff_keyboard.data.vocabulary import EOS, NUM_SPECIAL, OOV, Vocabulary
 from tff_keyboard.evaluation.counts.expected_counts import ExpectedCounts
 from tff_keyboard.predictors.aosp import combined_file
@@ -62,7 +63,6 @@ def build(
     counts: ExpectedCounts,
     vocabulary: Vocabulary,
     *,
-    locale: str,
     date: int,
     least_people: int = 0,
     tail: TailLexicon | None = None,
@@ -74,7 +74,6 @@ def build(
 
     Args:
       vocabulary: The rows of `counts`.
-      locale: Language, as "en".
       date: Seconds since 1970.
       least_people: Of the summed people, to have typed a word; 0 lists the whole table.
       tail: Words beyond the table.
@@ -85,6 +84,7 @@ def build(
     Raises:
       ValueError: No word may be listed, or the words alone are too large.
     """
+    locale = vocabulary.rules.language
     shown = Truecase(locale, tuple(forms))
     blocked = Blocklist(packaged_entries(locale))
     allowed = np.array([*map(combined_file.may_be_listed, vocabulary.words)])
@@ -93,7 +93,7 @@ def build(
         allowed &= counts.typists >= least_people
     if not allowed.any():
         raise ValueError("no word was typed by enough people: give more people's text")
-    names = [_in_capitals(word, shown) for word in vocabulary.words]
+    names = [_in_capitals(word, shown, locale) for word in vocabulary.words]
     uses = np.maximum(counts.unigrams, _LEAST_COUNT)
     uses[:EOS] = 0
     frequencies = frequency_of(uses / uses.sum())
@@ -104,7 +104,7 @@ def build(
         share = frequency_of(uses[OOV] / uses.sum() * tail.shares.astype(np.float64))
         for word, f in zip(tail.words, share.tolist(), strict=True):
             if combined_file.may_be_listed(word):
-                words.setdefault(_in_capitals(word, shown), 0 if word in blocked else f)
+                words.setdefault(_in_capitals(word, shown, locale), 0 if word in blocked else f)
     words = dict(sorted(words.items(), key=lambda item: (-item[1], item[0])))
     header = {
         "dictionary": f"main:{locale}",
@@ -152,6 +152,6 @@ def _best_first(bigrams: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(bigrams.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _in_capitals(word: str, shown: Truecase) -> str:
+def _in_capitals(word: str, shown: Truecase, language: str) -> str:
     form = shown.form(word)
-    return form if form.lower() == word else word
+    return form if casing.lower(form, language) == word else word

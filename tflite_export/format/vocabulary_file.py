@@ -16,7 +16,6 @@ changes them. Its files can still be read.
 Plain Python and zlib, which every phone has.
 """
 
-import dataclasses
 import hashlib
 import json
 import zlib
@@ -68,7 +67,7 @@ def encode(vocabulary: Vocabulary) -> bytes:
     if list(words) != sorted(words):
         raise ValueError("The words must be sorted. Take `sorted_vocabulary` first.")
     header = {
-        "rules": dataclasses.asdict(vocabulary.rules),
+        "rules": vocabulary.rules.as_json(),
         "size": len(vocabulary),
         "fingerprint": vocabulary.fingerprint,
     }

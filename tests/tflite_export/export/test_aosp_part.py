@@ -29,7 +29,7 @@ def counts(**bigrams):
 
 
 def build(found, **options):
-    facts = {"locale": "en", "date": 7, "least_people": 2}
+    facts = {"date": 7, "least_people": 2}
     return aosp_part.build(found, VOCABULARY, **(facts | options))
 
 

@@ -28,6 +28,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tff_keyboard.data.text import casing
 from tff_keyboard.data.vocabulary import (
     BOS,
     EOS,
@@ -143,4 +144,4 @@ class AospPredictor:
 
 
 def _normalised(word: str, rules: NormalisationRules) -> str:
-    return word.lower() if rules.lowercase else word
+    return casing.lower(word, rules.language) if rules.lowercase else word
