@@ -36,7 +36,7 @@ from tff_keyboard.privacy.accounting.private_vocabulary import fresh_normal
 from tflite_export.keyboard.blocklist import Blocklist, packaged_entries
 from tflite_export.keyboard.truecase import Truecase
 
-MOST_BYTES = 3_000_000
+MOST_BYTES = 2_999_000  # and remarks
 _ALWAYS = 3  # bigrams of a word: a strip
 _LEAST_COUNT = 0.5  # u(w) of a listed word, whatever noise has made of it
 
