@@ -191,9 +191,14 @@ class StripKeyboard:
         """Another form or word for the typed one; None where it stays as it is."""
         typed, fragment = typing.prefix, typing.fragment
         # Capitals inside a word are meant; one in front may come from the shift key.
-        if not self._lowercase or not typed or fragment not in (
-            typed,
-            casing.capitalised(typed, self.code),
+        if (
+            not self._lowercase
+            or not typed
+            or fragment
+            not in (
+                typed,
+                casing.capitalised(typed, self.code),
+            )
         ):
             return None
         if typing.glued or self._own.is_kept(typed):

@@ -150,5 +150,3 @@ def cut_long_runs(text: str) -> str:
         ),
         text,
     )
-
-
