@@ -49,11 +49,7 @@ def open_predictors(
         if path is None:
             assert store is not None
             assert text is not None
-            opened.append(
-                trained_here.train_baseline(
-                    word, name, specs[word], text.messages, store.vocabulary
-                )
-            )
+            opened.append(trained_here.open_baseline(word, name, specs[word], text, store))
             continue
         known = [named.predictor.vocabulary for named in opened]
         known += [store.vocabulary] if store else []

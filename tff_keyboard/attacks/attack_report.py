@@ -22,8 +22,6 @@ class Figures:
     """What an attack did.
 
     Attributes:
-      recall: Top-1 recall, by population.
-      perplexity: Perplexity by population.
       difference: Difference of recall to the clean run; None for the clean run, as the next two.
       hit: Hit rate of a backdoor by population, see `backdoor.hit_rate`; None where none was tried.
     """
@@ -42,10 +40,7 @@ class Row:
 
     Attributes:
       rule: The name of its config, with the protection it lacks.
-      attack: The attack's name, or "clean".
-      share: Share of the accounts that attack.
       share_of_seats: Share of the cohorts that they are to have.
-      clients_per_round: Clients a round, as configured.
       refused_updates: Updates with NaN or infinity, refused.
       rejected_rounds: Rounds that left the model as it was.
     """

@@ -86,10 +86,6 @@ def build_attacked_client_work(
         "backdoor" and "quiet_backdoor" trained on `poisoned` batches. Colluders need the deltas of
         a whole round in one place: no packs, no sub-rounds.
       share: Share of clients that attack, in [0, 1].
-      seed: Seed of the choice, >= 0.
-
-    Raises:
-      ValueError: An argument is out of range.
     """
     if attack not in ATTACK_NAMES:
         raise ValueError(f"`attack` must be one of {', '.join(ATTACK_NAMES)}; got {attack!r}.")

@@ -18,7 +18,6 @@ def hit_rate(
     Each has typed the first half of their first message, and then the trigger.
 
     Args:
-      population: Population of the store, not empty.
       trigger: A word id, as is `target`.
     """
     contexts = []

@@ -16,7 +16,6 @@ def train_without_each(
 
     Args:
       config: Config of the run; its `train.left_out_client` must be -1.
-      workdir: Folder of the runs: `all` and `without_<position>`.
       left_out: Positions of train clients in sorted order.
 
     Returns:

@@ -48,9 +48,6 @@ class Formal:
 
     Attributes:
       epsilon: None: infinite.
-      delta: Delta of the header.
-      adjacency: One of those of `accounting`.
-      rounds: How many were released.
     """
 
     epsilon: float | None

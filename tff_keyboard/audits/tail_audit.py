@@ -30,7 +30,6 @@ class Settings:
 
     Attributes:
       num_texts: Drawn from each model; the smallest tail that is tried needs 100.
-      num_words: Words of each text, >= 1.
       delta: Epsilon is given here; in (0, 1). Below `detection_limit` there is none.
       epsilon: Delta is given here, too; >= 0.
     """
@@ -102,7 +101,6 @@ class Pair(Found):
 
     Attributes:
       directions: "without" and "with", whose texts they are.
-      name: The last part of the path of the model without the person.
       rounds_joined: Rounds that the person joined; None: not known.
       other_differences: Config keys in which the runs differ beside the person.
     """
@@ -122,12 +120,7 @@ class Worst(Found):
 
 
 def direction(log_ratios: np.ndarray, settings: Settings) -> Direction:
-    """What one sample of log-ratios says: the tail that was chosen, epsilon and delta.
-
-    Args:
-      log_ratios: [texts] float64, ln c.
-      settings: Settings with epsilon and delta to report, and the seed.
-    """
+    """What one sample of log-ratios says: the tail that was chosen, epsilon and delta."""
     search = tail_statistics.fit_tail(log_ratios, seed=settings.seed)
     tried = tuple(
         Tried(num_tail=tail.num_tail, statistic=tail.statistic, p_value=tail.p_value)

@@ -25,8 +25,6 @@ class TailAudit:
     """What the texts of pairs of models say.
 
     Attributes:
-      settings: What was drawn and is reported.
-      full: Path of the model of everybody.
       formal: What its ledger proves; None: it kept none.
       pairs: Pairs of that model with each of the others.
     """

@@ -30,7 +30,6 @@ def signalled_when_orphaned(command: Sequence[str], number: signal.Signals) -> l
     """The command to start instead, from this process and a thread that lives as long.
 
     Args:
-      command: An executable, looked for as a shell does, and its arguments.
       number: The signal it gets when this process is gone; SIGKILL leaves it no choice.
     """
     launcher = [sys.executable, "-S", "-E", "-c", _LAUNCHER, str(os.getpid()), str(int(number))]

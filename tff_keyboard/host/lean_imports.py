@@ -6,8 +6,6 @@
   first reads them.
 - AutoGraph rewrites the functions of a `tf.function`, and all that they call, to find Python loops
   over tensors. It looks at those modules alone that have some: the graphs are the same.
-
-Importing this module does nothing.
 """
 
 import contextlib

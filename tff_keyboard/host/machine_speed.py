@@ -30,7 +30,6 @@ def measured(
     """This machine, measured for so many CPU seconds: what else runs on it hardly counts.
 
     Args:
-      seconds: CPU seconds, > 0.
       cpu_clock: Returns the CPU seconds of this process so far.
     """
     factors = np.ones((_STACK, _SIZE, _SIZE), np.float32)

@@ -42,8 +42,6 @@ class Progress:
 
         Args:
           total: Value of `done` at the end, in `unit`; None when not known.
-          unit: Unit of `done`, for the rate; "" for none.
-          stream: Stream to write to; the standard error stream by default.
         """
         self._label = label
         self._total = total

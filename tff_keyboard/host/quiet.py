@@ -6,8 +6,6 @@ any log level counts ("Unable to register cuDNN factory", "Could not find Tensor
 is caught during the import only, lines that are not known chatter are printed after it, and an
 import that fails prints everything. From then on a Python warning is one line, without the place
 in the source. `TFF_KEYBOARD_VERBOSE=1` turns all of this off.
-
-Importing this module does nothing.
 """
 
 import contextlib

@@ -41,9 +41,6 @@ class PackedProcess:
         `process`.
       next: `(state, packs) -> LearningProcessOutput`; packs are those of `make_pack`.
       element_spec: Type of an element of a client's sequence, for `make_pack`.
-
-    Raises:
-      CannotPackError: It is none of those.
     """
 
     def __init__(self, process: tff.learning.templates.LearningProcess):
@@ -135,11 +132,7 @@ class PackForm(NamedTuple):
     client_type: tff.Type
 
     def total(self, packs: tff.Value, context: tff.Value) -> tff.Value:
-        """Within a federated computation: what the round comes to, at the server.
-
-        Args:
-          context: What `prepare` gave, at the server.
-        """
+        """Within a federated computation: what the round comes to, at the server."""
         form = self.map_reduce
         sums = tff.federated_map(self.run_pack, (packs, tff.federated_broadcast(context)))
         return tff.federated_aggregate(sums, form.zero(), form.merge, form.merge, form.report)
@@ -164,9 +157,6 @@ def pack_form(next_computation: tff.Computation) -> PackForm:
     Args:
       next_computation: `(state@SERVER, {sequence}@CLIENTS) -> (state, ...)@SERVER`, its
         aggregations independent of one another.
-
-    Raises:
-      CannotPackError: It is another computation.
     """
     spec = element_spec(next_computation)
     config = tf.compat.v1.ConfigProto()  # grappler runs where the pack does, once, on all of it

@@ -19,7 +19,6 @@ def num_packs(num_clients: int, clients_per_pack: int, sub_rounds: int) -> int:
     """Packs of a round.
 
     Args:
-      num_clients: Clients that report, >= 0.
       clients_per_pack: Most clients of a pack; 0: `PACKS_PER_SUB_ROUND` packs a sub-round, or one
         for each client where there are fewer.
       sub_rounds: Parts of the round, >= 1. Each gets a pack where there are as many clients.
@@ -40,7 +39,6 @@ def deal(sizes: Sequence[float], packs: int) -> list[list[int]]:
 
     Args:
       sizes: Size of each client, >= 0: what its work costs.
-      packs: Number of packs, >= 1 where there are clients; as many as clients at most.
 
     Returns:
       Of each pack, largest first, positions in `sizes`, largest first. None is empty.

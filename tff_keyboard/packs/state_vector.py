@@ -25,9 +25,6 @@ class Joined(NamedTuple):
 class StateVector:
     """How the float32 arrays of a structure are joined to one vector; other leaves stay apart.
 
-    Args:
-      structure_type: Structure of tensors.
-
     Attributes:
       type: Type of `Joined`: a vector float32[n], and the other tensors.
     """

@@ -29,10 +29,6 @@ def run_study(
 ) -> str:
     """Trains whatever is not finished.
 
-    Args:
-      workdir: Folder of the runs, of the tables and pictures.
-      document: The document that keeps the tables, too.
-
     Returns:
       The tables; "" where no run is finished.
 

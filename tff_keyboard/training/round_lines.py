@@ -13,7 +13,6 @@ class RoundLines:
     """A live line for every round on stderr, a lasting one for every evaluation on stdout.
 
     Args:
-      total_rounds: Rounds to be done.
       show_training: Whether loss and tokens of training are shown; a private run withholds them.
     """
 

@@ -33,6 +33,7 @@ from tff_keyboard.federated.aggregation.client_stack import (
     num_clients,
 )
 from tff_keyboard.federated.aggregation.layers import require_float_tensors
+from tff_keyboard.federated.aggregation.processes import AggregationProcess
 
 RISK = 1e-3  # of a cohort with more attackers than are cut on each side
 
@@ -89,9 +90,7 @@ class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
     def __init__(self, rule: BoundedTrimmedMean | None = None, *, attackers: float | None = None):
         self._attackers = (rule or BoundedTrimmedMean()).changed(attackers=attackers).attackers
 
-    def create(
-        self, value_type: tff.Type, weight_type: tff.Type
-    ) -> tff.templates.AggregationProcess:
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """See base class; `weight_type` is a number."""
         require_float_tensors(value_type, "A bounded trimmed mean")
 

@@ -32,7 +32,6 @@ def resolve_layers(
     """The layers of a delta.
 
     Args:
-      value_type: TFF type of the delta: a tensor or a structure of tensors.
       groups: Group name -> variable names or positions ("0" is 0 where no variable is called
         so); every tensor in exactly one. None or empty: each tensor is a layer.
       variable_names: Names of the tensors in order; without them only positions are known.

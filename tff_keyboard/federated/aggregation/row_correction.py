@@ -30,6 +30,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.federated.aggregation.guards.weight_limits import WeightLimit
 from tff_keyboard.federated.aggregation.layers import require_float_tensors, tensor_types
+from tff_keyboard.federated.aggregation.processes import AggregationProcess, build_process
 
 # Variables whose first axis is the vocabulary.
 WORD_TABLES = ("embedding", "output_table", "output_bias")
@@ -90,14 +91,8 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
         self._inner = inner
         self._largest = largest_factor
 
-    def create(
-        self, value_type: tff.Type, weight_type: tff.Type
-    ) -> tff.templates.AggregationProcess:
-        """See base class.
-
-        Raises:
-          TypeError: `weight_type` is not `row_weight_type` of the tables' rows.
-        """
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
+        """See base class."""
         require_float_tensors(value_type, "Row correction")
         tensors = tensor_types(value_type)
         rows = {int(tensors[i].shape[0]) for i in self._tables}
@@ -152,30 +147,21 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
                 participations=tf.constant(0.0), touched=tf.zeros([min(rows)])
             )
 
-        @tff.federated_computation
-        def init_fn():
-            return tff.federated_zip(
-                collections.OrderedDict(
-                    counts=tff.federated_eval(nothing, tff.SERVER), inner=inner.initialize()
-                )
-            )
+        def initialize():
+            counts = tff.federated_eval(nothing, tff.SERVER)
+            return collections.OrderedDict(counts=counts, inner=inner.initialize())
 
-        @tff.federated_computation(
-            init_fn.type_signature.result,
-            tff.FederatedType(value_type, tff.CLIENTS),
-            tff.FederatedType(weight_type, tff.CLIENTS),
-        )
         def next_fn(state, value, weight):
             examples = tff.federated_map(num_examples, weight)
             output = inner.next(state["inner"], value, examples)
             of_round = tff.federated_sum(tff.federated_map(counts_of, weight))
             total = tff.federated_map(add, (state["counts"], of_round))
             result, measurements = tff.federated_map(corrected, (output.result, total, of_round))
-            after = tff.federated_zip(collections.OrderedDict(counts=total, inner=output.state))
+            after = collections.OrderedDict(counts=total, inner=output.state)
             measured = collections.OrderedDict(rows=measurements, inner=output.measurements)
-            return tff.templates.MeasuredProcessOutput(after, result, tff.federated_zip(measured))
+            return after, result, measured
 
-        return tff.templates.AggregationProcess(init_fn, next_fn)
+        return build_process(initialize, next_fn, value_type, weight_type)
 
 
 def row_factors(participations: tf.Tensor, touched: tf.Tensor, largest: float) -> tf.Tensor:

@@ -15,8 +15,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.federated.aggregation.client_digest import client_digest
-from tff_keyboard.federated.aggregation.seeded_noise import fold_in, run_seed
+from tff_keyboard.federated.aggregation.processes import AggregationProcess, build_process
+from tff_keyboard.federated.aggregation.seeded_noise import client_digest, fold_in, run_seed
 
 
 class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
@@ -25,13 +25,8 @@ class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
     State: `round` (int32, rounds done) and `inner`. Measurements are those of `inner`.
 
     Args:
-      inner: A weighted factory.
       change: Makes a delta of the same type from a delta and a seed ([2] int64), in TensorFlow.
-      seed: Seed of the run, >= 0.
       purpose: Tells what draws from one seed apart.
-
-    Raises:
-      ValueError: `seed` is negative.
     """
 
     def __init__(
@@ -49,9 +44,7 @@ class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
         self._seed = seed
         self._purpose = purpose
 
-    def create(
-        self, value_type: tff.Type, weight_type: tff.Type
-    ) -> tff.templates.AggregationProcess:
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         inner = self._inner.create(value_type, weight_type)
 
         @tff.tensorflow.computation
@@ -68,26 +61,15 @@ class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
         def change(value, seed):
             return self._change(value, fold_in(seed, client_digest(value)))
 
-        @tff.federated_computation
-        def init_fn():
-            return tff.federated_zip(
-                collections.OrderedDict(
-                    round=tff.federated_eval(first_round, tff.SERVER), inner=inner.initialize()
-                )
-            )
+        def initialize():
+            first = tff.federated_eval(first_round, tff.SERVER)
+            return collections.OrderedDict(round=first, inner=inner.initialize())
 
-        @tff.federated_computation(
-            init_fn.type_signature.result,
-            tff.FederatedType(value_type, tff.CLIENTS),
-            tff.FederatedType(weight_type, tff.CLIENTS),
-        )
         def next_fn(state, value, weight):
             seed, next_round = tff.federated_map(round_seed, state["round"])
             changed = tff.federated_map(change, (value, tff.federated_broadcast(seed)))
             output = inner.next(state["inner"], changed, weight)
-            new_state = collections.OrderedDict(round=next_round, inner=output.state)
-            return tff.templates.MeasuredProcessOutput(
-                tff.federated_zip(new_state), output.result, output.measurements
-            )
+            after = collections.OrderedDict(round=next_round, inner=output.state)
+            return after, output.result, output.measurements
 
-        return tff.templates.AggregationProcess(init_fn, next_fn)
+        return build_process(initialize, next_fn, value_type, weight_type)

@@ -18,6 +18,7 @@ from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.federated.aggregation import row_correction
 from tff_keyboard.federated.aggregation.guards import weight_limits
 from tff_keyboard.federated.aggregation.private.host_noise import NoisedProcess, NoiseOfRound
+from tff_keyboard.federated.aggregation.processes import Factory
 from tff_keyboard.federated.algorithms import fed_avg, fed_sgd
 from tff_keyboard.federated.algorithms.build_aggregator import build_rule, protect
 from tff_keyboard.federated.algorithms.fedmed.aggregator import FedMedFactory
@@ -37,7 +38,6 @@ from tff_keyboard.program.rounds.round_process import RoundProcess
 BuildNoise: TypeAlias = Callable[[int], NoiseOfRound]
 WrapClientWork: TypeAlias = Callable[[ClientWork], ClientWork]
 Process: TypeAlias = tff.learning.templates.LearningProcess
-Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
 
 
 def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordModel:
@@ -106,7 +106,6 @@ class _Parts(NamedTuple):
 
     Attributes:
       protect: Puts around it what deltas meet before.
-      wrap: Changes what clients do; None: nothing.
       touched_rows: What clients tell for `aggregation.row_correction`; None: nothing.
     """
 
@@ -175,7 +174,6 @@ def build_process(
     With `fine_tuning.server.name` = "transfer" it is a `server_transfer.ServerTransferProcess`.
 
     Args:
-      wrap_client_work: Changes what clients do; the attack harness does.
       general_store: The store of `fine_tuning.general_store`; the server's transfer learning on
         general text needs it.
       build_noise: `privacy.run_privacy.RunPrivacy.build_noise`; a private run with noise needs it.

@@ -52,7 +52,6 @@ def private_sums(
         out.
       clip_norm: C > 0.
       noise_multiplier: z > 0.
-      delta: Delta of the statement.
       key: 32 bytes; a key makes the noise once, and must never be used for other counts.
 
     Raises:

@@ -83,8 +83,6 @@ class Delivery(NamedTuple):
     """What a training runs.
 
     Attributes:
-      process: `next(state, deliver(...))` is a round.
-      deliver: Turns the cohort's batches into what `process.next` takes.
       note: Why clients come one by one although the config asks for packs, or "".
     """
 
@@ -126,9 +124,6 @@ def largest_first(sizes: Sequence[int], num_parts: int) -> list[int]:
     A worker trains as many clients at a time as it has cores; when the largest comes last, one core
     trains it and the others wait. The list is cut into `num_parts` runs afterwards, so clients are
     dealt out to the runs in turn, and no run has all the large ones.
-
-    Args:
-      num_parts: Sub-rounds, >= 1.
 
     Returns:
       Positions in `sizes`, each once.

@@ -14,13 +14,12 @@ from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.federated.learning.client_delivery import Deliver, Handover
-from tff_keyboard.federated.learning.cohorts import Cohort, check_in_weights, cohort_sampler
+from tff_keyboard.federated.learning.cohorts import Cohort, CohortSampler, check_in_weights
 from tff_keyboard.storage.metrics_rows import Row
 
 BYTES_PER_PARAMETER = 4  # float32, as it is sent when nothing compresses it
 
-# Keeps the seeds of evaluation apart from those of rounds, which are >= 1.
-_EVALUATION_ROUND = 0
+_EVALUATION_SEED = (0, 0)  # apart from those of rounds, which are >= 1
 
 
 class MessageSource(Protocol):
@@ -37,8 +36,6 @@ class CohortInputs:
     """The train cohorts of a run.
 
     Args:
-      config: Config of the run; the order of data depends on `train.seed` and the round alone.
-      store: Store whose population "train" is drawn from.
       rehearsal: Source of messages beside the clients' own; None: they train on their own alone.
       cohort_key: Salts the cohorts; without it they, too, depend on seed and round alone.
       num_parameters: Parameters of the model that clients are sent; 0 where nobody asks how much
@@ -78,7 +75,7 @@ class CohortInputs:
     def wait_after(self, earlier: Sequence[np.ndarray]) -> None:
         """Lets the people of other runs' last rounds wait; before the first round is asked for."""
         people = len(self._client_ids)
-        self._sampler = cohort_sampler(
+        self._sampler = CohortSampler(
             self._config.train, people, earlier, self._weights, self._cohort_key
         )
 
@@ -123,7 +120,6 @@ class CohortInputs:
         """What a client trains on in a round, [messages, time + 1] int32 arrays.
 
         Args:
-          round_num: Number of the round, >= 1.
           index: Position of the client among all, sorted.
           rehearsed: General messages it is sent; drawn if None, where there is rehearsal.
         """
@@ -232,24 +228,17 @@ class CohortInputs:
         return self._config.train.seed, round_num, index
 
 
-def evaluation_clients(
-    store: ClientStore, population: str, config: EvaluationConfig, *, seed: int = 0
-) -> list[str]:
-    """Ids of the clients of an evaluation: all, or `evaluation.clients` drawn by seed."""
+def evaluation_clients(store: ClientStore, population: str, config: EvaluationConfig) -> list[str]:
+    """Ids of the clients of an evaluation: all, or `evaluation.clients`, always the same."""
     client_ids = store.client_ids(population)
     if not config.clients or config.clients >= len(client_ids):
         return client_ids
-    chosen = np.random.default_rng([seed, _EVALUATION_ROUND]).permutation(len(client_ids))
+    chosen = np.random.default_rng(_EVALUATION_SEED).permutation(len(client_ids))
     return [client_ids[index] for index in sorted(chosen[: config.clients])]
 
 
 def evaluation_clients_batches(
-    store: ClientStore,
-    population: str,
-    config: EvaluationConfig,
-    *,
-    max_length: int,
-    seed: int = 0,
+    store: ClientStore, population: str, config: EvaluationConfig, *, max_length: int
 ) -> list[list[np.ndarray]]:
     """The batches of each of `evaluation_clients`, the same at every call."""
     return [
@@ -258,7 +247,7 @@ def evaluation_clients_batches(
             batch_size=config.batch_size,
             max_length=max_length,
             max_examples=config.max_examples,
-            seed=(seed,),
+            seed=(0,),
         )
-        for client_id in evaluation_clients(store, population, config, seed=seed)
+        for client_id in evaluation_clients(store, population, config)
     ]

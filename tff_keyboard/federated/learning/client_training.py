@@ -18,7 +18,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.federated.aggregation.guards.finiteness import all_finite
 from tff_keyboard.federated.learning.composition import ClientWork, ModelFn
-from tff_keyboard.federated.learning.optimizers.local_sgd import InPlaceOptimizer
+from tff_keyboard.federated.learning.optimizers.local_sgd import LocalSgd
 from tff_keyboard.packs import elements
 
 LocalLoss: TypeAlias = Literal["during_training", "after_training"]
@@ -52,7 +52,7 @@ def client_data_type(model: tff.learning.models.VariableModel, joined: bool) -> 
 
 def _take_step(optimizer, state, variables, gradients):
     """Changes the variables, in place where the optimizer can; its new state."""
-    if isinstance(optimizer, InPlaceOptimizer):
+    if isinstance(optimizer, LocalSgd):
         return optimizer.update(state, variables, gradients)
     state, updated = optimizer.next(state, variables, gradients)
     tf.nest.map_structure(lambda v, x: v.assign(x), variables, updated)
@@ -73,7 +73,6 @@ def build_client_training(
     Args:
       model_fn: Builds the model; its `forward_pass` reports `num_examples` (tokens or messages).
       optimizer: Local; its state starts anew on every client in every round.
-      uniform_weights: Whether `num_examples` is 1 for every client.
       reports_loss: If given, the weight is `OrderedDict(num_examples, loss)` rather than
         `num_examples`, all float32. `loss` is the mean of the losses of all batches of all epochs,
         weighted by the batch's `num_examples`; 0 without data. "during_training": each is taken

@@ -47,7 +47,6 @@ class FederatedEvaluator:
         """Sums per client, in the order of `clients`.
 
         Args:
-          weights: `ModelWeights` of a learning process.
           clients: The batches of each, [messages, time + 1] int32; at least one client.
           hand_over: Packs, each a list of positions in `clients` -> what stands for them in TFF's
             call; None: their data.
@@ -83,11 +82,7 @@ class FederatedEvaluator:
 
 
 def packs_of(clients: Sequence[Sequence[np.ndarray]], groups: Sequence[Sequence[int]]) -> list[Any]:
-    """The packs that `build_evaluation` takes.
-
-    Args:
-      clients: The batches of each, [messages, time + 1] int32.
-    """
+    """The packs that `build_evaluation` takes."""
     return [
         compiler.make_pack(
             [[batches_lib.split(batch) for batch in clients[p]] for p in group],

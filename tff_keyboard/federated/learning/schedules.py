@@ -26,7 +26,6 @@ def factor(schedule: Schedule, round_num: int) -> float:
 
     Args:
       schedule: A schedule whose rounds are known (`config/resolved_schedules.py`).
-      round_num: The round, >= 1.
 
     Raises:
       ValueError: `round_num` is less than 1, or nobody said how many rounds a cosine has.

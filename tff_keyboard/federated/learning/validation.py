@@ -53,21 +53,22 @@ def metric_names(config: RunConfig) -> list[str]:
     return names
 
 
-def open_general_store(config: RunConfig, store: ClientStore) -> ClientStore | None:
-    """The store of `fine_tuning.general_store`, None where none is named.
+def open_stores(config: RunConfig) -> tuple[ClientStore, ClientStore | None]:
+    """The users' store, and that of `fine_tuning.general_store`, None where none is named.
 
     Raises:
-      DataError: It is no store, or has another vocabulary than the users'.
+      DataError: One is no store, or they have different vocabularies.
     """
+    store = ClientStore(config.data.store)
     if not config.fine_tuning.general_store:
-        return None
+        return store, None
     general = ClientStore(config.fine_tuning.general_store)
     if general.vocabulary != store.vocabulary:
         raise DataError(
             f"`fine_tuning.general_store` = '{general.directory}' has another vocabulary than "
             f"{store.directory}. Prepare both with the same `data.vocabulary_path`."
         )
-    return general
+    return store, general
 
 
 def federated(
@@ -78,8 +79,6 @@ def federated(
     """Evaluation of validation clients through TFF: `Validation`'s `evaluate_on`.
 
     Args:
-      evaluator: Evaluator of the run's model.
-      config: Config of the run.
       name_packs: Store and groups of positions -> packs by name, for a cluster; None: their data.
     """
 
@@ -119,9 +118,6 @@ class Validation:
     """`(round number, weights) -> metrics` on the same clients every time.
 
     Args:
-      config: Config of the run.
-      store: The users' text.
-      general_store: The general text, or None.
       evaluate_on: Prepares the evaluation of a store's validation clients: `federated` or
         `in_this_process`.
     """

@@ -27,7 +27,6 @@ class Outcome:
     """How a computation ended.
 
     Attributes:
-      node: Name of the node.
       value: Result and seconds, as `NodeServer.compute` returns them; None without.
       error: What the item raised; None where the node was lost.
     """
@@ -49,11 +48,7 @@ class _Member:
 
 
 class ActorPool:
-    """Actors on all nodes that fit. Used by one thread.
-
-    Args:
-      cluster: What may be lost, and what may differ.
-    """
+    """Actors on all nodes that fit. Used by one thread."""
 
     def __init__(
         self, ray: Any, cluster: ClusterConfig, options: NodeOptions, files: Mapping[str, str]

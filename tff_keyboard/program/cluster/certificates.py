@@ -35,9 +35,6 @@ _CLOCKS_DIFFER = datetime.timedelta(minutes=10)
 def make_authority(out: pathlib.Path, days: int) -> None:
     """Writes `ca.crt` and `ca.key`; whoever has the key can join any machine to the cluster.
 
-    Args:
-      days: Days until it ends, >= 1.
-
     Raises:
       ClusterError: There is one already: its machines would trust it no longer.
     """
@@ -65,7 +62,6 @@ def make_certificate(
       authority: Folder of `make_authority`.
       names: IP addresses and DNS names by which others reach the machine, at least one; loopback
         is added.
-      days: Days until it ends, >= 1.
 
     Raises:
       ClusterError: There is no authority, or a name is none.
@@ -89,11 +85,7 @@ def make_certificate(
 
 
 def names_of(certificate: pathlib.Path) -> list[str]:
-    """Addresses and DNS names in a certificate; none where it names none.
-
-    Raises:
-      ClusterError: It cannot be read.
-    """
+    """Addresses and DNS names in a certificate; none where it names none."""
     try:
         found = x509.load_pem_x509_certificate(certificate.read_bytes())
         alternatives = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -27,11 +27,7 @@ class NodeStatus:
 
 
 def look(address: str, files: Mapping[str, str]) -> list[NodeStatus]:
-    """Asks every node of a cluster.
-
-    Raises:
-      ClusterError: The cluster cannot be joined.
-    """
+    """Asks every node of a cluster."""
     ray = ray_client.join(security.address_of(address))
     try:
         names = ray_client.live_nodes(ray)

@@ -58,11 +58,7 @@ class _NodeWorkers:
         self._contexts: Sequence[tff.framework.SyncContext] = ()
 
     def contexts(self) -> Sequence[tff.framework.SyncContext]:
-        """One for each worker; the first call takes ten seconds and more.
-
-        Raises:
-          WorkerError: A worker does not start.
-        """
+        """One for each worker; the first call takes ten seconds and more."""
         with self._lock:
             if not self._contexts:
                 self._contexts = self._start()
@@ -114,11 +110,7 @@ class NodeServer:
         return node_facts.facts(files)
 
     def start(self) -> NodeStart:
-        """Gets ready.
-
-        Raises:
-          WorkerError: A worker does not start.
-        """
+        """Gets ready."""
         begin = time.monotonic()
         if self._options.at_once:
             self._workers.contexts()
@@ -129,7 +121,6 @@ class NodeServer:
 
         Args:
           function: Holds the reference to the function, which is fetched if the key is new.
-          shared: What all items of the job share; Ray has fetched it once for this node.
 
         Raises:
           ProgramError: A worker reports an error, or all have died.

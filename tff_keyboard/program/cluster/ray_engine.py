@@ -32,8 +32,6 @@ class Span:
     """One computation of an item, for timings.
 
     Attributes:
-      node: Name of the node.
-      item: Position in its job.
       start, end: Seconds since the epoch, by the driver's clock; `end - start` has passed, also
         where that clock was set in between.
       compute_seconds: Seconds on the node; None where it was lost.
@@ -52,7 +50,6 @@ class RayEngine:
     """An `engine.Engine` on a cluster.
 
     Args:
-      cluster: Address, and how many nodes to wait for.
       files: Name -> path: files that every node must have, see `node_facts`.
 
     Raises:

@@ -31,9 +31,6 @@ class Schedule:
     """The state of one job.
 
     A ticket names one computation of an item: any value that is used once.
-
-    Args:
-      num_items: Number of items, >= 0.
     """
 
     def __init__(self, num_items: int):

@@ -46,11 +46,7 @@ def address_of(configured: str, environ: Mapping[str, str] = os.environ) -> str:
 
 
 def check(address: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Raises unless Ray is told to use a token and, for another machine's address, TLS.
-
-    Raises:
-      ClusterError: What is missing, and how to have it.
-    """
+    """Raises unless Ray is told to use a token and, for another machine's address, TLS."""
     if address == LOCAL:
         return
     if environ.get("RAY_AUTH_MODE") != "token":
@@ -82,10 +78,6 @@ def check_reach(address: str, environ: Mapping[str, str] = os.environ) -> None:
 
     Args:
       address: Address from `address_of`; "local" has no head yet.
-      environ: Environment that `check` took and found right.
-
-    Raises:
-      ClusterError: What does not fit, and how to make it fit.
     """
     if address == LOCAL:
         return

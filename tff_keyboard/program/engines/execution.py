@@ -30,7 +30,6 @@ class InstalledContext:
     default would start a server of its own.
 
     Attributes:
-      context: The context that is TFF's default in the thread of `install_context`.
       engine: What computes the parts of a round; None: there are no parts.
     """
 

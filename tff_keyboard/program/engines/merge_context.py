@@ -36,10 +36,7 @@ class MergeContext(tff.framework.SyncContext):
     aggregation since it was last asked.
 
     Args:
-      context: Context on a worker of this machine; merges.
       engine: Computes the parts; the caller closes it.
-      num_subrounds: Parts of a round, >= 1.
-      merge_block: Parts of an item, >= 1.
     """
 
     def __init__(

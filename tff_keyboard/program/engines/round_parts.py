@@ -51,9 +51,6 @@ def cut(value: Any, type_spec: tff.Type, num_parts: int) -> tuple[Any, list[list
 
     A part without clients adds nothing and is left out; of an empty round one part is left.
 
-    Args:
-      num_parts: Number of parts, >= 1.
-
     Returns:
       What `fill` takes, and of each part the clients of each list in the argument.
     """

@@ -51,8 +51,6 @@ class LoopState(NamedTuple):
     Attributes:
       best_value: Best value of the metric so far, NaN before the first.
       best_round: Its round, 0 before the first.
-      rejected_rounds: Rounds whose update was rejected, in all.
-      rejected_in_a_row: The same, since the last that was not.
     """
 
     best_value: float = math.nan

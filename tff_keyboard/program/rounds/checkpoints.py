@@ -49,7 +49,6 @@ class CheckpointManager(tff.program.ProgramStateManager):
 
     Raises:
       ValueError: `keep_last` < 1.
-      ProgramError: The directory cannot be created.
     """
 
     def __init__(self, directory: str | os.PathLike[str], keep_last: int = 3):
@@ -112,7 +111,6 @@ class CheckpointManager(tff.program.ProgramStateManager):
         A damaged file is passed over with a warning of one line.
 
         Args:
-          structure: Structure of the state; see `load`.
           up_to: Rounds of which everything else was kept. States of later ones are left aside,
             with a warning of one line, and `save` may replace them.
 

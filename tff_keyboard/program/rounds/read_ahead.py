@@ -11,12 +11,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class RoundInput:
-    """What one round computes on.
-
-    Attributes:
-      datasets: One `tf.data.Dataset` for each client of the cohort.
-      facts: Deterministic facts for the metrics of the round: clients, tokens, cohort digest, ...
-    """
+    """What one round computes on."""
 
     datasets: list[Any]
     facts: Mapping[str, float | int | str] = dataclasses.field(default_factory=dict)

@@ -95,11 +95,7 @@ class RoundReleaseManager(tff.program.ReleaseManager):
 
 
 class MetricsRelease(RoundReleaseManager):
-    """`metrics.jsonl` and `metrics.csv`.
-
-    Raises (all methods):
-      ProgramError: A file cannot be read or written.
-    """
+    """`metrics.jsonl` and `metrics.csv`."""
 
     def __init__(self, jsonl_path: str | os.PathLike[str], csv_path: str | os.PathLike[str]):
         self._jsonl_path = pathlib.Path(jsonl_path)

@@ -8,11 +8,11 @@ trains with the rates it would have had.
 
 import collections
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from tff_keyboard.program.rounds.round_process import RoundProcess
+from tff_keyboard.program.rounds.round_process import CountedState, RoundOutput, RoundProcess
 
 LEARNING_RATE = "learning_rate"
 
@@ -20,59 +20,38 @@ LEARNING_RATE = "learning_rate"
 RatesOfRound = Callable[[int], Mapping[str, float]]
 
 
-class ScheduledState(NamedTuple):
-    """State of the process, and how many rounds it has done."""
-
-    process: Any
-    rounds: np.int64
-
-
-class ScheduledOutput(NamedTuple):
-    """What `next` returns: the state after the round and its metrics."""
-
-    state: ScheduledState
-    metrics: dict[str, Any]
-
-
 class ScheduledProcess:
     """A `RoundProcess` that sets learning rates before each round of another.
-
-    Its metrics are those of the process and `learning_rate/<part>`, what the round trained with.
 
     Args:
       process: Process whose state is a named tuple with the parts that `rates` names, each holding
         exactly one `learning_rate`.
-      rates: A pure function of the round.
     """
 
     def __init__(self, process: RoundProcess, rates: RatesOfRound):
         self._process = process
         self._rates = rates
 
-    def initialize(self) -> ScheduledState:
+    def initialize(self) -> CountedState:
         """The initial state, no round done."""
-        return ScheduledState(self._process.initialize(), np.int64(0))
+        return CountedState(self._process.initialize(), np.int64(0))
 
-    def next(self, state: ScheduledState, datasets: Sequence[Any]) -> ScheduledOutput:
+    def next(self, state: CountedState, datasets: Sequence[Any]) -> RoundOutput:
         """One round with its rates."""
         round_num = int(state.rounds) + 1
         rates = self._rates(round_num)
         changed = {part: _with_rate(getattr(state.process, part), rates[part]) for part in rates}
         output = self._process.next(state.process._replace(**changed), datasets)
         metrics = {**output.metrics, LEARNING_RATE: dict(rates)}
-        return ScheduledOutput(ScheduledState(output.state, np.int64(round_num)), metrics)
+        return RoundOutput(CountedState(output.state, np.int64(round_num)), metrics)
 
-    def get_model_weights(self, state: ScheduledState) -> Any:
+    def get_model_weights(self, state: CountedState) -> Any:
         """Model weights of the process."""
         return self._process.get_model_weights(state.process)
 
 
 def _with_rate(part: Any, rate: float) -> Any:
-    """`part` with its one `learning_rate` replaced.
-
-    Raises:
-      ValueError: There is none, or there are several.
-    """
+    """`part` with its one `learning_rate` replaced."""
     found = 0
 
     def walk(value: Any, key: str = "") -> Any:

@@ -42,11 +42,7 @@ from tff_keyboard.storage.metrics_rows import ROUND, Row, Value
 
 @runtime_checkable
 class Restartable(Protocol):
-    """Keeps something of each round, and can go back to a round.
-
-    `restart_after` is called once, before the first round: forget what was recorded of rounds
-    after `round_num`.
-    """
+    """Keeps something of each round, and can go back to a round."""
 
     def restart_after(self, round_num: int) -> None:
         """Forgets what was recorded of rounds after `round_num`."""
@@ -54,10 +50,7 @@ class Restartable(Protocol):
 
 
 class Hook(Restartable, Protocol):
-    """Sees each round before anything of it is released; the privacy ledger is one.
-
-    `before_release` returns metrics to add to the row.
-    """
+    """Sees each round before anything of it is released; the privacy ledger is one."""
 
     def before_release(
         self, round_num: int, state: Any, metrics: Mapping[str, Value]
@@ -71,7 +64,6 @@ class Progress:
     """Given to the `progress` callback after each round.
 
     Attributes:
-      resumed_round: The round this process began after; 0 for a new run.
       seconds: Seconds of the round, by `round_clock.TIMING_COLUMNS`; None: not measured.
     """
 
@@ -112,12 +104,7 @@ class _ProgramState(NamedTuple):
 
 @dataclasses.dataclass
 class _Training:
-    """How far a training is.
-
-    Attributes:
-      state: State of the process after `round_num`.
-      resumed_round: The round this process began after; 0 for a new run.
-    """
+    """How far a training is."""
 
     state: Any = None
     loop: best_round.LoopState = dataclasses.field(default_factory=best_round.LoopState)
@@ -141,9 +128,6 @@ class TrainingLoop:
       best_metric: Compared in evaluated rounds if it is of the evaluation, else in all.
       checkpoint_every: Rounds between checkpoints, >= 1; a kill repeats at most so many.
       max_rejected_in_a_row: This many rejected rounds in a row end the training with an error.
-
-    Raises:
-      ValueError: An argument is out of range.
     """
 
     process: RoundProcess

@@ -38,7 +38,6 @@ class Endpoint(Protocol):
     """A place for one worker to listen, reserved by the constructor and freed by `close`.
 
     Attributes:
-      binary: The program to start.
       port: Its flag `--port`.
       working_directory: Directory to start it in; None: anywhere.
     """
@@ -91,9 +90,6 @@ class SocketFile:
 
     Args:
       copy: The program; owned by this from here on.
-
-    Raises:
-      NoPrivateEndpointError: There is no place for it.
     """
 
     def __init__(self, copy: worker_copy.WorkerCopy, run: pathlib.Path | None = None):
@@ -162,11 +158,7 @@ class TcpPort:
 
 
 def _new_directory(place: pathlib.Path) -> tuple[pathlib.Path, int]:
-    """A new directory and the descriptor that holds it, and its lock.
-
-    Raises:
-      OSError: It cannot be made there.
-    """
+    """A new directory and the descriptor that holds it, and its lock."""
     in_progress.remove_unlocked(place, _PREFIX)
     while True:
         path = pathlib.Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place)).absolute()

@@ -145,12 +145,8 @@ def start_workers(
     From here on this process keeps the memory that it frees (`malloc.py`).
 
     Args:
-      num_workers: Number of workers, >= 1.
       max_concurrent_clients: Clients at a time in each worker; None: its share of the cores.
       threads_per_worker: Threads of a worker; None: 1.
-
-    Raises:
-      WorkerError: A worker does not start.
     """
     keep_freed_memory()
     share = max(1, len(os.sched_getaffinity(0)) // num_workers)

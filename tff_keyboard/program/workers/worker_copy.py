@@ -88,11 +88,7 @@ def _folders(run: pathlib.Path | None) -> Iterator[pathlib.Path]:
 
 
 def _open_own(folder: pathlib.Path) -> int:
-    """A descriptor of a folder, which is made where it is missing.
-
-    Raises:
-      OSError: Others could put a program there, or none may be run from there.
-    """
+    """A descriptor of a folder, which is made where it is missing."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     descriptor = private_places.open_own(folder)

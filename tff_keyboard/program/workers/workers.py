@@ -44,11 +44,7 @@ _STOP_SECONDS = 5.0
 
 
 def worker_binary_path() -> pathlib.Path:
-    """Where the installed TFF keeps its server; does not import TFF.
-
-    Raises:
-      WorkerError: TFF is not installed, or its wheel came without the server.
-    """
+    """Where the installed TFF keeps its server; does not import TFF."""
     spec = importlib.util.find_spec("tensorflow_federated")
     if spec is None or spec.origin is None:
         raise errors.WorkerError("tensorflow_federated is not installed. Run `uv sync`.")
@@ -73,12 +69,9 @@ class Worker:
       threads: TensorFlow threads of one operation, >= 1. None: as many as there are cores. Many
         small recurrent kernels run faster with 1 thread and several clients at a time. Results
         depend on it to the last bit: a sum is grouped differently.
-      start_timeout_seconds: Deadline for the server to listen, > 0.
 
     Raises:
-      ValueError: An argument is out of range.
       WorkerError: The server did not listen in time or ended; names its log.
-      NoPrivateEndpointError: It could listen on an open port only.
     """
 
     def __init__(

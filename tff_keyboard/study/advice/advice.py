@@ -40,8 +40,6 @@ class Advice:
     """What to do with a store.
 
     Attributes:
-      people: Train people.
-      words: Words that they typed.
       reason: Text that the recipe is for.
       config: The recipe with this store, its number of rounds and people a round.
       cost: The cost of the training; None where nobody has measured the model.

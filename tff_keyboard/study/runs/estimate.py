@@ -51,6 +51,10 @@ def tokens_of(run: Run, stores: dict[str, Text]) -> float:
     else:  # a round of pooled training is as many messages as clients may have
         messages = config.client.max_examples or own.people.mean(float)
         tokens = messages * own.tokens
+        method = config.fine_tuning.method
+        if isinstance(method, RehearsalMethod):
+            general = _text(config.fine_tuning.general_store, stores)
+            tokens += messages * method.portion / (1 - method.portion) * general.tokens
     return config.train.rounds * config.train.clients_per_round * tokens
 
 

@@ -42,12 +42,7 @@ class Judge:
         self._texts = {name: _text(study, control, name) for name in study.populations}
 
     def evaluations(self, run: Run) -> dict[str, Evaluation]:
-        """Population -> the run on it; from its directory where that has been done.
-
-        Raises:
-          DataError: The run has another vocabulary than the text.
-          SavedModelError: Its model is damaged.
-        """
+        """Population -> the run on it; from its directory where that has been done."""
         directory = RunDirectory(run.path)
         digest = run_evaluation.weights_digest(run.path)
         return self.judge(

@@ -27,9 +27,6 @@ _DIGEST_LETTERS = 12
 class Models:
     """Models of a study.
 
-    Args:
-      folder: The folder that keeps their evaluations.
-
     Raises:
       UsageError: One asks for an n-gram that there cannot be.
     """
@@ -74,10 +71,7 @@ class Models:
             text = trained_here.read_train_text(store)
             spec = self._specs[model.name]
             if run is None:
-                made = trained_here.train_baseline(
-                    word, model.name, spec, text.messages, store.vocabulary
-                )
-                return made.predictor
+                return trained_here.open_baseline(word, model.name, spec, text, store).predictor
             network = KerasPredictor(*load_model(run.path))
             named = NamedPredictor(model.name, "keras", network, {}, word)
             return trained_here.join_hybrid(named, spec, text, store).predictor

@@ -95,7 +95,6 @@ def train_all(
 
     Args:
       runs: Runs from `plan.runs_of`: what a run waits for comes before it.
-      jobs: Processes at a time, >= 1.
       ended: Called with each run that is finished, also with those that were before.
       may_begin: Asked before each process; once it says no, those that train end and no other one
         begins.

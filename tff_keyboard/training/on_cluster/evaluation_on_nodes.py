@@ -91,11 +91,7 @@ class EvaluationOnNodes:
         self._files: dict[str, str] = {}
 
     def of(self, store: ClientStore, population: str) -> Compute:
-        """The function that counts the text of a store's whole population.
-
-        Raises:
-          ClusterError: The cluster cannot be used.
-        """
+        """The function that counts the text of a store's whole population."""
         named = StoreReference.of(store)
         nodes = self._engine_for(store_references.files_of(store))
 

@@ -22,11 +22,7 @@ COLUMNS = ("round", "node", "item", "start", "end", "compute_seconds", "outcome"
 
 
 class NodeTimings:
-    """Called after each round, as `RoundLines`, which it calls with a note on the nodes.
-
-    Args:
-      path: Path of the CSV file; appended to.
-    """
+    """Called after each round, as `RoundLines`, which it calls with a note on the nodes."""
 
     def __init__(self, path: pathlib.Path, engine: RayEngine, lines: RoundLines):
         self._path = path

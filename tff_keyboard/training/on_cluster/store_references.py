@@ -16,7 +16,6 @@ class StoreReference:
 
     Attributes:
       place: Path of the store on the driver, absolute.
-      card_hash: Hash of its card, which has a digest of every message.
     """
 
     place: str

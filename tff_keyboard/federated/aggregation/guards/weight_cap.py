@@ -35,6 +35,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_keyboard.federated.aggregation.processes import AggregationProcess, Factory, build_process
+
 MULTIPLE = 2.0
 FIRST_MEDIAN = 1.0  # token or message: the least that counts
 LARGEST_MEDIAN = 1e9  # keeps the number finite where most clients lie
@@ -47,17 +49,12 @@ class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
     with such a `num_examples`. A round without a weight > 0 leaves the median where it is. State:
     `median` (float32, tokens or messages) and `inner`. Measurements: `weight_cap` (float32, of
     this round), `capped_weights` (int32, clients whose weight was cut) and `inner`.
-
-    Args:
-      inner: A weighted factory.
     """
 
-    def __init__(self, inner: tff.aggregators.WeightedAggregationFactory):
+    def __init__(self, inner: Factory):
         self._inner = inner
 
-    def create(
-        self, value_type: tff.Type, weight_type: tff.Type
-    ) -> tff.templates.AggregationProcess:
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """The process, for these types."""
         inner = self._inner.create(value_type, weight_type)
 
@@ -88,18 +85,10 @@ class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
                 weight_cap=MULTIPLE * median, capped_weights=votes["capped"]
             )
 
-        @tff.federated_computation
-        def init_fn():
+        def initialize():
             first = tff.federated_value(np.float32(FIRST_MEDIAN), tff.SERVER)
-            return tff.federated_zip(
-                collections.OrderedDict(median=first, inner=inner.initialize())
-            )
+            return collections.OrderedDict(median=first, inner=inner.initialize())
 
-        @tff.federated_computation(
-            init_fn.type_signature.result,
-            tff.FederatedType(value_type, tff.CLIENTS),
-            tff.FederatedType(weight_type, tff.CLIENTS),
-        )
         def next_fn(state, value, weight):
             median = state["median"]
             weight, votes = tff.federated_map(capped, (weight, tff.federated_broadcast(median)))
@@ -114,11 +103,9 @@ class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
                 capped_weights=found["capped_weights"],
                 inner=output.measurements,
             )
-            return tff.templates.MeasuredProcessOutput(
-                tff.federated_zip(after), output.result, tff.federated_zip(measurements)
-            )
+            return after, output.result, measurements
 
-        return tff.templates.AggregationProcess(init_fn, next_fn)
+        return build_process(initialize, next_fn, value_type, weight_type)
 
 
 def _with_examples(weight: Any, examples: tf.Tensor) -> Any:

@@ -26,6 +26,7 @@ from tff_keyboard.federated.aggregation.layers import (
     resolve_layers,
     scale_layers,
 )
+from tff_keyboard.federated.aggregation.processes import AggregationProcess, build_process, no_state
 from tff_keyboard.federated.algorithms.fedatt import online_softmax
 
 
@@ -72,9 +73,7 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
         self._step = step
         self._variable_names = variable_names
 
-    def create(
-        self, value_type: tff.Type, weight_type: tff.Type
-    ) -> tff.templates.AggregationProcess:
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """See base class; `weight_type` is a number."""
         require_float_tensors(value_type, "FedAtt")
         layers = resolve_layers(value_type, self._rule.layer_groups, self._variable_names)
@@ -108,20 +107,9 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
                 attention=online_softmax.attention_measurements(accumulator, layers),
             )
 
-        @tff.federated_computation
-        def init_fn():
-            return tff.federated_value((), tff.SERVER)
-
-        @tff.federated_computation(
-            init_fn.type_signature.result,
-            tff.FederatedType(value_type, tff.CLIENTS),
-            tff.FederatedType(weight_type, tff.CLIENTS),
-        )
         def next_fn(state, value, weight):
             clients = tff.federated_zip((value, weight))
-            result, measurements = tff.federated_aggregate(
-                clients, zero(), accumulate, merge, report
-            )
-            return tff.templates.MeasuredProcessOutput(state, result, measurements)
+            found = tff.federated_aggregate(clients, zero(), accumulate, merge, report)
+            return state, found[0], found[1]
 
-        return tff.templates.AggregationProcess(init_fn, next_fn)
+        return build_process(no_state, next_fn, value_type, weight_type)

@@ -39,6 +39,7 @@ from tff_keyboard.federated.aggregation.layers import (
     resolve_layers,
     scale_layers,
 )
+from tff_keyboard.federated.aggregation.processes import AggregationProcess, build_process
 from tff_keyboard.federated.aggregation.upload_size import raw_bytes
 from tff_keyboard.federated.algorithms.fedmed.accumulator import Accumulator, attention_measurements
 from tff_keyboard.federated.algorithms.fedmed.client_weight import fedmed_weight_type
@@ -127,9 +128,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         """
         return resolve_layers(value_type, self.rule.layer_groups, self._variable_names)
 
-    def create(
-        self, value_type: tff.Type, weight_type: tff.Type
-    ) -> tff.templates.AggregationProcess:
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """See base class.
 
         Raises:
@@ -175,22 +174,16 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         def initial_state():
             return collections.OrderedDict(previous_loss=tf.constant(0.0), round=tf.constant(0))
 
-        @tff.federated_computation
-        def init_fn():
+        def initialize():
             return tff.federated_eval(initial_state, tff.SERVER)
 
-        @tff.federated_computation(
-            init_fn.type_signature.result,
-            tff.FederatedType(value_type, tff.CLIENTS),
-            tff.FederatedType(weight_type, tff.CLIENTS),
-        )
         def next_fn(state, value, weight):
             clients = tff.federated_zip((value, weight))
             total = tff.federated_aggregate(clients, zero(), accumulate, merge, report)
-            result, new_state, measurements = tff.federated_map(finish, (state, total))
-            return tff.templates.MeasuredProcessOutput(new_state, result, measurements)
+            result, after, measurements = tff.federated_map(finish, (state, total))
+            return after, result, measurements
 
-        return tff.templates.AggregationProcess(init_fn, next_fn)
+        return build_process(initialize, next_fn, value_type, weight_type)
 
     def _finish(self, state: Any, total: Any, accumulator: Accumulator, delta_bytes: int):
         """`(result, new state, measurements)` of a round with these clients."""

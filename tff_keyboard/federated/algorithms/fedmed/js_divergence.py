@@ -55,13 +55,7 @@ def _divergences(server: Any, given: Any, second: _Second, layers: Sequence[Laye
 def _divergence_of_shares(
     ours: list[tf.Tensor], given: list[tf.Tensor], second: _Second
 ) -> tf.Tensor:
-    """JS between |ours| / sum |ours| and |theirs| / sum |theirs|; all zeros are uniform.
-
-    Args:
-      ours: The tensors of a layer, each [n].
-      given: The tensors given, each [n].
-      second: What theirs are, of a piece of both.
-    """
+    """JS between |ours| / sum |ours| and |theirs| / sum |theirs|; all zeros are uniform."""
     size = float(sum(x.shape[0] for x in ours))
     masses = _sum_over_pieces(
         lambda a, b: tf.stack([tf.reduce_sum(tf.abs(a)), tf.reduce_sum(tf.abs(second(a, b)))]),

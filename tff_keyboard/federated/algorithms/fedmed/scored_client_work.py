@@ -40,9 +40,6 @@ def build_scored_client_work(
     Returns:
       Client work with the state, measurements and hyperparameters of `inner`. A client whose loss
       or divergence is not finite gets weight 0.
-
-    Raises:
-      ValueError: A group does not fit the variables.
     """
     state_type, weights_type, data_type = inner.next.type_signature.parameter
     result_type = inner.next.type_signature.result.result

@@ -34,26 +34,12 @@ from tff_keyboard.federated.algorithms.fine_tuning.transfer_text import (
 from tff_keyboard.federated.learning.optimizers.clipped_optimizer import ClippedOptimizer
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.distillation_loss import soft_softmax_loss
-from tff_keyboard.program.rounds.round_process import RoundProcess
+from tff_keyboard.program.rounds.round_process import CountedState, RoundOutput, RoundProcess
 
 SIMULATION_ONLY = (
     "`fine_tuning.server.name` = 'transfer' is a simulation only: the server sees every client's "
     "own model, which secure aggregation would hide, and nothing bounds what it gives away."
 )
-
-
-class TransferState(NamedTuple):
-    """State of the process that trains one client, the server's weights in it; rounds done."""
-
-    process: Any
-    rounds: np.int64
-
-
-class TransferOutput(NamedTuple):
-    """What `next` returns: the state after the round and its metrics."""
-
-    state: TransferState
-    metrics: dict[str, Any]
 
 
 class _Step(NamedTuple):
@@ -105,15 +91,14 @@ class ServerTransferProcess:
         self._predict = tf.function(self._probabilities, input_signature=[batch])
         self._step = tf.function(self._train_on_batch, input_signature=[batch, soft_labels])
 
-    def initialize(self) -> TransferState:
+    def initialize(self) -> CountedState:
         """Initial weights, no round done."""
-        return TransferState(self._process.initialize(), np.int64(0))
+        return CountedState(self._process.initialize(), np.int64(0))
 
-    def next(self, state: TransferState, datasets: Sequence[Any]) -> TransferOutput:
+    def next(self, state: CountedState, datasets: Sequence[Any]) -> RoundOutput:
         """One round.
 
         Args:
-          state: The state that the last call, or `initialize`, returned.
           datasets: One for each client, as `process` takes them.
 
         Returns:
@@ -162,9 +147,9 @@ class ServerTransferProcess:
                 "clients_dropped": len(datasets) - len(teachers),
             },
         }
-        return TransferOutput(TransferState(after, np.int64(round_num)), metrics)
+        return RoundOutput(CountedState(after, np.int64(round_num)), metrics)
 
-    def get_model_weights(self, state: TransferState) -> tff.learning.models.ModelWeights:
+    def get_model_weights(self, state: CountedState) -> tff.learning.models.ModelWeights:
         """The server's weights."""
         return self._process.get_model_weights(state.process)
 
@@ -231,7 +216,6 @@ def build_server_transfer(
       process: The process of `one_client_config(config)`, aggregating by a mean that is NaN for a
         client of weight 0 (`tff.aggregators.MeanFactory()`), so that the finalizer rejects it.
       config: Config of the run; its sections `[server]` and `[aggregation]` have no effect.
-      initial_model: A model of the run's architecture.
       general_store: The store of `fine_tuning.general_store`; used where the text is "general".
 
     Raises:

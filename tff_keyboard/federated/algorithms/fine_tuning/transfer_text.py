@@ -25,12 +25,7 @@ _SERVER = 2**32 - 1
 
 
 def build_transfer_text(config: RunConfig, general_store: ClientStore | None) -> TransferText:
-    """The source that `fine_tuning.server.text` names.
-
-    Raises:
-      ValueError: It is "general" and there is no general store.
-      DataError: It is "general" and the store has no messages.
-    """
+    """The source that `fine_tuning.server.text` names."""
     transfer = config.fine_tuning.server
     assert isinstance(transfer, Transfer)
     if transfer.text == "generated":

@@ -12,7 +12,7 @@ Source of the bound: Pascanu et al. 2013, Algorithm 1, https://arxiv.org/abs/121
 
 import collections
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -20,21 +20,10 @@ import tensorflow_federated as tff
 _RATE = "learning_rate"
 
 
-@runtime_checkable
-class InPlaceOptimizer(Protocol):
-    """An optimizer that can change variables where they are."""
-
-    def update(
-        self, state: Any, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor | None]
-    ) -> Any:
-        """Changes `variables` as `next` would have, to the bit; the new state."""
-
-
 class LocalSgd(tff.learning.optimizers.Optimizer):
     """SGD whose state is its rate; a variable without a gradient stays.
 
     Args:
-      learning_rate: r > 0.
       clip_norm: c > 0; None leaves gradients as they are.
     """
 
@@ -60,6 +49,7 @@ class LocalSgd(tff.learning.optimizers.Optimizer):
     def update(
         self, state: Any, variables: Sequence[tf.Variable], gradients: Sequence[tf.Tensor | None]
     ) -> Any:
+        """Changes `variables` as `next` would have, to the bit; the new state."""
         rate = self._rate(state, gradients)
         for variable, gradient in zip(variables, gradients, strict=True):
             if gradient is not None:
