@@ -260,6 +260,7 @@ def measure_all(folder: pathlib.Path, flags: argparse.Namespace) -> list[dict[st
     """Measures each size on one engine; prints each."""
     quiet.import_tensorflow_federated()
     from tff_keyboard.data.store.client_store import ClientStore
+    from tff_keyboard.training.on_cluster import execution_engine
 
     store = ClientStore(str(folder))
     configs = [config_of(str(folder), size, flags) for size in flags.sizes]

@@ -44,7 +44,7 @@ class Misspellings:
         return best if common.get(best, 0.0) >= RATIO * own > 0.0 else None
 
     def _unslipped(self, word: str) -> Iterator[str]:
-        """What may be meant: letters swapped, a letter single for double, vowels, apostrophe."""
+        """What was meant: letters swapped, one letter of two, another vowel, an apostrophe."""
         for i in range(1, len(word)):
             head, tail = word[:i], word[i:]
             if len(word) >= _SHORTEST_SWAPPED:
