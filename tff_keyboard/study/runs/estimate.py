@@ -42,6 +42,7 @@ def tokens_of(run: Run, stores: dict[str, Text]) -> float:
       stores: Texts by path; filled in here.
     """
     config, own = run.config, _text(run.config.data.store, stores)
+    clients = config.train.clients_per_round
     if run.task == "train":
         tokens = _tokens_of_client(config, own, stores) * config.client.epochs
     else:  # a round of pooled training is as many messages as clients may have
@@ -50,8 +51,9 @@ def tokens_of(run: Run, stores: dict[str, Text]) -> float:
         method = config.fine_tuning.method
         if isinstance(method, RehearsalMethod):
             general = _text(config.fine_tuning.general_store, stores)
-            tokens += messages * method.portion / (1 - method.portion) * general.tokens
-    return config.train.rounds * config.train.clients_per_round * tokens
+            added = clients * messages * method.portion / (1 - method.portion)
+            tokens += min(added, general.people.messages) / clients * general.tokens
+    return config.train.rounds * clients * tokens
 
 
 def _tokens_of_client(config: config_lib.RunConfig, own: Text, stores: dict[str, Text]) -> float:
