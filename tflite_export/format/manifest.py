@@ -22,7 +22,6 @@ from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import associated_files, vocabulary_file
 from tflite_export.format.manifest_content import MOST_MODEL_BYTES, Manifest, parse
 
-
 # Ending of each file beside the model, by the name it has where it is packed.
 SUFFIXES = {
     associated_files.VOCABULARY: ".vocabulary",
