@@ -129,7 +129,7 @@ def measure(
     from tff_keyboard.federated.algorithms import build_process
     from tff_keyboard.federated.learning import client_delivery, client_inputs
     from tff_keyboard.program.engines import execution
-    from tff_keyboard.training.on_cluster import execution_engine
+    from tff_keyboard.training.on_cluster.client_references import Recipe
 
     parts = config.execution.sub_rounds
     with execution.install_context(
@@ -138,7 +138,7 @@ def measure(
         tff.framework.set_default_context(cluster.context)
         model = build_process.build_initial_model(config, store.vocabulary)
         cohorts = client_inputs.CohortInputs(config, store)
-        named = execution_engine.ByName(config, [store])
+        named = Recipe.of(config, store)
         process = build_process.build_process(config, model, joined=True)
         delivery = client_delivery.build_delivery(process, config, thin=True)
         state = delivery.process.initialize()
@@ -150,7 +150,7 @@ def measure(
             planning = time.process_time()
             groups, _ = cohorts.round_plan(round_num, delivery.deliver)
             planning = time.process_time() - planning
-            data = named.train(delivery.deliver, round_num, groups)
+            data = named.train_clients(delivery.deliver, round_num, groups)
             state = delivery.process.next(state, data).state
             row = {"planning": planning, "driver": process_tree.cpu_of_all(own) - driver}
             row |= {"nodes": node_seconds() - nodes, "wall": time.perf_counter() - wall}

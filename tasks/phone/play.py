@@ -33,8 +33,9 @@ class Options(TaskOptions):
     ] = 8765
     terminal: Annotated[bool, "Type in this terminal, with the first model."] = False
     language: Annotated[
-        Literal["en", "none"], "Language of capitals, contractions and the blocklist."
-    ] = "en"
+        Literal["en", "de", "tr", "none"] | None,
+        "Language of keys, contractions and the blocklist; the model's if left out.",
+    ] = None
     blocklist: Annotated[
         pathlib.Path | None,
         "File of further words that are never suggested; a line is a word or `start*`.",

@@ -11,9 +11,10 @@ the optimizer: SGD as [client] describes it (learning rate, momentum, schedule),
 Adagrad with a rate and a schedule of their own; batch size and clipping of gradients are those of
 [client]. A round is `train.clients_per_round` x `client.max_examples` messages. Not used are
 [server], [aggregation], [train.cohort], `client.epochs`, of [train] how people are drawn, drop out
-or are left out, and [fine_tuning] but for the general store that validation reads. With
---set=execution.engine=ray it trains on a node of a cluster (docs/cluster.md). Killed and started
-again with the same command, it goes on from the last checkpoint, to the bit.
+or are left out, and [fine_tuning.server]. [fine_tuning.method] is that of one node: rehearsal adds
+general messages to each round, lwf keeps the initial model as its teacher.
+With --set=execution.engine=ray it trains on a node of a cluster (docs/cluster.md). Killed and
+started again with the same command, it goes on from the last checkpoint, to the bit.
 """
 
 import dataclasses

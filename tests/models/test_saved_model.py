@@ -170,6 +170,12 @@ def not_an_archive(directory):
     record_digest(directory, "weights.npz")
 
 
+def a_word_less(directory):
+    words = Vocabulary.from_counts({"tea": 3, "cup": 2}, size=6, rules=NormalisationRules())
+    words.save(directory / "vocabulary.txt")
+    record_digest(directory, "vocabulary.txt")
+
+
 DAMAGES = {
     "no model": (lambda d: (d / "model.json").unlink(), "there is no saved model here"),
     "no weights": (lambda d: (d / "weights.npz").unlink(), "weights.npz: cannot be read"),
@@ -185,7 +191,8 @@ DAMAGES = {
     "no digests": (lambda d: change_description(d, sha256={}), "`sha256` must name"),
     "unknown model": (lambda d: change_description(d, name="rnn"), "`model.name` must be one"),
     "unknown option": (lambda d: change_description(d, options={"u": 1}), "`model.u` is not"),
-    "other size": (lambda d: change_description(d, vocabulary_size=9), "has 7 rows, model.json"),
+    "other size": (lambda d: change_description(d, vocabulary_size=9), "must be float32 [9, "),
+    "a word less": (a_word_less, "has 6 rows, model.json says 7"),
     "a billion units": (
         lambda d: change_description(d, options={"units": 10**9, "embedding_size": 3}),
         "`units` = 1000000000, but no side of a weight in weights.npz is longer than 12",

@@ -22,6 +22,7 @@ DEARER = {
     "test_prepare.py": (15.0, "prepares stores of every kind"),
     "test_export.py": (15.0, "writes whole exports"),
     "test_play.py": (15.0, "drives a browser"),
+    "test_libcifg.py": (15.0, "compiles a library"),
 }
 SHOWN = 10
 START = "start and imports"

@@ -22,8 +22,6 @@ class Figures:
     """What an attack did.
 
     Attributes:
-      recall: Top-1 recall, by population.
-      perplexity: Perplexity by population.
       difference: Difference of recall to the clean run; None for the clean run, as the next two.
       hit: Hit rate of a backdoor by population, see `backdoor.hit_rate`; None where none was tried.
     """
@@ -41,13 +39,8 @@ class Row:
     """One training of the report.
 
     Attributes:
-      rule: The name of its config, with the protection it lacks.
-      attack: The attack's name, or "clean".
-      share: Share of the accounts that attack.
       share_of_seats: Share of the cohorts that they are to have.
-      clients_per_round: Clients a round, as configured.
       refused_updates: Updates with NaN or infinity, refused.
-      rejected_rounds: Rounds that left the model as it was.
     """
 
     rule: str
@@ -76,7 +69,6 @@ def figures(
     """What a row of the report says of one run.
 
     Args:
-      results: The run on each of `POPULATIONS`.
       clean: The clean run of the same rule; None where the run is that one.
     """
     recall, perplexity = _values(results, METRIC), _values(results, SECOND_METRIC)

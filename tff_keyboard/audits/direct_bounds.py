@@ -52,9 +52,6 @@ class Refutation:
 def detection_limit(num_texts: int) -> float:
     """The probability of texts of which a sample of `num_texts` has one with 95 %.
 
-    Args:
-      num_texts: Independent texts, >= 1.
-
     >>> f"{detection_limit(10_000):.4g}"
     '0.0002995'
     """
@@ -64,25 +61,18 @@ def detection_limit(num_texts: int) -> float:
 def texts_needed(delta: float) -> int:
     """The fewest texts whose `detection_limit` is `delta` or less.
 
-    Args:
-      delta: Delta of the statement, in (0, 1).
-
     >>> texts_needed(1e-5)
     299572
     """
     return math.ceil(math.log1p(-CONFIDENCE) / math.log1p(-delta))
 
 
-def mean_lower_bound(mean: float, count: int, confidence: float = CONFIDENCE) -> float:
+def mean_lower_bound(mean: float, count: int) -> float:
     """The lower end of the expectation of values in [0, 1], from the mean of `count` of them.
 
     Args:
       mean: Mean of the values, in [0, 1].
       count: Independent values, >= 1.
-      confidence: Confidence of the one-sided bound, in (0, 1).
-
-    Raises:
-      ValueError: An argument is out of range.
 
     >>> round(mean_lower_bound(9e-4, 10_000), 5)
     0.00035
@@ -93,9 +83,7 @@ def mean_lower_bound(mean: float, count: int, confidence: float = CONFIDENCE) ->
         raise ValueError(f"`mean` must be in [0, 1], got {mean!r}.")
     if count < 1:
         raise ValueError(f"`count` must be >= 1, got {count}.")
-    if not 0 < confidence < 1:
-        raise ValueError(f"`confidence` must be in (0, 1), got {confidence!r}.")
-    allowed = -math.log1p(-confidence) / count
+    allowed = -math.log1p(-CONFIDENCE) / count
     low, high = 0.0, mean  # KL(mean || low) > allowed >= KL(mean || high)
     if mean == 0:
         return 0.0
@@ -115,7 +103,6 @@ def direct_delta_lower_bound(log_ratios: np.ndarray, epsilon: float) -> float:
 
     Args:
       log_ratios: [n] float64, ln p'(s) / p(s) of texts drawn from p, as `direct_delta` takes.
-      epsilon: Epsilon of the statement, >= 0.
     """
     mean = min(1.0, tail_statistics.direct_delta(log_ratios, epsilon))
     return mean_lower_bound(mean, len(log_ratios))
@@ -124,15 +111,8 @@ def direct_delta_lower_bound(log_ratios: np.ndarray, epsilon: float) -> float:
 def direct_epsilon_lower_bound(log_ratios: np.ndarray, delta: float) -> float:
     """95 % lower end of epsilon at `delta`: the largest eps at which delta(eps) is surely larger.
 
-    Args:
-      log_ratios: Log-ratios; see `direct_delta_lower_bound`.
-      delta: Delta of the statement, in (0, 1).
-
     Returns:
       0 where the texts prove nothing: no privacy follows from that.
-
-    Raises:
-      ValueError: `delta` is not in (0, 1).
     """
     if not 0 < delta < 1:
         raise ValueError(f"`delta` must be in (0, 1), got {delta}.")
@@ -157,9 +137,6 @@ def refutation(sample: np.ndarray, fit: TailFit, opposite: np.ndarray) -> Refuta
     Args:
       sample: [n] float64, the log-ratios that `fit` was made from.
       opposite: [m] float64, the log-ratios of the opposite direction's texts.
-
-    Returns:
-      The grid's worst contradiction; None where there is none.
     """
     careful = fit.conservative()
     worst: Refutation | None = None

@@ -16,15 +16,10 @@ def train_without_each(
 
     Args:
       config: Config of the run; its `train.left_out_client` must be -1.
-      workdir: Folder of the runs: `all` and `without_<position>`.
       left_out: Positions of train clients in sorted order.
 
-    Returns:
-      The run directory with everyone, and those without one.
-
     Raises:
-      ConfigError: A position is not one of the store's train population, or the config leaves
-        somebody out already.
+      ConfigError: A position is none of the train people, or the config leaves somebody out.
     """
     if config.train.left_out_client != -1:
         raise ConfigError(

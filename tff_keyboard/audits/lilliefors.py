@@ -22,15 +22,10 @@ def lilliefors_exponential(
 
     Args:
       values: [k] float, >= 0, finite, at least one.
-      seed: Seed of the simulation, >= 0.
       trials: Simulated samples, >= 1. A simulated p-value is at least 1 / (trials + 1).
 
     Returns:
-      `(statistic in [0, 1], p-value in [0, 1])`. Zeros only are a point mass, no exponential
-      distribution at all: `(1.0, 0.0)`.
-
-    Raises:
-      ValueError: An argument is not as above.
+      `(statistic in [0, 1], p-value in [0, 1])`. Zeros only: `(1.0, 0.0)`.
     """
     values = np.asarray(values, np.float64)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all() or (values < 0).any():

@@ -32,9 +32,7 @@ def audit_pairs(
       passed: Called after each of the `num_passes` passes over texts.
 
     Raises:
-      ConfigError: The models do not have the same vocabulary.
       RunDirectoryError: Two runs have one noise key, so that their noise cancels.
-      SavedModelError: A path holds no model.
     """
     refuse_shared_noise([ledger_of(path) for path in (full, *others)])
     model, vocabulary = load_model(full)

@@ -30,7 +30,6 @@ class Settings:
 
     Attributes:
       num_texts: Drawn from each model; the smallest tail that is tried needs 100.
-      num_words: Words of each text, >= 1.
       delta: Epsilon is given here; in (0, 1). Below `detection_limit` there is none.
       epsilon: Delta is given here, too; >= 0.
     """
@@ -53,8 +52,7 @@ class Found:
 
     Attributes:
       epsilon: Epsilon at `Settings.delta`; None where there is no estimate, and `outcome` says why.
-      epsilon_conservative: Epsilon with the lower end of alpha's interval; None also where it is
-        infinite.
+      epsilon_conservative: With the lower end of alpha's interval; None also where infinite.
       epsilon_direct: A 95 % lower bound that needs no tail.
     """
 
@@ -78,11 +76,8 @@ class Direction(Found):
     """What the texts of one model of a pair say; of the other's texts the last three fields.
 
     Attributes:
-      tried: All tails, the chosen one last.
       tail: The chosen one; None where none passes, or every ratio is 1.
-      delta_at_epsilon_conservative: Delta with the lower end of alpha's interval; see
-        `epsilon_conservative`.
-      delta_at_epsilon_direct: Delta without a tail.
+      delta_at_epsilon_conservative: Delta; see `epsilon_conservative`.
       refutation: Place where they contradict the tail; None: nowhere.
     """
 
@@ -102,7 +97,6 @@ class Pair(Found):
 
     Attributes:
       directions: "without" and "with", whose texts they are.
-      name: The last part of the path of the model without the person.
       rounds_joined: Rounds that the person joined; None: not known.
       other_differences: Config keys in which the runs differ beside the person.
     """
@@ -122,12 +116,7 @@ class Worst(Found):
 
 
 def direction(log_ratios: np.ndarray, settings: Settings) -> Direction:
-    """What one sample of log-ratios says: the tail that was chosen, epsilon and delta.
-
-    Args:
-      log_ratios: [texts] float64, ln c.
-      settings: Settings with epsilon and delta to report, and the seed.
-    """
+    """What one sample of log-ratios says: the tail that was chosen, epsilon and delta."""
     search = tail_statistics.fit_tail(log_ratios, seed=settings.seed)
     tried = tuple(
         Tried(num_tail=tail.num_tail, statistic=tail.statistic, p_value=tail.p_value)
@@ -167,8 +156,7 @@ def direction(log_ratios: np.ndarray, settings: Settings) -> Direction:
 def both_directions(ratios: Mapping[str, np.ndarray], settings: Settings) -> Pair:
     """What the texts of one pair of models say.
 
-    Where the outcome is "not established" epsilon is None: what the tail says is below what the
-    texts can show.
+    "Not established" has no epsilon: what the tail says is below what the texts can show.
 
     Args:
       ratios: "without" and "with", whose texts they are: ln c, [texts] float64, under the model the

@@ -21,8 +21,8 @@ Hill 1975 (Annals of Statistics 3); Lilliefors 1969 (JASA 64).
 """
 
 import dataclasses
-import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -37,16 +37,8 @@ SIGNIFICANCE = 0.05  # a tail is rejected at a p-value below it
 _CONFIDENCE = 0.95
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class HillEstimate:
-    """The exponent of a tail.
-
-    Attributes:
-      alpha: Hill's estimate; infinite where the tail is a single value.
-      low: Lower end of its 95 % interval.
-      high: Upper end.
-      log_threshold: ln u, the largest value below the tail.
-    """
+class HillEstimate(NamedTuple):
+    """The exponent of a tail, infinite where it is a single value; its 95 % interval; and ln u."""
 
     alpha: float
     low: float
@@ -59,13 +51,8 @@ class TailFit:
     """One tail of a sample of log-ratios: how heavy it is, and whether it may be Pareto.
 
     Attributes:
-      num_samples: Size of the whole sample, n.
-      num_tail: Size of the tail, k.
       log_threshold: ln u; P(c > u) is estimated by k / n.
-      alpha: Exponent, Hill's estimate.
       alpha_low: Lower end of its 95 % interval: the heavier tail, the conservative choice.
-      alpha_high: Upper end.
-      log_scale: ln C at `alpha`.
       statistic: Lilliefors' distance of the tail from an exponential distribution.
     """
 
@@ -96,13 +83,10 @@ class TailSearch:
 
     Attributes:
       tried: Largest tail first, up to and with the first that was not rejected.
-      significance: A tail with a p-value below it is rejected.
-      no_difference: Every ratio is exactly 1: there is no tail and nothing was tried; delta is 0
-        for every eps.
+      no_difference: Every ratio is exactly 1: nothing was tried; delta is 0 for every eps.
     """
 
     tried: tuple[TailFit, ...]
-    significance: float
     no_difference: bool = False
 
     @property
@@ -111,7 +95,7 @@ class TailSearch:
 
         None without `no_difference` means that there is no estimate, not that eps is 0.
         """
-        accepted = [tail for tail in self.tried if tail.p_value >= self.significance]
+        accepted = [tail for tail in self.tried if tail.p_value >= SIGNIFICANCE]
         return accepted[0] if accepted else None
 
 
@@ -126,9 +110,6 @@ def hill_estimate(log_values: np.ndarray, num_tail: int) -> HillEstimate:
     Args:
       log_values: [n] float, ln c, finite, in any order.
       num_tail: k, 1 <= k < n.
-
-    Raises:
-      ValueError: `log_values` or `num_tail` is not as above.
     """
     ordered = _ordered(log_values)
     excesses, log_threshold = _excesses(ordered, num_tail)
@@ -138,20 +119,13 @@ def hill_estimate(log_values: np.ndarray, num_tail: int) -> HillEstimate:
         float(alpha * stats.gamma.ppf(share, num_tail) / num_tail)
         for share in ((1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2)
     )
-    return HillEstimate(alpha=alpha, low=low, high=high, log_threshold=log_threshold)
+    return HillEstimate(alpha, low, high, log_threshold)
 
 
 def pareto_log_scale(
     alpha: float, *, num_tail: int, num_samples: int, log_threshold: float
 ) -> float:
-    """ln C of P(c > x) = C x^-alpha, from P(c > u) = k / n.
-
-    Args:
-      alpha: Exponent, > 0.
-      num_tail: Size of the tail, k.
-      num_samples: Size of the sample, n.
-      log_threshold: Logarithm of the threshold, ln u.
-    """
+    """ln C of P(c > x) = C x^-alpha, from P(c > u) = k / n."""
     return math.log(num_tail / num_samples) + alpha * log_threshold
 
 
@@ -161,7 +135,6 @@ def tail_delta(epsilon: float, *, alpha: float, log_scale: float) -> float:
     Args:
       epsilon: Any; the formula holds where e^eps lies in the tail.
       alpha: Exponent. With alpha <= 1 the expectation does not exist: infinite.
-      log_scale: Logarithm of the scale, ln C.
     """
     if alpha <= 1:
         return math.inf
@@ -177,9 +150,6 @@ def tail_epsilon(delta: float, *, alpha: float, log_scale: float) -> float:
     >>> alpha, log_scale = 15.8, math.log(3.25)  # the paper's
     >>> round(tail_epsilon(1e-5, alpha=alpha, log_scale=log_scale), 2)
     0.68
-
-    Raises:
-      ValueError: `delta` is not in (0, 1).
     """
     _require_delta(delta)
     if alpha <= 1:
@@ -192,14 +162,9 @@ def estimated_delta(log_ratios: np.ndarray, fit: TailFit, epsilon: float) -> flo
 
     Args:
       log_ratios: [n] float, the sample that `fit` was made from.
-      fit: Its tail, or that tail's `conservative()`.
-      epsilon: Epsilon of the statement, >= 0.
 
     Returns:
       delta, at most 1: an estimate above says nothing.
-
-    Raises:
-      ValueError: `epsilon` < 0.
     """
     if epsilon < 0:
         raise ValueError(f"`epsilon` must be >= 0, got {epsilon}.")
@@ -212,11 +177,7 @@ def estimated_delta(log_ratios: np.ndarray, fit: TailFit, epsilon: float) -> flo
 
 
 def estimated_epsilon(log_ratios: np.ndarray, fit: TailFit, delta: float) -> float:
-    """The smallest eps >= 0 with `estimated_delta` <= `delta`; see there.
-
-    Raises:
-      ValueError: `delta` is not in (0, 1).
-    """
+    """The smallest eps >= 0 with `estimated_delta` <= `delta`; see there."""
     _require_delta(delta)
     low, high = 0.0, max(0.0, fit.log_threshold)
     if estimated_delta(log_ratios, fit, high) > delta:  # it lies in the tail
@@ -242,12 +203,7 @@ def direct_delta(log_ratios: np.ndarray, epsilon: float) -> float:
     where both can speak.
 
     Args:
-      log_ratios: [n] float, ln p'(s) / p(s) of texts drawn from p: the sample of the *opposite*
-        direction.
-      epsilon: Epsilon of the statement, >= 0.
-
-    Raises:
-      ValueError: `epsilon` < 0.
+      log_ratios: [n] float, ln p'(s) / p(s) of texts from p: of the *opposite* direction.
     """
     if epsilon < 0:
         raise ValueError(f"`epsilon` must be >= 0, got {epsilon}.")
@@ -255,52 +211,35 @@ def direct_delta(log_ratios: np.ndarray, epsilon: float) -> float:
     return float(np.abs(np.expm1(exponents)).mean())  # 1 - e^x for x <= 0
 
 
-def fit_tail(
-    log_ratios: np.ndarray,
-    *,
-    seed: int,
-    fractions: tuple[float, ...] = TAIL_FRACTIONS,
-    significance: float = SIGNIFICANCE,
-    trials: int = TRIALS,
-) -> TailSearch:
+def fit_tail(log_ratios: np.ndarray, *, seed: int, trials: int = TRIALS) -> TailSearch:
     """Finds the largest tail of a sample that may be Pareto.
 
-    The rule: tails of the given shares of the sample are tested in turn, largest first, and the
+    The rule: tails of `TAIL_FRACTIONS` of the sample are tested in turn, largest first, and the
     first that Lilliefors' test does not reject is taken. A large tail gives a narrow interval, a
-    tail that reaches into the body a wrong exponent. Tails of less than `MIN_TAIL` values are not
-    tried.
+    tail that reaches into the body a wrong exponent. None has less than `MIN_TAIL` values.
 
     Args:
       log_ratios: [n] float, ln c, finite.
-      fractions: Shares in (0, 1), falling.
-      significance: Level of the test, in (0, 1).
-      trials: Simulated samples behind each p-value.
 
     Raises:
       ValueError: The sample is too small for any tail, or an argument is not as above.
     """
-    if not fractions or not all(0 < f < 1 for f in fractions):
-        raise ValueError(f"`fractions` must lie in (0, 1), got {fractions}.")
-    if any(a <= b for a, b in itertools.pairwise(fractions)):
-        raise ValueError(f"`fractions` must fall, got {fractions}.")
-    if not 0 < significance < 1:
-        raise ValueError(f"`significance` must be in (0, 1), got {significance}.")
     ordered = _ordered(log_ratios)
-    sizes = [round(f * len(ordered)) for f in fractions]
+    sizes = [round(f * len(ordered)) for f in TAIL_FRACTIONS]
     sizes = [size for size in sizes if MIN_TAIL <= size < len(ordered)]
     if not sizes:
         raise ValueError(
-            f"{len(ordered)} ratios are too few: a tail of {fractions[0]:.0%} needs "
-            f"{MIN_TAIL} values. Draw at least {math.ceil(MIN_TAIL / fractions[0])} texts."
+            f"{len(ordered)} ratios are too few: a tail of {TAIL_FRACTIONS[0]:.0%} needs "
+            f"{MIN_TAIL} values. Draw at least {math.ceil(MIN_TAIL / TAIL_FRACTIONS[0])} texts."
         )
     if not ordered.any():
-        return TailSearch(tried=(), significance=significance, no_difference=True)
+        return TailSearch(tried=(), no_difference=True)
     tried: list[TailFit] = []
     for size in sizes:
         tried.append(_fit(ordered, size, seed, trials))
-        if tried[-1].p_value >= significance:
+        if tried[-1].p_value >= SIGNIFICANCE:
             break
-    return TailSearch(tried=tuple(tried), significance=significance)
+    return TailSearch(tried=tuple(tried))
 
 
 def _fit(ordered: np.ndarray, num_tail: int, seed: int, trials: int) -> TailFit:
@@ -315,10 +254,7 @@ def _fit(ordered: np.ndarray, num_tail: int, seed: int, trials: int) -> TailFit:
         alpha_low=hill.low,
         alpha_high=hill.high,
         log_scale=pareto_log_scale(
-            hill.alpha,
-            num_tail=num_tail,
-            num_samples=len(ordered),
-            log_threshold=log_threshold,
+            hill.alpha, num_tail=num_tail, num_samples=len(ordered), log_threshold=log_threshold
         ),
         statistic=statistic,
         p_value=p_value,

@@ -27,6 +27,7 @@ NUM_SPECIAL = len(SPECIAL_IDS)
 SPECIAL_WORDS = ("<pad>", "<bos>", "<eos>", "<oov>")
 
 MODES = ("words", "whitespace")
+LANGUAGES = ("en", "de", "tr")
 RULES_VERSION = 1
 
 _FORMAT = "# tff-keyboard vocabulary 1"
@@ -42,22 +43,36 @@ class NormalisationRules:
       mode: "words": NFKC, curly apostrophes made straight, and words, numbers and emoji kept while
         punctuation is dropped. "whitespace": the text is already tokenised, split only.
       lowercase: Whether tokens are lower case.
+      language: Language of the text, one of `LANGUAGES`: decides lower case
+        (`data/text/casing.py`) and what a keyboard does. Files say nothing of "en".
       version: Raised when the rules change, so that an old vocabulary is not
         applied to tokens it was not made from.
     """
 
     mode: str = "words"
     lowercase: bool = True
+    language: str = "en"
     version: int = RULES_VERSION
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ValueError(f"`mode` must be one of {', '.join(MODES)}, got {self.mode!r}.")
+        if self.language not in LANGUAGES:
+            raise ValueError(
+                f"`language` must be one of {', '.join(LANGUAGES)}, got {self.language!r}."
+            )
         if self.version != RULES_VERSION:
             raise ValueError(
                 f"Tokenisation rules version {self.version} is not known here (this is version "
                 f"{RULES_VERSION}): run `prepare` again, or use the release that wrote them."
             )
+
+    def as_json(self) -> dict[str, object]:
+        """What files hold of the rules."""
+        content = dataclasses.asdict(self)
+        if self.language == "en":
+            del content["language"]
+        return content
 
 
 def is_mask(word: str) -> bool:
@@ -202,7 +217,7 @@ class Vocabulary:
 
 
 def _rules_json(rules: NormalisationRules) -> str:
-    return json.dumps(dataclasses.asdict(rules), sort_keys=True)
+    return json.dumps(rules.as_json(), sort_keys=True)
 
 
 def _header(line: str, name: str) -> str:

@@ -173,9 +173,9 @@ def evaluate_run(
     paths = [store_path or opened.config.data.store]
     if store_path is None and opened.config.fine_tuning.general_store:
         paths.append(opened.config.fine_tuning.general_store)
+    stores = [_store(opened, store) for store in paths]
     evaluations = [
-        _evaluate_on(opened, opened.predictor, _store(opened, store), population, elsewhere)
-        for store in paths
+        _evaluate_on(opened, opened.predictor, store, population, elsewhere) for store in stores
     ]
     general = evaluations[1] if len(evaluations) > 1 else None
     return dataclasses.replace(evaluations[0], general=general)
@@ -238,10 +238,11 @@ def _evaluate_on(
     population: str,
     elsewhere: Elsewhere | None = None,
 ) -> Evaluation:
+    text = typed_text.of_population(store, population)
     return evaluate_named(
         predictor,
         ModelFacts(name=opened.run.path.name, source=str(opened.run.path)),
-        typed_text.of_population(store, population),
+        text,
         max_length=opened.max_length,
         store=store,
         compute=elsewhere(store, population) if elsewhere else None,

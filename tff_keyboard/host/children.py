@@ -4,11 +4,8 @@ A process that is killed cannot end its children. The kernel can (`PR_SET_PDEATH
 asks it for the signal, checks that the parent is still there, and becomes the command. The request
 survives `exec`.
 
-The kernel means the parent *thread*: start such commands from one that lives as long as its
-process.
+The kernel means the parent *thread*: start them from one that lives as long as its process.
 """
-
-from __future__ import annotations
 
 import os
 import signal
@@ -30,7 +27,6 @@ def signalled_when_orphaned(command: Sequence[str], number: signal.Signals) -> l
     """The command to start instead, from this process and a thread that lives as long.
 
     Args:
-      command: An executable, looked for as a shell does, and its arguments.
       number: The signal it gets when this process is gone; SIGKILL leaves it no choice.
     """
     launcher = [sys.executable, "-S", "-E", "-c", _LAUNCHER, str(os.getpid()), str(int(number))]

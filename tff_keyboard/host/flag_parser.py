@@ -15,11 +15,7 @@ _METAVARS = {int: "N", float: "X", str: "TEXT", pathlib.Path: "PATH"}
 
 
 def parse(known: Sequence[Option], name: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """The values that were given, by option; what was not given is not there.
-
-    Raises:
-      UsageError: They do not fit; one line.
-    """
+    """The values that were given, by option; what was not given is not there."""
     values = vars(_parser(known, name, "").parse_intermixed_args(_spelled(arguments, known)))
     for option in known:
         given = values.get(option.name)

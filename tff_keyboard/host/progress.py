@@ -1,10 +1,4 @@
-"""A live line on the standard error stream: how far, how fast, and how much longer.
-
-On a terminal the line is rewritten in place a few times a second. Elsewhere (a log
-file, CI) a whole line is written now and then, so that the log stays short.
-"""
-
-from __future__ import annotations
+"""A live line on the standard error stream: how far, how fast, and how much longer."""
 
 import sys
 import time
@@ -42,8 +36,6 @@ class Progress:
 
         Args:
           total: Value of `done` at the end, in `unit`; None when not known.
-          unit: Unit of `done`, for the rate; "" for none.
-          stream: Stream to write to; the standard error stream by default.
         """
         self._label = label
         self._total = total
@@ -79,7 +71,7 @@ class Progress:
             self._stream.flush()
             self._width = 0
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -5,7 +5,6 @@ import os
 import numpy as np
 
 from tff_keyboard.data.vocabulary import Vocabulary
-from tff_keyboard.models.layers import dropout
 from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.saved_model import load_model
 from tff_keyboard.storage.errors import SavedModelError
@@ -25,7 +24,7 @@ def assign_initial_weights(
             f"`model.initial_model` = '{directory}' has another vocabulary than the client store. "
             "Prepare the store with `data.vocabulary_path` set to the model's vocabulary.txt."
         )
-    if _architecture(saved) != _architecture(model):
+    if saved.architecture != model.architecture:
         raise SavedModelError(
             f"`model.initial_model` = '{directory}' is a {saved.name_in_registry} with "
             f"{saved.options}, the config describes a {model.name_in_registry} with "
@@ -34,9 +33,3 @@ def assign_initial_weights(
     weights = saved.get_weights()
     model.set_weights(weights)
     return weights
-
-
-def _architecture(model: NextWordModel) -> tuple[str, dict[str, object]]:
-    """What must be equal for weights to fit; rates of dropout may differ."""
-    sizes = {name: value for name, value in model.options.items() if name not in dropout.RATES}
-    return model.name_in_registry, sizes

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, PAD
+from tff_keyboard.models.layers.dropout import RATES
 from tff_keyboard.models.layers.packing import Packing, pack, unpack
 
 
@@ -49,6 +50,12 @@ class NextWordModel(tf.keras.Model, abc.ABC):
         self.state_size = [int(size) for size in state_size]
         self.options = dict(options)
         self.built = True  # subclasses create their weights at once
+
+    @property
+    def architecture(self) -> tuple[str, dict[str, Any]]:
+        """What must be equal for weights to fit; rates of dropout may differ."""
+        sizes = {name: value for name, value in self.options.items() if name not in RATES}
+        return self.name_in_registry, sizes
 
     @abc.abstractmethod
     def packed_hidden_and_table(

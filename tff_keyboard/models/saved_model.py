@@ -14,7 +14,6 @@ import io
 import json
 import os
 import pathlib
-import warnings
 import zipfile
 from collections.abc import Mapping
 
@@ -23,9 +22,13 @@ import numpy as np
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.registry import build_model
-from tff_keyboard.storage import directories, metrics_rows, names
+from tff_keyboard.storage import directories, names
 from tff_keyboard.storage.errors import SavedModelError
-from tff_keyboard.storage.model_description import FORMAT, read_description
+from tff_keyboard.storage.model_description import (
+    FORMAT,
+    read_description,
+    warn_if_training_went_on,
+)
 
 Path = str | os.PathLike[str]
 
@@ -100,8 +103,18 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
                 f"{directory / name}: the content is not what {names.MODEL_DESCRIPTION} recorded. "
                 "Copy the directory again, or train again."
             )
+    sizes = {"vocabulary_size": description["vocabulary_size"], **description["options"]}
     weights = _read_weights(directory / names.WEIGHTS)
-    _check_sizes(directory, description["options"], weights)
+    _check_sizes(directory, sizes, weights)
+    try:
+        model = build_model(
+            description["name"],
+            seed=None,  # every weight is overwritten below
+            **sizes,
+        )
+    except (TypeError, ValueError) as error:
+        raise SavedModelError(f"{directory / names.MODEL_DESCRIPTION}: {error}") from None
+    _assign(model, weights, directory / names.WEIGHTS)
     vocabulary = Vocabulary.load(directory / names.VOCABULARY)
     if len(vocabulary) != description["vocabulary_size"]:
         raise SavedModelError(
@@ -109,32 +122,9 @@ def load_model(directory: Path) -> tuple[NextWordModel, Vocabulary]:
             f"{names.MODEL_DESCRIPTION} says {description['vocabulary_size']}. The files come from "
             "different models."
         )
-    try:
-        model = build_model(
-            description["name"],
-            vocabulary_size=description["vocabulary_size"],
-            seed=None,  # every weight is overwritten below
-            **description["options"],
-        )
-    except (TypeError, ValueError) as error:
-        raise SavedModelError(f"{directory / names.MODEL_DESCRIPTION}: {error}") from None
-    _assign(model, weights, directory / names.WEIGHTS)
     if directory != given:
-        _warn_if_training_went_on(directory, description)
+        warn_if_training_went_on(directory, description)
     return model, vocabulary
-
-
-def _warn_if_training_went_on(model: pathlib.Path, description: Mapping[str, object]) -> None:
-    rounds = description.get("rounds")
-    if not isinstance(rounds, int):  # of no training
-        return
-    rows = metrics_rows.read_sound_rows(model.parent / names.METRICS)
-    if rows and rounds < (now := metrics_rows.round_of(rows[-1])):
-        warnings.warn(
-            f"{model} is of round {rounds}, the training has come to round {now} since and not to "
-            "its end. To have the model of all its rounds, give the command that trained it again.",
-            stacklevel=3,
-        )
 
 
 def _archive(weights: dict[str, np.ndarray]) -> bytes:
@@ -144,11 +134,11 @@ def _archive(weights: dict[str, np.ndarray]) -> bytes:
 
 
 def _check_sizes(
-    directory: pathlib.Path, options: Mapping[str, object], weights: dict[str, np.ndarray]
+    directory: pathlib.Path, sizes: Mapping[str, object], weights: dict[str, np.ndarray]
 ) -> None:
     """Refuses sizes that no weight has before a model of that size is allocated."""
     largest = max((size for value in weights.values() for size in value.shape), default=0)
-    for name, value in options.items():
+    for name, value in sizes.items():
         if isinstance(value, int) and value > largest:
             raise SavedModelError(
                 f"{directory / names.MODEL_DESCRIPTION}: `{name}` = {value}, but no side of a "

@@ -1,10 +1,4 @@
-"""How a cohort is cut into packs: a pure function of the sizes of its clients and the config.
-
-Results depend on the cut to the last bit (a sum is grouped by packs), so it must not depend on the
-machine: neither on cores nor on workers.
-"""
-
-from __future__ import annotations
+"""How a cohort is cut into packs: a pure function of the sizes of its clients and the config."""
 
 import heapq
 from collections.abc import Sequence
@@ -19,7 +13,6 @@ def num_packs(num_clients: int, clients_per_pack: int, sub_rounds: int) -> int:
     """Packs of a round.
 
     Args:
-      num_clients: Clients that report, >= 0.
       clients_per_pack: Most clients of a pack; 0: `PACKS_PER_SUB_ROUND` packs a sub-round, or one
         for each client where there are fewer.
       sub_rounds: Parts of the round, >= 1. Each gets a pack where there are as many clients.
@@ -40,7 +33,6 @@ def deal(sizes: Sequence[float], packs: int) -> list[list[int]]:
 
     Args:
       sizes: Size of each client, >= 0: what its work costs.
-      packs: Number of packs, >= 1 where there are clients; as many as clients at most.
 
     Returns:
       Of each pack, largest first, positions in `sizes`, largest first. None is empty.

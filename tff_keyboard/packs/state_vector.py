@@ -5,8 +5,6 @@ a learning process weights and their momentum lie five levels deep. One vector t
 takes a third of the CPU (docs/performance.md). Joining and cutting change no bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -24,9 +22,6 @@ class Joined(NamedTuple):
 
 class StateVector:
     """How the float32 arrays of a structure are joined to one vector; other leaves stay apart.
-
-    Args:
-      structure_type: Structure of tensors.
 
     Attributes:
       type: Type of `Joined`: a vector float32[n], and the other tensors.

@@ -59,6 +59,17 @@ class Predictor(Protocol):
         ...
 
 
+def next_word_scores(predictor: Predictor, ids: np.ndarray) -> np.ndarray | None:
+    """Scores of a strip before its first letter; None where `log_probabilities` says all.
+
+    A dictionary's lookup (`predictors/aosp/engine.py`) has another order before the first letter.
+    Its `next_word_log_probabilities` takes and returns what `log_probabilities` does, and gives
+    -inf to a word that is not offered.
+    """
+    scores = getattr(predictor, "next_word_log_probabilities", None)
+    return None if scores is None else scores(ids)
+
+
 def best_words(
     log_probabilities: np.ndarray, candidates: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -1,16 +1,8 @@
 """The errors of the training program, each with one line that says the way out."""
 
 from tff_keyboard.host.interruption import SignalReceived
-from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
-
-__all__ = [
-    "ClusterError",
-    "NoPrivateEndpointError",
-    "ProgramError",
-    "RunDirectoryError",
-    "TrainingInterrupted",
-    "WorkerError",
-]
+from tff_keyboard.storage.errors import ProgramError as ProgramError
+from tff_keyboard.storage.errors import RunDirectoryError as RunDirectoryError
 
 
 class WorkerError(ProgramError):

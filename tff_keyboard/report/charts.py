@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tff_keyboard.evaluation.counts.calibration import Bin
 from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.evaluation.statistics.reliability import Bin
 from tff_keyboard.report.canvas import new_figure, of_a_page, svg
 from tff_keyboard.report.run_records import RunRecord
 from tff_keyboard.storage import metrics_rows

@@ -3,9 +3,11 @@
 import json
 import os
 import pathlib
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
-from tff_keyboard.storage import directories, names
+from tff_keyboard.storage import directories, metrics_rows, names
 from tff_keyboard.storage.errors import SavedModelError
 
 FORMAT = "tff-keyboard model 1"
@@ -49,3 +51,17 @@ def read_description(directory: str | os.PathLike[str]) -> tuple[pathlib.Path, d
     if set(description["sha256"]) != {names.WEIGHTS, names.VOCABULARY}:
         raise SavedModelError(f"{path}: `sha256` must name {names.WEIGHTS} and {names.VOCABULARY}.")
     return directory, description
+
+
+def warn_if_training_went_on(model: pathlib.Path, description: Mapping[str, object]) -> None:
+    """Warns, where its caller was called, of a run whose model is of fewer rounds than the run."""
+    rounds = description.get("rounds")
+    if not isinstance(rounds, int):  # of no training
+        return
+    rows = metrics_rows.read_sound_rows(model.parent / names.METRICS)
+    if rows and rounds < (now := metrics_rows.round_of(rows[-1])):
+        warnings.warn(
+            f"{model} is of round {rounds}, the training has come to round {now} since and not to "
+            "its end. To have the model of all its rounds, give the command that trained it again.",
+            stacklevel=3,
+        )

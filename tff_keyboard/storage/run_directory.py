@@ -12,6 +12,7 @@
     timings.csv            wall clock
     tensorboard/           the same metrics as scalars
     privacy_ledger.jsonl   what was released to whom, if the algorithm keeps one
+    list_ledger_*.jsonl    of word lists that were made of its people's text
     noise_nonce            of the privacy noise, mode 0600: as secret as the data
     people_digests         whose text was trained on, mode 0600: as secret as the data
     model/                 weights, config and vocabulary of the trained model

@@ -20,7 +20,12 @@ _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: 
 
 
 def plain(value: Any) -> Any:
-    """A dataclass as values that `json.dumps` takes, fields in their order."""
+    """A dataclass as values that `json.dumps` takes, fields in their order.
+
+    One with a method `as_json` says itself what is written of it.
+    """
+    if hasattr(value, "as_json"):
+        return value.as_json()
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -20,7 +20,7 @@ from tff_keyboard.federated.learning import (
     schedules,
     validation,
 )
-from tff_keyboard.federated.learning.cohorts import cohort_sampler
+from tff_keyboard.federated.learning.cohorts import CohortSampler
 from tff_keyboard.host import progress
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.saved_model import weights_by_name
@@ -33,12 +33,8 @@ from tff_keyboard.program.rounds.scheduled_process import ScheduledProcess
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.on_cluster import execution_engine
-from tff_keyboard.training.train_run import (
-    check_best_metric,
-    open_run,
-    recorded_config,
-    train_run,
-)
+from tff_keyboard.training.on_cluster.client_references import Recipe
+from tff_keyboard.training.train_run import check_best_metric, open_run, recorded_config, train_run
 
 
 def train_federated(
@@ -47,23 +43,16 @@ def train_federated(
     """Trains in `workdir`; called again, it resumes.
 
     Args:
-      workdir: The run directory.
       wrap_client_work: Changes what clients do, as the attack task needs. The run directory does
         not know of it: who gives one sees to it that a resumed run is given the same.
 
-    Returns:
-      The last row of metrics, as in `metrics.jsonl`.
-
     Raises:
-      ConfigError, DataError, SavedModelError: The config, a store or `model.initial_model` does
-        not fit.
-      ProgramError, TrainingInterrupted: As `train_run`.
+      ConfigError, DataError, SavedModelError: Config, store or initial model does not fit.
     """
     check_best_metric(config, validation.metric_names(config))
+    store, general_store = validation.open_stores(config)
     recorded = recorded_config(workdir)
     config = with_rounds(with_parts(as_begun(config, recorded)), recorded)
-    store = ClientStore(config.data.store)
-    general_store = validation.open_general_store(config, store)
     progress.step("starting the workers")
     with (
         open_run(config, workdir, store, general_store) as run,
@@ -96,6 +85,7 @@ def train_federated(
         delivery = client_delivery.build_delivery(process, config, thin=named is not None)
         if delivery.note:
             print(f"Clients are trained one by one, not in packs: {delivery.note}.")
+        name_packs = named.evaluation_clients if named else None
         evaluator = federated_evaluation.FederatedEvaluator(
             build_process.build_model_fn(config, len(store.vocabulary), evaluation=True)
         )
@@ -108,10 +98,7 @@ def train_federated(
             process=with_schedules(delivery.process, config),
             round_input=_round_input(cohorts, delivery.deliver, named),
             evaluate=validation.Validation(
-                config,
-                store,
-                general_store,
-                validation.federated(evaluator, config, named.evaluation if named else None),
+                config, store, general_store, validation.federated(evaluator, config, name_packs)
             ),
             hooks=hooks,
             pop_aggregation_seconds=context.pop_aggregation_seconds,
@@ -120,9 +107,7 @@ def train_federated(
 
 
 def _round_input(
-    cohorts: client_inputs.CohortInputs,
-    handover: client_delivery.Handover,
-    named: execution_engine.ByName | None,
+    cohorts: client_inputs.CohortInputs, handover: client_delivery.Handover, named: Recipe | None
 ) -> Callable[[int], tuple[Any, Row]]:
     """The clients of a round: their data, or their names for a cluster."""
     if named is None:
@@ -130,18 +115,13 @@ def _round_input(
 
     def round_input(round_num: int) -> tuple[Any, Row]:
         groups, facts = cohorts.round_plan(round_num, handover)
-        return named.train(handover, round_num, groups), facts
+        return named.train_clients(handover, round_num, groups), facts
 
     return round_input
 
 
 def with_schedules(process: RoundProcess, config: RunConfig) -> RoundProcess:
-    """`process` with the learning rates of each round; itself where they never change.
-
-    Args:
-      process: FedAvg, FedMed or FedSGD, however its clients are handed over.
-      config: Config whose `server.schedule` and `client.schedule` count.
-    """
+    """`process` with the learning rates of each round; itself where they never change."""
     tables: dict[str, ServerConfig | FedAvgClient] = {"finalizer": config.server}
     if isinstance(config.client, FedAvgClient):
         tables["client_work"] = config.client
@@ -158,20 +138,14 @@ def with_schedules(process: RoundProcess, config: RunConfig) -> RoundProcess:
 
 
 def _participation(
-    config: RunConfig,
-    store: ClientStore,
-    cohorts: client_inputs.CohortInputs,
-    privacy: RunPrivacy,
+    config: RunConfig, store: ClientStore, cohorts: client_inputs.CohortInputs, privacy: RunPrivacy
 ) -> participation.ParticipationRecord:
     """The record beside the store; people of other runs' last rounds wait from here on."""
     assert isinstance(config.aggregation.privacy, MechanismConfig)
     digests = people.digests_of(cohorts.client_ids, config.aggregation.privacy.noise_secret)
     cohorts.wait_after(privacy.earlier)
     return participation.ParticipationRecord(
-        participation.record_path(store.directory),
-        privacy.header.key_id,
-        digests,
-        cohorts.selected,
+        participation.record_path(store.directory), privacy.header.key_id, digests, cohorts.selected
     )
 
 
@@ -192,7 +166,7 @@ def _privacy(
         store_card=store.card,
         client_ids=client_ids,
         initial_weights=list(weights_by_name(model).values()),
-        selected_per_round=cohort_sampler(config.train, len(client_ids)).num_selected,
+        selected_per_round=CohortSampler(config.train, len(client_ids)).num_selected,
         record_path=participation.record_path(store.directory),
         general_sha256=general_store.card["store_sha256"] if general_store else "",
     )

@@ -6,7 +6,7 @@ import warnings
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.sections.rule_config import BoundedTrimmedMean, TrimmedMean
 from tff_keyboard.data.store.store_card import read_card
-from tff_keyboard.federated.learning.cohorts import cohort_sampler
+from tff_keyboard.federated.learning.cohorts import CohortSampler
 from tff_keyboard.host import progress
 
 
@@ -17,13 +17,12 @@ def check_population(config: RunConfig) -> None:
 
     Raises:
       ConfigError: Every round needs more clients than there are.
-      DataError: `data.store` is no client store, or is damaged.
     """
     store = pathlib.Path(config.data.store)
     population = read_card(store)["populations"]["train"]["clients"]
     progress.step(f"{store}: {population:,} people to train on")
     try:
-        cohort_sampler(config.train, population)
+        CohortSampler(config.train, population)
     except ValueError as error:
         raise ConfigError(f"{store} has {population:,} train clients. {error}") from None
     _warn_of_seats(config)

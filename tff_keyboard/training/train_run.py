@@ -69,9 +69,6 @@ def open_run(
 
     It keeps digests of the people whose text will be trained on, that of `general_store` included:
     a later run that starts from this one's model compares them with its own.
-
-    Raises:
-      ProgramError: As `RunDirectory.create`.
     """
     run = RunDirectory.create(
         workdir,
@@ -122,15 +119,10 @@ def train_run(
     """Trains up to `train.rounds`, from the last checkpoint of `run`, and saves the model.
 
     Args:
-      config: Config of the run; its sections train and evaluation count here.
-      store: The users' text; whose vocabulary the model has.
       model: Takes the weights of the best or the last round, and is saved.
       process: What is trained; with `averaging`, the average of its models is kept here.
       round_input: Round >= 1 -> what the clients train on, and facts for the row of metrics.
       evaluate: Round, model weights -> metrics of validation.
-      hooks: See each round before it is released.
-      pop_aggregation_seconds: Returns the seconds of aggregation; see `TrainingLoop`.
-      around_lines: Wraps what shows each round; None: nothing does.
 
     Returns:
       The last row of metrics, as in `metrics.jsonl`.

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from tff_keyboard.evaluation.metrics.metric_table import HEADLINES
 from tff_keyboard.evaluation.results.result import Evaluation
-from tff_keyboard.host.text_table import aligned
+from tff_keyboard.host.text_table import aligned, joined
 from tff_keyboard.report import slice_text
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ExportError
@@ -125,7 +125,7 @@ def _worth(metrics: Metrics, run_dir: pathlib.Path) -> str:
     return (
         f"On {len(text.people)} people of `{text.name}`, {text.words:,} words, before the weights "
         "were rounded; percent, 95 % jackknife intervals over people.\n\n"
-        f"```\n{figures}\n\n{slice_text.slice_tables(evaluation)}\n```"
+        f"```\n{figures}\n\n{joined(slice_text.slice_tables(evaluation))}\n```"
     )
 
 

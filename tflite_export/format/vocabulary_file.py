@@ -13,7 +13,6 @@ ids stay 0 to 3. Format 1 had no line 2; its files can still be read.
 Plain Python and zlib, which every phone has.
 """
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -57,7 +56,7 @@ def encode(vocabulary: Vocabulary) -> bytes:
     if list(words) != sorted(words):
         raise ValueError("The words must be sorted. Take `sorted_vocabulary` first.")
     header = {
-        "rules": dataclasses.asdict(vocabulary.rules),
+        "rules": vocabulary.rules.as_json(),
         "size": len(vocabulary),
         "fingerprint": vocabulary.fingerprint,
     }

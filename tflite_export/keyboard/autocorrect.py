@@ -21,8 +21,9 @@ import numpy as np
 
 from tff_keyboard.data.vocabulary import OOV, Vocabulary
 from tff_keyboard.predictors.tail_lexicon import TailLexicon
-from tflite_export.keyboard import typo_channel
+from tflite_export.keyboard.languages import LANGUAGES, Language
 from tflite_export.keyboard.letter_model import LetterModel
+from tflite_export.keyboard.typo_channel import NO_SLIP, TypoChannel
 
 SHORTEST = 2  # letters; any single one is a word or its start
 APPLIED_FROM = 0.9  # probability of having been meant
@@ -30,7 +31,6 @@ OFFERED_FROM = 0.2
 
 _DOUBTED_FROM = 0.5
 _UNKNOWN = 0.05  # of all words typed, those that are in no table
-_INFLECTIONS = "sd"
 _STRETCHED = re.compile(r"(.)\1\1")  # "soooo" is meant
 _LAST = "\U0010ffff"  # sorts behind every letter
 _NO_SLIP_AWAY = 1e-9  # of a word that only begins alike: behind all that are one slip away
@@ -57,7 +57,8 @@ class Correction:
 class Autocorrect:
     """Corrections of finished words; for lower-case vocabularies.
 
-    Frequencies are those of `word_frequencies`; `tail` has words beyond the vocabulary.
+    Frequencies are those of `word_frequencies`; `tail` has words beyond the vocabulary; the
+    language is the one whose keys were typed on.
     """
 
     def __init__(
@@ -65,8 +66,11 @@ class Autocorrect:
         vocabulary: Vocabulary,
         frequencies: Mapping[str, float],
         tail: TailLexicon | None = None,
+        language: Language = LANGUAGES["en"],
     ):
         self._tail = tail
+        self._channel = TypoChannel(language)
+        self._endings = language.forms
         self._ids = {word: i for i, word in enumerate(vocabulary.words) if i > OOV}
         self._sorted = sorted(self._ids)
         self._frequencies = {**frequencies, **frequencies_of(tail)}
@@ -123,7 +127,7 @@ class Autocorrect:
             slip * (self._frequencies.get(word, 0.0) + typed_share.get(word, 0.0))
             for word, slip in slips.items()
         )
-        as_typed = _UNKNOWN * self._share_of_unknown(typed) * typo_channel.NO_SLIP
+        as_typed = _UNKNOWN * self._share_of_unknown(typed) * NO_SLIP
         return slips.keys(), slipped / (slipped + as_typed)
 
     def near(self, typed: str, next_word: np.ndarray, count: int) -> list[tuple[str, float]]:
@@ -142,24 +146,38 @@ class Autocorrect:
     def _can_be_slip(self, typed: str) -> bool:
         return (
             len(typed) >= SHORTEST
-            and all(letter in typo_channel.NEIGHBOURS for letter in typed)
+            and all(letter in self._channel.neighbours for letter in typed)
             and not _STRETCHED.search(typed)
         )
 
     def _slips(self, typed: str) -> dict[str, float]:
-        return _slips_among(typed, self._ids)
+        return self._slips_among(typed, self._ids)
 
     def _slips_with(self, typed: str, own: Collection[str]) -> dict[str, float]:
         slips = self._known_slips(typed)
         if any(_may_be_one_slip(typed, word) for word in own):
-            slips = {**slips, **_slips_among(typed, own)}
+            slips = {**slips, **self._slips_among(typed, own)}
         return slips
+
+    def _slips_among(self, typed: str, words: Container[str]) -> dict[str, float]:
+        """Word -> P(typed | word) of those one slip away."""
+        slips: dict[str, float] = {}
+        for word, slip in self._channel.meant_words(typed):
+            if word in words and not self._are_forms_of_one(typed, word):
+                slips[word] = slips.get(word, 0.0) + slip
+        return slips
+
+    def _are_forms_of_one(self, word: str, other: str) -> bool:
+        """Whether only a last letter tells them apart: "graduate", "graduates", "graduated"."""
+        longer, shorter = (word, other) if len(word) >= len(other) else (other, word)
+        stem, endings = longer[:-1], self._endings
+        return longer[-1] in endings and shorter in (stem, *(stem + x for x in endings))
 
     def _near(self, typed: str) -> list[tuple[str, float]]:
         """Words with what ranks them beside their probability."""
         found = [
             (word, slip)
-            for start, slip in typo_channel.meant_words(typed)
+            for start, slip in self._channel.meant_words(typed)
             for word in self._words_from(start)
         ]
         for length in range(len(typed) - 1, _FEWEST_SHARED - 1, -1):
@@ -180,10 +198,10 @@ class Autocorrect:
         row = self._ids.get(typed)
         if row is not None:
             # What slips do not explain; `_may_be_slip` left at most half of it.
-            return typo_channel.NO_SLIP * float(next_word[row]) * (1.0 - _DOUBTED_FROM)
+            return NO_SLIP * float(next_word[row]) * (1.0 - _DOUBTED_FROM)
         if typed in own:
-            return typo_channel.NO_SLIP * float(next_word[own[typed]])
-        return typo_channel.NO_SLIP * float(next_word[OOV]) * self._share_of_unknown(typed)
+            return NO_SLIP * float(next_word[own[typed]])
+        return NO_SLIP * float(next_word[OOV]) * self._share_of_unknown(typed)
 
     def _share_of_unknown(self, typed: str) -> float:
         """How likely a word out of the vocabulary is this one."""
@@ -196,22 +214,6 @@ def frequencies_of(tail: TailLexicon | None) -> dict[str, float]:
     if tail is None:
         return {}
     return dict(zip(tail.words, (_UNKNOWN * tail.shares).tolist(), strict=True))
-
-
-def _slips_among(typed: str, words: Container[str]) -> dict[str, float]:
-    """Word -> P(typed | word) of those one slip away."""
-    slips: dict[str, float] = {}
-    for word, slip in typo_channel.meant_words(typed):
-        if word in words and not _are_forms_of_one(typed, word):
-            slips[word] = slips.get(word, 0.0) + slip
-    return slips
-
-
-def _are_forms_of_one(word: str, other: str) -> bool:
-    """Whether only a last "s" or "d" tells them apart: "graduate", "graduates", "graduated"."""
-    longer, shorter = (word, other) if len(word) >= len(other) else (other, word)
-    stem = longer[:-1]
-    return longer[-1] in _INFLECTIONS and shorter in (stem, *(stem + x for x in _INFLECTIONS))
 
 
 def _may_be_one_slip(typed: str, word: str) -> bool:

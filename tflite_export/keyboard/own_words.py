@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from tff_keyboard.data.text import casing
 from tflite_export.keyboard.autocorrect import APPLIED_FROM, Autocorrect
 from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
 
@@ -41,6 +42,7 @@ class OwnWords:
         form: Callable[[str], str] = lambda word: word,
     ):
         self._form = form
+        self._language = keyboard.vocabulary.rules.language
         self._keyboard = keyboard if isinstance(keyboard, HybridKeyboard) else None
         self._autocorrect = autocorrect
         self._changes = -1
@@ -73,7 +75,7 @@ class OwnWords:
     def _uses(self, word: str) -> int:
         """Of a word, in whichever of its forms."""
         uses = {} if self._keyboard is None else self._keyboard.cache.uses
-        return max(uses.get(word, 0), uses.get(self._form(word).lower(), 0))
+        return max(uses.get(word, 0), uses.get(casing.lower(self._form(word), self._language), 0))
 
     def _follow_cache(self) -> None:
         keyboard = self._keyboard

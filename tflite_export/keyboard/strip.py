@@ -17,10 +17,12 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 
+from tff_keyboard.data.text import casing
 from tff_keyboard.predictors.predictor import Suggestion
 from tflite_export.keyboard import sentences, truecase, typing_session
 from tflite_export.keyboard.autocorrect import Autocorrect, frequencies_of
 from tflite_export.keyboard.blocklist import Blocklist, packaged_entries
+from tflite_export.keyboard.languages import LANGUAGES
 from tflite_export.keyboard.misspellings import Misspellings
 from tflite_export.keyboard.own_words import OwnWords
 from tflite_export.keyboard.typing_session import SLOT_RANKS, SLOTS, Slot, SlottedStrip
@@ -64,26 +66,34 @@ class _Correction:
 class StripKeyboard:
     """A model with manners. Not thread-safe, like the model.
 
-    `language` is that of the packaged blocklist and the built-in forms: "en", or "none" for neither
-    and no corrections.
+    `language` is that of the packaged blocklist, the keys and the built-in forms; the vocabulary's
+    if left out. "none" has no blocklist, no forms and no corrections.
 
     Attributes:
+      language: Keys and example of the page.
       withheld: Blocked words that the strips so far would have shown otherwise.
     """
 
-    def __init__(self, predictor: Keyboard, language: str = "en", blocked: Iterable[str] = ()):
+    def __init__(
+        self, predictor: Keyboard, language: str | None = None, blocked: Iterable[str] = ()
+    ):
         self.predictor = predictor
+        self.code = predictor.vocabulary.rules.language  # decides capitals
+        chosen = language or self.code
+        self.language = LANGUAGES.get(chosen, LANGUAGES[self.code])
         self.withheld = 0
-        self._blocklist = Blocklist([*packaged_entries(language), *blocked])
-        self._truecase = truecase.Truecase(language, predictor.manifest.truecase)
+        self._blocklist = Blocklist([*packaged_entries(chosen), *blocked])
+        self._truecase = truecase.Truecase(
+            self.code, predictor.manifest.truecase, built_in=chosen == self.code
+        )
         # A model of cased text has its own capitals.
         self._lowercase = predictor.vocabulary.rules.lowercase
         frequencies = word_frequencies(predictor.network)
         self._beyond = frequencies_of(predictor.tail)
-        self._misspellings = Misspellings({**frequencies, **self._beyond})
+        self._misspellings = Misspellings({**frequencies, **self._beyond}, self.language)
         self._autocorrect = (
-            Autocorrect(predictor.vocabulary, frequencies, predictor.tail)
-            if self._lowercase and language != "none"
+            Autocorrect(predictor.vocabulary, frequencies, predictor.tail, self.language)
+            if self._lowercase and chosen != "none"
             else None
         )
         self._own = OwnWords(predictor, self._autocorrect, self._form)
@@ -162,9 +172,9 @@ class StripKeyboard:
         shown = [(self._form(word), p) for word, p in near if word not in self._blocklist]
         # A correction that a space would make can be declined beforehand.
         first = as_typed if correction is not None and correction.is_sure else []
-        seen = {typing_session.in_case_of(fragment, form) for form, _ in ranked}
+        seen = {self._cased(fragment, form) for form, _ in ranked}
         for form, probability in [*first, *shown, *as_typed]:
-            cased = typing_session.in_case_of(fragment, form)
+            cased = self._cased(fragment, form)
             if len(ranked) < SLOTS and cased not in seen and (ranked or cased != fragment):
                 seen.add(cased)
                 ranked = [*ranked, (form, probability)]
@@ -174,13 +184,21 @@ class StripKeyboard:
         """Another form or word for the typed one; None where it stays as it is."""
         typed, fragment = typing.prefix, typing.fragment
         # Capitals inside a word are meant; one in front may come from the shift key.
-        if not self._lowercase or not typed or fragment not in (typed, typed.capitalize()):
+        if (
+            not self._lowercase
+            or not typed
+            or fragment
+            not in (
+                typed,
+                casing.capitalised(typed, self.code),
+            )
+        ):
             return None
         if typing.glued or self._own.is_kept(typed):
             return None
         sure = self._truecase.sure_form(typed)
         if sure is not None:
-            same = typing_session.in_case_of(fragment, sure) == fragment
+            same = self._cased(fragment, sure) == fragment
             return None if same else _Correction(sure, 1.0, 1.0, is_sure=True)
         if self._autocorrect is None:
             return None
@@ -199,13 +217,16 @@ class StripKeyboard:
         is_sure = found.is_sure and not (is_name and is_doubtful)
         return _Correction(form, found.probability, found.score, is_sure)
 
+    def _cased(self, fragment: str, form: str) -> str:
+        return typing_session.in_case_of(fragment, form, self.code)
+
     def _form(self, word: str) -> str:
         return self._truecase.form(word) if self._lowercase else word
 
     def _slot(self, typing: _Typing, form: str, probability: float, taken_after: int) -> Slot:
-        shown = typing_session.in_case_of(typing.fragment, form)
+        shown = self._cased(typing.fragment, form)
         if self._lowercase and not typing.context and not typing.fragment:
-            shown = shown[:1].upper() + shown[1:]
+            shown = casing.capitalised(shown, self.code)
         return Slot(
             word=shown,
             probability=probability,

@@ -5,6 +5,8 @@ that an export may carry in its manifest (`truecase`, a list such as `["Singapor
 Most frequent form as a baseline of truecasing: Lita et al. 2003, "tRuEcasIng".
 """
 
+from tff_keyboard.data.text import casing
+
 # May, March and August are left out: they are words, too.
 _ENGLISH_FORMS = (
     "I", "I'm", "I'll", "I've", "I'd", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday",
@@ -32,15 +34,18 @@ class Truecase:
     >>> truecase.sure_form("dont"), truecase.sure_form("singapore")
     ("don't", None)
 
-    Languages but "en" have no built-in table. Where it has a form, that counts before `forms`.
+    The language decides what is lower case; "en" has a built-in table, which counts before `forms`
+    unless `built_in` is False.
     """
 
-    def __init__(self, language: str, forms: tuple[str, ...] | list[str] = ()):
+    def __init__(
+        self, language: str, forms: tuple[str, ...] | list[str] = (), *, built_in: bool = True
+    ):
         self._sure: dict[str, str] = {}
-        if language == "en":
+        if language == "en" and built_in:
             self._sure = {form.lower(): form for form in _ENGLISH_FORMS}
             self._sure |= {c.lower().replace("'", ""): c for c in _ENGLISH_CONTRACTIONS}
-        self._forms = {form.lower(): form for form in forms} | self._sure
+        self._forms = {casing.lower(form, language): form for form in forms} | self._sure
 
     def form(self, word: str) -> str:
         """How to show a word; as it is where nothing is known."""

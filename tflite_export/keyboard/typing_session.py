@@ -5,6 +5,7 @@ Shared by the web page (`keyboard_server`) and the terminal (`terminal_keyboard`
 
 import dataclasses
 
+from tff_keyboard.data.text import casing
 from tflite_export.runtime.hybrid_keyboard import Keyboard
 
 SLOTS = 3
@@ -90,7 +91,7 @@ def rest_of_word(predictor: Keyboard, fragment: str, after: str) -> RestOfWord:
     return RestOfWord(rest, rest + (after[rest : rest + 1] == " "))
 
 
-def in_case_of(fragment: str, word: str) -> str:
+def in_case_of(fragment: str, word: str, language: str = "en") -> str:
     """The word in the case of its typed start.
 
     >>> in_case_of("Com", "coming"), in_case_of("COM", "coming"), in_case_of("com", "coming")
@@ -99,9 +100,9 @@ def in_case_of(fragment: str, word: str) -> str:
     "I'm"
     """
     if len(fragment) > 1 and fragment.isupper():
-        return word.upper()
+        return casing.upper(word, language)
     if fragment[:1].isupper():
-        return word[:1].upper() + word[1:]
+        return casing.capitalised(word, language)
     return word
 
 

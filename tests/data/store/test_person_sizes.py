@@ -8,6 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
+from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.data.preparing.population_statistics import PopulationStatistics
 from tff_keyboard.data.store.person_sizes import PersonSizes, check_ins
 from tff_keyboard.federated.learning.cohorts import CohortSampler
@@ -112,7 +113,7 @@ def test_what_is_brought_is_that_of_the_cohorts_drawn():
     counts = np.concatenate([np.tile(np.arange(1, 9), 100), np.full(8, 5793)])
     weights = check_ins(counts, 8, 5.0)
     assert weights.max() < check_ins(counts, 8).max() / 50
-    sampler = CohortSampler(len(counts), 16, seed=1, weights=weights)
+    sampler = CohortSampler(TrainConfig(clients_per_round=16, seed=1), len(counts), weights=weights)
     drawn = np.concatenate([sampler.cohort(t).selected for t in range(400)])
     people = of_people(counts)
     found = people.mean(lambda messages: min(messages, 8), 8, 5.0)

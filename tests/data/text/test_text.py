@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+import unicodedata
 
 import hypothesis
 import pytest
@@ -21,8 +22,13 @@ ALL_RULES = [
     NormalisationRules(lowercase=False),
     NormalisationRules(mode="whitespace"),
     NormalisationRules(mode="whitespace", lowercase=False),
+    NormalisationRules(language="tr"),
+    NormalisationRules(language="tr", mode="whitespace"),
 ]
-RULES_IDS = [f"{rules.mode}-{'lower' if rules.lowercase else 'cased'}" for rules in ALL_RULES]
+RULES_IDS = [
+    f"{rules.language}-{rules.mode}-{'lower' if rules.lowercase else 'cased'}"
+    for rules in ALL_RULES
+]
 
 # What is likely to break: case with context or locale, marks, joiners, masks, numbers.
 TRICKY = st.sampled_from(
@@ -111,6 +117,24 @@ def test_empty_batch_and_empty_text():
 )
 def test_words_people_type(typed, tokens):
     with_tensorflow, with_python = both(NormalisationRules(), [typed])
+    assert with_tensorflow == with_python == [tokens]
+
+
+@pytest.mark.parametrize("mode", ["words", "whitespace"])
+@pytest.mark.parametrize(
+    "language, typed, tokens",
+    [
+        ("tr", "ISPARTA İstanbul iyi ılık DIŞ", ["ısparta", "istanbul", "iyi", "ılık", "dış"]),
+        ("tr", "I\u0307ZM\u0130R WI-FI", ["izmir", "wı-fı"]),
+        ("tr", "<TIME> <time> <kapı>", ["<tıme>", "<time>", "<kapı>"]),
+        ("de", "STRAẞE Straße STRASSE Öl ÄÖÜ", ["straße", "straße", "strasse", "öl", "äöü"]),
+        ("de", "I İ", ["i", "i\u0307"]),
+    ],
+)
+def test_lower_case_by_language(mode, language, typed, tokens):
+    if mode == "whitespace":  # the text is in its normal form already
+        typed = unicodedata.normalize("NFC", typed)
+    with_tensorflow, with_python = both(NormalisationRules(mode=mode, language=language), [typed])
     assert with_tensorflow == with_python == [tokens]
 
 

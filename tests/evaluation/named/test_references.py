@@ -21,6 +21,8 @@ def test_names_are_paths_where_short_ones_clash():
         ("hybrid:6kB:runs/a:b", False, True, "runs/a:b"),
         ("hybrid:6:runs/a", False, True, "6:runs/a"),
         ("unigrams", False, False, "unigrams"),
+        ("ngram+own+all", False, False, "ngram+own+all"),
+        ("ngram+all+own:1.25M", True, True, None),
     ],
 )
 def test_what_a_word_is(word, baseline, trained, path):

@@ -2,10 +2,13 @@
 
 import numpy as np
 
-from tests.support.hybrid_fakes import hybrid, typed_by
+from tests.support.hybrid_fakes import WORDS, hybrid, ngram, typed_by
 from tests.support.ngram_fakes import messages_of, vocabulary_of
-from tff_keyboard.evaluation.counts import hybrid_stream, typed_text
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import OOV
+from tff_keyboard.evaluation.counts import hybrid_stream, predictor_evaluation, typed_text
 from tff_keyboard.evaluation.named import trained_here
+from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
 
 
 def test_somebody_who_writes_much_does_not_speak_for_all(monkeypatch):
@@ -34,3 +37,50 @@ def test_what_one_person_alone_typed_is_in_a_baseline_and_in_no_hybrid():
     several = trained_here.TrainText(messages, list(range(len(messages))))
     shared, _ = trained_here.train_for_hybrid(spec, several, vocabulary_of(30))
     assert shared.next_word(words)[10] > 0.5
+
+
+def test_every_word_has_a_row_behind_those_of_the_table():
+    table = hybrid().vocabulary
+    messages = [["i", "zzz", "<url>"], ["yes", "zzz", "home"], ["abc"]]
+    found, ids = trained_here.every_word(messages, table)
+    assert found.words == (*table.words, "zzz", "abc", "yes")
+    assert [[found.words[i] for i in own] for own in ids] == [
+        ["i", "zzz", found.words[OOV]],
+        ["yes", "zzz", "home"],
+        ["abc"],
+    ]
+    assert trained_here.every_word([WORDS], table)[0] == table
+
+
+def test_with_own_words_a_baseline_is_ngram_and_cache(store):
+    """Both models are of every word, and what was learnt adds to the n-gram's share."""
+    opened = ClientStore(store)
+    text = trained_here.read_train_text(opened)
+
+    def made(word):
+        return trained_here.open_baseline(word, word, trained_here.read_spec(word), text, opened)
+
+    plain, every, own = (made(f"ngram{more}:2").predictor for more in ("", "+all", "+all+own"))
+    typed = {w for c in opened.client_ids("train") for m in opened.words("train", c) for w in m}
+    unknown = sorted(w for w in typed if opened.vocabulary.id_of(w) == OOV and w[0] != "<")
+    assert unknown
+    assert plain.vocabulary == opened.vocabulary
+    assert own.vocabulary == every.vocabulary
+    assert set(every.vocabulary.words) == {*plain.vocabulary.words, *unknown}
+    word, row = unknown[0], every.vocabulary.id_of(unknown[0])
+    assert own.weights.table[:, 2].max() > 0
+    for _ in range(3):
+        own.learn([word])
+    weights = own._weights(1, "")  # of the first word of a message
+    expected = (weights[0] + weights[1]) * every.next_word([])
+    own.table.add_to(expected, "", float(weights[2]))
+    np.testing.assert_allclose(own.next_word([])[row], expected[row], rtol=1e-5)
+
+
+def test_an_ngram_in_place_of_the_network_is_computed_once():
+    text, one = typed_by(4, seed=9), ngram(3)
+    weights = hybrid().weights
+    same, copy = (HybridPredictor(network, one, weights) for network in (one, ngram(3)))
+    found, wanted = (predictor_evaluation.evaluate(model, text).sums for model in (same, copy))
+    for name, values in wanted.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-6, err_msg=name)

@@ -13,14 +13,7 @@ from tests.support.aggregation_fakes import WEIGHT_TYPE, one_round
 from tests.support.examples import examples
 from tff_keyboard.config.sections.aggregation_config import UniformQuantization
 from tff_keyboard.config.sections.rule_config import FedAtt
-from tff_keyboard.federated.aggregation import wire_format
-from tff_keyboard.federated.aggregation.compression import (
-    CompressedUploadFactory,
-    Encoded,
-    decode,
-    encode,
-    quantize,
-)
+from tff_keyboard.federated.aggregation.compression import CompressedUploadFactory, quantize
 from tff_keyboard.federated.aggregation.upload_size import encoded_bytes, raw_bytes
 from tff_keyboard.federated.algorithms.fedatt.aggregator import FedAttFactory
 
@@ -66,29 +59,12 @@ def test_decoded_values_are_a_step_away_at_most(bits, log_scale, offset, seed):
         )
 
 
-@examples(60)
-@given(bits=st.integers(1, 16), rows=st.integers(1, 9), seed=st.integers(0, 2**31))
-def test_what_is_counted_is_what_travels_and_it_decodes_to_the_bit(bits, rows, seed):
-    rng = np.random.default_rng(seed)
-    x = tf.constant(rng.normal(size=[rows, 7]), tf.float32)
-    uniform = tf.constant(rng.uniform(size=[rows, 7]))
-    encoded = tf.nest.map_structure(lambda part: part.numpy(), encode(x, bits, uniform))
-    data = wire_format.pack(wire_format.QuantizedTensor(*encoded), bits)
-    assert len(data) == encoded_bytes(tff.TensorType(np.float32, [rows, 7]), bits=bits, threshold=0)
-    arrived = wire_format.unpack(data, (rows, 7), bits)
-    parts = (tf.constant(np.float64(part)) for part in arrived)
-    np.testing.assert_array_equal(
-        tf.cast(decode(Encoded(*parts), bits), tf.float32), quantize(x, bits, uniform)
-    )
-
-
-def test_bytes_that_are_no_tensor_are_refused():
-    tensor = wire_format.QuantizedTensor(np.float32(0), np.float32(1), np.array([0, 4]))
-    with pytest.raises(ValueError, match=r"Steps must be in 0\.\.3, got 0\.\.4"):
-        wire_format.pack(tensor, 2)
-    data = wire_format.pack(tensor, 3)
-    with pytest.raises(ValueError, match=r"shape \(4,\) in 3 bits is 10 bytes, got 9"):
-        wire_format.unpack(data, (4,), 3)
+@pytest.mark.parametrize("bits", [1, 3, 8, 16])
+def test_what_is_counted_is_a_range_and_packed_steps(bits):
+    steps = np.zeros([60], ">u2").view(np.uint8)
+    packed = np.packbits(np.unpackbits(steps).reshape(-1, 16)[:, -bits:])
+    counted = encoded_bytes(tff.TensorType(np.float32, [60]), bits=bits, threshold=0)
+    assert counted == len(packed) + 2 * np.dtype(np.float32).itemsize
 
 
 def test_constant_tensors_survive():

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tff_keyboard import config as config_lib
-from tff_keyboard.federated.learning.cohorts import (
-    CohortSampler,
-    check_in_weights,
-    cohort_sampler,
-    share_of_seats,
-)
+from tff_keyboard.config.sections.cohort_config import GrowingCohort
+from tff_keyboard.config.sections.train_config import TrainConfig
+from tff_keyboard.federated.learning.cohorts import CohortSampler, check_in_weights, share_of_seats
+
+
+def sampler_of(num_clients, clients_per_round, seed=0, earlier=(), weights=None, key=b"", **more):
+    config = TrainConfig(clients_per_round=clients_per_round, seed=seed, **more)
+    return CohortSampler(config, num_clients, earlier, weights, key)
 
 
 @st.composite
@@ -37,9 +39,9 @@ def samplers(draw):
 @examples(100)
 def test_cohorts(drawn, order):
     arguments, num_selected = drawn
-    sampler = CohortSampler(**arguments)
+    sampler = sampler_of(**arguments)
     assert sampler.num_selected == num_selected
-    out_of_order = CohortSampler(**arguments)
+    out_of_order = sampler_of(**arguments)
     other_order = {t: out_of_order.cohort(t) for t in order}
     last_selected = {}
     for t in range(12):
@@ -59,7 +61,7 @@ def test_cohorts(drawn, order):
 
 
 def test_changing_a_cohort_changes_nothing():
-    sampler = CohortSampler(20, 5, seed=1, min_separation_rounds=2)
+    sampler = sampler_of(20, 5, seed=1, min_separation_rounds=2)
     expected = sampler.cohort(1).selected.copy()
     sampler.cohort(0).selected[:] = 0
     sampler.cohort(1).selected[:] = 0
@@ -67,7 +69,7 @@ def test_changing_a_cohort_changes_nothing():
 
 
 def test_everyone_is_chosen_equally_often():
-    sampler = CohortSampler(10, 3, seed=5)
+    sampler = sampler_of(10, 3, seed=5)
     rounds = 3000
     counts = np.bincount(
         np.concatenate([sampler.cohort(t).selected for t in range(rounds)]), minlength=10
@@ -77,7 +79,7 @@ def test_everyone_is_chosen_equally_often():
 
 
 def test_dropouts_have_the_asked_rate_and_other_chance_than_selection():
-    sampler = CohortSampler(100, 50, seed=5, over_selection=2.0, dropout_rate=0.2)
+    sampler = sampler_of(100, 50, seed=5, over_selection=2.0, dropout_rate=0.2)
     dropped = np.concatenate([sampler.cohort(t).dropped for t in range(200)])
     expected = 200 * 100 * 0.2
     assert abs(len(dropped) - expected) < 5 * np.sqrt(expected * 0.8)
@@ -86,16 +88,16 @@ def test_dropouts_have_the_asked_rate_and_other_chance_than_selection():
 
 
 def test_rounds_differ_and_seeds_differ():
-    first = CohortSampler(1000, 20, seed=1)
+    first = sampler_of(1000, 20, seed=1)
     assert set(first.cohort(0).selected) != set(first.cohort(1).selected)
-    assert set(first.cohort(0).selected) != set(CohortSampler(1000, 20, seed=2).cohort(0).selected)
+    assert set(first.cohort(0).selected) != set(sampler_of(1000, 20, seed=2).cohort(0).selected)
 
 
 def test_a_key_salts_the_cohorts():
     """Who knows the seed drew every cohort of a private run."""
 
     def cohorts(key, **changes):
-        sampler = CohortSampler(200, 20, **{"seed": 1, "dropout_rate": 0.5, "key": key} | changes)
+        sampler = sampler_of(200, 20, **{"seed": 1, "dropout_rate": 0.5, "key": key} | changes)
         return [tuple(sampler.cohort(t).reporting.tolist()) for t in range(5)]
 
     keys = [b"", b"a" * 32, b"b" * 32]
@@ -106,19 +108,19 @@ def test_a_key_salts_the_cohorts():
 
 
 def test_a_key_keeps_chances_and_separation():
-    sampler = CohortSampler(12, 3, seed=5, key=b"a" * 32)
+    sampler = sampler_of(12, 3, seed=5, key=b"a" * 32)
     drawn = [sampler.cohort(t).selected for t in range(3000)]
     counts = np.bincount(np.concatenate(drawn), minlength=12)
     assert np.abs(counts - 750).max() < 5 * np.sqrt(3000 * 0.25 * 0.75)
     earlier = [np.array([0, 1, 2]), np.array([3, 4, 5])]
-    waiting = CohortSampler(12, 3, seed=5, key=b"a" * 32, min_separation_rounds=3, earlier=earlier)
+    waiting = sampler_of(12, 3, seed=5, key=b"a" * 32, min_separation_rounds=3, earlier=earlier)
     rounds = [*earlier, *(waiting.cohort(t).selected for t in range(1, 20))]
     for t in range(2, len(rounds)):
         assert len(np.unique(np.concatenate(rounds[t - 2 : t + 1]))) == 9
 
 
 def test_the_whole_population_with_full_separation_takes_turns():
-    sampler = CohortSampler(12, 4, seed=3, min_separation_rounds=3)
+    sampler = sampler_of(12, 4, seed=3, min_separation_rounds=3)
     for t in range(9):
         three = [sampler.cohort(t + k).selected for k in range(3)]
         assert sorted(np.concatenate(three).tolist()) == list(range(12))
@@ -127,35 +129,27 @@ def test_the_whole_population_with_full_separation_takes_turns():
 @pytest.mark.parametrize(
     "arguments, says",
     [
-        (dict(num_clients=0), "`num_clients` must be >= 1"),
-        (dict(clients_per_round=0), "`clients_per_round` must be >= 1"),
-        (dict(over_selection=0.9), "`over_selection` must be >= 1"),
-        (dict(dropout_rate=1.0), r"`dropout_rate` must be in \[0, 1\)"),
-        (dict(min_separation_rounds=0), "`min_separation_rounds` must be >= 1"),
-        (dict(seed=-1), "`seed` must be >= 0"),
         (dict(clients_per_round=11), "needs 11 clients, got 10"),
         (dict(over_selection=1.3, min_separation_rounds=4), "needs 12 clients, got 10.*Lower"),
     ],
 )
 def test_rejects(arguments, says):
     with pytest.raises(ValueError, match=says):
-        CohortSampler(**{"num_clients": 10, "clients_per_round": 2, "seed": 0, **arguments})
+        sampler_of(**{"num_clients": 10, "clients_per_round": 2, "seed": 0, **arguments})
 
 
 def test_rejects_a_negative_round():
     with pytest.raises(ValueError, match="`round_num` must be >= 0"):
-        CohortSampler(10, 2, 0).cohort(-1)
+        sampler_of(10, 2, 0).cohort(-1)
 
 
 def test_growing_cohorts():
-    sizes = {0: 2, 1: 2, 2: 2, 3: 4, 4: 4, 5: 5, 6: 5}
-    sampler = CohortSampler(
-        40, 5, 0, over_selection=1.2, min_separation_rounds=2, size_of_round=sizes.__getitem__
-    )
-    steady = CohortSampler(40, 2, 0, over_selection=1.2)
+    growing = GrowingCohort(every_rounds=2, most=5)
+    sampler = sampler_of(40, 2, over_selection=1.2, min_separation_rounds=2, cohort=growing)
+    steady = sampler_of(40, 2, over_selection=1.2)
     assert sampler.num_selected == 6
     before = set()
-    for t, size in sizes.items():
+    for t, size in enumerate((2, 2, 2, 4, 4, 5, 5)):
         cohort = sampler.cohort(t)
         assert len(cohort.selected) == int(np.ceil(1.2 * size))
         assert len(cohort.reporting) == size
@@ -168,15 +162,15 @@ def test_the_cohort_of_a_config_grows_as_it_says():
     config = config_lib.loads(
         "[train]\nclients_per_round = 3\ncohort = {kind = 'growing', every_rounds = 2, most = 7}"
     )
-    sampler = cohort_sampler(config.train, 100)
+    sampler = CohortSampler(config.train, 100)
     assert [len(sampler.cohort(t).reporting) for t in range(1, 8)] == [3, 3, 6, 6, 7, 7, 7]
     with pytest.raises(ValueError, match="needs 7 clients, got 6"):
-        cohort_sampler(config.train, 6)
+        CohortSampler(config.train, 6)
 
 
 def test_weights_are_the_chances_of_being_drawn():
     weights = np.array([1.0, 1.0, 2.0, 4.0, 8.0])
-    sampler = CohortSampler(5, 1, seed=3, weights=weights)
+    sampler = sampler_of(5, 1, seed=3, weights=weights)
     drawn = np.bincount([sampler.cohort(t).selected[0] for t in range(4000)], minlength=5)
     expected = 4000 * weights / weights.sum()
     assert np.all(np.abs(drawn - expected) < 5 * np.sqrt(expected))
@@ -184,7 +178,7 @@ def test_weights_are_the_chances_of_being_drawn():
 
 def test_who_waits_is_not_drawn_whatever_the_weight():
     weights = np.array([1e9, 1.0, 1.0, 1.0])
-    sampler = CohortSampler(4, 2, seed=3, min_separation_rounds=2, weights=weights)
+    sampler = sampler_of(4, 2, seed=3, min_separation_rounds=2, weights=weights)
     rounds = [set(sampler.cohort(t).selected.tolist()) for t in range(10)]
     assert all(len(each) == 2 for each in rounds)
     assert not any(a & b for a, b in itertools.pairwise(rounds))
@@ -194,7 +188,7 @@ def test_who_waits_is_not_drawn_whatever_the_weight():
 @pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, -1.0], [1.0, np.nan]])
 def test_rejects_weights(weights):
     with pytest.raises(ValueError, match="`weights` must be 2 numbers > 0"):
-        CohortSampler(2, 1, seed=0, weights=np.array(weights))
+        sampler_of(2, 1, seed=0, weights=np.array(weights))
 
 
 def by_text(*lines):
@@ -219,7 +213,7 @@ def test_who_claims_text_does_not_take_the_cohort(accounts):
     def seats(config):
         """[rounds] taken by those who claim, of 16."""
         weights = check_in_weights(config, messages)
-        sampler = CohortSampler(3000, 16, seed=1, weights=weights)
+        sampler = sampler_of(3000, 16, seed=1, weights=weights)
         cohorts = [sampler.cohort(t).selected for t in range(300)]
         return np.array([np.count_nonzero(cohort >= len(honest)) for cohort in cohorts])
 

@@ -5,6 +5,7 @@ import stat
 import numpy as np
 import pytest
 
+from tff_keyboard.config.sections.train_config import TrainConfig
 from tff_keyboard.federated.learning.cohorts import CohortSampler
 from tff_keyboard.privacy.ledger.participation import (
     ParticipationRecord,
@@ -23,10 +24,8 @@ def run_rounds(path, name, first, last, *, seed=1, people=PEOPLE):
     record = ParticipationRecord(path, name, people, lambda r: cohorts[r])
     record.restart_after(first - 1)
     sampler = CohortSampler(
+        TrainConfig(clients_per_round=3, seed=seed, min_separation_rounds=SEPARATION),
         len(people),
-        3,
-        seed,
-        min_separation_rounds=SEPARATION,
         earlier=cohorts_before(path, name, people, SEPARATION - 1),
     )
     for number in range(first, last + 1):

@@ -288,7 +288,7 @@ def test_positions_outside_the_store_are_refused_before_training(config, tmp_pat
 @pytest.mark.slow
 def test_a_tiny_federation_is_trained_and_audited(config, tmp_path, capsys):
     population = len(ClientStore(config.data.store).client_ids("train"))
-    sampler = CohortSampler(population, config.train.clients_per_round, config.train.seed)
+    sampler = CohortSampler(config.train, population)
     rounds = range(1, config.train.rounds + 1)
     cohorts = [sampler.cohort(round_num).reporting.tolist() for round_num in rounds]
     joined = cohorts[0][0]

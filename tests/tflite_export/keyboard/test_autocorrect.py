@@ -7,14 +7,16 @@ import pytest
 
 from tff_keyboard.data.vocabulary import OOV, SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.predictors.tail_lexicon import TailLexicon
-from tflite_export.keyboard import typo_channel
 from tflite_export.keyboard.autocorrect import Autocorrect
+from tflite_export.keyboard.languages import LANGUAGES
 from tflite_export.keyboard.letter_model import LetterModel
+from tflite_export.keyboard.typo_channel import TypoChannel
 
 FREQUENCIES = {"the": 0.5, "ten": 0.1, "teh": 0.0005, "thanks": 0.2, "form": 0.05, "from": 0.1499}
 WORDS = tuple(FREQUENCIES)
 VOCABULARY = Vocabulary((*SPECIAL_WORDS, *WORDS), NormalisationRules())
 AUTOCORRECT = Autocorrect(VOCABULARY, FREQUENCIES)
+CHANNEL = TypoChannel(LANGUAGES["en"])
 
 
 def next_word(**chances):
@@ -27,7 +29,7 @@ def next_word(**chances):
 
 def test_posterior_of_an_unknown_word():
     row = next_word(thanks=0.01)
-    slip = dict(typo_channel.meant_words("thnks"))["thanks"]
+    slip = dict(CHANNEL.meant_words("thnks"))["thanks"]
     letters = math.exp(LetterModel(WORDS).log_probability("thnks"))
     score = 0.01 * slip
     found = AUTOCORRECT.correct("thnks", row)
@@ -64,7 +66,7 @@ def test_stretched_words_and_other_forms_are_meant(typed):
 
 
 def test_posterior_of_any_slip_without_context():
-    slips = dict(typo_channel.meant_words("thd"))
+    slips = dict(CHANNEL.meant_words("thd"))
     letters = math.exp(LetterModel(WORDS).log_probability("thd"))
     slipped = slips["the"] * 0.5
     meant, share = AUTOCORRECT.slip_without_context("thd")

@@ -61,8 +61,19 @@ ADAM = ("central.optimizer=adam", "central.schedule.name=cosine", "central.sched
 KEYSTROKES = ("train.best_metric=kss", "evaluation.keystroke_words=40")
 
 
-@pytest.mark.parametrize("more", [(), (*ADAM, *KEYSTROKES)], ids=["sgd", "adam_with_a_schedule"])
+REHEARSAL = ("fine_tuning.method.name=rehearsal",)
+LWF = ("fine_tuning.method.name=lwf",)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [(), (*ADAM, *KEYSTROKES), REHEARSAL, LWF],
+    ids=["sgd", "adam_with_a_schedule", "rehearsal", "lwf"],
+)
 def test_has_the_bits_of_this_machine(store, tmp_path, on_node, more):
+    if more == LWF:
+        train_central(fakes.tiny_config(store, "client.batch_size=4"), tmp_path / "general")
+        more = (*LWF, f"model.initial_model={tmp_path / 'general'}")
     general = f"fine_tuning.general_store={store}"
     more = ("client.batch_size=4", "evaluation.every=2", general, *more)
     train_central(fakes.tiny_config(store, *more), tmp_path / "here")

@@ -1,5 +1,6 @@
 """Central training: steps against plain SGD, budget, resume, and starting from a saved model."""
 
+import collections
 import json
 import math
 import shutil
@@ -16,6 +17,7 @@ from tff_keyboard.config.sections.learning_config import FedAvgClient
 from tff_keyboard.data.preparing.prepare import prepare as prepare_store
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.federated.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.federated.learning.optimizers.optimizers import build_client_optimizer
 from tff_keyboard.models import build_model
 from tff_keyboard.models.saved_model import load_model
@@ -76,6 +78,44 @@ def test_steps_are_those_of_sgd_with_momentum():
     np.testing.assert_allclose(nll, total, rtol=1e-4)
 
 
+def test_without_forgetting_the_initial_model_stays_the_teacher():
+    """Eqs. 1-2 of Popov et al. 2018 over two rounds; the second begins in another process."""
+    rng, weight = np.random.default_rng(1), 0.25
+    initial = [
+        rng.normal(size=w.shape).astype(np.float32)
+        for w in build_model(
+            "cifg", vocabulary_size=11, seed=2, units=5, embedding_size=3
+        ).get_weights()
+    ]
+
+    def fresh(weights=initial):
+        model = build_model("cifg", vocabulary_size=11, seed=2, units=5, embedding_size=3)
+        model.set_weights(weights)
+        return model
+
+    batches = [rng.integers(4, 11, size=[3, 6]).astype(np.int32) for _ in range(4)]
+    model, teacher = fresh(), fresh()
+    for batch in batches:
+        x, y = batch[:, :-1], batch[:, 1:]
+        soft = tf.nn.softmax(teacher(x))
+        with tf.GradientTape() as tape:
+            log_p = tf.nn.log_softmax(model(x))
+            kept = -tf.reduce_sum(soft * log_p, axis=2)
+            true = -tf.gather(log_p, y, batch_dims=2)
+            loss = tf.reduce_mean(weight * true + (1 - weight) * kept)
+        for v, gradient in zip(
+            model.trainable_variables, tape.gradient(loss, model.trainable_variables), strict=True
+        ):
+            v.assign_sub(0.3 * tf.convert_to_tensor(gradient))
+    sgd = FedAvgClient(learning_rate=0.3, gradient_clip_norm=0.0)
+    first = CentralTraining(fresh(), build_client_optimizer(sgd), fresh(), weight)
+    zeros = [np.zeros_like(w) for w in initial]
+    second = CentralTraining(fresh(zeros), build_client_optimizer(sgd), fresh(zeros), weight)
+    state = second.next(first.next(first.initialize(), batches[:2]).state, batches[2:]).state
+    for found, expected in zip(state.weights, model.trainable_variables, strict=True):
+        np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-6)
+
+
 def test_a_round_that_diverges_changes_nothing():
     model = build_model("cifg", vocabulary_size=11, seed=2, units=5, embedding_size=3)
     optimizer = build_client_optimizer(FedAvgClient(learning_rate=1e30, gradient_clip_norm=0.0))
@@ -110,6 +150,37 @@ def test_rounds_go_through_every_message_once_an_epoch(store):
     assert sum(counts.values()) == rounds * 24 - total
     assert pooled.rounds_for(pooled.tokens_per_epoch) == rounds
     assert abs(tokens - pooled.tokens_per_epoch) < 0.2 * pooled.tokens_per_epoch
+
+
+def test_rehearsal_adds_general_messages_to_each_round(store):
+    client_store, config = ClientStore(store), tiny_config(store)
+    plain = PooledInputs(config, client_store)
+    mixed = PooledInputs(config, client_store, Rehearsal(client_store, 0.75))
+
+    def rows(found):
+        return collections.Counter(tuple(row[row != PAD]) for batch in found for row in batch)
+
+    total = 0
+    for round_num in (1, 2, 9):
+        made, facts = mixed.round_input(round_num)
+        own, own_facts = plain.round_input(round_num)
+        assert not rows(own) - rows(made)
+        assert sum(rows(made).values()) == facts["examples"] == 4 * own_facts["examples"]
+        assert facts["tokens"] == sum(int(np.count_nonzero(batch[:, 1:])) for batch in made)
+        assert facts["epochs"] == own_facts["epochs"]
+        assert mixed.round_plan(round_num) == (round_num, facts)
+        total += facts["tokens"]
+    assert rows(mixed.round_input(1)[0]) - rows(plain.round_input(1)[0]) != rows(
+        mixed.round_input(2)[0]
+    ) - rows(plain.round_input(2)[0])
+    a_round = mixed.tokens_per_epoch * 24 / client_store.num_examples("train").sum()
+    assert total / 3 == pytest.approx(a_round, rel=0.1)
+    assert mixed.rounds_for(mixed.tokens_per_epoch) == plain.rounds_for(plain.tokens_per_epoch)
+
+
+def test_a_teacher_must_have_learnt_something(store, tmp_path):
+    with pytest.raises(ConfigError, match=r"'lwf' needs `model\.initial_model`"):
+        train_central(tiny_config(store, "fine_tuning.method.name=lwf"), tmp_path / "run")
 
 
 def test_a_round_is_a_function_of_its_number(store):

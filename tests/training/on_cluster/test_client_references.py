@@ -39,9 +39,9 @@ def test_train_clients_are_made_as_here(opened, config):
     expected, expected_facts = cohorts.round_input(2, HANDOVER)
     clients = client_references.TrainClients(
         client_references.Recipe.of(config, opened, None),
+        client_references.as_groups(groups),
         HANDOVER,
         2,
-        client_references.as_groups(groups),
     )
     sent = pickle.loads(pickle.dumps(clients))
     assert facts == expected_facts
@@ -54,7 +54,7 @@ def test_evaluation_clients_are_made_as_here(opened, config):
         opened, "validation", config.evaluation, max_length=config.data.max_length
     )
     recipe = client_references.Recipe.of(config, opened)
-    clients = client_references.EvaluationClients(recipe, config.data.store, ((1, 0), (2,)))
+    clients = client_references.EvaluationClients(recipe, ((1, 0), (2,)), config.data.store)
     packs = clients.make()
     assert len(clients) == len(packs) == 2
     assert [list(pack["ends"]) for pack in packs] == [
@@ -65,13 +65,13 @@ def test_evaluation_clients_are_made_as_here(opened, config):
 
 def test_no_text_travels(opened, config):
     recipe = client_references.Recipe.of(config, opened)
-    clients = client_references.TrainClients(recipe, HANDOVER, 1, tuple((i,) for i in range(10)))
+    clients = client_references.TrainClients(recipe, tuple((i,) for i in range(10)), HANDOVER, 1)
     sent = pickle.dumps(clients)
     ids = opened.client_ids("train")
     assert not any(client_id.encode() in sent for client_id in ids)
     words = [w for w in opened.vocabulary.words[4:] if len(w) > 5]
     assert not any(word.encode() in sent for word in words if word not in recipe.config_text)
-    longer = client_references.TrainClients(recipe, HANDOVER, 1, tuple((i,) for i in range(1010)))
+    longer = client_references.TrainClients(recipe, tuple((i,) for i in range(1010)), HANDOVER, 1)
     assert len(pickle.dumps(longer)) - len(sent) < 10 * 1000
 
 
@@ -81,4 +81,4 @@ def test_another_store_is_refused(opened, config, store):
         ((str(store), StoreReference(str(store.absolute()), "another hash")),),
     )
     with pytest.raises(DataError, match="is not the client store that the driver of the cluster"):
-        client_references.TrainClients(wrong, HANDOVER, 1, ((0,),)).make()
+        client_references.TrainClients(wrong, ((0,),), HANDOVER, 1).make()

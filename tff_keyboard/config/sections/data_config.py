@@ -46,6 +46,8 @@ class DataConfig(Table, path="data"):
         "continue". The store holds whole messages, except with "split".
       mode: "words" (for typed text), or "whitespace" (text is tokenised already: split only).
       lowercase: Whether tokens are made lower case.
+      language: Language of the text; decides lower case, and keys, corrections and blocklist of a
+        keyboard.
       seed: Decides who is in which population, how "text" lines are dealt out, and what
         synthetic typists type; >= 0.
       validation_fraction: Share of users for validation, > 0.
@@ -81,6 +83,7 @@ class DataConfig(Table, path="data"):
     long_messages: Literal["continue", "keep", "split"] = "continue"
     mode: Literal["words", "whitespace"] = "words"
     lowercase: bool = True
+    language: Literal["en", "de", "tr"] = "en"
     seed: checks.FromZero = 1
     validation_fraction: float = 0.1
     held_out_fraction: float = 0.1

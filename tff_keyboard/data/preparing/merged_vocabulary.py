@@ -46,8 +46,8 @@ def merge_vocabularies(
         if store.vocabulary.rules != rules:
             raise DataError(
                 f"{store.directory} was cut into words by other rules than "
-                f"{stores[0].directory}. Prepare both with the same `data.mode` and "
-                "`data.lowercase`."
+                f"{stores[0].directory}. Prepare both with the same `data.mode`, "
+                "`data.lowercase` and `data.language`."
             )
         counts = _train_counts(store)
         total = sum(counts.counts.values())

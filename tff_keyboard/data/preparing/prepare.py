@@ -127,7 +127,7 @@ def _given_vocabulary(config: DataConfig) -> Vocabulary | None:
     if not config.vocabulary_path:
         return None
     given = Vocabulary.load(sources.expand_path(config.vocabulary_path, "data.vocabulary_path"))
-    for field in ("mode", "lowercase"):
+    for field in ("mode", "lowercase", "language"):
         wanted, found = getattr(config, field), getattr(given.rules, field)
         if wanted != found:
             raise errors.DataError(
@@ -156,6 +156,8 @@ def _unused_options(config: DataConfig) -> Iterator[str]:
         yield from ("synthetic_typists", "synthetic_messages")
     if config.vocabulary_path:
         yield from ("vocabulary_size", "min_word_count", "min_word_users")
+    if config.language == "en":
+        yield "language"  # identities of stores are older than it
     if not config.vocabulary_epsilon:
         yield from ("vocabulary_epsilon", "vocabulary_delta", "vocabulary_words_per_person")
 
@@ -168,8 +170,8 @@ def _write_store(
     identity: Identity,
 ) -> Card:
     """Fills `work` except for the card, which is returned."""
-    rules = (
-        given.rules if given else NormalisationRules(mode=config.mode, lowercase=config.lowercase)
+    rules = NormalisationRules(
+        mode=config.mode, lowercase=config.lowercase, language=config.language
     )
     scratch = work / _SCRATCH_FILE
     groups = grouping.Grouping(scratch)
@@ -216,7 +218,7 @@ def _write_store(
         "from": "file" if given else "train users",
         "distinct_train_words": len(counts.counts) + counts.forgotten,
         "words_forgotten_in_counting": counts.forgotten,
-        "rules": dataclasses.asdict(vocabulary.rules),
+        "rules": vocabulary.rules.as_json(),
     }
     if choice:
         about_words |= choice.facts

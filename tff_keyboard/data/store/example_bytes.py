@@ -41,10 +41,8 @@ class _Varints(dict[int, bytes]):
 _LENGTH = _Varints()
 _IDS_KEY = b"\x0a\x03" + IDS_FEATURE.encode()
 _TOKENS_KEY = b"\x0a\x06" + TOKENS_FEATURE.encode()
-_SHORT = (
-    b"\x0a%c\x0a%c" + _IDS_KEY + b"\x12%c\x1a%c\x0a%c%b"
-    b"\x0a%c" + _TOKENS_KEY + b"\x12%c\x0a%c\x0a%c%b"
-)  # fmt: skip
+_SHORT = b"\x0a%c\x0a%c" + _IDS_KEY + b"\x12%c\x1a%c\x0a%c%b"
+_SHORT += b"\x0a%c" + _TOKENS_KEY + b"\x12%c\x0a%c\x0a%c%b"
 
 
 def example_bytes(ids: bytes, tokens: bytes) -> bytes:
@@ -59,10 +57,8 @@ def example_bytes(ids: bytes, tokens: bytes) -> bytes:
     strings = b"\x0a" + _LENGTH[t] + tokens
     feature = b"\x0a" + _LENGTH[len(strings)] + strings
     tokens_entry = _TOKENS_KEY + b"\x12" + _LENGTH[len(feature)] + feature
-    features = (
-        b"\x0a" + _LENGTH[len(ids_entry)] + ids_entry
-        + b"\x0a" + _LENGTH[len(tokens_entry)] + tokens_entry
-    )  # fmt: skip
+    features = b"\x0a" + _LENGTH[len(ids_entry)] + ids_entry
+    features += b"\x0a" + _LENGTH[len(tokens_entry)] + tokens_entry
     return b"\x0a" + _LENGTH[len(features)] + features
 
 

@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from tff_keyboard.data.store.store_card import CaseFacts, rate
+from tff_keyboard.data.text import casing
 from tff_keyboard.data.text.capitals import Capitals
 from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
 from tff_keyboard.data.text.word_counts import WordCounts
@@ -31,11 +32,16 @@ class FormReader:
 
     def __init__(self, rules: NormalisationRules):
         self._tokenizer = FastTokenizer(dataclasses.replace(rules, lowercase=False))
+        self._language = rules.language
 
     def forms(self, chunks: Iterable[str]) -> list[str]:
         """Words with a capital among the chunks, without what stands around them."""
         joined = " ".join(filter(None, map(self._tokenizer.joined, chunks)))
-        return [form for form in joined.split(" ") if form and form != form.lower()]
+        return [form for form in joined.split(" ") if form and form != self.lower(form)]
+
+    def lower(self, form: str) -> str:
+        """The word of a form."""
+        return casing.lower(form, self._language)
 
 
 class FormCounts:
@@ -57,7 +63,7 @@ class FormCounts:
         inside = self._reader.forms(chunk for message in capitals for chunk in message.inside)
         starting = self._reader.forms(chunk for message in capitals for chunk in message.starting)
         self.inside.add_person(inside)
-        self.anywhere.add_person(form.lower() for form in (*inside, *starting))
+        self.anywhere.add_person(self._reader.lower(form) for form in (*inside, *starting))
 
 
 def choose_forms(
@@ -70,8 +76,9 @@ def choose_forms(
     by_word: dict[str, list[tuple[int, str]]] = collections.defaultdict(list)
     known = set(vocabulary.words)
     for form, count in forms.inside.counts.items():
-        if form.lower() in known and len(form) <= _LONGEST_FORM:
-            by_word[form.lower()].append((count, form))
+        word = casing.lower(form, vocabulary.rules.language)
+        if word in known and len(form) <= _LONGEST_FORM:
+            by_word[word].append((count, form))
     table = {}
     for word, found in by_word.items():
         times, best = max(found)
@@ -103,10 +110,11 @@ class CaseAccuracy:
         typed: collections.Counter[str] = collections.Counter()  # with capitals, inside
         right: collections.Counter[str] = collections.Counter()
         for form, count in inside.items():
-            typed[form.lower()] += count
-            right[form.lower()] += count * (self._table.get(form.lower()) == form)
+            word = self._reader.lower(form)
+            typed[word] += count
+            right[word] += count * (self._table.get(word) == form)
         starting = collections.Counter(
-            form.lower()
+            self._reader.lower(form)
             for form in self._reader.forms(c for message in capitals for c in message.starting)
         )
         uses = collections.Counter(" ".join(messages).split(" "))

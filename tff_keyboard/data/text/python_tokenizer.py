@@ -8,7 +8,8 @@ model was trained on. A property test holds the two together. docs/data.md gives
 1. Apostrophes and hyphens of all shapes become `'` and `-`.
 2. What is neither a word character (`data.word_characters`), nor ASCII, nor part of an emoji
    becomes a space.
-3. NFKC, then lower case, then NFKC again, as `J̌` in lower case has a composed form.
+3. NFKC, then lower case (`data.text.casing`, by language), then NFKC again, as `J̌` in lower case
+   has a composed form.
 4. The text is read from the left, and the longest first of these is a token; all else separates:
    web address (becomes `<url>`), mask (`<#>`, `<TIME>`, `<unk>`), number with inner `.`, `,` or
    `:`, word with inner `'` or `-`, emoji or flag.
@@ -23,7 +24,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from tff_keyboard.data.text import word_characters
+from tff_keyboard.data.text import casing, word_characters
 from tff_keyboard.data.vocabulary import NormalisationRules
 
 URL_MASK = "<url>"
@@ -45,30 +46,30 @@ HYPHENS = "[\u2010\u2011\ufe63\uff0d]"
 NOT_TEXT = f"[^\\x20-\\x7e{_WORD}{_EMOJI}{_FLAG}{_EMOJI_MARK}{_NON_JOINER}{_JOINER}]"
 URL = "(?:[Hh][Tt][Tt][Pp][Ss]?://|[Ww][Ww][Ww]\\.)[^ ]+"
 MASK = "<(?:#|[A-Za-z_]{1,20})>"
+MASK_OF_TWO_I = "<(?:#|[A-Za-zı_]{1,20})>"  # `<TIME>` in Turkish lower case, too
 NUMBER = "[0-9]+(?:[.,:][0-9]+)+"
 WORD = f"[{_WORD}]+(?:['\\-{_NON_JOINER}{_JOINER}][{_WORD}]+)*"
 EMOJI = f"[{_EMOJI}][{_EMOJI_MARK}]{{0,2}}(?:{_JOINER}[{_EMOJI}][{_EMOJI_MARK}]{{0,2}})*"
 FLAG = f"[{_FLAG}][{_FLAG}]"
-TOKEN = f"{URL}|{MASK}|{NUMBER}|{WORD}|{EMOJI}|{FLAG}"
 WHITESPACE = f"[{word_characters.ranges_class(word_characters.WHITESPACE_RANGES)}]+"
 
-# Lower case must not depend on the machine's locale, as ICU's does for these
-# (Turkish dotted I, Lithuanian accents), nor on the letters around a sigma:
-# every capital sigma becomes a middle one, and one that ends a token a final one.
-LOWER_FIRST = {"İ": "i\u0307", "Ì": "ì", "Í": "í", "Ĩ": "ĩ", "Į": "į", "Σ": "σ"}
-FINAL_SIGMA = "σ$"
+FINAL_SIGMA = "σ$"  # `casing` made a middle one of it
 
 _APOSTROPHES = re.compile(APOSTROPHES)
 _HYPHENS = re.compile(HYPHENS)
 _NOT_TEXT = re.compile(NOT_TEXT)
 _URL = re.compile(URL)
-_TOKEN = re.compile(TOKEN)
 _WHITESPACE = re.compile(WHITESPACE)
 _RUN = re.compile("\\S+", re.ASCII)
 _FINAL_SIGMA = re.compile("σ\\Z")
-_LOWER_FIRST = str.maketrans(LOWER_FIRST)
 # Only these have a lower case in TensorFlow's Unicode, 13.0 here; a later Python knows more.
 _MAY_HAVE_CASE = re.compile(f"[{_WORD}\u2160-\u216f\u24b6-\u24cf\ua7c7\ua7c9\ua7f5]+")
+
+
+def token_pattern(language: str) -> str:
+    """Regular expression of a token, once the text is in its normal form and case."""
+    mask = MASK_OF_TWO_I if casing.has_two_i(language) else MASK
+    return f"{URL}|{mask}|{NUMBER}|{WORD}|{EMOJI}|{FLAG}"
 
 
 class PythonTokenizer:
@@ -82,6 +83,9 @@ class PythonTokenizer:
 
     def __init__(self, rules: NormalisationRules):
         self._rules = rules
+        self._has_two_i = casing.has_two_i(rules.language)
+        self._token = re.compile(token_pattern(rules.language))
+        self._lower_first = str.maketrans(dict(casing.lower_first(rules.language)))
 
     def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
         """Tokens of each text, in order; a lone surrogate counts as `?`."""
@@ -91,28 +95,33 @@ class PythonTokenizer:
         """Tokens of one text."""
         lowercase = self._rules.lowercase
         is_words = self._rules.mode == "words"
-        if is_words and len(text) <= LONGEST_RUN and text.isascii() and text.isprintable():
+        is_plain = len(text) <= LONGEST_RUN and text.isascii() and text.isprintable()
+        if is_words and is_plain and not (self._has_two_i and "I" in text):
             # All that the rules below do to such text.
             text = text.replace("`", "'")
-            found = _TOKEN.findall(text.lower() if lowercase else text)
+            found = self._token.findall(text.lower() if lowercase else text)
             return [URL_MASK if _URL.fullmatch(token) else token for token in found]
         text = text.encode("utf-8", "replace").decode("utf-8")
         if not is_words:
             tokens = [token for token in _WHITESPACE.split(text) if token]
             if lowercase:
-                tokens = [_lower(token) for token in tokens]
+                tokens = [self._lower(token) for token in tokens]
         else:
             text = cut_long_runs(text)
             text = _NOT_TEXT.sub(" ", _HYPHENS.sub("-", _APOSTROPHES.sub("'", text)))
             text = unicodedata.normalize("NFKC", text)
             if lowercase:
-                text = unicodedata.normalize("NFKC", _lower(text))
+                text = unicodedata.normalize("NFKC", self._lower(text))
             tokens = [
-                URL_MASK if _URL.fullmatch(token) else token for token in _TOKEN.findall(text)
+                URL_MASK if _URL.fullmatch(token) else token for token in self._token.findall(text)
             ]
         if lowercase:
             tokens = [_FINAL_SIGMA.sub("ς", token) for token in tokens]
         return tokens
+
+    def _lower(self, text: str) -> str:
+        first = text.translate(self._lower_first)
+        return _MAY_HAVE_CASE.sub(lambda match: match.group().lower(), first)
 
 
 def cut_long_runs(text: str) -> str:
@@ -130,7 +139,3 @@ def cut_long_runs(text: str) -> str:
         ),
         text,
     )
-
-
-def _lower(text: str) -> str:
-    return _MAY_HAVE_CASE.sub(lambda match: match.group().lower(), text.translate(_LOWER_FIRST))

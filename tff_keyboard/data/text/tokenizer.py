@@ -7,6 +7,7 @@ apply; this form is for text that stands in a `tf.data.Dataset` (`data/client_da
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from tff_keyboard.data.text import casing
 from tff_keyboard.data.text import python_tokenizer as text_python
 from tff_keyboard.data.vocabulary import NormalisationRules
 
@@ -49,7 +50,7 @@ class Tokenizer:
         texts = tf.strings.regex_replace(texts, "\\x00", " ")  # where some operators would stop
         tokens = tf_text.regex_split(texts, text_python.WHITESPACE)
         if self._rules.lowercase:
-            tokens = tokens.with_flat_values(_lower(tokens.flat_values))
+            tokens = tokens.with_flat_values(self._lower(tokens.flat_values))
         return tokens
 
     def _find_words(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -59,22 +60,22 @@ class Tokenizer:
         texts = tf.strings.regex_replace(texts, text_python.NOT_TEXT, " ")
         texts = tf_text.normalize_utf8(texts, "NFKC")
         if self._rules.lowercase:
-            texts = tf_text.normalize_utf8(_lower(texts), "NFKC")
+            texts = tf_text.normalize_utf8(self._lower(texts), "NFKC")
+        token = text_python.token_pattern(self._rules.language)
         # Every character is in a delimiter, and the delimiters that are tokens are kept.
         tokens = tf_text.regex_split(
             texts,
-            delim_regex_pattern=f"{text_python.TOKEN}|{_ANY}",
-            keep_delim_regex_pattern=text_python.TOKEN,
+            delim_regex_pattern=f"{token}|{_ANY}",
+            keep_delim_regex_pattern=token,
         )
         masked = tf.strings.regex_replace(
             tokens.flat_values, f"^(?:{text_python.URL})$", text_python.URL_MASK
         )
         return tokens.with_flat_values(masked)
 
-
-def _lower(texts: tf.Tensor) -> tf.Tensor:
-    """Lower case of `[n]` strings without NUL, the same in every locale."""
-    texts = tf.strings.lower(texts)  # ASCII, so that no `I` is left for a Turkish locale
-    for capital, small in text_python.LOWER_FIRST.items():
-        texts = tf.strings.regex_replace(texts, capital, small)
-    return tf.strings.lower(texts, encoding="utf-8")
+    def _lower(self, texts: tf.Tensor) -> tf.Tensor:
+        """Lower case of `[n]` strings without NUL, the same in every locale."""
+        for capital, small in casing.lower_first(self._rules.language).items():
+            texts = tf.strings.regex_replace(texts, capital, small)
+        texts = tf.strings.lower(texts)  # ASCII, so that no `I` is left for a Turkish locale
+        return tf.strings.lower(texts, encoding="utf-8")

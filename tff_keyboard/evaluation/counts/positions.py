@@ -198,17 +198,26 @@ def _batch(
 
 
 def score(
-    batch: Batch, scores: np.ndarray, index: PrefixIndex, tail: TailLexicon | None = None
+    batch: Batch,
+    scores: np.ndarray,
+    index: PrefixIndex,
+    tail: TailLexicon | None = None,
+    before: np.ndarray | None = None,
 ) -> Positions:
     """What the scores of a batch, [n, V] log-probabilities at its `inputs`, say of its targets.
 
     `index` has the model's vocabulary and, behind it, the words of `tail`, the lexicon behind the
-    strip, which offers completions only.
+    strip, which offers completions only. `before`, [n, V], are the scores before the first letter
+    (`predictor.next_word_scores`), if others.
     """
     real = batch.real
     targets = batch.ids[:, 1:][real]
     rows, places = np.nonzero(real)
-    ranks = target_ranks(scores, targets)
+    ranks = target_ranks(scores if before is None else before, targets)
+    if before is not None:
+        ranks = ranks.with_last(
+            before[np.arange(len(targets)), targets] == -np.inf, before.shape[1]
+        )
     typing = scores
     asked, rank = targets, ranks.words
     named = batch.tail[:, 1:][real] > 0

@@ -32,7 +32,7 @@ from tff_keyboard.evaluation.metrics.impressions import reciprocal_ranks
 from tff_keyboard.evaluation.metrics.keystrokes import keystrokes_with_selection
 from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, STRIP
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
-from tff_keyboard.predictors.predictor import Predictor
+from tff_keyboard.predictors.predictor import Predictor, next_word_scores
 from tff_keyboard.predictors.prefix_index import PrefixIndex
 from tff_keyboard.predictors.tail_lexicon import tail_of
 
@@ -229,7 +229,8 @@ def _of_batches(
     for batch in text_batches(
         text, predictor.vocabulary, max_length=max_length, reference=reference, only=part, tail=tail
     ):
-        yield score(batch, predictor.log_probabilities(batch.inputs), index, tail)
+        scores = predictor.log_probabilities(batch.inputs)
+        yield score(batch, scores, index, tail, next_word_scores(predictor, batch.inputs))
 
 
 @functools.lru_cache(maxsize=2)

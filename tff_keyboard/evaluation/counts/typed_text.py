@@ -57,7 +57,8 @@ def of_population(
     people = store.client_ids(population)
     if not people:
         raise DataError(f"{store.directory} has no clients in the population '{population}'.")
-    return of_clients(store, population, people)
+    messages = tuple(store.words(population, person) for person in people)
+    return TypedText(population, tuple(people), messages)
 
 
 def check_rules(store: ClientStore, rules: NormalisationRules) -> None:
@@ -67,12 +68,6 @@ def check_rules(store: ClientStore, rules: NormalisationRules) -> None:
             f"{store.directory} was cut into words by other rules than the model's. Prepare it "
             "with that model's `data.mode` and `data.lowercase`."
         )
-
-
-def of_clients(store: ClientStore, population: str, people: Sequence[str]) -> TypedText:
-    """What these clients of a store's population typed, in this order."""
-    messages = tuple(store.words(population, person) for person in people)
-    return TypedText(population, tuple(people), messages)
 
 
 def some_people(text: TypedText, which: slice) -> TypedText:

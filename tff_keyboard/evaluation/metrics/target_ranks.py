@@ -23,6 +23,11 @@ class TargetRanks:
     words_or_eos: np.ndarray  # PAD, BOS and OOV masked: a strip that may offer to send the message
     all_ids: np.ndarray  # ranks with nothing masked
 
+    def with_last(self, which: np.ndarray, rank: int) -> "TargetRanks":
+        """Ranks of which those chosen, [n] bool, are `rank`: they are on no strip."""
+        ranks = (self.words, self.words_or_eos, self.all_ids)
+        return TargetRanks(*(np.where(which, rank, each) for each in ranks))
+
 
 def target_ranks(scores: np.ndarray, targets: np.ndarray) -> TargetRanks:
     """Ranks of one target [n] a row of `scores` [n, V]: any monotone function of probability."""

@@ -16,7 +16,7 @@ class NamedPredictor:
     """A model and its name."""
 
     name: str
-    kind: str  # "keras", "ngram", "tflite" or "hybrid"
+    kind: str  # "keras", "ngram", "tflite", "hybrid" or "aosp"
     predictor: Predictor
     details: Mapping[str, Any]  # what else is worth keeping: order of an n-gram, bytes of a file
     source: str  # the model's name as the person wrote it

@@ -1,8 +1,11 @@
 """How a person names a model on the command line; parses the words and opens nothing.
 
-A path is a run directory, a saved model, a directory or file with an n-gram, or a `.tflite` file.
+A path is a run directory, a saved model, a directory or file with an n-gram, a `.tflite` file, or a
+`.combined` word list (`predictors/aosp/`).
 A baseline has no path: `ngram` (order 5), `ngram:3` (order 3), `ngram:1.25M` (pruned to so many
-n-grams), `ngram:1.44MB` (pruned and rounded to a file of so many bytes), `unigram`. `hybrid:PATH`
+n-grams), `ngram:1.44MB` (pruned and rounded to a file of so many bytes), `unigram`. `ngram+all`
+knows every word of the train people, not the store's table alone, and `ngram+own` also the person's
+own words, by a cache: `ngram+all+own:1.25M` is what Hard et al. 2018 compare with. `hybrid:PATH`
 puts a run or a `.tflite` file behind one strip with an n-gram file of 500 kB and a cache;
 `hybrid:1.44MB:PATH` takes an n-gram file of another size, and `hybrid+tail:PATH` has a lexicon of
 20,000 words beyond the table as well (`predictors/tail_lexicon.py`). A `.tflite` file with an
@@ -18,19 +21,41 @@ from tff_keyboard.storage.errors import UsageError
 
 NGRAM_SUFFIX = ".ngram"
 TFLITE_SUFFIX = ".tflite"
+COMBINED_SUFFIX = ".combined"
 
 _HYBRID = re.compile(r"hybrid(?P<tail>\+tail)?:(?:(?P<size>[0-9.]+[kM]B):)?(?P<path>.+)")
 _HYBRID_SIZE = "500kB"
+_BASELINE = re.compile(r"unigram|ngram(?P<all>\+all)?(?P<own>\+own)?(?P<size>:.*)?")
 _NETWORK = "network:"
 
 
 def is_baseline(word: str) -> bool:
     """Whether `word` names a baseline rather than a path.
 
-    >>> [is_baseline(word) for word in ("unigram", "ngram", "ngram:3", "runs/ngram")]
+    >>> [is_baseline(word) for word in ("unigram", "ngram", "ngram+own:3", "runs/ngram")]
     [True, True, True, False]
     """
-    return word in ("unigram", "ngram") or word.startswith("ngram:")
+    return _BASELINE.fullmatch(word) is not None
+
+
+def has_every_word(word: str) -> bool:
+    """Whether a baseline knows every word of the train people.
+
+    >>> has_every_word("ngram+all:3"), has_every_word("ngram+own")
+    (True, False)
+    """
+    match = _BASELINE.fullmatch(word)
+    return match is not None and match["all"] is not None
+
+
+def has_own_words(word: str) -> bool:
+    """Whether a baseline learns the words of the person that it is judged on.
+
+    >>> has_own_words("ngram+all+own:1.25M"), has_own_words("ngram+all")
+    (True, False)
+    """
+    match = _BASELINE.fullmatch(word)
+    return match is not None and match["own"] is not None
 
 
 def is_trained_here(word: str) -> bool:
@@ -61,12 +86,15 @@ def check_words(words: Sequence[str]) -> None:
     if len(set(words)) < len(words):
         raise UsageError("A model is given twice; every difference to itself is zero.")
     for word in words:
-        is_file = word.endswith((NGRAM_SUFFIX, TFLITE_SUFFIX))  # whose reader says what is missing
+        is_file = word.endswith(
+            (NGRAM_SUFFIX, TFLITE_SUFFIX, COMBINED_SUFFIX)
+        )  # whose reader says what is missing
         path = path_of(word)
         if path is not None and not is_file and not path.is_dir():
             raise UsageError(
-                f"'{word}' is no model: give a run directory, a .tflite or .ngram file, or one of "
-                "the baselines 'ngram', 'ngram:3', 'ngram:1.25M', 'ngram:1.44MB' and 'unigram'."
+                f"'{word}' is no model: give a run directory, a .tflite, .ngram or .combined file, "
+                "or one of the baselines 'ngram', 'ngram:3', 'ngram:1.25M', 'ngram:1.44MB' and "
+                "'unigram'."
             )
 
 
@@ -119,8 +147,11 @@ def is_network_alone(word: str) -> bool:
 def ngram_of(word: str) -> str:
     """The n-gram that opening `word` trains, as `predictors.ngram.ngram_spec` reads it.
 
-    >>> ngram_of("hybrid:1.44MB:runs/sms"), ngram_of("hybrid:runs/sms"), ngram_of("ngram:3")
+    >>> ngram_of("hybrid:1.44MB:runs/sms"), ngram_of("hybrid:runs/sms"), ngram_of("ngram+own:3")
     ('ngram:1.44MB', 'ngram:500kB', 'ngram:3')
     """
     match = _HYBRID.fullmatch(word)
-    return word if match is None else f"ngram:{match['size'] or _HYBRID_SIZE}"
+    if match is not None:
+        return f"ngram:{match['size'] or _HYBRID_SIZE}"
+    baseline = _BASELINE.fullmatch(word)
+    return f"ngram{baseline['size'] or ''}" if baseline and word != "unigram" else word

@@ -3,10 +3,13 @@
 Both take the pooled text of a store's train clients; a hybrid's weights, which say how far each of
 its parts is believed, are fitted on the store's validation people. The n-gram of a hybrid goes on
 phones and lists nothing that one person alone typed (`predictors/ngram/ngram_people.py`); it is the
-same here and in an export. A baseline stays here and lists everything.
+same here and in an export. A baseline stays here and lists everything; it may know more words than
+the store's table, and the person's own (`references.py`).
 """
 
+import collections
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,7 +19,7 @@ import numpy as np
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.data.text.word_list import read_word_list
-from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary, is_mask
 from tff_keyboard.evaluation.counts import hybrid_stream, typed_text
 from tff_keyboard.evaluation.named import references
 from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
@@ -55,6 +58,55 @@ def read_spec(word: str) -> ngram_spec.NGramSpec:
         return ngram_spec.parse(references.ngram_of(word))
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def open_baseline(
+    word: str, name: str, spec: ngram_spec.NGramSpec, text: TrainText, store: ClientStore
+) -> NamedPredictor:
+    """The n-gram that `word` names, with the words it asks for.
+
+    With the person's own words it is a hybrid without a network: n-gram and cache, weights fitted
+    on the store's validation people.
+
+    Args:
+      word: The baseline's name as the person wrote it.
+      text: `read_train_text` of the store.
+
+    Raises:
+      UsageError: It cannot be as small as asked for.
+      DataError: It fits weights, and the store has no validation people.
+    """
+    vocabulary, messages = store.vocabulary, text.messages
+    if references.has_every_word(word):
+        typed = [store.words("train", person) for person in store.client_ids("train")]
+        vocabulary, messages = every_word(list(itertools.chain(*typed)), vocabulary)
+    named = train_baseline(word, name, spec, messages, vocabulary)
+    if not references.has_own_words(word):
+        return named
+    ngram = named.predictor
+    assert isinstance(ngram, NGramPredictor)
+    hybrid = HybridPredictor(ngram, ngram, mixture.EQUAL)  # the n-gram's weight is that of both
+    fitted_on = fit_on_validation(hybrid, store, name)
+    details = {**named.details, "weights": hybrid.weights.to_json(), "weights_fitted_on": fitted_on}
+    return dataclasses.replace(named, kind="hybrid", predictor=hybrid, details=details)
+
+
+def every_word(
+    messages: Sequence[Sequence[str]], vocabulary: Vocabulary
+) -> tuple[Vocabulary, list[np.ndarray]]:
+    """A table of all words of some messages, by the rules of another, and the messages in its ids.
+
+    The rows of `vocabulary` come first, in their order: equal words tie alike. Masks are OOV.
+    """
+    counts = collections.Counter(itertools.chain(*messages))
+    known = set(vocabulary.words)
+    further = {word: count for word, count in counts.items() if word not in known}
+    words = vocabulary.words
+    if any(not is_mask(word) for word in further):
+        size = NUM_SPECIAL + len(further)
+        words += Vocabulary.from_counts(further, size, vocabulary.rules).words[NUM_SPECIAL:]
+    table = Vocabulary(words, vocabulary.rules)
+    return table, [np.array(table.encode(message), np.int32) for message in messages]
 
 
 def train_baseline(

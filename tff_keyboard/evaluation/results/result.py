@@ -26,7 +26,10 @@ import numpy as np
 
 from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, METRICS, computable
 from tff_keyboard.evaluation.statistics import sums as sums_lib
+from tff_keyboard.evaluation.statistics.breakdown import Part, breakdown
 from tff_keyboard.evaluation.statistics.jackknife import Interval, effective_number
+from tff_keyboard.evaluation.statistics.people import Spread, spread
+from tff_keyboard.evaluation.statistics.reliability import Bin, reliability
 from tff_keyboard.evaluation.statistics.sums import Sums
 from tff_keyboard.storage.errors import DataError
 
@@ -101,6 +104,21 @@ class Evaluation:
     def metrics(self) -> dict[str, Interval]:
         """Every metric its sums are enough for, with its interval over people."""
         return {name: sums_lib.metric_interval(self.sums, name) for name in computable(self.sums)}
+
+    @functools.cached_property
+    def spreads(self) -> dict[str, Spread]:
+        """Every metric over people, each of whom counts once."""
+        return {name: spread(self.sums, name) for name in self.metrics}
+
+    @functools.cached_property
+    def parts(self) -> dict[str, dict[str, Part]]:
+        """Parts of the text by family: slices, heavy and light typists."""
+        return breakdown(self.sums, self.slices)
+
+    @functools.cached_property
+    def reliability(self) -> list[Bin]:
+        """What first suggestions claim and how often they are right; empty if not counted."""
+        return reliability(self.slices.get("confidence", {}))
 
     @property
     def effective_people(self) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.evaluation.statistics.jackknife import Interval, ratio_interval
-from tff_keyboard.evaluation.statistics.sums import Sums, metric_interval, parts
+from tff_keyboard.evaluation.statistics.sums import Sums, parts
 
 FEWEST_WORDS = 100  # of a person who counts
 _FEWEST_PEOPLE = 10
@@ -96,8 +96,3 @@ def typists(sums: Sums) -> dict[str, np.ndarray]:
     heavy = np.zeros(len(words), bool)
     heavy[order] = before < words.sum() / 2
     return {"heavy": heavy & (words > 0), "light": ~heavy & (words > 0)}
-
-
-def group_interval(sums: Sums, name: str, members: np.ndarray) -> Interval:
-    """A metric over a group of people."""
-    return metric_interval({key: values[members] for key, values in sums.items()}, name)

@@ -10,6 +10,8 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tff_keyboard.federated.aggregation.processes import AggregationProcess, build_process, no_state
+
 
 def stacked_type(value_type: tff.Type) -> tff.Type:
     """Tensors [clients, ...] for tensors [...]; the number of clients is open."""
@@ -40,13 +42,8 @@ def build_client_stack(value_type: tff.Type, weight_type: tff.Type) -> tff.Compu
         rows = tf.cast(tf.cast(weight, tf.float32) > 0, tf.int32)  # 1 or none
         return append(stacked, tf.nest.map_structure(lambda x: x[tf.newaxis][:rows], value))
 
-    @tff.tensorflow.computation(stack, stack)
-    def merge(a, b):
-        return append(a, b)
-
-    @tff.tensorflow.computation(stack)
-    def report(stacked):
-        return stacked
+    merge = tff.tensorflow.computation(append, stack, stack)
+    report = tff.tensorflow.computation(lambda stacked: stacked, stack)
 
     @tff.federated_computation(
         tff.FederatedType(value_type, tff.CLIENTS), tff.FederatedType(weight_type, tff.CLIENTS)
@@ -60,30 +57,19 @@ def build_client_stack(value_type: tff.Type, weight_type: tff.Type) -> tff.Compu
 
 def build_stack_process(
     value_type: tff.Type, weight_type: tff.Type, combine: Callable[[Any], tuple[Any, Any]]
-) -> tff.templates.AggregationProcess:
+) -> AggregationProcess:
     """A rule without state that sees all deltas at once.
 
     Args:
-      weight_type: Type of a weight: a number.
       combine: TensorFlow function from a stack to the rule's result and its measurements.
     """
     stack = build_client_stack(value_type, weight_type)
     combined = tff.tensorflow.computation(combine, stacked_type(value_type))
 
-    @tff.federated_computation
-    def init_fn():
-        return tff.federated_value((), tff.SERVER)
-
-    @tff.federated_computation(
-        init_fn.type_signature.result,
-        tff.FederatedType(value_type, tff.CLIENTS),
-        tff.FederatedType(weight_type, tff.CLIENTS),
-    )
     def next_fn(state, value, weight):
-        result, measurements = tff.federated_map(combined, stack(value, weight))
-        return tff.templates.MeasuredProcessOutput(state, result, measurements)
+        return state, *tff.federated_map(combined, stack(value, weight))
 
-    return tff.templates.AggregationProcess(init_fn, next_fn)
+    return build_process(no_state, next_fn, value_type, weight_type)
 
 
 def num_clients(stacked: Any) -> tf.Tensor:

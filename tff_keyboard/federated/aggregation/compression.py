@@ -4,19 +4,20 @@ Each large tensor x is sent as `bits` bits a coordinate and its minimum and maxi
 
     q = floor((x - min) / (max - min) * (2^bits - 1) + u),   u uniform in [0, 1)
 
-(`wire_format.py` has the bytes), so that the decoded value is right on average (Suresh et al. 2017,
+so that the decoded value is right on average (Suresh et al. 2017,
 section 2.2, http://proceedings.mlr.press/v70/suresh17a.html). u is a pure function of (seed, round,
 delta), see `seeded_client_map.py`: a resumed run repeats the bits. The server decodes before it
 aggregates, hence FedAtt's norms, FedMed's topK, clipping and noise all see what really arrived.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.config.sections.aggregation_config import UniformQuantization
 from tff_keyboard.federated.aggregation.layers import require_float_tensors
+from tff_keyboard.federated.aggregation.processes import AggregationProcess, Factory
 from tff_keyboard.federated.aggregation.seeded_client_map import SeededClientMapFactory
 from tff_keyboard.federated.aggregation.seeded_noise import fold_in
 from tff_keyboard.federated.aggregation.upload_size import UploadSizeFactory
@@ -24,35 +25,14 @@ from tff_keyboard.federated.aggregation.upload_size import UploadSizeFactory
 _PURPOSE = 3
 
 
-class Encoded(NamedTuple):
-    """A quantised tensor; float64 all, `steps` whole numbers in [0, 2^bits)."""
-
-    minimum: tf.Tensor
-    maximum: tf.Tensor
-    steps: tf.Tensor
-
-
 def quantize(tensor: tf.Tensor, bits: int, uniform: tf.Tensor) -> tf.Tensor:
     """The tensor after encoding and decoding; `uniform` in [0, 1) rounds. Finite in, finite out."""
-    encoded = encode(tensor, bits, uniform)
-    return tf.cast(decode(encoded, bits), tensor.dtype)
-
-
-def encode(tensor: tf.Tensor, bits: int, uniform: tf.Tensor) -> Encoded:
-    """Range and steps of the tensor; see `quantize`."""
     x = tf.cast(tensor, tf.float64)  # max - min of float32 may overflow float32
     low, high = tf.reduce_min(x), tf.reduce_max(x)
     levels = float(2**bits - 1)
-    steps = tf.floor(
-        tf.math.divide_no_nan(x - low, (high - low) / levels) + tf.cast(uniform, tf.float64)
-    )
-    return Encoded(low, high, tf.clip_by_value(steps, 0.0, levels))
-
-
-def decode(encoded: Encoded, bits: int) -> tf.Tensor:
-    """The tensor that the server sees, float64."""
-    step = (encoded.maximum - encoded.minimum) / float(2**bits - 1)
-    return encoded.minimum + encoded.steps * step
+    step = (high - low) / levels
+    steps = tf.floor(tf.math.divide_no_nan(x - low, step) + tf.cast(uniform, tf.float64))
+    return tf.cast(low + tf.clip_by_value(steps, 0.0, levels) * step, tensor.dtype)
 
 
 class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
@@ -62,7 +42,6 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
     round), `uncompressed_bytes`, and `inner`.
 
     Args:
-      inner: A weighted factory.
       codec: Config, which the next two arguments change where they are not None. None: 8 bits,
         tensors of up to 1,000 elements whole.
       bits: Bits a coordinate, 1..16.
@@ -75,7 +54,7 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
 
     def __init__(
         self,
-        inner: tff.aggregators.WeightedAggregationFactory,
+        inner: Factory,
         codec: UniformQuantization | None = None,
         *,
         bits: int | None = None,
@@ -87,9 +66,7 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
         mapped = SeededClientMapFactory(inner, self._decoded, seed=seed, purpose=_PURPOSE)
         self._counted = UploadSizeFactory(mapped, bits=codec.bits, threshold=codec.threshold)
 
-    def create(
-        self, value_type: tff.Type, weight_type: tff.Type
-    ) -> tff.templates.AggregationProcess:
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """The process, for these types."""
         require_float_tensors(value_type, "Compression")
         return self._counted.create(value_type, weight_type)

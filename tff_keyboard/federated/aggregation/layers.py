@@ -32,7 +32,6 @@ def resolve_layers(
     """The layers of a delta.
 
     Args:
-      value_type: TFF type of the delta: a tensor or a structure of tensors.
       groups: Group name -> variable names or positions ("0" is 0 where no variable is called
         so); every tensor in exactly one. None or empty: each tensor is a layer.
       variable_names: Names of the tensors in order; without them only positions are known.
@@ -123,9 +122,7 @@ def _squared_norm(tensor: tf.Tensor) -> tf.Tensor:
     half = tf.cast(tf.nn.l2_loss(tensor), tf.float64)
     in_range = tf.logical_and(tf.math.is_finite(half), half > 1e-25)
     return tf.cond(
-        in_range,
-        lambda: 2.0 * half,
-        lambda: tf.reduce_sum(tf.square(tf.cast(tensor, tf.float64))),
+        in_range, lambda: 2.0 * half, lambda: tf.reduce_sum(tf.square(tf.cast(tensor, tf.float64)))
     )
 
 

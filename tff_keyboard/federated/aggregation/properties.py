@@ -6,8 +6,6 @@
 What a rule computes is for a test beside it, against NumPy.
 """
 
-from __future__ import annotations
-
 import collections
 import functools
 from collections.abc import Sequence
@@ -31,10 +29,8 @@ class Subject:
     """An aggregation process, and what may be asked of it.
 
     Attributes:
-      weight_type: Type of a client's weight.
       atol: Largest change of a delta on its way (rounding, noise), in units of a delta.
       is_private: Weights are ignored and one client's delta is divided by the report goal.
-      is_noisy: A round has noise.
       is_guarded: It says how many broken updates it refused.
     """
 

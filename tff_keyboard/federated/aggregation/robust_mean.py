@@ -21,22 +21,17 @@ from tff_keyboard.federated.aggregation.client_stack import (
     num_clients,
 )
 from tff_keyboard.federated.aggregation.layers import require_float_tensors
+from tff_keyboard.federated.aggregation.processes import AggregationProcess
 
 
 class _RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
-    """Mean of the middle of each coordinate over clients of weight > 0.
-
-    A round where nobody counts gives zeros. No state. Measurements: `clients` and
-    `trimmed_clients` (int32; those left out of each coordinate).
-    """
+    """Mean of the middle of each coordinate over clients of weight > 0."""
 
     def _cut(self, clients: tf.Tensor) -> tf.Tensor:
         """How many of so many clients are left out on each side, int32."""
         raise NotImplementedError
 
-    def create(
-        self, value_type: tff.Type, weight_type: tff.Type
-    ) -> tff.templates.AggregationProcess:
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """See base class; `weight_type` is a number."""
         require_float_tensors(value_type, "A robust mean")
 
@@ -70,9 +65,6 @@ class TrimmedMeanFactory(_RobustMeanFactory):
       rule: Config; None: that of `trim_fraction`.
       trim_fraction: Share left out on each side, in [0, 0.5); 0 is the unweighted mean. None: as
         `rule` has it, or 0.1.
-
-    Raises:
-      ValueError: `trim_fraction` is out of range.
     """
 
     def __init__(self, rule: TrimmedMean | None = None, *, trim_fraction: float | None = None):

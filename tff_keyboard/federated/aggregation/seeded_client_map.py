@@ -1,10 +1,8 @@
 """Each client changes its delta by a random function of its own before it is aggregated.
 
-What a client draws is a pure function of (seed, purpose, round, client): TFF gives a client no
-name, so the server sends one seed a round and a client folds in the hash of its delta. A resumed
-run repeats the bits, nobody shares a stream, and neither the order of clients nor the number of
-workers matters. (A seed fixed in the graph would give all clients the same draw.) Clients with
-bitwise equal deltas draw the same.
+What a client draws is a pure function of (seed, purpose, round, client): the server sends one seed
+a round and a client folds in the hash of its delta (`client_digest`). A resumed run repeats the
+bits, and neither the order of clients nor the number of workers matters.
 """
 
 import collections
@@ -15,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.federated.aggregation.client_digest import client_digest
-from tff_keyboard.federated.aggregation.seeded_noise import fold_in, run_seed
+from tff_keyboard.federated.aggregation.processes import AggregationProcess, build_process
+from tff_keyboard.federated.aggregation.seeded_noise import client_digest, fold_in, run_seed
 
 
 class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
@@ -25,13 +23,8 @@ class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
     State: `round` (int32, rounds done) and `inner`. Measurements are those of `inner`.
 
     Args:
-      inner: A weighted factory.
       change: Makes a delta of the same type from a delta and a seed ([2] int64), in TensorFlow.
-      seed: Seed of the run, >= 0.
       purpose: Tells what draws from one seed apart.
-
-    Raises:
-      ValueError: `seed` is negative.
     """
 
     def __init__(
@@ -49,14 +42,8 @@ class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
         self._seed = seed
         self._purpose = purpose
 
-    def create(
-        self, value_type: tff.Type, weight_type: tff.Type
-    ) -> tff.templates.AggregationProcess:
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         inner = self._inner.create(value_type, weight_type)
-
-        @tff.tensorflow.computation
-        def first_round():
-            return tf.constant(0)
 
         @tff.tensorflow.computation(np.int32)
         def round_seed(round_num):
@@ -68,26 +55,15 @@ class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
         def change(value, seed):
             return self._change(value, fold_in(seed, client_digest(value)))
 
-        @tff.federated_computation
-        def init_fn():
-            return tff.federated_zip(
-                collections.OrderedDict(
-                    round=tff.federated_eval(first_round, tff.SERVER), inner=inner.initialize()
-                )
-            )
+        def initialize():
+            first = tff.federated_value(np.int32(0), tff.SERVER)
+            return collections.OrderedDict(round=first, inner=inner.initialize())
 
-        @tff.federated_computation(
-            init_fn.type_signature.result,
-            tff.FederatedType(value_type, tff.CLIENTS),
-            tff.FederatedType(weight_type, tff.CLIENTS),
-        )
         def next_fn(state, value, weight):
             seed, next_round = tff.federated_map(round_seed, state["round"])
             changed = tff.federated_map(change, (value, tff.federated_broadcast(seed)))
             output = inner.next(state["inner"], changed, weight)
-            new_state = collections.OrderedDict(round=next_round, inner=output.state)
-            return tff.templates.MeasuredProcessOutput(
-                tff.federated_zip(new_state), output.result, output.measurements
-            )
+            after = collections.OrderedDict(round=next_round, inner=output.state)
+            return after, output.result, output.measurements
 
-        return tff.templates.AggregationProcess(init_fn, next_fn)
+        return build_process(initialize, next_fn, value_type, weight_type)

@@ -25,12 +25,26 @@ def run_seed(seed: int, purpose: int) -> tf.Tensor:
     return tf.constant([seed, purpose], tf.int64)
 
 
+def client_digest(value: Any) -> tf.Tensor:
+    """Sixty-four bits that name a client in a round: the FarmHash64 of the tensors of its delta.
+
+    TFF gives a client no name and no order, yet ties must break the same way on one worker or on
+    several, and a client's own randomness must be the same when a round is run again and differ
+    from its neighbours'. Clients with equal deltas share a digest, int64.
+    """
+    parts = [
+        tf.raw_ops.Fingerprint(data=tf.reshape(x, [1, -1]), method="farmhash64")  # [1, 8] uint8
+        for x in tf.nest.flatten(value)
+    ]
+    whole = tf.raw_ops.Fingerprint(data=tf.concat(parts, axis=1), method="farmhash64")
+    return tf.bitcast(whole[0], tf.int64)
+
+
 def seeded_normal(specs: Any, seed: tf.Tensor, stddev: tf.Tensor) -> Any:
     """N(0, stddev^2) for each tensor of `specs`, independent across tensors and seeds.
 
     Args:
       specs: Structure of tensors or `tf.TensorSpec`s with static shapes.
-      seed: [2] int64.
       stddev: Scalar, >= 0; 0 gives exactly 0.
     """
     flat = tf.nest.flatten(specs)

@@ -10,8 +10,10 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.federated.aggregation import wire_format
 from tff_keyboard.federated.aggregation.layers import tensor_types
+from tff_keyboard.federated.aggregation.processes import AggregationProcess, Factory, build_process
+
+RANGE_BYTES = 8  # minimum and maximum of a quantised tensor, float32
 
 
 def encoded_bytes(value_type: tff.Type, *, bits: int, threshold: int) -> int:
@@ -25,10 +27,8 @@ def encoded_bytes(value_type: tff.Type, *, bits: int, threshold: int) -> int:
     total = 0
     for tensor in tensor_types(value_type):
         size = int(np.prod(tensor.shape))
-        if size > threshold:
-            total += wire_format.num_bytes(size, bits)
-        else:
-            total += size * np.dtype(tensor.dtype).itemsize
+        packed = RANGE_BYTES + -(-size * bits // 8)
+        total += packed if size > threshold else size * np.dtype(tensor.dtype).itemsize
     return total
 
 
@@ -44,26 +44,17 @@ class UploadSizeFactory(tff.aggregators.WeightedAggregationFactory):
     clients of the round) and `inner`.
 
     Args:
-      inner: A weighted factory.
       bits: Bits a coordinate, where `inner` encodes tensors of more than `threshold` elements;
         None: deltas are sent whole.
       threshold: See `bits`.
     """
 
-    def __init__(
-        self,
-        inner: tff.aggregators.WeightedAggregationFactory,
-        *,
-        bits: int | None = None,
-        threshold: int = 0,
-    ):
+    def __init__(self, inner: Factory, *, bits: int | None = None, threshold: int = 0):
         self._inner = inner
         self._bits = bits
         self._threshold = threshold
 
-    def create(
-        self, value_type: tff.Type, weight_type: tff.Type
-    ) -> tff.templates.AggregationProcess:
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """The process, for these types."""
         inner = self._inner.create(value_type, weight_type)
         whole = raw_bytes(value_type)
@@ -76,22 +67,13 @@ class UploadSizeFactory(tff.aggregators.WeightedAggregationFactory):
             clients = tf.cast(clients, tf.int64)
             return clients * sent, clients * whole
 
-        @tff.federated_computation(
-            inner.initialize.type_signature.result,
-            tff.FederatedType(value_type, tff.CLIENTS),
-            tff.FederatedType(weight_type, tff.CLIENTS),
-        )
         def next_fn(state, value, weight):
             output = inner.next(state, value, weight)
             clients = tff.federated_sum(tff.federated_value(1, tff.CLIENTS))
             uploaded, uncompressed = tff.federated_map(count_bytes, clients)
             measurements = collections.OrderedDict(
-                uploaded_bytes=uploaded,
-                uncompressed_bytes=uncompressed,
-                inner=output.measurements,
+                uploaded_bytes=uploaded, uncompressed_bytes=uncompressed, inner=output.measurements
             )
-            return tff.templates.MeasuredProcessOutput(
-                output.state, output.result, tff.federated_zip(measurements)
-            )
+            return output.state, output.result, measurements
 
-        return tff.templates.AggregationProcess(inner.initialize, next_fn)
+        return build_process(inner.initialize, next_fn, value_type, weight_type)

@@ -21,72 +21,49 @@ from typing import TypeAlias, assert_never
 
 import tensorflow_federated as tff
 
-from tff_keyboard.config.sections.aggregation_config import (
-    AdaptiveClipping,
-    AggregationConfig,
-    Compression,
-    FixedClipping,
-    NoClipping,
-    NoCompression,
-    NormalClientNoise,
-    TouchedRows,
-    UniformQuantization,
-)
+from tff_keyboard.config.sections import aggregation_config as tables
+from tff_keyboard.config.sections import rule_config as rules
 from tff_keyboard.config.sections.privacy_config import Gaussian, MechanismConfig
-from tff_keyboard.config.sections.rule_config import (
-    BoundedTrimmedMean,
-    FedAtt,
-    FedMed,
-    Mean,
-    Median,
-    PrivateFedAtt,
-    TrimmedMean,
-)
-from tff_keyboard.federated.aggregation import compression
+from tff_keyboard.federated.aggregation import upload_size
 from tff_keyboard.federated.aggregation.bounded_trimmed_mean import BoundedTrimmedMeanFactory
+from tff_keyboard.federated.aggregation.compression import CompressedUploadFactory
 from tff_keyboard.federated.aggregation.guards import norm_bounds
-from tff_keyboard.federated.aggregation.guards.update_guard import UpdateGuardFactory
+from tff_keyboard.federated.aggregation.guards.update_guard import UpdateGuardFactory, WeightLimit
 from tff_keyboard.federated.aggregation.guards.weight_cap import WeightCapFactory
-from tff_keyboard.federated.aggregation.guards.weight_limits import WeightLimit
 from tff_keyboard.federated.aggregation.private.private_mean import PrivateMeanFactory
+from tff_keyboard.federated.aggregation.processes import Factory
 from tff_keyboard.federated.aggregation.robust_mean import MedianFactory, TrimmedMeanFactory
 from tff_keyboard.federated.aggregation.row_correction import RowCorrectionFactory
-from tff_keyboard.federated.aggregation.upload_size import (
-    UploadSizeFactory,
-    encoded_bytes,
-    raw_bytes,
-)
 from tff_keyboard.federated.algorithms.fedatt.aggregator import FedAttFactory
 from tff_keyboard.federated.algorithms.fedatt.client_noise import ClientNoiseFactory
 from tff_keyboard.federated.algorithms.fedatt.private_fedatt import PrivateFedAttFactory
 from tff_keyboard.federated.algorithms.fedmed.aggregator import FedMedFactory
 
-Factory: TypeAlias = tff.aggregators.WeightedAggregationFactory
 Names: TypeAlias = Sequence[str] | None
 
 
 def build_rule(
-    config: AggregationConfig, *, clients_per_round: int, variable_names: Names = None
+    config: tables.AggregationConfig, *, clients_per_round: int, variable_names: Names = None
 ) -> Factory:
     """The factory of `aggregation.rule`, bare; see `build_aggregator`."""
     rule, privacy, names = config.rule, config.privacy, variable_names
     match rule:
-        case Mean() if config.is_private:
+        case rules.Mean() if config.is_private:
             assert isinstance(privacy, MechanismConfig)
             private = PrivateMeanFactory(privacy, clients_per_round=clients_per_round)
             return tff.aggregators.as_weighted_aggregator(private)
-        case Mean():
+        case rules.Mean():
             return tff.aggregators.MeanFactory(no_nan_division=True)
-        case FedAtt():
+        case rules.FedAtt():
             return FedAttFactory(rule, variable_names=names)
-        case FedMed():
+        case rules.FedMed():
             return FedMedFactory(
                 rule,
                 max_clients=clients_per_round,
                 upload_bytes=_upload_bytes(config.compression),
                 variable_names=names,
             )
-        case PrivateFedAtt():
+        case rules.PrivateFedAtt():
             assert isinstance(privacy, Gaussian)
             factory = PrivateFedAttFactory(
                 rule,
@@ -95,17 +72,17 @@ def build_rule(
                 variable_names=names,
             )
             return tff.aggregators.as_weighted_aggregator(factory)
-        case Median():
+        case rules.Median():
             return MedianFactory()
-        case TrimmedMean():
+        case rules.TrimmedMean():
             return TrimmedMeanFactory(rule)
-        case BoundedTrimmedMean():
+        case rules.BoundedTrimmedMean():
             return BoundedTrimmedMeanFactory(rule)
     assert_never(rule)  # mypy says which rule has no case
 
 
 def build_aggregator(
-    config: AggregationConfig,
+    config: tables.AggregationConfig,
     *,
     clients_per_round: int,
     seed: int,
@@ -115,7 +92,6 @@ def build_aggregator(
     """The factory a config describes, protected and composed.
 
     Args:
-      config: The `[aggregation]` table.
       clients_per_round: The report goal; denominator of private means, buffer of FedMed.
       seed: Seed of the run; noise and rounding are pure functions of it and the round.
       variable_names: Names of the tensors of a delta, in order; what `layer_groups` may name.
@@ -134,7 +110,7 @@ def build_aggregator(
 
 def protect(
     factory: Factory,
-    config: AggregationConfig,
+    config: tables.AggregationConfig,
     *,
     seed: int,
     variable_names: Names = None,
@@ -145,13 +121,13 @@ def protect(
     factory = _clipped(factory, protection)
     if protection.zeroing:
         factory = norm_bounds.zeroing_factory(_zeroing_bound(), factory)
-    if isinstance(config.compression, UniformQuantization):
-        factory = compression.CompressedUploadFactory(factory, config.compression, seed=seed)
+    if isinstance(config.compression, tables.UniformQuantization):
+        factory = CompressedUploadFactory(factory, config.compression, seed=seed)
     else:
-        factory = UploadSizeFactory(factory)
-    if isinstance(config.client_noise, NormalClientNoise):
+        factory = upload_size.UploadSizeFactory(factory)
+    if isinstance(config.client_noise, tables.NormalClientNoise):
         factory = ClientNoiseFactory(factory, config.client_noise, seed=seed)
-    if isinstance(config.row_correction, TouchedRows):
+    if isinstance(config.row_correction, tables.TouchedRows):
         factory = RowCorrectionFactory(
             factory,
             largest_factor=config.row_correction.largest_factor,
@@ -162,29 +138,24 @@ def protect(
     return UpdateGuardFactory(factory, limit)
 
 
-def _upload_bytes(compression_config: Compression) -> Callable[[tff.Type], int]:
+def _upload_bytes(codec: tables.Compression) -> Callable[[tff.Type], int]:
     """Size of one client's upload, by the type of its delta."""
-    if isinstance(compression_config, NoCompression):
-        return raw_bytes
-    codec = compression_config
-    return functools.partial(encoded_bytes, bits=codec.bits, threshold=codec.threshold)
+    if isinstance(codec, tables.NoCompression):
+        return upload_size.raw_bytes
+    return functools.partial(upload_size.encoded_bytes, bits=codec.bits, threshold=codec.threshold)
 
 
-def _clipped(
-    factory: Factory, protection: NoClipping | FixedClipping | AdaptiveClipping
-) -> Factory:
-    match protection:
-        case NoClipping():
-            return factory
-        case FixedClipping():
-            return norm_bounds.clipping_factory(protection.clip_norm, factory)
-        case AdaptiveClipping():
-            bound = tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
-                initial_estimate=protection.clip_norm,
-                target_quantile=protection.quantile,
-                learning_rate=protection.learning_rate,
-            )
-            return norm_bounds.clipping_factory(bound, factory)
+def _clipped(factory: Factory, protection: tables.Protection) -> Factory:
+    if isinstance(protection, tables.FixedClipping):
+        return norm_bounds.clipping_factory(protection.clip_norm, factory)
+    if isinstance(protection, tables.AdaptiveClipping):
+        bound = tff.aggregators.PrivateQuantileEstimationProcess.no_noise(
+            initial_estimate=protection.clip_norm,
+            target_quantile=protection.quantile,
+            learning_rate=protection.learning_rate,
+        )
+        return norm_bounds.clipping_factory(bound, factory)
+    return factory
 
 
 def _zeroing_bound() -> tff.templates.EstimationProcess:

@@ -14,13 +14,12 @@ from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.federated.learning.client_delivery import Deliver, Handover
-from tff_keyboard.federated.learning.cohorts import Cohort, check_in_weights, cohort_sampler
+from tff_keyboard.federated.learning.cohorts import Cohort, CohortSampler, check_in_weights
 from tff_keyboard.storage.metrics_rows import Row
 
 BYTES_PER_PARAMETER = 4  # float32, as it is sent when nothing compresses it
 
-# Keeps the seeds of evaluation apart from those of rounds, which are >= 1.
-_EVALUATION_ROUND = 0
+_EVALUATION_SEED = (0, 0)  # apart from those of rounds, which are >= 1
 
 
 class MessageSource(Protocol):
@@ -37,12 +36,9 @@ class CohortInputs:
     """The train cohorts of a run.
 
     Args:
-      config: Config of the run; the order of data depends on `train.seed` and the round alone.
-      store: Store whose population "train" is drawn from.
       rehearsal: Source of messages beside the clients' own; None: they train on their own alone.
       cohort_key: Salts the cohorts; without it they, too, depend on seed and round alone.
-      num_parameters: Parameters of the model that clients are sent; 0 where nobody asks how much
-        that is.
+      num_parameters: Parameters of the model that clients are sent; 0 where nobody asks.
 
     Raises:
       ValueError: The population is too small for the cohort and its minimum separation.
@@ -60,16 +56,11 @@ class CohortInputs:
         self._num_examples = store.num_examples("train")
         self._config = config
         self._store = store
-        self._client_ids = store.client_ids("train")
+        self.client_ids = store.client_ids("train")
         self._weights = check_in_weights(config, self._num_examples)
         self._cohort_key = cohort_key
         self.wait_after(())
         self._model_bytes = num_parameters * BYTES_PER_PARAMETER
-
-    @property
-    def client_ids(self) -> list[str]:
-        """Ids of the people who may be drawn, by position."""
-        return self._client_ids
 
     def selected(self, round_num: int) -> np.ndarray:
         """Positions of the people who are asked in a round."""
@@ -77,15 +68,15 @@ class CohortInputs:
 
     def wait_after(self, earlier: Sequence[np.ndarray]) -> None:
         """Lets the people of other runs' last rounds wait; before the first round is asked for."""
-        people = len(self._client_ids)
-        self._sampler = cohort_sampler(
+        people = len(self.client_ids)
+        self._sampler = CohortSampler(
             self._config.train, people, earlier, self._weights, self._cohort_key
         )
 
     @property
     def population(self) -> int:
         """People who may be drawn."""
-        return len(self._client_ids)
+        return len(self.client_ids)
 
     def round_input(self, round_num: int, deliver: Deliver | None = None) -> tuple[list[Any], Row]:
         """`(data, facts)` of a round >= 1: the batches of all clients that report, as `deliver`
@@ -123,14 +114,12 @@ class CohortInputs:
         """What a client trains on in a round, [messages, time + 1] int32 arrays.
 
         Args:
-          round_num: Number of the round, >= 1.
-          index: Position of the client among all, sorted.
           rehearsed: General messages it is sent; drawn if None, where there is rehearsal.
         """
         config, seed = self._config, self._seed(round_num, index)
         if rehearsed is None:
             rehearsed = self._rehearsed_by(index, round_num)
-        messages: Sequence[np.ndarray] = self._store.messages("train", self._client_ids[index])
+        messages: Sequence[np.ndarray] = self._store.messages("train", self.client_ids[index])
         most = config.client.max_examples
         lengths = None
         if rehearsed is None:
@@ -151,10 +140,7 @@ class CohortInputs:
         )
 
     def _sizes(
-        self,
-        round_num: int,
-        indices: Sequence[int],
-        rehearsed: Mapping[int, Sequence[np.ndarray]],
+        self, round_num: int, indices: Sequence[int], rehearsed: Mapping[int, Sequence[np.ndarray]]
     ) -> np.ndarray:
         """Sequences and targets of each client's `batches`, over all epochs: [clients, 2]."""
         lengths = [self._store.message_lengths("train", index) for index in indices]
@@ -198,7 +184,7 @@ class CohortInputs:
         examples: int,
         tokens: int,
     ) -> Row:
-        names = "\n".join(self._client_ids[index] for index in reporting)
+        names = "\n".join(self.client_ids[index] for index in reporting)
         rehearsal_bytes = (
             sum(self._rehearsal.num_bytes(messages) for messages in rehearsed.values())
             if self._rehearsal
@@ -232,24 +218,17 @@ class CohortInputs:
         return self._config.train.seed, round_num, index
 
 
-def evaluation_clients(
-    store: ClientStore, population: str, config: EvaluationConfig, *, seed: int = 0
-) -> list[str]:
-    """Ids of the clients of an evaluation: all, or `evaluation.clients` drawn by seed."""
+def evaluation_clients(store: ClientStore, population: str, config: EvaluationConfig) -> list[str]:
+    """Ids of the clients of an evaluation: all, or `evaluation.clients`, always the same."""
     client_ids = store.client_ids(population)
     if not config.clients or config.clients >= len(client_ids):
         return client_ids
-    chosen = np.random.default_rng([seed, _EVALUATION_ROUND]).permutation(len(client_ids))
+    chosen = np.random.default_rng(_EVALUATION_SEED).permutation(len(client_ids))
     return [client_ids[index] for index in sorted(chosen[: config.clients])]
 
 
 def evaluation_clients_batches(
-    store: ClientStore,
-    population: str,
-    config: EvaluationConfig,
-    *,
-    max_length: int,
-    seed: int = 0,
+    store: ClientStore, population: str, config: EvaluationConfig, *, max_length: int
 ) -> list[list[np.ndarray]]:
     """The batches of each of `evaluation_clients`, the same at every call."""
     return [
@@ -258,7 +237,7 @@ def evaluation_clients_batches(
             batch_size=config.batch_size,
             max_length=max_length,
             max_examples=config.max_examples,
-            seed=(seed,),
+            seed=(0,),
         )
-        for client_id in evaluation_clients(store, population, config, seed=seed)
+        for client_id in evaluation_clients(store, population, config)
     ]

@@ -5,8 +5,7 @@ metrics have the same bits (tested). It differs in what TFF's cannot do: it take
 joined into a few tensors (`packs/elements.py`), tells the mean loss of a client, which FedMed
 weighs by and TFF's sums over clients at once, and copies nothing on clients that are fine.
 
-Source of the loop: McMahan et al. 2017, Algorithm 1, ClientUpdate,
-https://arxiv.org/abs/1602.05629.
+Source: McMahan et al. 2017, Algorithm 1, ClientUpdate, https://arxiv.org/abs/1602.05629.
 """
 
 import collections
@@ -18,7 +17,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.federated.aggregation.guards.finiteness import all_finite
 from tff_keyboard.federated.learning.composition import ClientWork, ModelFn
-from tff_keyboard.federated.learning.optimizers.local_sgd import InPlaceOptimizer
+from tff_keyboard.federated.learning.optimizers.local_sgd import LocalSgd
 from tff_keyboard.packs import elements
 
 LocalLoss: TypeAlias = Literal["during_training", "after_training"]
@@ -52,7 +51,7 @@ def client_data_type(model: tff.learning.models.VariableModel, joined: bool) -> 
 
 def _take_step(optimizer, state, variables, gradients):
     """Changes the variables, in place where the optimizer can; its new state."""
-    if isinstance(optimizer, InPlaceOptimizer):
+    if isinstance(optimizer, LocalSgd):
         return optimizer.update(state, variables, gradients)
     state, updated = optimizer.next(state, variables, gradients)
     tf.nest.map_structure(lambda v, x: v.assign(x), variables, updated)
@@ -73,7 +72,6 @@ def build_client_training(
     Args:
       model_fn: Builds the model; its `forward_pass` reports `num_examples` (tokens or messages).
       optimizer: Local; its state starts anew on every client in every round.
-      uniform_weights: Whether `num_examples` is 1 for every client.
       reports_loss: If given, the weight is `OrderedDict(num_examples, loss)` rather than
         `num_examples`, all float32. `loss` is the mean of the losses of all batches of all epochs,
         weighted by the batch's `num_examples`; 0 without data. "during_training": each is taken
@@ -183,14 +181,10 @@ def build_client_training(
 
         return train_on_all_batches()
 
-    @tff.tensorflow.computation(hparams_type)
-    def get_hparams(state):
-        return state
-
-    @tff.tensorflow.computation(hparams_type, hparams_type)
-    def set_hparams(state, hparams):
-        del state
-        return hparams
+    get_hparams = tff.tensorflow.computation(lambda state: state, hparams_type)
+    set_hparams = tff.tensorflow.computation(
+        lambda state, hparams: hparams, hparams_type, hparams_type
+    )
 
     @tff.federated_computation(
         initialize.type_signature.result,

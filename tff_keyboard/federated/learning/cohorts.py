@@ -1,20 +1,17 @@
 """Who takes part in a round: a pure function of (seed, round), and of the run's key if it has one.
 
-The server selects more clients than it needs (over-selection), some never report
-(drop-outs), and the first that do make up the round. A client that was selected is
-not selected again for some rounds, as Gboard's participation timer has it (and as
-DP-FTRL's accounting needs). A private run salts its cohorts with a secret key:
-amplification by sampling holds against those who do not know who was drawn, and a
-seed is no secret. Sources: Bonawitz et al. 2019, https://arxiv.org/abs/1902.01046;
-Kairouz et al. 2021, https://arxiv.org/abs/2103.00039.
+The server selects more clients than it needs (over-selection), some never report (drop-outs), and
+the first that do make up the round. A client that was selected waits for some rounds, as Gboard's
+participation timer has it (and as DP-FTRL's accounting needs). A private run salts its cohorts with
+a secret key: amplification by sampling holds against those who do not know who was drawn. Sources:
+Bonawitz et al. 2019, https://arxiv.org/abs/1902.01046; Kairouz et al. 2021,
+https://arxiv.org/abs/2103.00039.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import hmac
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -30,9 +27,7 @@ class Cohort:
     """The clients of one round; all arrays are int64 indices in random order.
 
     Attributes:
-      dropped: Who never reported.
-      reporting: The first `clients_per_round` of the others; fewer only when too many
-        dropped out.
+      reporting: The first `clients_per_round` of the others; fewer only when too many dropped out.
     """
 
     selected: np.ndarray
@@ -47,71 +42,41 @@ class CohortSampler:
     round t + b at the earliest. Which clients wait in a round follows from replaying
     the rounds before it from round 0: O(clients) each, cached, so that asking for
     rounds in order costs one draw, and asking in any order gives the same.
+
+    Args:
+      earlier: Who was selected in the rounds of other runs just before round 1, the oldest first;
+        they wait, too. Round 0 is then the last of them.
+      weights: [num_clients] > 0; a cohort's next client is drawn among those left in proportion to
+        it (`check_in_weights`). None: uniformly.
+      key: Secret salt; b"" for none. Without it neither seed nor other rounds tell a cohort.
+
+    Attributes:
+      num_selected: Clients asked in a round, in the largest.
+
+    Raises:
+      ValueError: The population is too small for the selection and the separation.
     """
 
     def __init__(
         self,
+        config: TrainConfig,
         num_clients: int,
-        clients_per_round: int,
-        seed: int,
-        over_selection: float = 1.0,
-        dropout_rate: float = 0.0,
-        min_separation_rounds: int = 1,
-        size_of_round: Callable[[int], int] | None = None,
         earlier: Sequence[np.ndarray] = (),
         weights: np.ndarray | None = None,
         key: bytes = b"",
     ):
-        """Checks that every round can be filled.
-
-        Args:
-          num_clients: Clients in the population, > 0.
-          clients_per_round: Wanted reports, > 0; where the number differs from round to round,
-            the largest.
-          seed: Seed of the cohorts, >= 0.
-          over_selection: ceil(this * clients_per_round) clients are selected; >= 1.
-          dropout_rate: Chance in [0, 1) that a selected client never reports.
-          min_separation_rounds: Rounds from one participation to the next, >= 1; 1 lets a client
-            take part in every round.
-          size_of_round: Wanted reports of a round, 1..clients_per_round; None: always the same.
-          earlier: Who was selected in the rounds of other runs just before round 1, the oldest
-            first; they wait, too. Round 0 is then the last of them.
-          weights: [num_clients] > 0; a cohort's next client is drawn among those left in proportion
-            to it. None: uniformly.
-          key: Secret salt; b"" for none. Without it nobody can tell a round's cohort from the seed,
-            nor from other rounds' cohorts.
-
-        Raises:
-          ValueError: An argument is out of range, or the population is too small for
-            the selection and the separation.
-        """
-        if num_clients < 1:
-            raise ValueError(f"`num_clients` must be >= 1, got {num_clients}.")
-        if clients_per_round < 1:
-            raise ValueError(f"`clients_per_round` must be >= 1, got {clients_per_round}.")
-        if seed < 0:
-            raise ValueError(f"`seed` must be >= 0, got {seed}.")
-        if not (math.isfinite(over_selection) and over_selection >= 1):
-            raise ValueError(f"`over_selection` must be >= 1, got {over_selection}.")
-        if not 0 <= dropout_rate < 1:
-            raise ValueError(f"`dropout_rate` must be in [0, 1), got {dropout_rate}.")
-        if min_separation_rounds < 1:
-            raise ValueError(f"`min_separation_rounds` must be >= 1, got {min_separation_rounds}.")
-        self._over_selection = over_selection
-        self._num_selected = self._to_select(clients_per_round)
-        needed = self._num_selected * min_separation_rounds
+        self._config = config
+        self.num_selected = self._to_select(config.most_clients_per_round)
+        self._separation = config.min_separation_rounds
+        needed = self.num_selected * self._separation
         if needed > num_clients:
             raise ValueError(
-                f"Selecting {self._num_selected} clients a round with `min_separation_rounds` = "
-                f"{min_separation_rounds} needs {needed} clients, got {num_clients}. Lower "
+                f"Selecting {self.num_selected} clients a round with `min_separation_rounds` = "
+                f"{self._separation} needs {needed} clients, got {num_clients}. Lower "
                 "`clients_per_round`, `over_selection` or `min_separation_rounds`."
             )
         self._num_clients = num_clients
-        self._size_of_round = size_of_round or (lambda round_num: clients_per_round)
-        self._seed = seed
         self._key = key
-        self._dropout_rate = dropout_rate
-        self._separation = min_separation_rounds
         self._earlier = list(earlier)
         if weights is not None and (len(weights) != num_clients or not np.all(weights > 0)):
             raise ValueError(f"`weights` must be {num_clients} numbers > 0.")
@@ -119,26 +84,14 @@ class CohortSampler:
         # Selected clients of rounds 0, 1, ...
         self._history: list[np.ndarray] = self._earlier[-1:]
 
-    @property
-    def num_selected(self) -> int:
-        """Clients asked in a round, in the largest."""
-        return self._num_selected
-
     def cohort(self, round_num: int) -> Cohort:
-        """The cohort of a round; the same at every call, in any order of calls.
-
-        Args:
-          round_num: Number of the round, >= 0.
-
-        Raises:
-          ValueError: `round_num` is negative.
-        """
+        """The cohort of a round; the same at every call, in any order of calls."""
         if round_num < 0:
             raise ValueError(f"`round_num` must be >= 0, got {round_num}.")
         selected = self._selected(round_num)
         rng = self._generator(round_num, _DROP)
-        drops = rng.random(len(selected)) < self._dropout_rate
-        reporting = selected[~drops][: self._size_of_round(round_num)]
+        drops = rng.random(len(selected)) < self._config.dropout_rate
+        reporting = selected[~drops][: self._config.clients_in_round(round_num)]
         return Cohort(selected=selected, dropped=selected[drops], reporting=reporting)
 
     def _selected(self, round_num: int) -> np.ndarray:
@@ -155,7 +108,7 @@ class CohortSampler:
         for selected in before[max(len(before) - self._separation + 1, 0) :]:
             is_free[selected] = False
         free = np.flatnonzero(is_free)
-        needed = self._to_select(self._size_of_round(round_num))
+        needed = self._to_select(self._config.clients_in_round(round_num))
         if len(free) < needed:
             raise ValueError(
                 f"Round {round_num} needs {needed} clients, but {len(free)} do not wait for "
@@ -166,7 +119,7 @@ class CohortSampler:
 
     def _draw(self, round_num: int, eligible: np.ndarray) -> np.ndarray:
         rng = self._generator(round_num, _SELECT)
-        size = self._to_select(self._size_of_round(round_num))
+        size = self._to_select(self._config.clients_in_round(round_num))
         if self._weights is None:
             return rng.choice(eligible, size=size, replace=False)
         weights = self._weights[eligible]
@@ -174,50 +127,19 @@ class CohortSampler:
 
     def _generator(self, round_num: int, purpose: int) -> np.random.Generator:
         if not self._key:
-            return np.random.default_rng([self._seed, round_num, purpose])
-        name = f"{self._seed} {round_num} {purpose}".encode()
+            return np.random.default_rng([self._config.seed, round_num, purpose])
+        name = f"{self._config.seed} {round_num} {purpose}".encode()
         return np.random.default_rng(int.from_bytes(hmac.digest(self._key, name, "sha256"), "big"))
 
     def _to_select(self, clients: int) -> int:
         # The rounding keeps 1.1 * 10 at 11, not 12.
-        return math.ceil(round(self._over_selection * clients, 9))
-
-
-def cohort_sampler(
-    config: TrainConfig,
-    population: int,
-    earlier: Sequence[np.ndarray] = (),
-    weights: np.ndarray | None = None,
-    key: bytes = b"",
-) -> CohortSampler:
-    """Who takes part in the rounds of a run, out of `population` train clients.
-
-    Args:
-      population: Train clients, > 0.
-      weights: [population], from `check_in_weights`.
-
-    Raises:
-      ValueError: They are too few for the cohort and its minimum separation.
-    """
-    return CohortSampler(
-        population,
-        config.most_clients_per_round,
-        config.seed,
-        over_selection=config.over_selection,
-        dropout_rate=config.dropout_rate,
-        min_separation_rounds=config.min_separation_rounds,
-        size_of_round=config.clients_in_round,
-        earlier=earlier,
-        weights=weights,
-        key=key,
-    )
+        return math.ceil(round(self._config.over_selection * clients, 9))
 
 
 def check_in_weights(config: RunConfig, num_messages: np.ndarray) -> np.ndarray | None:
     """Rounds that each client's text fills: what `train.check_in` makes of it.
 
     Args:
-      config: Config of the run; `train.check_in_factor` bounds what a client may claim.
       num_messages: Messages of each client, [clients].
 
     Returns:
@@ -232,9 +154,6 @@ def share_of_seats(config: TrainConfig, accounts: float) -> float:
     """The most that attackers can have of the cohorts on average, whatever text they claim.
 
     Of those selected; of those that report, where attackers drop out as often as others do.
-
-    Args:
-      accounts: Their share of the population, in [0, 1].
     """
     if config.check_in == "uniform":
         return accounts

@@ -1,10 +1,9 @@
 """Federated evaluation: the model goes to the clients, one row of sums per client comes back.
 
 TFF's own metric aggregation adds clients up before anyone can ask how much they differ; the
-jackknife over users needs the rows. Clients come in packs (`packs/compiler.py`): a pack gives its
-rows in one call, and the aggregation joins them in the order of the packs, also over several
-workers. Memory grows by a few dozen numbers a client. In a simulation the server may see such rows;
-a deployment must not, and would aggregate sums.
+jackknife over users needs the rows. A pack of clients gives its rows in one call, and the
+aggregation joins them in the order of the packs. In a simulation the server may see such rows; a
+deployment must not, and would aggregate sums.
 """
 
 import collections
@@ -47,7 +46,6 @@ class FederatedEvaluator:
         """Sums per client, in the order of `clients`.
 
         Args:
-          weights: `ModelWeights` of a learning process.
           clients: The batches of each, [messages, time + 1] int32; at least one client.
           hand_over: Packs, each a list of positions in `clients` -> what stands for them in TFF's
             call; None: their data.
@@ -83,11 +81,7 @@ class FederatedEvaluator:
 
 
 def packs_of(clients: Sequence[Sequence[np.ndarray]], groups: Sequence[Sequence[int]]) -> list[Any]:
-    """The packs that `build_evaluation` takes.
-
-    Args:
-      clients: The batches of each, [messages, time + 1] int32.
-    """
+    """The packs that `build_evaluation` takes."""
     return [
         compiler.make_pack(
             [[batches_lib.split(batch) for batch in clients[p]] for p in group],
@@ -157,9 +151,7 @@ def build_evaluation(model_fn: ModelFn) -> tff.Computation:
             (name, tf.concat([first[name], second[name]], 0)) for name in row_specs
         )
 
-    @tff.tensorflow.computation(rows_type)
-    def report(rows):
-        return rows
+    report = tff.tensorflow.computation(lambda rows: rows, rows_type)
 
     @tff.federated_computation(
         tff.FederatedType(weights_type, tff.SERVER), tff.FederatedType(client_type, tff.CLIENTS)

@@ -208,12 +208,14 @@ class HybridPredictor:
         matched orders)`: [positions, V] float32 probabilities, twice, and [positions] int64.
         """
         real = ids != PAD
-        network = np.exp(self.network.log_probabilities(ids))
         ngram_ids = ids if self._to_ngram is None else self._to_ngram[ids]
         nodes = self.ngram.model.context_nodes(ngram_ids)[real]
         ngram = self.ngram.model.probabilities(nodes)
         if self._to_ngram is not None:
             ngram = ngram[:, self._to_ngram]
+        if self.network is self.ngram:  # a baseline with its owner's words: there is no network
+            return ngram, ngram, mixture.matched_orders(nodes)
+        network = np.exp(self.network.log_probabilities(ids))
         return network, ngram, mixture.matched_orders(nodes)
 
     @property

@@ -130,7 +130,7 @@ def encode(model: KneserNey, vocabulary: Vocabulary) -> bytes:
         log_ranges=log_ranges,
         part_bytes=[len(part) for part in packed],
         word_bytes=len(words),
-        rules=dataclasses.asdict(vocabulary.rules),
+        rules=vocabulary.rules.as_json(),
         fingerprint=vocabulary.fingerprint,
     )
     line = json.dumps(dataclasses.asdict(header), sort_keys=True, separators=(",", ":"))

@@ -1,7 +1,5 @@
 """What the bits that a node computes depend on, and what it needs: compared when it joins."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import os
@@ -39,11 +37,7 @@ def facts(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def differences(own: Mapping[str, str], other: Mapping[str, str], *, lenient: bool) -> list[str]:
-    """What keeps a node from being used, a phrase each.
-
-    Args:
-      lenient: Whether what changes bits only may differ.
-    """
+    """What keeps a node from being used, a phrase each."""
     return [
         f"{name}: {_short(other.get(name, 'unknown'))} instead of {_short(value)}"
         for name, value in own.items()

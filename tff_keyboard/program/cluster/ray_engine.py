@@ -4,8 +4,6 @@ All of Ray is used in one thread of our own: a signal handler that raises inside
 out as another error, so the main thread only waits for results, where SIGINT and SIGTERM may raise.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import queue
@@ -32,8 +30,6 @@ class Span:
     """One computation of an item, for timings.
 
     Attributes:
-      node: Name of the node.
-      item: Position in its job.
       start, end: Seconds since the epoch, by the driver's clock; `end - start` has passed, also
         where that clock was set in between.
       compute_seconds: Seconds on the node; None where it was lost.
@@ -50,10 +46,6 @@ class Span:
 
 class RayEngine:
     """An `engine.Engine` on a cluster.
-
-    Args:
-      cluster: Address, and how many nodes to wait for.
-      files: Name -> path: files that every node must have, see `node_facts`.
 
     Raises:
       ClusterError: The cluster cannot be used, or too few nodes fit; says why.

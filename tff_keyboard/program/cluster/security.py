@@ -4,8 +4,6 @@ Whoever reaches a Ray cluster runs any code on it, and Ray listens on all interf
 address it is given. Its token keeps strangers out, and is readable on the wire without TLS.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import os
@@ -46,11 +44,7 @@ def address_of(configured: str, environ: Mapping[str, str] = os.environ) -> str:
 
 
 def check(address: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Raises unless Ray is told to use a token and, for another machine's address, TLS.
-
-    Raises:
-      ClusterError: What is missing, and how to have it.
-    """
+    """Raises unless Ray is told to use a token and, for another machine's address, TLS."""
     if address == LOCAL:
         return
     if environ.get("RAY_AUTH_MODE") != "token":
@@ -79,13 +73,6 @@ def check_reach(address: str, environ: Mapping[str, str] = os.environ) -> None:
     Ray would wait, or end this process without a word. So a connection is made before Ray makes its
     own: the head's certificate must be of our authority and name the head; ours must name the
     address by which the cluster reaches this machine.
-
-    Args:
-      address: Address from `address_of`; "local" has no head yet.
-      environ: Environment that `check` took and found right.
-
-    Raises:
-      ClusterError: What does not fit, and how to make it fit.
     """
     if address == LOCAL:
         return

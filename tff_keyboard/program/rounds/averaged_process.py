@@ -38,21 +38,10 @@ class AveragedState(NamedTuple):
     average: list[np.ndarray]
 
 
-class AveragedOutput(NamedTuple):
-    """What `next` returns: the state after the round and its metrics."""
-
-    state: AveragedState
-    metrics: Any
-
-
 class AveragedProcess:
     """A `RoundProcess` that keeps an average of the models of another.
 
-    `get_model_weights` returns `IterateWeights`. A round that was rejected counts the model that it
-    left unchanged.
-
-    Args:
-      averaging: The average, and the round that it begins with.
+    `get_model_weights` returns `IterateWeights`. A rejected round counts the unchanged model.
     """
 
     def __init__(self, process: RoundProcess, averaging: ExponentialAverage | TailAverage):
@@ -74,7 +63,7 @@ class AveragedProcess:
             for old, new in zip(state.average, self._last(output.state), strict=True)
         ]
         after = AveragedState(output.state, np.int64(rounds), average)
-        return AveragedOutput(after, output.metrics)
+        return RoundOutput(after, output.metrics)
 
     def get_model_weights(self, state: AveragedState) -> IterateWeights:
         """The average and the last model."""
@@ -89,8 +78,7 @@ class AveragedProcess:
 def _held_weights(state: Any) -> Any:
     """The model that a TFF learning process has in its state, however it is wrapped, or None.
 
-    The computation `get_model_weights` would send all of the state to a worker each round, the
-    optimizer's included, to get back a part of what is here.
+    The computation `get_model_weights` would send all of the state to a worker to get it.
     """
     while not hasattr(state, "global_model_weights"):
         if not hasattr(state, "process"):

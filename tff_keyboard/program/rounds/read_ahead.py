@@ -1,7 +1,5 @@
 """Prepares the data of the next round while the workers compute this one."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
@@ -11,12 +9,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class RoundInput:
-    """What one round computes on.
-
-    Attributes:
-      datasets: One `tf.data.Dataset` for each client of the cohort.
-      facts: Deterministic facts for the metrics of the round: clients, tokens, cohort digest, ...
-    """
+    """What one round computes on."""
 
     datasets: list[Any]
     facts: Mapping[str, float | int | str] = dataclasses.field(default_factory=dict)
@@ -47,7 +40,7 @@ class ReadAhead:
         self._submit(round_num + 1)
         return result
 
-    def __enter__(self) -> ReadAhead:
+    def __enter__(self) -> "ReadAhead":
         return self
 
     def __exit__(self, *unused_exception: object) -> None:

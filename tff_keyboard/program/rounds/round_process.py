@@ -6,19 +6,28 @@ could not be built as TFF's: that insists on computations and datasets.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 
-class RoundOutput(Protocol):
-    """What a round gives."""
+class RoundOutput(NamedTuple):
+    """What a round gives, as TFF's `LearningProcessOutput` does.
 
-    @property
-    def state(self) -> Any:
-        """State after the round: a structure of arrays, as checkpoints hold it."""
+    Attributes:
+      state: State after the round: a structure of arrays, as checkpoints hold it.
+      metrics: Numbers and strings, which may be nested.
+    """
 
-    @property
-    def metrics(self) -> Any:
-        """Numbers and strings, which may be nested."""
+    state: Any
+    metrics: Any
+
+
+class CountedState(NamedTuple):
+    """State of a process around another: the state of that one, and how many rounds it has done."""
+
+    process: Any
+    rounds: np.int64
 
 
 class RoundProcess(Protocol):

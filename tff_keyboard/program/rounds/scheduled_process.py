@@ -6,13 +6,13 @@ before each round. What is put there depends on the round alone (`schedules.py`)
 trains with the rates it would have had.
 """
 
-import collections
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import tree
 
-from tff_keyboard.program.rounds.round_process import RoundProcess
+from tff_keyboard.program.rounds.round_process import CountedState, RoundOutput, RoundProcess
 
 LEARNING_RATE = "learning_rate"
 
@@ -20,75 +20,40 @@ LEARNING_RATE = "learning_rate"
 RatesOfRound = Callable[[int], Mapping[str, float]]
 
 
-class ScheduledState(NamedTuple):
-    """State of the process, and how many rounds it has done."""
-
-    process: Any
-    rounds: np.int64
-
-
-class ScheduledOutput(NamedTuple):
-    """What `next` returns: the state after the round and its metrics."""
-
-    state: ScheduledState
-    metrics: dict[str, Any]
-
-
 class ScheduledProcess:
     """A `RoundProcess` that sets learning rates before each round of another.
 
-    Its metrics are those of the process and `learning_rate/<part>`, what the round trained with.
-
     Args:
-      process: Process whose state is a named tuple with the parts that `rates` names, each holding
-        exactly one `learning_rate`.
-      rates: A pure function of the round.
+      process: Its state is a named tuple with the parts of `rates`, each with one `learning_rate`.
     """
 
     def __init__(self, process: RoundProcess, rates: RatesOfRound):
         self._process = process
         self._rates = rates
 
-    def initialize(self) -> ScheduledState:
+    def initialize(self) -> CountedState:
         """The initial state, no round done."""
-        return ScheduledState(self._process.initialize(), np.int64(0))
+        return CountedState(self._process.initialize(), np.int64(0))
 
-    def next(self, state: ScheduledState, datasets: Sequence[Any]) -> ScheduledOutput:
+    def next(self, state: CountedState, datasets: Sequence[Any]) -> RoundOutput:
         """One round with its rates."""
         round_num = int(state.rounds) + 1
         rates = self._rates(round_num)
         changed = {part: _with_rate(getattr(state.process, part), rates[part]) for part in rates}
         output = self._process.next(state.process._replace(**changed), datasets)
         metrics = {**output.metrics, LEARNING_RATE: dict(rates)}
-        return ScheduledOutput(ScheduledState(output.state, np.int64(round_num)), metrics)
+        return RoundOutput(CountedState(output.state, np.int64(round_num)), metrics)
 
-    def get_model_weights(self, state: ScheduledState) -> Any:
+    def get_model_weights(self, state: CountedState) -> Any:
         """Model weights of the process."""
         return self._process.get_model_weights(state.process)
 
 
 def _with_rate(part: Any, rate: float) -> Any:
-    """`part` with its one `learning_rate` replaced.
-
-    Raises:
-      ValueError: There is none, or there are several.
-    """
-    found = 0
-
-    def walk(value: Any, key: str = "") -> Any:
-        nonlocal found
-        if key == LEARNING_RATE:
-            found += 1
-            return np.float32(rate)
-        if isinstance(value, Mapping):
-            return collections.OrderedDict((name, walk(item, name)) for name, item in value.items())
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*(walk(getattr(value, name), name) for name in value._fields))
-        if isinstance(value, tuple | list):
-            return type(value)(walk(item) for item in value)
-        return value
-
-    changed = walk(part)
-    if found != 1:
-        raise ValueError(f"The state has {found} learning rates where a schedule needs 1.")
-    return changed
+    """`part` with its one `learning_rate` replaced."""
+    found = [path for path, _ in tree.flatten_with_path(part) if path[-1:] == (LEARNING_RATE,)]
+    if len(found) != 1:
+        raise ValueError(f"The state has {len(found)} learning rates where a schedule needs 1.")
+    return tree.map_structure_with_path(
+        lambda path, value: np.float32(rate) if path == found[0] else value, part
+    )

@@ -16,12 +16,7 @@ After a kill the loop goes on from the newest sound checkpoint, round r, and eve
 keeps rows first drops those after r. Rounds r + 1, ... are then computed again. A row is thus on
 disk once, and a checkpoint never is ahead of the rows. Where it is, somebody lost or damaged rows:
 the loop then takes the newest checkpoint that is not ahead of the sound ones, or none.
-
-The interfaces are those of `tff.program`: any `tff.program.ReleaseManager` keyed by round can be
-given besides our own.
 """
-
-from __future__ import annotations
 
 import asyncio
 import contextlib
@@ -42,11 +37,7 @@ from tff_keyboard.storage.metrics_rows import ROUND, Row, Value
 
 @runtime_checkable
 class Restartable(Protocol):
-    """Keeps something of each round, and can go back to a round.
-
-    `restart_after` is called once, before the first round: forget what was recorded of rounds
-    after `round_num`.
-    """
+    """Keeps something of each round, and can go back to a round."""
 
     def restart_after(self, round_num: int) -> None:
         """Forgets what was recorded of rounds after `round_num`."""
@@ -54,10 +45,7 @@ class Restartable(Protocol):
 
 
 class Hook(Restartable, Protocol):
-    """Sees each round before anything of it is released; the privacy ledger is one.
-
-    `before_release` returns metrics to add to the row.
-    """
+    """Sees each round before anything of it is released; the privacy ledger is one."""
 
     def before_release(
         self, round_num: int, state: Any, metrics: Mapping[str, Value]
@@ -71,7 +59,6 @@ class Progress:
     """Given to the `progress` callback after each round.
 
     Attributes:
-      resumed_round: The round this process began after; 0 for a new run.
       seconds: Seconds of the round, by `round_clock.TIMING_COLUMNS`; None: not measured.
     """
 
@@ -88,9 +75,7 @@ class TrainingResult:
     """What a finished training gives.
 
     Attributes:
-      model_weights: `tff.learning.models.ModelWeights` of that state.
       best_model_weights: Weights of the best round; the same object where no metric was compared.
-      resumed_round: The round this process began after; 0 for a new run.
       stop_reason: Why it ended before `total_rounds`, or "".
     """
 
@@ -112,12 +97,7 @@ class _ProgramState(NamedTuple):
 
 @dataclasses.dataclass
 class _Training:
-    """How far a training is.
-
-    Attributes:
-      state: State of the process after `round_num`.
-      resumed_round: The round this process began after; 0 for a new run.
-    """
+    """How far a training is."""
 
     state: Any = None
     loop: best_round.LoopState = dataclasses.field(default_factory=best_round.LoopState)
@@ -132,18 +112,13 @@ class TrainingLoop:
 
     Attributes:
       cohort_source: Round number, from 1, to `RoundInput`; pure, called in another thread.
-      total_rounds: Rounds of the whole training, >= 1. A finished training goes on when it is
-        raised.
-      release_managers: Get each row, `{name: number or string}`, keyed by round.
+      total_rounds: Rounds in all, >= 1. A finished training goes on when it is raised.
       timings_manager: Gets `round_clock.TIMING_COLUMNS` of each round, None for what is not known.
       evaluate: Round number and model weights to metrics, released as `evaluation/<name>`.
       evaluate_every: Rounds between evaluations, the last round always has one; 0: never.
       best_metric: Compared in evaluated rounds if it is of the evaluation, else in all.
       checkpoint_every: Rounds between checkpoints, >= 1; a kill repeats at most so many.
       max_rejected_in_a_row: This many rejected rounds in a row end the training with an error.
-
-    Raises:
-      ValueError: An argument is out of range.
     """
 
     process: RoundProcess
@@ -187,7 +162,6 @@ class TrainingLoop:
         SIGINT and SIGTERM end the current round unfinished; those before it are saved.
 
         Raises:
-          TrainingInterrupted: A signal came; has the exit code.
           ProgramError: Disk, checkpoint, worker or metric trouble, or too many rejected rounds.
         """
         training = _Training()
@@ -235,10 +209,7 @@ class TrainingLoop:
         training.round_num = training.saved_round = training.resumed_round = round_num
 
     async def _train_a_round(
-        self,
-        training: _Training,
-        inputs: read_ahead.ReadAhead,
-        signals: interruption.Interruption,
+        self, training: _Training, inputs: read_ahead.ReadAhead, signals: interruption.Interruption
     ) -> None:
         """Computes a round and writes it; a signal ends the one, and waits for the other."""
         round_num, clock = training.round_num + 1, RoundClock()

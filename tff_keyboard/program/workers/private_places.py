@@ -6,8 +6,6 @@ a container need not be sticky. What is reached through the descriptor of an ope
 this user and only this user may write to it, nobody else has put it there.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 import stat
@@ -18,11 +16,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def temporary(run: pathlib.Path | None = None) -> Iterator[pathlib.Path]:
-    """Where temporary things of a worker may lie, the best first; they may be missing.
-
-    Args:
-      run: A directory of the run, the last of all.
-    """
+    """Where temporary things of a worker may lie, the best first; they may be missing."""
     found = [pathlib.Path(tempfile.gettempdir()), pathlib.Path("/tmp"), pathlib.Path("/dev/shm")]
     if own := os.environ.get("XDG_RUNTIME_DIR"):
         found.append(pathlib.Path(own))
@@ -32,11 +26,7 @@ def temporary(run: pathlib.Path | None = None) -> Iterator[pathlib.Path]:
 
 
 def open_own(folder: pathlib.Path) -> int:
-    """A descriptor of a folder of this user, to which nobody else may write.
-
-    Raises:
-      OSError: It is none, or missing.
-    """
+    """A descriptor of a folder of this user, to which nobody else may write."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         check_own(os.fstat(descriptor))
@@ -52,11 +42,7 @@ def inside(descriptor: int) -> pathlib.Path:
 
 
 def check_own(found: os.stat_result) -> None:
-    """Raises unless what was found is of this user, no link, and writable by nobody else.
-
-    Raises:
-      PermissionError: It is not.
-    """
+    """Raises unless what was found is of this user, no link, and writable by nobody else."""
     if stat.S_ISLNK(found.st_mode):
         raise PermissionError("it is a link")
     if found.st_uid != os.geteuid():

@@ -1,11 +1,10 @@
 """Several TFF workers, each started again when it dies, a bounded number of times."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 from tff_keyboard.program import errors
 from tff_keyboard.program.workers import workers
@@ -20,9 +19,7 @@ class WorkerPool:
         *,
         log_directory: str | os.PathLike[str] | None = None,
         max_restarts: int = 3,
-        max_concurrent_clients: int | None = None,
-        threads: int | None = None,
-        start_timeout_seconds: float = workers.START_TIMEOUT_SECONDS,
+        **options: Any,
     ):
         if max_restarts < 0:
             raise ValueError(f"`max_restarts` must be >= 0, got {max_restarts}.")
@@ -33,14 +30,7 @@ class WorkerPool:
         try:
             for i in range(num_workers):
                 log_path = log_directory and pathlib.Path(log_directory) / f"worker_{i}.log"
-                self._workers.append(
-                    workers.Worker(
-                        log_path,
-                        max_concurrent_clients=max_concurrent_clients,
-                        threads=threads,
-                        start_timeout_seconds=start_timeout_seconds,
-                    )
-                )
+                self._workers.append(workers.Worker(log_path, **options))
         except BaseException:
             self.close()
             raise

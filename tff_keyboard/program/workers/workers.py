@@ -11,11 +11,8 @@ is ignored (`nohup`, `&` in a script) Python waits for it for ever. Here the ker
   * It writes to its own log file and reads `/dev/null`: it holds no pipe of the caller open.
 
 Security: the server computes any TensorFlow graph it is sent and asks for no password.
-`program/workers/endpoints.py` therefore has it listen on a socket file that only this user can
-open.
+`program/workers/endpoints.py` has it listen on a socket file of this user.
 """
-
-from __future__ import annotations
 
 import atexit
 import importlib.util
@@ -44,11 +41,7 @@ _STOP_SECONDS = 5.0
 
 
 def worker_binary_path() -> pathlib.Path:
-    """Where the installed TFF keeps its server; does not import TFF.
-
-    Raises:
-      WorkerError: TFF is not installed, or its wheel came without the server.
-    """
+    """Where the installed TFF keeps its server; does not import TFF."""
     spec = importlib.util.find_spec("tensorflow_federated")
     if spec is None or spec.origin is None:
         raise errors.WorkerError("tensorflow_federated is not installed. Run `uv sync`.")
@@ -73,12 +66,9 @@ class Worker:
       threads: TensorFlow threads of one operation, >= 1. None: as many as there are cores. Many
         small recurrent kernels run faster with 1 thread and several clients at a time. Results
         depend on it to the last bit: a sum is grouped differently.
-      start_timeout_seconds: Deadline for the server to listen, > 0.
 
     Raises:
-      ValueError: An argument is out of range.
       WorkerError: The server did not listen in time or ended; names its log.
-      NoPrivateEndpointError: It could listen on an open port only.
     """
 
     def __init__(
@@ -147,7 +137,7 @@ class Worker:
             self._endpoint.close()
             self._endpoint = None
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> "Worker":
         return self
 
     def __exit__(self, *unused_exception: object) -> None:

@@ -21,13 +21,9 @@ def begun_or_advised(
 
     Args:
       store: Client store; None where the run has begun.
-      overrides: Each `section.key=value`.
 
     Raises:
-      UsageError: Nothing says what to train on.
       RunDirectoryError: The run began with another store.
-      ConfigError: An override breaks a rule, or the record cannot be read.
-      DataError: It is no client store.
     """
     run = RunDirectory(workdir)
     if run.exists():

@@ -19,12 +19,10 @@ class Model(Table, path="corpora.models"):
 
     Attributes:
       command: A config in `configs/`, a study, or the model's name for `compare`.
-      start: What its training began with; of federated recipes.
       tokens_m: Millions of tokens read in training; 0 for a model that is counted, not trained.
       passes: Passes over the train population's text; 0 where `advise` does not show the row.
       top_1: Recall, and the ends of its 95 % interval over people.
       keystrokes: Saved; 0 where it was not measured.
-      file: Name of the file in `docs/results/`.
     """
 
     model: str
@@ -51,11 +49,7 @@ class Corpus(Table, path="corpora"):
     """A corpus and the models that were judged on it.
 
     Attributes:
-      kind: Kind of text.
-      people: Number of people of the train population.
-      words: Number of words that they typed.
       population: People whose text the models were judged on.
-      page: Page of the recipe's model, in `docs/`.
     """
 
     name: str
@@ -78,11 +72,7 @@ class Corpus(Table, path="corpora"):
 
 
 def corpora(path: pathlib.Path = FILE) -> tuple[Corpus, ...]:
-    """All corpora of the file.
-
-    Raises:
-      ConfigError: The file is not there or is wrong.
-    """
+    """All corpora of the file."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8")).get("corpora", ())
         return tuple(build(Corpus, table, "corpora") for table in tables)

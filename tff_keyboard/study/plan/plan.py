@@ -19,11 +19,8 @@ class Run:
     """One training.
 
     Attributes:
-      arm: Name of the arm.
       point: `key=value` of the sweep it belongs to; "" for the arms as they are.
-      config_file: TOML file.
       overrides: Overrides of the file, in the order in which they count.
-      config: What both make.
       after: Run directory that must be finished first, or None.
     """
 
@@ -69,16 +66,13 @@ def runs_of(
     """All runs, the first seed of everything before the second of anything, the control first.
 
     Args:
-      study: The study.
       folder: Folder of its file; paths of configs are relative to it.
-      workdir: Folder of the run directories.
       overrides: Overrides of all runs, after those of the study and of the arms.
       seeds: Seeds to train; all if empty.
       arms: Arms to train, with the control and what they begin with; all if empty.
 
     Raises:
       UsageError: The study has no such arm or seed, or the control has none of the seeds.
-      ConfigError: A config cannot be read or breaks a rule.
     """
     _require_arms(study, arms)
     trainings = list(dict.fromkeys(_trainings(study)))

@@ -88,11 +88,8 @@ class Model(tables.Table, path="models"):
     """A model beside the arms, made from the text of the control's train people.
 
     Attributes:
-      name: Name in the files; small letters, digits and underscores.
       model: A baseline as `compare` takes it, such as `ngram:1.25M`, or `hybrid:{ARM}`, each run
         of an arm behind one strip with an n-gram and the person's own words.
-      label: Name in tables; `name` if empty.
-      paper: What the paper reports for it, as it stands there.
     """
 
     name: str
@@ -124,7 +121,6 @@ class Sweep(tables.Table, path="sweeps"):
       key: Dotted, such as `client.epochs`.
       values: Values of the key, as TOML writes them.
       arms: Names; all if empty. The control is always among them.
-      seeds: Seeds in place of the study's.
     """
 
     key: str
@@ -141,12 +137,7 @@ class Sweep(tables.Table, path="sweeps"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Budget(tables.Table, path="budget"):
-    """What all runs of a study may take together before no further one begins; 0 is no limit.
-
-    Attributes:
-      hours: Hours of training, of all runs added up.
-      tokens_m: Millions of tokens trained on.
-    """
+    """What all runs of a study may take together before no further one begins; 0 is no limit."""
 
     hours: NotNegative = 0.0
     tokens_m: NotNegative = 0.0
@@ -167,8 +158,6 @@ class Study(tables.Table):
       control: The arm that differences are to.
       before: An arm of one seed that others begin with, `after` it; a table of its own says what
         they gained since. "" for none.
-      sweeps: Repetitions of arms with a key changed.
-      models: Models beside the arms as they are.
       seeds: Values of `train.seed`; all arms have the first before any has the second.
       populations: People to evaluate on; "general" is the general corpus of a fine-tuning run.
       metrics: Columns; the first one decides.

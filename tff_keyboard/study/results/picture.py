@@ -26,12 +26,7 @@ _DASHES = ("-", "--", ":")
 
 
 def draw(study: Study, curves: Curves, path: pathlib.Path) -> None:
-    """Writes a PNG; nothing where no run has validated yet.
-
-    Args:
-      study: Has the names, and a target or none.
-      curves: Curves of the runs, also of those that still train.
-    """
+    """Writes a PNG; nothing where no run has validated yet."""
     shown = {key: _mean(found) for key, found in curves.items() if key[0] != study.before}
     shown = {key: found for key, found in shown.items() if len(found[0])}
     points = list(dict.fromkeys(point for _, point in shown))

@@ -55,7 +55,6 @@ class Compared:
     """An arm against another one, on the seeds that both have.
 
     Attributes:
-      differences: Differences over those seeds.
       of_seeds: Seed -> the differences that it has by itself.
       verdicts: Population -> metric -> what all seeds say together.
     """
@@ -78,13 +77,8 @@ class Row:
     """An arm, or a model beside the arms, at one point of a sweep.
 
     Attributes:
-      arm: Name of the arm or model.
-      point: `key=value` of the sweep; "" for the arms as they are.
-      name: What tables call it.
       facts: Seed -> facts of its run; None of a model, which is no training.
       metrics: Means over seeds, of a perplexity the geometric one.
-      seeds: Seed -> the same of each.
-      paper: What the paper reports for it; "" for nothing.
       to_control: Comparison to the control at the same point; None of the control, and without a
         seed that both have.
       since: Comparison to the one model of `study.before`, for the arms that begin with it.
@@ -109,7 +103,7 @@ class Row:
             "point": self.point,
             "name": self.name,
             "facts": {
-                str(s): fact.to_json(study) if fact else {} for s, fact in self.facts.items()
+                str(s): each.to_json(study) if each else {} for s, each in self.facts.items()
             },
             "metrics": _to_json(self.metrics),
             "seeds": {str(seed): _to_json(each) for seed, each in self.seeds.items()},
@@ -130,12 +124,7 @@ def rows_of(
     results: Mapping[tuple[str, str], BySeed],
     facts: Mapping[tuple[str, str], Mapping[int, RunFacts | None]],
 ) -> list[Row]:
-    """A row for each arm and point that has a run, and for each model beside them.
-
-    Args:
-      results: `(arm, point)` -> seed -> population -> evaluation.
-      facts: `(arm, point)` -> seed -> facts of the run.
-    """
+    """A row for each arm and point that has a run, and for each model beside them."""
     return [_row(study, key, results, facts[key]) for key, by_seed in results.items() if by_seed]
 
 

@@ -21,7 +21,6 @@ class PrivacyFacts:
     """What a run's ledger claims.
 
     Attributes:
-      clip_norm: L2 bound on a client's delta.
       epsilon: None where nothing is claimed.
       delta: Delta of the guarantee, or the one asked for where nothing is claimed.
       adjacency: What two neighbouring data sets differ in; "" where nothing is claimed.
@@ -41,15 +40,10 @@ class RunFacts:
     """Facts of one finished run; None where a run has none.
 
     Attributes:
-      tokens: Tokens trained on.
       upload_bytes_per_round: Bytes that clients sent, a mean over rounds; 0 of a server's training.
       rehearsal_bytes: Bytes of general text that a client is sent in a round.
-      total_bytes: All bytes sent, down and up.
-      rejected_rounds: Rounds whose update was not applied.
-      best_validation_perplexity: Least one on validation people.
       last_quarter_gain: Share by which the last quarter of the rounds lowered it.
       flat: Whether that is no more than the study's `flat_within`.
-      rounds_to_target: The first round with the study's `target`.
       effective_clients: Mean over rounds, of a rule that measures them.
       adaptive_rounds: Share of the rounds that an adaptive rule adapted in.
     """

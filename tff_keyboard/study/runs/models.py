@@ -1,7 +1,7 @@
-"""The models of a study that are no training of a config: baselines, and hybrids of an arm's runs.
+"""The models of a study that no config trains: baselines, and hybrids of an arm's runs.
 
-They are made from the text of the control's train people, and judged on the same text as the arms.
-Their evaluations are kept in the study's folder, under a digest of all that they are made of.
+They are made from the text of the control's train people. Their evaluations are kept in the
+study's folder, under a digest of all that they are made of.
 """
 
 import functools
@@ -26,9 +26,6 @@ _DIGEST_LETTERS = 12
 
 class Models:
     """Models of a study.
-
-    Args:
-      folder: The folder that keeps their evaluations.
 
     Raises:
       UsageError: One asks for an n-gram that there cannot be.
@@ -74,10 +71,7 @@ class Models:
             text = trained_here.read_train_text(store)
             spec = self._specs[model.name]
             if run is None:
-                made = trained_here.train_baseline(
-                    word, model.name, spec, text.messages, store.vocabulary
-                )
-                return made.predictor
+                return trained_here.open_baseline(word, model.name, spec, text, store).predictor
             network = KerasPredictor(*load_model(run.path))
             named = NamedPredictor(model.name, "keras", network, {}, word)
             return trained_here.join_hybrid(named, spec, text, store).predictor

@@ -3,12 +3,7 @@
 A round is one item of work, a pure function of the run's config, the state and the round, and so is
 a validation of the state's model. The node has the messages in its own store. A node that is lost
 costs the round it was at: another one begins it again with the same state.
-
-The bits are those of this machine where the node has as many cores (TensorFlow cuts a matrix
-product by cores).
 """
-
-from __future__ import annotations
 
 import contextlib
 import dataclasses
@@ -21,45 +16,43 @@ import numpy as np
 
 from tff_keyboard.config import RunConfig
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.federated.algorithms.fine_tuning.rehearsal import build_rehearsal
 from tff_keyboard.federated.learning import validation
 from tff_keyboard.models import build_model
 from tff_keyboard.program.cluster.node import NodeOptions
 from tff_keyboard.program.cluster.ray_engine import RayEngine
 from tff_keyboard.program.engines import engine
-from tff_keyboard.program.rounds.round_process import RoundProcess
+from tff_keyboard.program.rounds.round_process import RoundOutput, RoundProcess
 from tff_keyboard.training.central.central_process import build_central_process
-from tff_keyboard.training.central.central_training import CentralOutput, PooledInputs
+from tff_keyboard.training.central.central_training import PooledInputs
 from tff_keyboard.training.on_cluster import store_references
 from tff_keyboard.training.on_cluster.client_references import Recipe
 from tff_keyboard.training.on_cluster.node_timings import NodeTimings
 
 
 @dataclasses.dataclass(frozen=True)
-class CentralRound:
-    """An `engine.Function`: what is shared is the state, an item is the number of a round."""
+class _Function:
+    """An `engine.Function` of a run's recipe."""
 
     recipe: Recipe
 
     @property
     def key(self) -> str:
-        return _key("round", self.recipe)
+        text = repr((type(self).__name__, self.recipe.config_text, self.recipe.stores))
+        return hashlib.sha256(text.encode()).hexdigest()
 
-    def __call__(self, place: engine.Place, state: Any, round_num: int) -> CentralOutput:
+
+class CentralRound(_Function):
+    """What is shared is the state, an item is the number of a round."""
+
+    def __call__(self, place: engine.Place, state: Any, round_num: int) -> RoundOutput:
         pooled, process = _training(self.recipe)
         data, _ = pooled.round_input(round_num)
-        output = process.next(state, data)
-        return CentralOutput(output.state, output.metrics)
+        return process.next(state, data)
 
 
-@dataclasses.dataclass(frozen=True)
-class CentralValidation:
-    """An `engine.Function`: what is shared is `ModelWeights`, an item is a store's path."""
-
-    recipe: Recipe
-
-    @property
-    def key(self) -> str:
-        return _key("validation", self.recipe)
+class CentralValidation(_Function):
+    """What is shared is `ModelWeights`, an item is a store's path."""
 
     def __call__(
         self, place: engine.Place, weights: Any, store_path: str
@@ -74,7 +67,7 @@ class CentralNode:
         self._recipe = Recipe.of(config, *stores)
         self._engine = engine
 
-    def around(self, process: RoundProcess) -> OnNode:
+    def around(self, process: RoundProcess) -> "OnNode":
         """The process whose rounds are computed on the node; its data are numbers of rounds."""
         return OnNode(process, functools.partial(self._compute, CentralRound(self._recipe)))
 
@@ -97,7 +90,7 @@ class CentralNode:
 class OnNode:
     """A `RoundProcess`; see `CentralNode.around`."""
 
-    def __init__(self, process: RoundProcess, compute: Callable[[Any, int], CentralOutput]):
+    def __init__(self, process: RoundProcess, compute: Callable[[Any, int], RoundOutput]):
         self._process = process
         self._compute = compute
 
@@ -105,7 +98,7 @@ class OnNode:
         """Initial state of the process."""
         return self._process.initialize()
 
-    def next(self, state: Any, round_num: Any, /) -> CentralOutput:
+    def next(self, state: Any, round_num: Any, /) -> RoundOutput:
         """A round by its number."""
         return self._compute(state, round_num)
 
@@ -116,11 +109,7 @@ class OnNode:
 
 @contextlib.contextmanager
 def node_of(config: RunConfig, *stores: ClientStore | None) -> Iterator[CentralNode | None]:
-    """A node of the cluster for a run; None where `execution.engine` is "local".
-
-    Raises:
-      ClusterError: The cluster cannot be used, or has no free node that fits.
-    """
+    """A node of the cluster for a run; None where `execution.engine` is "local"."""
     if config.execution.engine == "local":
         yield None
         return
@@ -128,11 +117,6 @@ def node_of(config: RunConfig, *stores: ClientStore | None) -> Iterator[CentralN
     files = store_references.files_of(*stores)
     with contextlib.closing(RayEngine(one, NodeOptions(at_once=False), files)) as found:
         yield CentralNode(config, found, *stores)
-
-
-def _key(what: str, recipe: Recipe) -> str:
-    text = repr((what, recipe.config_text, recipe.stores))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @functools.lru_cache(maxsize=1)
@@ -145,7 +129,10 @@ def _training(recipe: Recipe) -> tuple[PooledInputs, RoundProcess]:
         seed=config.train.seed,
         **config.model.options(),
     )  # its weights come with each state
-    return PooledInputs(config, store), build_central_process(config, model)
+    method = config.fine_tuning
+    general = recipe.store(method.general_store) if method.general_store else None
+    pooled = PooledInputs(config, store, build_rehearsal(method, general))
+    return pooled, build_central_process(config, model)
 
 
 @functools.lru_cache(maxsize=2)

@@ -2,9 +2,12 @@
 
 Pooled, shuffled messages, a step a batch, as the server-trained twin of Hard et al. 2018 (section
 5.1, https://arxiv.org/abs/1811.03604), by the optimizer of [central]: the clients' SGD, or Adam,
-Yogi or Adagrad with a schedule. `CentralTraining` is a `RoundProcess`, so the round loop
-with its checkpoints, metrics and exact resume serves both; a "round" here is a fixed number of
-messages and nothing is averaged.
+Yogi or Adagrad with a schedule. `CentralTraining` is a `RoundProcess`, so the round loop with its
+checkpoints, metrics and exact resume serves both; a "round" is a fixed number of messages.
+
+With [fine_tuning.method] it is the single node of Popov et al. 2018 (section 2.5, Table 1,
+https://arxiv.org/abs/1712.07473): rehearsal mixes general messages into each round, and learning
+without forgetting keeps the initial model as its teacher from the first round to the last.
 """
 
 import functools
@@ -21,25 +24,23 @@ from tff_keyboard.config import RunConfig
 from tff_keyboard.data import batches
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.federated.algorithms.fine_tuning import lwf
+from tff_keyboard.federated.algorithms.fine_tuning.rehearsal import Rehearsal
+from tff_keyboard.federated.learning.variable_model import TrainingStep
 from tff_keyboard.models import NextWordModel
 from tff_keyboard.models.softmax_loss import softmax_loss
+from tff_keyboard.program.rounds.round_process import RoundOutput
 from tff_keyboard.storage.metrics_rows import Row
 
 _EPOCH_ORDER = 1  # keeps the seed of the order of messages apart from those of batches
 
 
 class CentralState(NamedTuple):
-    """Weights, in `trainable_variables` order, and the state of the optimizer."""
+    """Weights, in `trainable_variables` order, the optimizer's state, the teacher's weights."""
 
     weights: list[np.ndarray]
     optimizer: Any
-
-
-class CentralOutput(NamedTuple):
-    """What `next` returns: the state after the round and its metrics."""
-
-    state: CentralState
-    metrics: dict[str, Any]
+    teacher: Sequence[np.ndarray] = ()
 
 
 class CentralTraining:
@@ -49,10 +50,22 @@ class CentralTraining:
       model: Its weights now are the initial ones; the instance is used up by training.
       optimizer: Takes the gradient of the mean loss over a batch's targets, in nats. Unlike on a
         client, its state goes on from round to round.
+      teacher: Another model of the same architecture, with its weights for good, for learning
+        without forgetting; None: the ordinary loss. It travels in the state, so a round stays a
+        pure function of the state and its data.
+      true_label_weight: lambda of `lwf.training_step`, in [0, 1].
     """
 
-    def __init__(self, model: NextWordModel, optimizer: tff.learning.optimizers.Optimizer):
+    def __init__(
+        self,
+        model: NextWordModel,
+        optimizer: tff.learning.optimizers.Optimizer,
+        teacher: NextWordModel | None = None,
+        true_label_weight: float = 1.0,
+    ):
         self._model = model
+        self._teacher = teacher
+        self._true_label_weight = true_label_weight
         self._optimizer = optimizer
         variables = model.trainable_variables
         specs = [tf.TensorSpec(v.shape, v.dtype) for v in variables]
@@ -68,17 +81,18 @@ class CentralTraining:
         """Initial weights, fresh optimizer."""
         return self._initial
 
-    def next(self, state: CentralState, datasets: Sequence[np.ndarray]) -> CentralOutput:
+    def next(self, state: CentralState, datasets: Sequence[np.ndarray]) -> RoundOutput:
         """One step per batch, in order.
-
-        Args:
-          datasets: Batches [messages, time + 1] int32 of `data.batches`.
 
         Returns:
           The new state, and sums over the round. Where weights are no longer finite the state is
           the old one and `finalizer/update_non_finite` is 1.
         """
-        held = [*self._model.trainable_variables, *tf.nest.flatten(self._optimizer_state)]
+        held = [
+            *self._model.trainable_variables,
+            *tf.nest.flatten(self._optimizer_state),
+            *(self._teacher.trainable_variables if self._teacher else ()),
+        ]
         for variable, value in zip(held, tf.nest.flatten(state), strict=True):
             variable.assign(value)
         sums = {"examples": 0, "tokens": 0, "nll": 0.0, "argmax_hits": 0}
@@ -94,7 +108,7 @@ class CentralTraining:
             "client_work": {"train": sums},
             "finalizer": {"update_non_finite": int(not is_finite)},
         }
-        return CentralOutput(after if is_finite else state, metrics)
+        return RoundOutput(after if is_finite else state, metrics)
 
     def get_model_weights(self, state: CentralState) -> tff.learning.models.ModelWeights:
         """The weights of a state."""
@@ -104,17 +118,15 @@ class CentralTraining:
         return CentralState(
             [variable.numpy() for variable in self._model.trainable_variables],
             tf.nest.map_structure(lambda variable: variable.numpy(), self._optimizer_state),
+            [v.numpy() for v in self._teacher.trainable_variables] if self._teacher else (),
         )
 
     def _train_on_batch(self, batch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         variables = self._model.trainable_variables
         with tf.GradientTape() as tape:
-            hidden, table, bias, targets = self._model.packed_hidden_at_targets(
-                batch[:, :-1], batch[:, 1:], True
-            )
-            losses, is_best = softmax_loss(hidden, table, bias, targets)
-            count = tf.cast(tf.size(targets), tf.float32)
-            loss = tf.math.divide_no_nan(tf.reduce_sum(losses), count)
+            step = self._losses(batch[:, :-1], batch[:, 1:])
+            count = tf.cast(tf.size(step.targets), tf.float32)
+            loss = tf.math.divide_no_nan(tf.reduce_sum(step.losses), count)
         gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
         optimizer_state, weights = self._optimizer.next(
             tf.nest.map_structure(tf.convert_to_tensor, self._optimizer_state),
@@ -127,7 +139,17 @@ class CentralTraining:
             tf.nest.flatten(self._optimizer_state), tf.nest.flatten(optimizer_state), strict=True
         ):
             variable.assign(value)
-        return tf.reduce_sum(tf.cast(losses, tf.float64)), tf.math.count_nonzero(is_best)
+        nll = tf.reduce_sum(tf.cast(step.true_losses, tf.float64))
+        return nll, tf.math.count_nonzero(step.is_best)
+
+    def _losses(self, ids: tf.Tensor, targets: tf.Tensor) -> TrainingStep:
+        if self._teacher is not None:
+            return lwf.training_step(
+                self._model, self._teacher, ids, targets, self._true_label_weight
+            )
+        hidden, table, bias, words = self._model.packed_hidden_at_targets(ids, targets, True)
+        losses, is_best = softmax_loss(hidden, table, bias, words)
+        return TrainingStep(losses, losses, is_best, words)
 
 
 class PooledInputs:
@@ -135,19 +157,20 @@ class PooledInputs:
 
     All train clients' messages are put in a new order every epoch, epochs follow each other without
     a gap, and a round takes the next `messages_per_round`: `train.clients_per_round` times
-    `client.max_examples`, what a federated round sees at most.
+    `client.max_examples`, what a federated round sees at most. Rehearsal adds general messages to
+    those, drawn for each round.
 
     Args:
-      config: Config of the run; its sections client and train count.
-      store: The store whose population "train" is pooled.
+      rehearsal: What draws general messages; None: there are none.
 
     Raises:
       ValueError: There are no messages, or `client.max_examples` is 0.
     """
 
-    def __init__(self, config: RunConfig, store: ClientStore):
+    def __init__(self, config: RunConfig, store: ClientStore, rehearsal: Rehearsal | None = None):
         self._config = config
         self._store = store
+        self._rehearsal = rehearsal
         if not len(self._lengths):
             raise ValueError(f"{store.directory} has no train messages.")
         self.messages_per_round = config.train.clients_per_round * config.client.max_examples
@@ -174,8 +197,13 @@ class PooledInputs:
 
     @property
     def tokens_per_epoch(self) -> int:
-        """Targets of all messages that are trained on."""
-        return int(self._targets(self._lengths).sum())
+        """Targets that an epoch of the pooled text trains on; those rehearsed on average."""
+        own = int(self._targets(self._lengths).sum())
+        if self._rehearsal is None:
+            return own
+        rounds = len(self._lengths) / self.messages_per_round
+        general = self._rehearsal.num_messages(self.messages_per_round)
+        return own + round(rounds * general * self._targets(self._rehearsal.lengths).mean())
 
     def rounds_for(self, tokens: float) -> int:
         """Rounds that train on about so many tokens, at least 1."""
@@ -184,16 +212,18 @@ class PooledInputs:
 
     def round_plan(self, round_num: int) -> tuple[int, Row]:
         """`(round_num, facts)` of a round >= 1, for whoever makes its batches elsewhere."""
-        return round_num, self._facts(round_num, self._chosen(round_num))
+        chosen = self._chosen(round_num)
+        return round_num, self._facts(round_num, chosen, self._general(round_num))
 
     def round_input(self, round_num: int) -> tuple[list[np.ndarray], Row]:
         """`(batches, facts)` of a round >= 1.
 
-        Facts: messages and targets trained on, passes over the text so far.
+        Facts: messages and targets trained on, passes over the pooled text so far.
         """
         config, chosen = self._config, self._chosen(round_num)
+        general = self._general(round_num)
         round_batches = batches.client_batches(
-            [self._messages[index] for index in chosen],
+            [*(self._messages[index] for index in chosen), *general],
             batch_size=config.client.batch_size,
             max_length=config.data.max_length,
             max_examples=0,
@@ -201,7 +231,7 @@ class PooledInputs:
             seed=(config.train.seed, round_num),
             long_messages=config.data.long_messages,
         )
-        return round_batches, self._facts(round_num, chosen)
+        return round_batches, self._facts(round_num, chosen, general)
 
     def _chosen(self, round_num: int) -> list[int]:
         """The messages of a round."""
@@ -214,10 +244,19 @@ class PooledInputs:
             chosen.extend(order[offset : offset + self.messages_per_round - len(chosen)].tolist())
         return chosen
 
-    def _facts(self, round_num: int, chosen: list[int]) -> Row:
+    def _general(self, round_num: int) -> list[np.ndarray]:
+        """What a round rehearses."""
+        if self._rehearsal is None:
+            return []
+        return self._rehearsal.messages(
+            self.messages_per_round, (self._config.train.seed, round_num)
+        )
+
+    def _facts(self, round_num: int, chosen: list[int], general: list[np.ndarray]) -> Row:
+        lengths = [*self._lengths[chosen], *map(len, general)]
         return {
-            "examples": len(chosen),
-            "tokens": int(self._targets(self._lengths[chosen]).sum()),
+            "examples": len(lengths),
+            "tokens": int(self._targets(np.asarray(lengths)).sum()),
             "epochs": round(round_num * self.messages_per_round / len(self._lengths), 6),
         }
 

@@ -1,8 +1,7 @@
 """Central training of a run, on the pooled text of all train clients: the twin to beat.
 
 A round is `train.clients_per_round` x `client.max_examples` messages. [central] has the optimizer;
-[server], [aggregation] and `client.epochs` are not used, nor is [fine_tuning] but for the general
-store that validation reads.
+[server], [aggregation], `client.epochs` and [fine_tuning.server] are not used.
 """
 
 import dataclasses
@@ -11,8 +10,8 @@ import pathlib
 from tff_keyboard.config import ConfigError, RunConfig
 from tff_keyboard.config.resolved_execution import as_begun
 from tff_keyboard.config.resolved_schedules import with_rounds
-from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.federated.algorithms import build_process
+from tff_keyboard.federated.algorithms.fine_tuning.rehearsal import build_rehearsal
 from tff_keyboard.federated.learning import validation
 from tff_keyboard.privacy.ledger import lineage
 from tff_keyboard.storage.metrics_rows import Row
@@ -20,12 +19,7 @@ from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.central import central_on_nodes
 from tff_keyboard.training.central.central_process import build_central_process
 from tff_keyboard.training.central.central_training import PooledInputs
-from tff_keyboard.training.train_run import (
-    check_best_metric,
-    open_run,
-    recorded_config,
-    train_run,
-)
+from tff_keyboard.training.train_run import check_best_metric, open_run, recorded_config, train_run
 
 
 def train_central(
@@ -43,22 +37,15 @@ def train_central(
       tokens: Budget in tokens, rounded up to whole rounds.
       epochs: Budget in passes over the pooled text, likewise.
 
-    Returns:
-      The last row of metrics, as in `metrics.jsonl`.
-
     Raises:
-      ConfigError, DataError, SavedModelError: The config, the store or `model.initial_model` does
-        not fit.
-      ProgramError, TrainingInterrupted: As `train_run`.
-      ClusterError: As `central_on_nodes.node_of`.
+      ConfigError, DataError, SavedModelError: Config, store or initial model does not fit.
     """
     recorded = recorded_config(workdir)
     config = as_begun(config, recorded)
     check_best_metric(config, validation.metric_names(config))
-    store = ClientStore(config.data.store)
-    general_store = validation.open_general_store(config, store)
+    store, general_store = validation.open_stores(config)
     try:
-        pooled = PooledInputs(config, store)
+        pooled = PooledInputs(config, store, build_rehearsal(config.fine_tuning, general_store))
     except ValueError as error:
         raise ConfigError(str(error)) from None
     if epochs is not None:
@@ -92,7 +79,6 @@ class Budget:
     """What a federated model was given.
 
     Attributes:
-      tokens: It was trained on, in all its parts.
       parts: Runs that followed each other on the same client store, the last one first.
       initial_model: What the first part began with; empty for random weights.
     """

@@ -5,8 +5,6 @@ of the config, the round and that position, so whoever has the same store (its c
 which has a digest of every message) makes the same batches.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import pathlib
@@ -34,7 +32,7 @@ class Recipe:
     stores: tuple[tuple[str, StoreReference], ...]
 
     @classmethod
-    def of(cls, config: RunConfig, *stores: ClientStore | None) -> Recipe:
+    def of(cls, config: RunConfig, *stores: ClientStore | None) -> "Recipe":
         """Recipe of a run and its stores as they are opened here."""
         opened = [store for store in stores if store is not None]
         found = [(str(store.directory), StoreReference.of(store)) for store in opened]
@@ -45,33 +43,42 @@ class Recipe:
         return config_lib.loads(self.config_text)
 
     def store(self, path: str) -> ClientStore:
-        """The store that the config names, where it is on this machine.
-
-        Raises:
-          DataError: It is not there, or is another one.
-        """
+        """The store that the config names, where it is on this machine."""
         return dict(self.stores)[str(pathlib.Path(path))].open()
+
+    def train_clients(
+        self, handover: Handover, round_num: int, groups: Sequence[Sequence[int]]
+    ) -> "TrainClients":
+        """Names what a round takes: groups as `CohortInputs.round_plan` returns them."""
+        return TrainClients(self, as_groups(groups), handover, round_num)
+
+    def evaluation_clients(
+        self, store: ClientStore, groups: Sequence[Sequence[int]]
+    ) -> "EvaluationClients":
+        """Packs of a store's validation clients."""
+        return EvaluationClients(self, as_groups(groups), str(store.directory))
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainClients:
-    """Groups of train clients in a round; a `program.engines.round_parts.MadeWhereUsed`.
-
-    Attributes:
-      handover: Makes of each group what the process takes.
-      round_num: Number of the round, >= 1.
-    """
+class _Groups:
+    """Groups of clients, a `program.engines.round_parts.MadeWhereUsed`."""
 
     recipe: Recipe
-    handover: Handover
-    round_num: int
     groups: tuple[tuple[int, ...], ...]
 
     def __len__(self) -> int:
         return len(self.groups)
 
-    def __getitem__(self, key: slice) -> TrainClients:
+    def __getitem__(self, key: slice) -> Any:
         return dataclasses.replace(self, groups=self.groups[key])
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainClients(_Groups):
+    """Groups of train clients in a round."""
+
+    handover: Handover
+    round_num: int
 
     def make(self) -> list[Any]:
         cohorts = _cohorts(self.recipe)
@@ -82,22 +89,10 @@ class TrainClients:
 
 
 @dataclasses.dataclass(frozen=True)
-class EvaluationClients:
-    """Packs of a store's validation clients; a `program.engines.round_parts.MadeWhereUsed`.
+class EvaluationClients(_Groups):
+    """Packs of positions among `client_inputs.evaluation_clients`."""
 
-    Attributes:
-      groups: Positions among `client_inputs.evaluation_clients`.
-    """
-
-    recipe: Recipe
     store_path: str
-    groups: tuple[tuple[int, ...], ...]
-
-    def __len__(self) -> int:
-        return len(self.groups)
-
-    def __getitem__(self, key: slice) -> EvaluationClients:
-        return dataclasses.replace(self, groups=self.groups[key])
 
     def make(self) -> list[Any]:
         clients = _evaluation_batches(self.recipe, self.store_path)

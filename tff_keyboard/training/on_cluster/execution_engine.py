@@ -1,23 +1,17 @@
-"""From `[execution]` to where a run is computed: this machine's workers, or a cluster's nodes.
-
-On a cluster, clients are handed over by name (`client_references.py`), and the run directory keeps
-what the nodes did (`node_timings.py`).
-"""
-
-from __future__ import annotations
+"""From `[execution]` to where a run is computed: this machine's workers, or a cluster's nodes."""
 
 from collections.abc import Callable, Sequence
 
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.sections.fine_tuning_config import Transfer
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.federated.learning.client_delivery import Handover
 from tff_keyboard.program.cluster.node import NodeOptions
 from tff_keyboard.program.cluster.ray_engine import RayEngine
 from tff_keyboard.program.engines import execution
 from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard.storage.run_directory import RunDirectory
-from tff_keyboard.training.on_cluster import client_references, store_references
+from tff_keyboard.training.on_cluster import store_references
+from tff_keyboard.training.on_cluster.client_references import Recipe
 from tff_keyboard.training.on_cluster.node_timings import NodeTimings
 from tff_keyboard.training.round_lines import RoundLines
 
@@ -27,14 +21,8 @@ def install(
 ) -> execution.InstalledContext:
     """The context of a run, for a `with` statement.
 
-    Args:
-      config: Config of the run, its `sub_rounds` and `merge_block` decided.
-      run: Gets the logs of this machine's workers.
-      stores: What the run reads; nodes of a cluster must have the same.
-
     Raises:
       ConfigError: The run cannot be cut into parts.
-      WorkerError, ClusterError: As `execution.install_context` and `RayEngine`.
     """
     wanted = config.execution
     engine = build_engine(config, stores) if wanted.engine == "ray" else None
@@ -66,39 +54,15 @@ def build_engine(config: RunConfig, stores: Sequence[ClientStore | None]) -> Ray
         max_concurrent_clients=wanted.max_concurrent_clients or None,
         threads_per_worker=wanted.threads_per_worker or 1,
     )
-    return RayEngine(wanted.cluster, options, store_references.files_of(*stores))
+    files = store_references.files_of(*stores)
+    return RayEngine(wanted.cluster, options, files)
 
 
-class ByName:
-    """Names of clients in the place of their data."""
-
-    def __init__(self, config: RunConfig, stores: Sequence[ClientStore | None]):
-        self._recipe = client_references.Recipe.of(config, *stores)
-
-    def train(
-        self, handover: Handover, round_num: int, groups: Sequence[Sequence[int]]
-    ) -> client_references.TrainClients:
-        """Names what a round takes: groups as `CohortInputs.round_plan` returns them."""
-        return client_references.TrainClients(
-            self._recipe, handover, round_num, client_references.as_groups(groups)
-        )
-
-    def evaluation(
-        self, store: ClientStore, groups: Sequence[Sequence[int]]
-    ) -> client_references.EvaluationClients:
-        """Packs of a store's validation clients."""
-        return client_references.EvaluationClients(
-            self._recipe, str(store.directory), client_references.as_groups(groups)
-        )
-
-
-def by_name(
-    config: RunConfig, store: ClientStore, general_store: ClientStore | None
-) -> ByName | None:
+def by_name(config: RunConfig, store: ClientStore, general: ClientStore | None) -> Recipe | None:
     """How clients are named on a cluster; None on this machine, where their data is handed over."""
     if config.execution.engine == "local":
         return None
-    return ByName(config, [store, general_store])
+    return Recipe.of(config, store, general)
 
 
 def around_lines(

@@ -7,8 +7,6 @@ blocks of parts) of each call of a round, those of its evaluation too. This is w
 not the same in every run; rows of rounds that a stop undid stay.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import pathlib
@@ -22,11 +20,7 @@ COLUMNS = ("round", "node", "item", "start", "end", "compute_seconds", "outcome"
 
 
 class NodeTimings:
-    """Called after each round, as `RoundLines`, which it calls with a note on the nodes.
-
-    Args:
-      path: Path of the CSV file; appended to.
-    """
+    """Called after each round, as `RoundLines`, which it calls with a note on the nodes."""
 
     def __init__(self, path: pathlib.Path, engine: RayEngine, lines: RoundLines):
         self._path = path

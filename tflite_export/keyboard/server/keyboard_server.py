@@ -1,7 +1,7 @@
 """The keyboard page: a local web server that shows files of `page` and suggests words.
 
     GET  /                the page; its style and script beside it
-    GET  /api/models      what is known of each model
+    GET  /api/models      what is known of each model, and the keys of the first one's language
     POST /api/suggest     {"text": ..., "after": ...} -> one strip a model, for the text before and
                           after the cursor; with "sent" a message that is learnt first, and
                           with "kept" its words of which a correction was taken back
@@ -107,7 +107,15 @@ class KeyboardApplication:
         endpoint, _ = self._urls.bind_to_environ(request.environ).match()
         if endpoint == "models":
             models = [_facts(*item) for item in self._keyboards.items()]
-            return _json({"models": models, "logs_events": bool(self._events)})
+            first = next(iter(self._keyboards.values()))
+            language = {
+                "code": first.code,
+                "keys": first.language.keys,
+                "example": first.language.example,
+            }
+            return _json(
+                {"models": models, "language": language, "logs_events": bool(self._events)}
+            )
         if endpoint == "suggest":
             return _json({"models": self._strips(*_texts_of(request))})
         if endpoint == "events":

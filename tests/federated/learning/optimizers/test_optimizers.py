@@ -19,7 +19,7 @@ from tff_keyboard.config.sections.learning_config import (
     FedYogi,
 )
 from tff_keyboard.federated.learning.optimizers import optimizers
-from tff_keyboard.federated.learning.optimizers.adagrad import Adagrad
+from tff_keyboard.federated.learning.optimizers.accumulating import Adagrad
 
 ADAPTIVE = [FedAdam(), FedYogi(), FedAdagrad()]
 

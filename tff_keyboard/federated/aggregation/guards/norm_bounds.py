@@ -11,9 +11,6 @@ norms are `max(max x, -min x)` and `tf.nn.l2_loss`. The second rounds differentl
 Source of the bounds that adapt: Andrew et al. 2021, https://arxiv.org/abs/1905.03871.
 """
 
-from __future__ import annotations
-
-import collections
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,6 +19,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.federated.aggregation.layers import require_float_tensors
+from tff_keyboard.federated.aggregation.processes import AggregationProcess, Factory, build_process
 
 Bound: TypeAlias = Any  # a float, or a `tff.templates.EstimationProcess`
 
@@ -53,9 +51,7 @@ _CLIPPING = _Kind(
 )
 
 
-def zeroing_factory(
-    bound: Bound, inner: tff.aggregators.WeightedAggregationFactory
-) -> tff.aggregators.WeightedAggregationFactory:
+def zeroing_factory(bound: Bound, inner: Factory) -> Factory:
     """Deltas with a coordinate beyond `bound` become zeros, of the same weight.
 
     Args:
@@ -65,9 +61,7 @@ def zeroing_factory(
     return _NormBoundFactory(_ZEROING, bound, inner)
 
 
-def clipping_factory(
-    bound: Bound, inner: tff.aggregators.WeightedAggregationFactory
-) -> tff.aggregators.WeightedAggregationFactory:
+def clipping_factory(bound: Bound, inner: Factory) -> Factory:
     """Deltas longer than `bound` are scaled down to it.
 
     Args:
@@ -78,16 +72,12 @@ def clipping_factory(
 
 
 class _NormBoundFactory(tff.aggregators.WeightedAggregationFactory):
-    def __init__(
-        self, kind: _Kind, bound: Bound, inner: tff.aggregators.WeightedAggregationFactory
-    ):
+    def __init__(self, kind: _Kind, bound: Bound, inner: Factory):
         self._kind = kind
         self._bound = _constant(bound) if isinstance(bound, float) else bound
         self._inner = inner
 
-    def create(
-        self, value_type: tff.Type, weight_type: tff.Type
-    ) -> tff.templates.AggregationProcess:
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         require_float_tensors(value_type, f"`{self._kind.doing}`")
         kind, bound = self._kind, self._bound
         inner = self._inner.create(value_type, weight_type)
@@ -104,20 +94,13 @@ class _NormBoundFactory(tff.aggregators.WeightedAggregationFactory):
             )
             return result, norm, tf.cast(exceeds, tf.int32)
 
-        @tff.federated_computation
         def initialize():
-            state = {
+            return {
                 f"{kind.doing}_norm": bound.initialize(),
                 "inner_agg": inner.initialize(),
                 f"{kind.done}_count_agg": count.initialize(),
             }
-            return tff.federated_zip(collections.OrderedDict(state))
 
-        @tff.federated_computation(
-            initialize.type_signature.result,
-            tff.FederatedType(value_type, tff.CLIENTS),
-            tff.FederatedType(weight_type, tff.CLIENTS),
-        )
         def next_fn(state, value, weight):
             bound_state, inner_state, count_state = state
             limit = bound.report(bound_state)
@@ -126,7 +109,7 @@ class _NormBoundFactory(tff.aggregators.WeightedAggregationFactory):
             )
             output = inner.next(inner_state, result, weight)
             exceeding = count.next(count_state, exceeds)
-            new_state = {
+            after = {
                 f"{kind.doing}_norm": bound.next(bound_state, norm),
                 "inner_agg": output.state,
                 f"{kind.done}_count_agg": exceeding.state,
@@ -136,13 +119,9 @@ class _NormBoundFactory(tff.aggregators.WeightedAggregationFactory):
                 f"{kind.doing}_norm": limit,
                 f"{kind.done}_count": exceeding.result,
             }
-            return tff.templates.MeasuredProcessOutput(
-                tff.federated_zip(collections.OrderedDict(new_state)),
-                output.result,
-                tff.federated_zip(collections.OrderedDict(measurements)),
-            )
+            return after, output.result, measurements
 
-        return tff.templates.AggregationProcess(initialize, next_fn)
+        return build_process(initialize, next_fn, value_type, weight_type)
 
 
 def _constant(bound: float) -> tff.templates.EstimationProcess:

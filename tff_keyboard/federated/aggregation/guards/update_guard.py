@@ -3,18 +3,27 @@
 A refused client arrives at the inner aggregation as a delta of zeros with weight 0, so a weighted
 mean, FedAtt, FedMed and medians leave it out, and a differentially private sum adds zeros. TFF's
 own zeroing and clipping let NaN pass, because NaN > bound is false; this wraps outside them. A
-client that claims what no client can counts for what one can (`weight_limits.py`).
+client that claims what no client can counts for what one can: a limit is a fact of the config or
+the model, which no client moves; what people bring `weight_cap.py` follows.
 """
 
 import collections
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.federated.aggregation.guards.finiteness import all_finite
-from tff_keyboard.federated.aggregation.guards.weight_limits import WeightLimit
+from tff_keyboard.federated.aggregation.processes import AggregationProcess, Factory, build_process
+
+# From a weight (finite, >= 0) to what it may count at most, in TensorFlow.
+WeightLimit: TypeAlias = Callable[[Any], Any]
+
+
+def zero_or_one(weight: tf.Tensor) -> tf.Tensor:
+    """The limit where all weigh alike: 1 for whoever counts, however much it claims."""
+    return tf.cast(weight > 0, weight.dtype)
 
 
 class UpdateGuardFactory(tff.aggregators.WeightedAggregationFactory):
@@ -29,17 +38,11 @@ class UpdateGuardFactory(tff.aggregators.WeightedAggregationFactory):
       limit: What a weight may count at most; None trusts the clients.
     """
 
-    def __init__(
-        self,
-        inner: tff.aggregators.WeightedAggregationFactory,
-        limit: WeightLimit | None = None,
-    ):
+    def __init__(self, inner: Factory, limit: WeightLimit | None = None):
         self._inner = inner
         self._limit = limit or (lambda weight: weight)
 
-    def create(
-        self, value_type: tff.Type, weight_type: tff.Type
-    ) -> tff.templates.AggregationProcess:
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """The process, for these types."""
         inner = self._inner.create(value_type, weight_type)
 
@@ -59,11 +62,6 @@ class UpdateGuardFactory(tff.aggregators.WeightedAggregationFactory):
             refused = tf.logical_not(accepted)
             return (*safe, tf.cast(refused, tf.int32), tf.cast(capped, tf.int32))
 
-        @tff.federated_computation(
-            inner.initialize.type_signature.result,
-            tff.FederatedType(value_type, tff.CLIENTS),
-            tff.FederatedType(weight_type, tff.CLIENTS),
-        )
         def next_fn(state, value, weight):
             safe, safe_weight, refused, capped = tff.federated_map(guard, (value, weight))
             output = inner.next(state, safe, safe_weight)
@@ -72,11 +70,9 @@ class UpdateGuardFactory(tff.aggregators.WeightedAggregationFactory):
                 impossible_claims=tff.federated_sum(capped),
                 inner=output.measurements,
             )
-            return tff.templates.MeasuredProcessOutput(
-                output.state, output.result, tff.federated_zip(measurements)
-            )
+            return output.state, output.result, measurements
 
-        return tff.templates.AggregationProcess(inner.initialize, next_fn)
+        return build_process(inner.initialize, next_fn, value_type, weight_type)
 
 
 def _all(conditions: Iterable[tf.Tensor]) -> tf.Tensor:

@@ -49,9 +49,6 @@ class AdaptiveClip:
 def delta_noise_multiplier(noise_multiplier: float, count_stddev: float) -> float:
     """z_delta, for a mechanism of noise multiplier z in all.
 
-    Raises:
-      ValueError: The count's noise is so small that it alone exceeds the budget of z.
-
     >>> round(delta_noise_multiplier(1.0, 5.0), 4)
     1.005
     >>> delta_noise_multiplier(0.0, 0.0)

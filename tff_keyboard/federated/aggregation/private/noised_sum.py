@@ -77,9 +77,6 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
       grid_bits: 0, or records are rounded towards zero, which lengthens none, to whole multiples of
         the noise's standard deviation / 2^grid_bits and summed as integers, and so is the noise,
         whose draws must be whole multiples of 2^-grid_bits. Not with `adaptive`; needs noise.
-
-    Raises:
-      ValueError: Adaptive clipping would spend all of the noise.
     """
 
     def __init__(

@@ -5,9 +5,6 @@
 NOT a differential privacy guarantee: deltas are not clipped, so no sigma hides any person; and the
 paper's attention scores see the noise too. For a guarantee use `private_fedatt.py`.
 
-A client's noise is a pure function of (seed, round, client), see `seeded_client_map.py`: clients
-have noise of their own, and a resumed run repeats the bits.
-
 Source: Ji et al. 2019, eq. 6, https://arxiv.org/abs/1812.07108.
 """
 
@@ -18,6 +15,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.config.sections.aggregation_config import NormalClientNoise
 from tff_keyboard.federated.aggregation.layers import require_float_tensors
+from tff_keyboard.federated.aggregation.processes import AggregationProcess, Factory
 from tff_keyboard.federated.aggregation.seeded_client_map import SeededClientMapFactory
 from tff_keyboard.federated.aggregation.seeded_noise import seeded_normal
 
@@ -30,7 +28,6 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
     State: `round` (int32, rounds done) and `inner`. Measurements are those of `inner`.
 
     Args:
-      inner: A weighted factory.
       noise: Config; None: that of `scale`.
       scale: beta times sigma, the standard deviation in weight units, > 0. None: as `noise` has
         it, or 0.001.
@@ -42,7 +39,7 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
 
     def __init__(
         self,
-        inner: tff.aggregators.WeightedAggregationFactory,
+        inner: Factory,
         noise: NormalClientNoise | None = None,
         *,
         scale: float | None = None,
@@ -51,9 +48,7 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
         self._stddev = (noise or NormalClientNoise()).changed(scale=scale).scale
         self._mapped = SeededClientMapFactory(inner, self._noisy, seed=seed, purpose=_PURPOSE)
 
-    def create(
-        self, value_type: tff.Type, weight_type: tff.Type
-    ) -> tff.templates.AggregationProcess:
+    def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """The process, for these types."""
         require_float_tensors(value_type, "Client noise")
         return self._mapped.create(value_type, weight_type)

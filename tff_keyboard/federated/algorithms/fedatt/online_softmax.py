@@ -43,7 +43,6 @@ def single(value: Any, scores: tf.Tensor, counts: tf.Tensor) -> Accumulator:
     """The accumulator of one client.
 
     Args:
-      value: Its delta, finite.
       scores: float64 [layers], finite.
       counts: bool scalar; false leaves the client out altogether.
     """

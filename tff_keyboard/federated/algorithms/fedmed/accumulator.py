@@ -18,8 +18,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tff_keyboard.federated.aggregation.client_digest import client_digest
 from tff_keyboard.federated.aggregation.layers import Layer
+from tff_keyboard.federated.aggregation.seeded_noise import client_digest
 from tff_keyboard.federated.algorithms.fedmed.client_weight import MAX_DIVERGENCE
 
 Clients = collections.OrderedDict  # an accumulator; rows of a buffer; sums
@@ -31,8 +31,7 @@ class Accumulator:
 
     An accumulator has `clients` (int32, who counted), `loss_total` (float64 nats), the `sums` of
     clients who contribute for certain and a `buffer` of `buffer_size` rows for those who may yet be
-    left out. Rows that hold nobody have `used` 0 and lose every comparison, so the buffer needs no
-    length.
+    left out. Rows that hold nobody have `used` 0 and lose every comparison, so it needs no length.
 
     Attributes:
       buffer_size: Clients that can be left out, >= 0.
@@ -74,7 +73,6 @@ class Accumulator:
         """The accumulator with one client more, if its `num_examples` is > 0.
 
         Args:
-          value: The client's delta, finite.
           weight: A weight of `fedmed_weight_type`; divergences are cut to [0, ln 2].
         """
         candidate = self._candidate(value, weight)

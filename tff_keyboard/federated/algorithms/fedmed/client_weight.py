@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.federated.aggregation.guards.weight_limits import WeightLimit
+from tff_keyboard.federated.aggregation.guards.update_guard import WeightLimit
 
 MAX_DIVERGENCE = math.log(2)
 
@@ -37,7 +37,6 @@ def limit_fedmed_weight(limit_examples: WeightLimit, vocabulary_size: int) -> We
     """Bounds on all that a client tells.
 
     Args:
-      limit_examples: Bounds a client's number of examples.
       vocabulary_size: V, > 1: losses are at most 2 ln V.
     """
     max_loss = 2 * math.log(vocabulary_size)

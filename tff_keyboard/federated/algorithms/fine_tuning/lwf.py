@@ -24,14 +24,12 @@ from tff_keyboard.models.distillation_loss import soft_softmax_loss
 class LwfVariableModel(NextWordVariableModel):
     """A `NextWordVariableModel` whose training loss is that of learning without forgetting.
 
-    `forward_pass(training=False)` has the ordinary loss. Metrics are the ordinary ones in both:
-    `nll` counts the true words alone.
+    `forward_pass(training=False)` has the ordinary loss. Metrics are the ordinary ones in both.
 
     Args:
       model: Freshly built; no other process may share its variables.
       teacher: Another one, of the same architecture; its weights are overwritten.
       true_label_weight: lambda, in [0, 1].
-      weight_unit: Unit of a client's weight; see `NextWordVariableModel`.
     """
 
     def __init__(
@@ -54,18 +52,35 @@ class LwfVariableModel(NextWordVariableModel):
             return super()._training_step(ids, targets, training)
         received = tf.cond(self._has_teacher, lambda: True, self._take_received_weights)
         with tf.control_dependencies([received]):
-            teacher_logits, _ = self._teacher.score(ids, targets)
-            soft_labels = tf.stop_gradient(tf.nn.softmax(teacher_logits))
-        hidden, table, bias, targets = self._model.packed_hidden_at_targets(ids, targets, training)
-        losses, true_losses, is_best = soft_softmax_loss(
-            hidden, table, bias, targets, soft_labels, self._true_label_weight
-        )
-        return TrainingStep(losses, true_losses, is_best, targets)
+            return training_step(self._model, self._teacher, ids, targets, self._true_label_weight)
 
     def _take_received_weights(self) -> tf.Tensor:
         for mine, received in zip(self._teacher.variables, self._model.variables, strict=True):
             mine.assign(received)
         return tf.identity(self._has_teacher.assign(True))
+
+
+def training_step(
+    model: NextWordModel,
+    teacher: NextWordModel,
+    ids: tf.Tensor,
+    targets: tf.Tensor,
+    true_label_weight: float,
+) -> TrainingStep:
+    """A batch's losses by eqs. 1-2, differentiable in the model's variables alone.
+
+    Args:
+      ids: [batch, time] int32.
+      targets: [batch, time] int32, what follows `ids`; PAD on the right.
+      true_label_weight: lambda, in [0, 1].
+    """
+    teacher_logits, _ = teacher.score(ids, targets)
+    soft_labels = tf.stop_gradient(tf.nn.softmax(teacher_logits))
+    hidden, table, bias, words = model.packed_hidden_at_targets(ids, targets, True)
+    losses, true_losses, is_best = soft_softmax_loss(
+        hidden, table, bias, words, soft_labels, true_label_weight
+    )
+    return TrainingStep(losses, true_losses, is_best, words)
 
 
 def build_lwf_model_fn(
@@ -76,12 +91,7 @@ def build_lwf_model_fn(
     true_label_weight: float,
     weight_unit: str = "tokens",
 ) -> Callable[[], LwfVariableModel]:
-    """A function that builds the TFF model anew at each call, its weights zeros.
-
-    Args:
-      true_label_weight: lambda, in [0, 1].
-      weight_unit: "tokens" or "examples": what TFF weighs a client by.
-    """
+    """A function that builds the TFF model anew at each call, its weights zeros."""
 
     def model_fn() -> LwfVariableModel:
         model, teacher = (

@@ -26,11 +26,9 @@ class Rehearsal:
     """Draws general messages for clients.
 
     Args:
-      store: The general corpus; its train population is drawn from.
       portion: Share of a client's messages that are general, in (0, 1).
 
     Raises:
-      DataError: The store has no train messages.
       ValueError: `portion` is out of range.
     """
 
@@ -44,6 +42,11 @@ class Rehearsal:
         self._ends = np.cumsum([len(message) for message in messages])
         self._bytes_per_id = 2 if len(store.vocabulary) <= 2**16 else 4
 
+    @property
+    def lengths(self) -> np.ndarray:
+        """Words of each message of the corpus."""
+        return np.diff(self._ends, prepend=0)
+
     def num_messages(self, num_own: int) -> int:
         """General messages that go with so many of a client's own.
 
@@ -56,7 +59,6 @@ class Rehearsal:
         """`[words]` int32 ids of each message for a client with `num_own` messages of its own.
 
         Args:
-          num_own: Messages of its own that the client trains on.
           seed: Numbers >= 0 that name run, round and client.
         """
         rng = np.random.default_rng([*seed, _REHEARSE])
@@ -70,17 +72,10 @@ class Rehearsal:
         return sum(len(message) + 1 for message in messages) * self._bytes_per_id
 
 
-def build_rehearsal(
-    config: FineTuningConfig, general_store: ClientStore | None
-) -> Rehearsal | None:
-    """What `CohortInputs` mixes in where `fine_tuning.method` is rehearsal; None for the others.
-
-    Raises:
-      DataError: The general store has no train messages.
-      ValueError: There is no general store.
-    """
+def build_rehearsal(config: FineTuningConfig, general: ClientStore | None) -> Rehearsal | None:
+    """What `CohortInputs` mixes in where `fine_tuning.method` is rehearsal; None for the others."""
     if not isinstance(config.method, RehearsalMethod):
         return None
-    if general_store is None:
+    if general is None:
         raise ValueError("Rehearsal needs the client store of `fine_tuning.general_store`.")
-    return Rehearsal(general_store, config.method.portion)
+    return Rehearsal(general, config.method.portion)

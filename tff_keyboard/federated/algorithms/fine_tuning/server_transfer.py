@@ -5,9 +5,6 @@
 p_k are the K models that clients trained from the server's, p is the server's, x runs over the
 contexts of a text that the server has or generates (`transfer_text.py`). Source: Popov et al. 2018,
 section 2.3, eq. 4, https://arxiv.org/abs/1712.07473.
-
-**Simulation only.** The server sees every client's own model. That rules out secure aggregation,
-and what a single model gives away about its user's text is neither bounded nor accounted for.
 """
 
 import dataclasses
@@ -31,29 +28,15 @@ from tff_keyboard.federated.algorithms.fine_tuning.transfer_text import (
     TransferText,
     build_transfer_text,
 )
-from tff_keyboard.federated.learning.optimizers.clipped_optimizer import ClippedOptimizer
+from tff_keyboard.federated.learning.optimizers.local_sgd import ClippedOptimizer
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.distillation_loss import soft_softmax_loss
-from tff_keyboard.program.rounds.round_process import RoundProcess
+from tff_keyboard.program.rounds.round_process import CountedState, RoundOutput, RoundProcess
 
 SIMULATION_ONLY = (
     "`fine_tuning.server.name` = 'transfer' is a simulation only: the server sees every client's "
     "own model, which secure aggregation would hide, and nothing bounds what it gives away."
 )
-
-
-class TransferState(NamedTuple):
-    """State of the process that trains one client, the server's weights in it; rounds done."""
-
-    process: Any
-    rounds: np.int64
-
-
-class TransferOutput(NamedTuple):
-    """What `next` returns: the state after the round and its metrics."""
-
-    state: TransferState
-    metrics: dict[str, Any]
 
 
 class _Step(NamedTuple):
@@ -72,8 +55,7 @@ class ServerTransferProcess:
       process: FedAvg whose server takes the one client's model as it is (`one_client_config`), and
         whose finalizer reports `update_non_finite` = 1 where the client had no usable model.
       model: Tells the architecture; neither its weights nor the instance are used.
-      learning_rate: Learning rate of the server's SGD; the loss is the mean over a batch's tokens,
-        in nats.
+      learning_rate: Rate of the server's SGD; the loss is the mean over a batch's tokens, in nats.
       clip_norm: Bound on the L2 norm of the server's gradients; 0 means none.
     """
 
@@ -105,15 +87,14 @@ class ServerTransferProcess:
         self._predict = tf.function(self._probabilities, input_signature=[batch])
         self._step = tf.function(self._train_on_batch, input_signature=[batch, soft_labels])
 
-    def initialize(self) -> TransferState:
+    def initialize(self) -> CountedState:
         """Initial weights, no round done."""
-        return TransferState(self._process.initialize(), np.int64(0))
+        return CountedState(self._process.initialize(), np.int64(0))
 
-    def next(self, state: TransferState, datasets: Sequence[Any]) -> TransferOutput:
+    def next(self, state: CountedState, datasets: Sequence[Any]) -> RoundOutput:
         """One round.
 
         Args:
-          state: The state that the last call, or `initialize`, returned.
           datasets: One for each client, as `process` takes them.
 
         Returns:
@@ -162,9 +143,9 @@ class ServerTransferProcess:
                 "clients_dropped": len(datasets) - len(teachers),
             },
         }
-        return TransferOutput(TransferState(after, np.int64(round_num)), metrics)
+        return RoundOutput(CountedState(after, np.int64(round_num)), metrics)
 
-    def get_model_weights(self, state: TransferState) -> tff.learning.models.ModelWeights:
+    def get_model_weights(self, state: CountedState) -> tff.learning.models.ModelWeights:
         """The server's weights."""
         return self._process.get_model_weights(state.process)
 
@@ -231,8 +212,6 @@ def build_server_transfer(
       process: The process of `one_client_config(config)`, aggregating by a mean that is NaN for a
         client of weight 0 (`tff.aggregators.MeanFactory()`), so that the finalizer rejects it.
       config: Config of the run; its sections `[server]` and `[aggregation]` have no effect.
-      initial_model: A model of the run's architecture.
-      general_store: The store of `fine_tuning.general_store`; used where the text is "general".
 
     Raises:
       ValueError: There is no general text, or its vocabulary has another size than the model's.

@@ -25,12 +25,7 @@ _SERVER = 2**32 - 1
 
 
 def build_transfer_text(config: RunConfig, general_store: ClientStore | None) -> TransferText:
-    """The source that `fine_tuning.server.text` names.
-
-    Raises:
-      ValueError: It is "general" and there is no general store.
-      DataError: It is "general" and the store has no messages.
-    """
+    """The source that `fine_tuning.server.text` names."""
     transfer = config.fine_tuning.server
     assert isinstance(transfer, Transfer)
     if transfer.text == "generated":
@@ -46,11 +41,7 @@ def build_transfer_text(config: RunConfig, general_store: ClientStore | None) ->
 def general_text(config: RunConfig, transfer: Transfer, store: ClientStore) -> TransferText:
     """`transfer.messages` messages of the store's train population, anew every round.
 
-    Drawn without replacement from all of them together, whoever wrote them; all of them where there
-    are no more.
-
-    Raises:
-      DataError: The population has no messages.
+    Drawn without replacement, whoever wrote them; all of them where there are no more.
     """
     messages = store.all_examples("train")
 
@@ -70,11 +61,7 @@ def generated_text(config: RunConfig, transfer: Transfer) -> TransferText:
     def text(round_num: int, model: NextWordModel) -> list[np.ndarray]:
         seed = np.random.SeedSequence(_seed(config, round_num)).generate_state(1, np.uint64)
         rows = sample_texts(
-            model,
-            transfer.messages,
-            config.data.max_length,
-            int(seed[0]),
-            allow_end=True,
+            model, transfer.messages, config.data.max_length, int(seed[0]), allow_end=True
         )
         return _batches(config, transfer, [row[row != PAD] for row in rows], round_num)
 

@@ -17,29 +17,14 @@ from typing import TypeAlias
 
 import tensorflow_federated as tff
 
-from tff_keyboard.config.sections.learning_config import (
-    CentralAdagrad,
-    CentralAdam,
-    CentralConfig,
-    CentralSgd,
-    CentralYogi,
-    FedAdagrad,
-    FedAdam,
-    FedAvgClient,
-    FedAvgM,
-    FedAvgServer,
-    FedYogi,
-    ServerConfig,
-)
-from tff_keyboard.federated.learning.optimizers.adagrad import Adagrad
-from tff_keyboard.federated.learning.optimizers.clipped_optimizer import ClippedOptimizer
-from tff_keyboard.federated.learning.optimizers.local_sgd import LocalSgd
-from tff_keyboard.federated.learning.optimizers.nesterov import NesterovSGD
+from tff_keyboard.config.sections import learning_config as tables
+from tff_keyboard.federated.learning.optimizers.accumulating import Adagrad, NesterovSGD
+from tff_keyboard.federated.learning.optimizers.local_sgd import ClippedOptimizer, LocalSgd
 
 Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 
 
-def build_client_optimizer(config: FedAvgClient) -> Optimizer:
+def build_client_optimizer(config: tables.FedAvgClient) -> Optimizer:
     """SGD, with momentum that starts from zero on each client in each round."""
     if not config.momentum:
         return LocalSgd(config.learning_rate, config.gradient_clip_norm or None)
@@ -47,46 +32,35 @@ def build_client_optimizer(config: FedAvgClient) -> Optimizer:
     return _clipped(sgd, config.gradient_clip_norm)
 
 
-def build_server_optimizer(config: ServerConfig) -> Optimizer:
+def build_server_optimizer(config: tables.ServerConfig) -> Optimizer:
     """The optimizer named by `server.optimizer`, at the full learning rate of its schedule."""
     library = tff.learning.optimizers
     match config:
-        case FedAvgServer():
+        case tables.FedAvgServer():
             return library.build_sgdm(config.learning_rate)
-        case FedAvgM(nesterov=True) if config.momentum:
+        case tables.FedAvgM(nesterov=True) if config.momentum:
             return NesterovSGD(config.learning_rate, config.momentum)
-        case FedAvgM():
+        case tables.FedAvgM():
             return library.build_sgdm(config.learning_rate, config.momentum or None)
         case _:
             return _adaptive(config)
 
 
-def build_central_optimizer(config: CentralConfig, client: FedAvgClient) -> Optimizer:
+def build_central_optimizer(config: tables.CentralConfig, client: tables.FedAvgClient) -> Optimizer:
     """The optimizer named by `central.optimizer`; gradients are clipped as on a client."""
-    if isinstance(config, CentralSgd):
+    if isinstance(config, tables.CentralSgd):
         return build_client_optimizer(client)
     return _clipped(_adaptive(config), client.gradient_clip_norm)
 
 
-def _adaptive(
-    config: FedAdam | FedYogi | FedAdagrad | CentralAdam | CentralYogi | CentralAdagrad,
-) -> Optimizer:
+def _adaptive(config: tables.Adam | tables.Adagrad) -> Optimizer:
+    if isinstance(config, tables.Adagrad):
+        return Adagrad(config.learning_rate, config.epsilon)
     library = tff.learning.optimizers
-    match config:
-        case FedAdam() | CentralAdam():
-            return library.build_adam(
-                config.learning_rate, config.beta_1, config.beta_2, config.epsilon
-            )
-        case FedYogi() | CentralYogi():
-            return library.build_yogi(
-                config.learning_rate,
-                config.beta_1,
-                config.beta_2,
-                config.epsilon,
-                initial_preconditioner_value=0.0,
-            )
-        case FedAdagrad() | CentralAdagrad():
-            return Adagrad(config.learning_rate, config.epsilon)
+    arguments = (config.learning_rate, config.beta_1, config.beta_2, config.epsilon)
+    if isinstance(config, tables.FedYogi | tables.CentralYogi):
+        return library.build_yogi(*arguments, initial_preconditioner_value=0.0)
+    return library.build_adam(*arguments)
 
 
 def _clipped(optimizer: Optimizer, clip_norm: float) -> Optimizer:

@@ -8,6 +8,16 @@ const SENTENCE_START = /(^|\n|(^|[^.!?\u2026])[.!?]+["'\u2019\u201d)\]]*\s)\s*$/
 const TRAILING_OFF = /(\.\.|\u2026)["'\u2019\u201d)\]]*\s*$/u;
 
 let isOurEdit = false;
+let language = "en";
+
+/** Capitals and small letters are those of this language from now on. */
+export function setLanguage(code) {
+  language = code;
+  for (const id of ["text", "messages", "strip", "replay-text"]) element(id).lang = code;
+}
+
+export const upper = (text) => text.replaceAll("\u00df", "\u1e9e").toLocaleUpperCase(language);
+export const lower = (text) => text.toLocaleLowerCase(language);
 
 export function make(tag, properties = {}, ...children) {
   const node = Object.assign(document.createElement(tag), properties);

@@ -1,7 +1,7 @@
 // The keyboard page. Text and counts live here; what to suggest, and what a tap on a suggestion
 // types, the server says (typing_session.py), so that the terminal keyboard does the same.
 
-import { element, isOurs, textarea } from "./field.js";
+import { element, isOurs, setLanguage, textarea } from "./field.js";
 import { buildKeys, deleteBackwards, flash, showKeys, startsSentence, typeLetter } from "./keys.js";
 import { buildOwnWords } from "./own_words.js";
 import { buildReplay } from "./replay.js";
@@ -76,13 +76,14 @@ element("restart").addEventListener("click", () => {
 async function start() {
   // On a touch screen the keys below are the keyboard; the phone's own stays away.
   if (matchMedia("(pointer: coarse)").matches) textarea.inputMode = "none";
-  buildKeys();
-  buildReplay(showKeys);
-  await buildSuggestions(async (place) => {
+  const language = await buildSuggestions(async (place) => {
     await accept(place);
     if (document.activeElement === document.body) textarea.focus({ preventScroll: true });
     showKeys();
   });
+  setLanguage(language.code);
+  buildKeys(language.keys);
+  buildReplay(language.example, showKeys);
   await buildOwnWords(changed);
   await changed();
   textarea.focus({ preventScroll: true });

@@ -1,9 +1,8 @@
 // The keys on the screen. Built once and relabelled, so that the focus stays where it is.
 
-import { element, isSentenceStart, make, textarea } from "./field.js";
+import { element, isSentenceStart, lower, make, textarea, upper } from "./field.js";
 import { backspace, send, typeCharacter } from "./typing.js";
 
-const LETTERS = ["qwertyuiop", "asdfghjkl", "zxcvbnm"];
 const SYMBOLS = ["1234567890", "@#$&-+()/", "*\"':;!?"];
 const MORE_SYMBOLS = ["[]{}<>%^=_", "\u20ac\u00a3\u00a5~`|\\\u00a7\u00b0", "\u2026\u2022\u2013\u2014\u00a1\u00bf\u00a9"];
 const FLASH_MS = 110;
@@ -12,6 +11,7 @@ const HELD_MS = 400;
 const REPEAT_MS = 70;
 const KEY_NAMES = { " ": "space", Backspace: "backspace", Enter: "send", ",": "comma", ".": "full stop" };
 
+let letters = []; // rows, by language
 let symbols = false;
 let moreSymbols = false; // what shift does there
 let shift = "auto"; // "auto", "off", "once" or "locked"
@@ -21,7 +21,7 @@ const characterKeys = []; // [button, row, column]
 let shiftKey;
 let layerKey;
 
-const layer = () => (symbols ? (moreSymbols ? MORE_SYMBOLS : SYMBOLS) : LETTERS);
+const layer = () => (symbols ? (moreSymbols ? MORE_SYMBOLS : SYMBOLS) : letters);
 
 const isUpper = () =>
   shift === "once" || shift === "locked" || (shift === "auto" && isSentenceStart());
@@ -29,7 +29,7 @@ const isUpper = () =>
 /** A letter in the case of the shift key; for letters of physical keys too. */
 export function typeLetter(letter) {
   capitalIsOurs = shift === "auto" && isSentenceStart();
-  const shown = isUpper() ? letter.toUpperCase() : letter;
+  const shown = isUpper() ? upper(letter) : letter;
   if (shift !== "locked") shift = "auto";
   return typeCharacter(shown);
 }
@@ -61,23 +61,26 @@ function pressShift(event) {
 
 export function showKeys() {
   const rows = layer();
-  const upper = isUpper();
+  const capitals = isUpper();
   for (const [button, row, column] of characterKeys) {
-    const character = [...rows[row]][column];
-    const shown = upper && !symbols ? character.toUpperCase() : character;
+    const character = [...rows[row]][column] ?? ""; // there are fewer symbols than letters
+    const shown = capitals && !symbols ? upper(character) : character;
+    button.hidden = !character;
     if (button.textContent !== shown) label(button, shown, shown);
   }
-  shiftKey.setAttribute("aria-pressed", String(symbols ? moreSymbols : upper));
+  shiftKey.setAttribute("aria-pressed", String(symbols ? moreSymbols : capitals));
   if (symbols) label(shiftKey, "=\\<", "More symbols");
   else label(shiftKey, shift === "locked" ? "\u21ea" : "\u21e7", "Shift");
   label(layerKey, symbols ? "abc" : "?123", symbols ? "Letters" : "Symbols");
 }
 
-export function buildKeys() {
+/** @param {string[]} rows Three rows of letters. */
+export function buildKeys(rows) {
+  letters = rows;
   const characters = (row) =>
-    [...LETTERS[row]].map((_, column) => {
+    [...letters[row]].map((_, column) => {
       const button = key("", "", () =>
-        symbols ? typeCharacter([...layer()[row]][column]) : typeLetter(LETTERS[row][column]));
+        symbols ? typeCharacter([...layer()[row]][column]) : typeLetter(letters[row][column]));
       characterKeys.push([button, row, column]);
       return button;
     });
@@ -89,6 +92,9 @@ export function buildKeys() {
   }, "special");
   const erase = key("\u232b", "Backspace", deleteBackwards, "special");
   repeatWhileHeld(erase, deleteBackwards);
+  const [columns, second] = letters.map((row) => row.length);
+  element("keys").style.setProperty("--columns", columns);
+  element("keys").style.setProperty("--missing", columns - second);
   element("keys").append(
     make("div", { className: "row" }, ...characters(0)),
     make("div", { className: "row indented" }, ...characters(1)),
@@ -124,7 +130,7 @@ function key(shown, name, press, kind = "") {
 function label(button, shown, name) {
   button.textContent = shown;
   button.ariaLabel = name;
-  button.dataset.key = name.toLowerCase();
+  button.dataset.key = lower(name);
 }
 
 function repeatWhileHeld(button, press) {
@@ -147,7 +153,7 @@ function repeatWhileHeld(button, press) {
 
 /** Shows on the screen which physical key was pressed. */
 export function flash(pressed) {
-  const name = KEY_NAMES[pressed] ?? pressed.toLowerCase();
+  const name = KEY_NAMES[pressed] ?? lower(pressed);
   for (const button of element("keys").querySelectorAll(".key")) {
     if (button.dataset.key !== name) continue;
     button.classList.add("pressed");

@@ -1,6 +1,6 @@
 // "Type this for me": an attentive typist who takes a suggestion as soon as it is the right word.
 
-import { beforeCursor, element, textarea } from "./field.js";
+import { beforeCursor, element, lower, textarea } from "./field.js";
 import { freshStrip } from "./suggestions.js";
 import { accept, backspace, restart, send, typeCharacter } from "./typing.js";
 
@@ -10,7 +10,7 @@ const STEPS_PER_CHARACTER = 4; // more means that the keyboard will not let this
 
 let running = false;
 
-const plain = (text) => text.replaceAll("\u2019", "'").toLowerCase();
+const plain = (text) => lower(text.replaceAll("\u2019", "'"));
 
 /** Whether typing on from `text` can still give `target`; a space that came by itself may go. */
 const leadsTo = (target, text) =>
@@ -49,7 +49,8 @@ async function replay(target) {
   }
 }
 
-export function buildReplay(onStep) {
+export function buildReplay(example, onStep) {
+  element("replay-text").value = example;
   const button = element("replay");
   button.addEventListener("click", async () => {
     if (running) {

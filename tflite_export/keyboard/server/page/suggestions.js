@@ -130,7 +130,7 @@ function percent(probability) {
   return value >= 0.1 ? `${value.toFixed(1)}%` : "<0.1%";
 }
 
-/** Asks for the models and builds strip and cards. */
+/** Asks for the models and builds strip and cards; resolves to the language, with its keys. */
 export async function buildSuggestions(onTap) {
   SLOT_NAMES.forEach((_, place) => {
     const button = make("button", { type: "button", disabled: true });
@@ -143,6 +143,7 @@ export async function buildSuggestions(onTap) {
   models = known.models;
   if (known.logs_events) logEvents();
   models.forEach((model, index) => element("models").append(modelCard(model, index)));
+  return known.language;
 }
 
 // A radio button would hide its content from screen readers, so only the name is its label.

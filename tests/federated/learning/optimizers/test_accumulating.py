@@ -13,7 +13,7 @@ from tff_keyboard.config.sections.learning_config import (
     FedAvgServer,
 )
 from tff_keyboard.federated.learning.optimizers import optimizers
-from tff_keyboard.federated.learning.optimizers.nesterov import NesterovSGD
+from tff_keyboard.federated.learning.optimizers.accumulating import NesterovSGD
 
 
 def numpy_nesterov(weights, gradients, learning_rate, momentum):

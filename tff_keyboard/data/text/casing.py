@@ -1,0 +1,47 @@
+"""Lower case and capitals by language, the same on every machine and in every locale.
+
+Turkish has two letters i, and `ß` stays `ß`: its capital is `ẞ`, which comes back as `ß`.
+
+>>> lower("DIŞ İŞ", "tr"), lower("DIŞ İŞ", "en"), lower("GROẞ", "de")
+('dış iş', 'diş i̇ş', 'groß')
+>>> upper("dış iş", "tr"), upper("groß", "de"), capitalised("istanbul", "tr")
+('DIŞ İŞ', 'GROẞ', 'İstanbul')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Lower case must not depend on the machine's locale, as ICU's does for these (Turkish dotted I,
+# Lithuanian accents), nor on the letters around a sigma: every capital sigma becomes a middle one.
+LOWER_FIRST = {"İ": "i\u0307", "Ì": "ì", "Í": "í", "Ĩ": "ĩ", "Į": "į", "Σ": "σ"}
+_LOWER_FIRST_TURKISH = {**LOWER_FIRST, "İ": "i", "I": "ı"}
+
+_SMALL_TURKISH = str.maketrans({"İ": "i", "I": "ı"})
+_CAPITALS = str.maketrans({"ß": "ẞ"})
+_CAPITALS_TURKISH = str.maketrans({"ß": "ẞ", "i": "İ", "ı": "I"})
+
+
+def has_two_i(language: str) -> bool:
+    """Whether I is the capital of ı, and İ that of i."""
+    return language == "tr"
+
+
+def lower_first(language: str) -> Mapping[str, str]:
+    """Letters that are made small before the rules of Unicode make small what is left."""
+    return _LOWER_FIRST_TURKISH if has_two_i(language) else LOWER_FIRST
+
+
+def lower(text: str, language: str) -> str:
+    """All of a word in lower case; a sigma at its end is a final one."""
+    return (text.translate(_SMALL_TURKISH) if has_two_i(language) else text).lower()
+
+
+def upper(text: str, language: str) -> str:
+    """All of a text in capitals."""
+    return text.translate(_CAPITALS_TURKISH if has_two_i(language) else _CAPITALS).upper()
+
+
+def capitalised(text: str, language: str) -> str:
+    """The text with a capital in front, and else as it is."""
+    return upper(text[:1], language) + text[1:]
