@@ -70,7 +70,8 @@ class StripKeyboard:
     if left out. "none" has no blocklist, no forms and no corrections.
 
     Attributes:
-      language: Keys and example of the page.
+      code: The vocabulary's language, which decides capitals.
+      language: Keys, slips and endings.
       withheld: Blocked words that the strips so far would have shown otherwise.
     """
 
@@ -78,7 +79,7 @@ class StripKeyboard:
         self, predictor: Keyboard, language: str | None = None, blocked: Iterable[str] = ()
     ):
         self.predictor = predictor
-        self.code = predictor.vocabulary.rules.language  # decides capitals
+        self.code = predictor.vocabulary.rules.language
         chosen = language or self.code
         self.language = LANGUAGES.get(chosen, LANGUAGES[self.code])
         self.withheld = 0

@@ -22,7 +22,7 @@ take quadratic time in a run of combining marks.
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tff_keyboard.data.text import casing, word_characters
 from tff_keyboard.data.vocabulary import NormalisationRules
@@ -62,6 +62,7 @@ _URL = re.compile(URL)
 _WHITESPACE = re.compile(WHITESPACE)
 _RUN = re.compile("\\S+", re.ASCII)
 _FINAL_SIGMA = re.compile("σ\\Z")
+_LOWER_FIRST: Mapping[int, str] = str.maketrans(casing.LOWER_FIRST)
 # Only these have a lower case in TensorFlow's Unicode, 13.0 here; a later Python knows more.
 _MAY_HAVE_CASE = re.compile(f"[{_WORD}\u2160-\u216f\u24b6-\u24cf\ua7c7\ua7c9\ua7f5]+")
 
@@ -105,23 +106,19 @@ class PythonTokenizer:
         if not is_words:
             tokens = [token for token in _WHITESPACE.split(text) if token]
             if lowercase:
-                tokens = [self._lower(token) for token in tokens]
+                tokens = [lower_case(token, self._lower_first) for token in tokens]
         else:
             text = cut_long_runs(text)
             text = _NOT_TEXT.sub(" ", _HYPHENS.sub("-", _APOSTROPHES.sub("'", text)))
             text = unicodedata.normalize("NFKC", text)
             if lowercase:
-                text = unicodedata.normalize("NFKC", self._lower(text))
+                text = unicodedata.normalize("NFKC", lower_case(text, self._lower_first))
             tokens = [
                 URL_MASK if _URL.fullmatch(token) else token for token in self._token.findall(text)
             ]
         if lowercase:
             tokens = [_FINAL_SIGMA.sub("ς", token) for token in tokens]
         return tokens
-
-    def _lower(self, text: str) -> str:
-        first = text.translate(self._lower_first)
-        return _MAY_HAVE_CASE.sub(lambda match: match.group().lower(), first)
 
 
 def cut_long_runs(text: str) -> str:
@@ -139,3 +136,8 @@ def cut_long_runs(text: str) -> str:
         ),
         text,
     )
+
+
+def lower_case(text: str, first: Mapping[int, str] = _LOWER_FIRST) -> str:
+    """Lower case by letters alone; `first` are replaced before."""
+    return _MAY_HAVE_CASE.sub(lambda match: match.group().lower(), text.translate(first))

@@ -66,7 +66,7 @@ def check_rules(store: ClientStore, rules: NormalisationRules) -> None:
     if store.vocabulary.rules != rules:
         raise DataError(
             f"{store.directory} was cut into words by other rules than the model's. Prepare it "
-            "with that model's `data.mode` and `data.lowercase`."
+            "with that model's `data.mode`, `data.lowercase` and `data.language`."
         )
 
 
