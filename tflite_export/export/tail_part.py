@@ -17,15 +17,10 @@ from tflite_export.format.manifest_content import TailFacts
 
 @dataclasses.dataclass(frozen=True)
 class TailPart:
-    """What `--tail` adds to an export.
+    """What `--tail` adds to an export."""
 
-    Attributes:
-      data: The file.
-      facts: What the manifest says of it.
-    """
-
-    data: bytes
-    facts: TailFacts
+    data: bytes  # the file
+    facts: TailFacts  # what the manifest says of it
 
     @property
     def summary(self) -> str:
@@ -44,20 +39,9 @@ def find(
 ) -> tuple[TailLexicon, str]:
     """The lexicon of a store's train people and of a list; of the list alone for a private run.
 
-    Args:
-      directory: The run's.
-      vocabulary: The network's.
-      store_directory: A client store of the same vocabulary.
-      size: Words at most.
-      word_list: A file of `data/text/word_list.py`.
-
-    Returns:
-      The lexicon, and whom it was counted on, in words; "" for nobody.
-
-    Raises:
-      ExportError: The run claims differential privacy and there is no list, or the store has
-        another vocabulary.
-      UsageError, DataError: See `trained_here.count_tail`.
+    Also says whom it was counted on, in words; "" for nobody. Errors are those of
+    `trained_here.count_tail`. Raises `ExportError` if the run claims differential privacy and there
+    is no list, or the store has another vocabulary.
     """
     if (directory / names.LEDGER).is_file():
         if word_list is None:

@@ -80,8 +80,8 @@ def path_of(word: str) -> pathlib.Path | None:
 def check_words(words: Sequence[str]) -> None:
     """Refuses what no model can be, before anything heavy is imported.
 
-    Raises:
-      UsageError: A word is given twice, or names neither a baseline nor something that is there.
+    Raises `UsageError` for a word that is given twice, or that names neither a baseline nor
+    something that is there.
     """
     if len(set(words)) < len(words):
         raise UsageError("A model is given twice; every difference to itself is zero.")

@@ -15,24 +15,19 @@ from tff_keyboard.storage.run_directory import RunDirectory
 
 @dataclasses.dataclass(frozen=True)
 class LedgerAndPeople:
-    """A run as composition sees it.
-
-    Attributes:
-      people: People whose text it was trained on; None: the file that says so is gone.
-      lists: Word lists made of their text.
-    """
+    """A run as composition sees it."""
 
     header: LedgerHeader
     rounds: int
+    # People whose text it was trained on; None: the file that says so is gone
     people: people.People | None
-    lists: Lists = ()
+    lists: Lists = ()  # word lists made of their text
 
     @classmethod
     def of_run(cls, path: pathlib.Path) -> "LedgerAndPeople":
         """The ledger and the people of a run directory.
 
-        Raises:
-          RunDirectoryError: It has no ledger, or a damaged one.
+        Raises `RunDirectoryError` if it has no ledger, or a damaged one.
         """
         run = RunDirectory(path)
         header, rounds = read_ledger(run.privacy_ledger)
@@ -50,9 +45,7 @@ class LedgerAndPeople:
 def composed_statement(ledgers: Mapping[str, LedgerAndPeople]) -> str:
     """What several runs give away together, population by population; "" where none is shared.
 
-    Args:
-      ledgers: Name of a run -> its header, rounds and people. Runs whose people cannot be compared
-        count as runs on one population.
+    Runs whose people cannot be compared count as runs on one population.
     """
     texts = []
     for group in _populations(ledgers):

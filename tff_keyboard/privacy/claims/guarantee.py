@@ -137,10 +137,8 @@ def composed(releases: Sequence[Release]) -> accounting.Guarantee:
 
     A vocabulary that was chosen privately (`vocabulary_rho`, `vocabulary_delta` of the header)
     counts once for each distinct choice. Delta is the least of the runs', and what the vocabularies
-    add. Two of them with one noise key have no guarantee: their difference has no noise.
-
-    Args:
-      releases: One release or more, as `distinct` returns them.
+    add. Two of them with one noise key have no guarantee: their difference has no noise. Releases
+    are one or more, as `distinct` returns them.
     """
     headers = [release.header for release in releases]
     vocabularies = {

@@ -74,15 +74,8 @@ def privacy_statement(path: pathlib.Path) -> str:
     ]
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {value}" for name, value in rows]
-    return "\n".join(
-        [
-            *_refusal(header),
-            *_projection(header, len(rounds)),
-            *lines,
-            "",
-            *_caveats(header, guarantee),
-        ]
-    )
+    refused = [*_refusal(header), *_projection(header, len(rounds))]
+    return "\n".join([*refused, *lines, "", *_caveats(header, guarantee)])
 
 
 def _projection(header: LedgerHeader, rounds: int) -> list[str]:

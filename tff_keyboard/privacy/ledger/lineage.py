@@ -22,12 +22,8 @@ from tff_keyboard.storage.toml import tomllib
 def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple[Ancestor, ...]:
     """The runs behind a model, the youngest first.
 
-    Args:
-      initial_model: `model.initial_model`: a run directory or the saved model in it; "" for none.
-      ours: Its people, under each salt that a run before it may have used.
-
-    Raises:
-      RunDirectoryError: A ledger behind the model is damaged.
+    `ours` are its people, under each salt that a run before it may have used. Raises
+    `RunDirectoryError` if a ledger behind the model is damaged.
     """
     found: list[Ancestor] = []
     seen: set[pathlib.Path] = set()
