@@ -19,7 +19,7 @@ import types
 import warnings
 from collections.abc import Iterator
 
-from tff_keyboard.host import lean_imports, progress
+from tff_keyboard.host import lean_imports, output, progress
 
 _NAMES = {"tensorflow": "TensorFlow", "tensorflow_federated": "TensorFlow Federated"}
 VERBOSE_VARIABLE = "TFF_KEYBOARD_VERBOSE"
@@ -71,7 +71,7 @@ def _import(name: str) -> types.ModuleType:
     if name == "tensorflow":
         lean_imports.convert_loops_only()
     _filter_warnings()  # imports reset some filters
-    warnings.formatwarning = _format_warning
+    warnings.formatwarning = output.warning_line
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     logging.getLogger("absl").setLevel(logging.WARNING)
     return module
@@ -81,17 +81,6 @@ def _filter_warnings() -> None:
     """Hides what packages say about their own dependencies; no user can act on it."""
     warnings.filterwarnings("ignore", message="pkg_resources is deprecated")
     warnings.filterwarnings("ignore", category=DeprecationWarning)
-
-
-def _format_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    line: str | None = None,
-) -> str:
-    """One line, as errors are: a user has no use for the place in our source."""
-    return f"warning: {' '.join(str(message).split())}\n"
 
 
 @contextlib.contextmanager

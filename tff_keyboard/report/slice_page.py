@@ -71,7 +71,7 @@ def _people(comparison: Comparison) -> Section:
                 metric.format(found.worst_tenth),
                 *map(metric.format, found.deciles),
             ]
-            rows.append((_text(model.model.name), cells))
+            rows.append((html.escape(model.model.name), cells))
     return (
         "Every person counts once",
         _table(head, rows),
@@ -116,12 +116,8 @@ def _table(head: list[str], rows: list[Row]) -> str:
         + "</tr>"
         for label, cells in rows
     ]
-    columns = "".join(f'<th scope="col">{_text(name)}</th>' for name in head)
+    columns = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
     return (
         f'<div class="scroll"><table class="slices"><thead><tr><td></td>{columns}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
-
-
-def _text(value: str) -> str:
-    return html.escape(value, quote=True)

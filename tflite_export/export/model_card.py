@@ -43,11 +43,7 @@ _LIMITS = """\
 
 
 def model_card(manifest: Manifest, run_dir: pathlib.Path) -> str:
-    """The card.
-
-    Raises:
-      ExportError: The run's data card is damaged.
-    """
+    """The card. Raises `ExportError` if the run's data card is damaged."""
     model, rows = manifest.model, manifest.vocabulary.size
     state = f"{model.state_sizes.c} + {model.state_sizes.h}"
     facts = [

@@ -81,10 +81,8 @@ class ExportPaths:
 def load_checked(model: pathlib.Path) -> tuple[Manifest, Vocabulary]:
     """Manifest and vocabulary of a model, once all parts are known to belong together.
 
-    Needs no runtime; the model is not opened.
-
-    Raises:
-      ExportError: A part is missing, damaged, or from another export.
+    Needs no runtime; the model is not opened. Raises `ExportError` if a part is missing, damaged,
+    or from another export.
     """
     check_not_interrupted(model)
     paths = ExportPaths(model)
@@ -114,8 +112,7 @@ def load_checked(model: pathlib.Path) -> tuple[Manifest, Vocabulary]:
 def check_not_interrupted(model: pathlib.Path) -> None:
     """Changes nothing: what lies beside a model may have come from somebody else.
 
-    Raises:
-      ExportError: An export to this name goes on, or was killed in the middle of it.
+    Raises `ExportError` if an export to this name goes on, or was killed in the middle of it.
     """
     if file_sets.is_interrupted(model):
         raise ExportError(
@@ -125,15 +122,9 @@ def check_not_interrupted(model: pathlib.Path) -> None:
 
 
 def load_described(model: pathlib.Path, name: str, digest: str) -> bytes:
-    """A part that the manifest describes.
+    """A part that the manifest describes, by its name in `SUFFIXES` and SHA-256.
 
-    Args:
-      model: The `.tflite` file.
-      name: Name of the part, out of `SUFFIXES`.
-      digest: SHA-256 in the manifest.
-
-    Raises:
-      ExportError: It is missing, damaged, or from another export.
+    Raises `ExportError` if it is missing, damaged, or from another export.
     """
     data, path = load_part(model, name), ExportPaths(model).part(name)
     if data is None:
@@ -145,8 +136,7 @@ def load_described(model: pathlib.Path, name: str, digest: str) -> bytes:
 def load_part(model: pathlib.Path, name: str) -> bytes | None:
     """A file beside a model, or packed into it; None if there is none.
 
-    Raises:
-      ExportError: It cannot be read.
+    Raises `ExportError` if it cannot be read.
     """
     paths = ExportPaths(model)
     if not paths.manifest.is_file():

@@ -39,17 +39,11 @@ METRICS = {
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A metric of one model against another, as fractions.
+    """A metric of one model against another, as fractions."""
 
-    Attributes:
-      total: Change over all words, paired, with its 95 % interval over people.
-      mean: Mean of the people's own changes, each counting once, with its interval.
-      worst_tenth: Mean change of the tenth of the people who lost most.
-    """
-
-    total: Interval
-    mean: Interval
-    worst_tenth: float
+    total: Interval  # change over all words, paired, with its 95 % interval over people
+    mean: Interval  # mean of the people's own changes, each counting once, with its interval
+    worst_tenth: float  # mean change of the tenth of the people who lost most
     harmed: float
 
     def to_json(self) -> dict[str, object]:
@@ -63,10 +57,7 @@ class Change:
 
 
 class Summary:
-    """Results of people, as arrays over them.
-
-    Args:
-      results: One person each, at least one.
+    """Results of people, one at least, as arrays over them.
 
     Attributes:
       kept: Number of people for whom the gate kept what was learnt.

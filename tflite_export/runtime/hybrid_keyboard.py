@@ -108,8 +108,7 @@ def open_keyboard(
 def with_parts(network: KeyboardPredictor, cache: WordCache | None = None) -> Keyboard:
     """A network with the n-gram and the lexicon that its manifest names.
 
-    Raises:
-      ExportError: A part is damaged, or of another export.
+    Raises `ExportError` if a part is damaged, or of another export.
     """
     tail, facts = None, network.manifest.tail
     if facts is not None:

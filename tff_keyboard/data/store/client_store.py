@@ -1,7 +1,5 @@
 """Reads a client store: the clients of each population and what they typed."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib
@@ -36,16 +34,11 @@ _PSEUDONYMS = b"tff-keyboard pseudonyms 1"
 
 @dataclasses.dataclass(frozen=True)
 class _Clients:
-    """Clients of one population, sorted by id.
-
-    Attributes:
-      counts: [clients] int64, messages.
-      starts: [clients] int64, messages before theirs, in the order of the rows.
-    """
+    """Clients of one population, sorted by id."""
 
     ids: list[str]
-    counts: np.ndarray
-    starts: np.ndarray
+    counts: np.ndarray  # [clients] int64, messages
+    starts: np.ndarray  # [clients] int64, messages before theirs, in the order of the rows
 
     @functools.cached_property
     def known(self) -> frozenset[str]:
@@ -67,8 +60,8 @@ class StoredMessages(Sequence[np.ndarray]):
     @overload
     def __getitem__(self, place: int) -> np.ndarray: ...
     @overload
-    def __getitem__(self, place: slice) -> StoredMessages: ...
-    def __getitem__(self, place: int | slice) -> np.ndarray | StoredMessages:
+    def __getitem__(self, place: slice) -> "StoredMessages": ...
+    def __getitem__(self, place: int | slice) -> "np.ndarray | StoredMessages":
         if isinstance(place, slice):
             return StoredMessages(self._rows[place])
         return example_bytes.word_ids(self._rows[place])
@@ -86,13 +79,9 @@ class ClientStore:
     """
 
     def __init__(self, directory: str | os.PathLike[str]):
-        """Opens a store and checks that it is whole.
+        """Opens what `prepare` wrote and checks that it is whole.
 
-        Args:
-          directory: What `prepare` was given as output.
-
-        Raises:
-          DataError: It is not a store, or was damaged or changed.
+        Raises `DataError` if it is not a store, or was damaged or changed.
         """
         self.directory = pathlib.Path(directory)
         self._pseudonym_key = b""
@@ -137,8 +126,7 @@ class ClientStore:
     def client_ids(self, population: str) -> list[str]:
         """All clients of a population, sorted.
 
-        Raises:
-          ValueError: There is no such population.
+        Raises `ValueError` if there is no such population.
         """
         return list(self._population(population).ids)
 
@@ -147,33 +135,20 @@ class ClientStore:
         return self._population(population).counts.copy()
 
     def examples(self, population: str, client_id: str) -> list[np.ndarray]:
-        """Word ids of each message, without BOS and EOS, in the order typed.
+        """Word ids of each message, [words] int32, none empty, without BOS and EOS, as typed.
 
-        Returns:
-          A list of `[words]` int32 arrays, none of them empty.
-
-        Raises:
-          ValueError: There is no such population or client.
+        Raises `ValueError` if there is no such population or client.
         """
         return list(self.messages(population, client_id))
 
     def messages(self, population: str, client_id: str) -> StoredMessages:
-        """Like `examples`, for who needs few of them.
-
-        Raises:
-          ValueError: There is no such population or client.
-        """
+        """Like `examples`, for who needs few of them."""
         return StoredMessages(self._rows(population, client_id))
 
     def message_lengths(self, population: str, index: int) -> np.ndarray:
-        """Words of each message, [messages] int32, in the order typed.
+        """Words of each message, [messages] int32 in the order typed, of the client at `index`.
 
-        Args:
-          population: Population of the store.
-          index: Position of the client in `client_ids`.
-
-        Raises:
-          ValueError: There is no such population.
+        Raises `ValueError` if there is no such population.
         """
         clients = self._population(population)
         start = clients.starts[index]
@@ -198,20 +173,14 @@ class ClientStore:
     def words(self, population: str, client_id: str) -> list[list[str]]:
         """Normalised words of each message, OOV words spelled out, in the order typed.
 
-        Raises:
-          ValueError: There is no such population or client.
+        Raises `ValueError` if there is no such population or client.
         """
         return list(map(example_bytes.words, self._rows(population, client_id)))
 
     def _metadata(self) -> list[tuple[str, str, int]]:
         """Population, id and number of messages of each client, in the order of the rows."""
-        return (
-            self._connection()
-            .execute(
-                "SELECT split_name, client_id, num_examples FROM client_metadata ORDER BY rowid"
-            )
-            .fetchall()
-        )
+        query = "SELECT split_name, client_id, num_examples FROM client_metadata ORDER BY rowid"
+        return self._connection().execute(query).fetchall()
 
     def _is_whole(self, recorded: list[tuple[str, str, int]]) -> bool:
         """Compares every row with the card's digest, and the clients' runs of rows with `recorded`.

@@ -7,8 +7,6 @@ tenth of the time; source of the format: https://protobuf.dev/programming-guides
 word's id is on the wire as a varint, so a table of words gives bytes at once.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from tff_keyboard.data.store.word_choice import WordChoice
@@ -48,12 +46,7 @@ _SHORT += b"\x0a%c" + _TOKENS_KEY + b"\x12%c\x0a%c\x0a%c%b"
 
 
 def example_bytes(ids: bytes, tokens: bytes) -> bytes:
-    """A serialised `tf.train.Example`.
-
-    Args:
-      ids: Varints of the word ids, one after the other; not empty.
-      tokens: UTF-8 of the normalised words, joined by spaces.
-    """
+    """A serialised `tf.train.Example` of varints, one or more, and the words joined by spaces."""
     n, t = len(ids), len(tokens)
     if n + t < 99:  # every length is one byte
         lengths = (n + t + 29, n + 11, n + 4, n + 2, n)
@@ -118,9 +111,7 @@ def _content(example: bytes, start: int, key: bytes, *, lists: int) -> tuple[int
 class WordBytes(dict[str, bytes]):
     """Word -> varint of its id; counts the words that a data card tells of, which are few.
 
-    Args:
-      choice: How it came about, None where it was given.
-
+    `choice` says how the vocabulary came about; None where it was given.
     Attributes:
       oov: OOV words looked up since the last `reset`.
       oov_by_counts: What would be OOV with a table made by counts alone.

@@ -4,8 +4,6 @@ Rounds of many clients are planned from lengths alone (who is computed with whom
 is), on the machine that drives a cluster, too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import pathlib
@@ -20,8 +18,7 @@ from tff_keyboard.storage import errors, names
 def open_lengths(directory: pathlib.Path, card: Mapping[str, Any]) -> np.ndarray:
     """Words of each message, [messages] int32 in the order of the rows; not read into memory.
 
-    Raises:
-      DataError: It is not the array that the card records.
+    Raises `DataError` if it is not the array that the card records.
     """
     path = directory / names.MESSAGE_LENGTHS
     try:

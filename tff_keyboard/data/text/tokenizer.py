@@ -4,8 +4,6 @@ The rules and their patterns are those of `python_tokenizer.py`, which `prepare`
 apply; this form is for text that stands in a `tf.data.Dataset` (`data/client_data.py`).
 """
 
-from __future__ import annotations
-
 import tensorflow as tf
 import tensorflow_text as tf_text
 

@@ -41,14 +41,10 @@ class TemperedPredictor:
 
 
 def fit(predictor: Predictor, text: TypedText, *, max_length: int = 0) -> float:
-    """The temperature under which the text is most likely.
+    """The temperature T in [0.1, 10] under which the text is most likely; > 1: too sure of itself.
 
-    Args:
-      text: Text of people whom neither training nor the final evaluation sees: validation. Where it
-        is long, a part of every person's messages is read.
-
-    Returns:
-      T in [0.1, 10]; > 1 where the model is too sure of itself.
+    `text` is of people whom neither training nor the final evaluation sees: validation. Where it is
+    long, a part of every person's messages is read.
     """
     scores, targets = _some_scores(predictor, text, max_length)
     inverse = 1.0

@@ -24,16 +24,11 @@ DECILES = tuple(tenth / 10 for tenth in range(1, 10))
 
 @dataclasses.dataclass(frozen=True)
 class Spread:
-    """One metric over people.
+    """One metric over people."""
 
-    Attributes:
-      mean: Mean of the people's own values, each counting once, with its 95 % interval.
-      worst_tenth: Mean over the tenth of the people (rounded up) whom the model serves worst.
-    """
-
-    mean: Interval
+    mean: Interval  # mean of the people's own values, each counting once, with its 95 % interval
     deciles: tuple[float, ...]
-    worst_tenth: float
+    worst_tenth: float  # mean over the tenth of the people (rounded up) whom the model serves worst
 
 
 def words_typed(sums: Sums) -> np.ndarray:
