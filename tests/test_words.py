@@ -11,7 +11,7 @@ import pytest
 from tools import tutorials
 
 ROOT = pathlib.Path(__file__).parent.parent
-MOST_WORDS = 30_750  # goal: 30,000
+MOST_WORDS = 30_660  # goal: 30,000
 MOST_CHARACTERS = 100  # in a line of prose
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 TUTORIALS = sorted(tutorials.FOLDER.glob("*.py"))
@@ -33,7 +33,7 @@ BUDGETS = {
     "docs/phone/install.md": 196,
     "docs/phone/keyboard.md": 780,
     "docs/phone/languages.md": 350,
-    "docs/phone/integrate.md": 1200,
+    "docs/phone/integrate.md": 1210,
     "docs/library.md": 400,
     "docs/model.md": 390,
     "docs/models/blogs.md": 400,
