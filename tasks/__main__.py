@@ -84,7 +84,7 @@ def main() -> None:
         _end_at_once(INTERRUPTED)
     except SystemExit as end:
         if end.code in (INTERRUPTED, TERMINATED):
-            _end_at_once(end.code)
+            _end_at_once(int(end.code))
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done and said
         raise
 

@@ -50,8 +50,7 @@ print(f"{len(words)} words; {len(train_ids)} people train, {len(test_ids)} judge
 spec
 
 # %% [markdown]
-# Your model is yours. `from_keras_model` is TFF's, and so are optimizers: TFF 0.87 takes no Keras
-# ones.
+# Your model is yours. `from_keras_model` is TFF's, and so are optimizers: TFF takes no Keras ones.
 
 # %%
 
