@@ -83,8 +83,8 @@ def main() -> None:
         print("error: interrupted.", file=sys.stderr)
         _end_at_once(INTERRUPTED)
     except SystemExit as end:
-        if end.code in (INTERRUPTED, TERMINATED):
-            _end_at_once(int(end.code))
+        if isinstance(end.code, int) and end.code in (INTERRUPTED, TERMINATED):
+            _end_at_once(end.code)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done and said
         raise
 
