@@ -11,7 +11,7 @@ import pytest
 from tools import tutorials
 
 ROOT = pathlib.Path(__file__).parent.parent
-MOST_WORDS = 30_600  # goal: 30,000
+MOST_WORDS = 31_650  # goal: 30,000
 MOST_CHARACTERS = 100  # in a line of prose
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 TUTORIALS = sorted(tutorials.FOLDER.glob("*.py"))
@@ -27,9 +27,10 @@ BUDGETS = {
     "docs/configs.md": 910,
     "docs/data.md": 1300,
     "docs/evaluation.md": 1550,
-    "docs/phone/export.md": 1530,
+    "docs/phone/export.md": 1490,
     "docs/fine_tuning.md": 900,
     "docs/phone/install.md": 196,
+    "docs/phone/integrate.md": 1300,
     "docs/phone/keyboard.md": 900,
     "docs/library.md": 400,
     "docs/model.md": 420,
@@ -54,7 +55,7 @@ BUDGETS = {
     "docs/studies.md": 950,
     "docs/privacy/tail_audit.md": 1050,
     "docs/tutorials/fedatt_in_your_tff_code.py": 300,
-    "docs/tutorials/from_tflite_to_an_android_strip.py": 420,
+    "docs/tutorials/from_tflite_to_an_android_strip.py": 220,
     "docs/tutorials/keyboard_from_your_messages.py": 300,
     "docs/tutorials/private_training.py": 300,
     "docs/tutorials/read_an_evaluation.py": 300,
