@@ -57,12 +57,10 @@ class _Wish:
 
 
 class KeyboardApplication:
-    """The WSGI application.
+    """The WSGI application, of one or two keyboards by the name to show.
 
-    Args:
-      keyboards: Name to show -> what suggests; one or two.
-      owner: Who learns what is sent; nobody if left out.
-      events: Logs of what became of the strips, one a keyboard or none.
+    The owner learns what is sent; nobody if left out. Events are logs of what became of the strips,
+    one a keyboard or none.
     """
 
     def __init__(
@@ -217,15 +215,9 @@ def make_server(
     owner: Owner | None = None,
     events: Sequence[KeyboardEvents] = (),
 ) -> "KeyboardServer":
-    """A server on the loopback interface, bound but not yet serving.
+    """A server on the loopback interface, bound to a port (0: any free one), not yet serving.
 
-    Args:
-      keyboards: Name to show -> what suggests.
-      port: Port to bind to; 0 takes any free one.
-      events: Logs of what became of the strips, one a keyboard or none.
-
-    Raises:
-      ProgramError: The port is taken or not allowed.
+    Raises `ProgramError` if the port is taken or not allowed. See `KeyboardApplication`.
     """
     application = KeyboardApplication(keyboards, owner, events)
     said = io.StringIO()
