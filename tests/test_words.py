@@ -11,7 +11,7 @@ import pytest
 from tools import tutorials
 
 ROOT = pathlib.Path(__file__).parent.parent
-MOST_WORDS = 30_600  # goal: 30,000
+MOST_WORDS = 30_730  # goal: 30,000
 MOST_CHARACTERS = 100  # in a line of prose
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 TUTORIALS = sorted(tutorials.FOLDER.glob("*.py"))
