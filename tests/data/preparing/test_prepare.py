@@ -573,7 +573,7 @@ def test_a_store_of_another_language(tmp_path):
     assert store.truecase == ["İstanbul", "ISPARTA"]  # by word: i, ı
     assert card["truecase"]["held_out"]["accuracy_with_table"] == 1.0
     assert card["vocabulary"]["rules"]["language"] == "tr"
-    assert card["identity"]["options"]["language"] == "tr"
+    assert card["options"]["language"] == "tr"
     english = prepare.prepare(config(path), tmp_path / "en").card
     # What was prepared without languages is the same store.
-    assert "language" not in {**english["vocabulary"]["rules"], **english["identity"]["options"]}
+    assert "language" not in {**english["vocabulary"]["rules"], **english["options"]}

@@ -78,7 +78,7 @@ CIFG_FAST inline void round_to_int8(const float* x, int size, Rounded& out) {
   }
   out.scale = 1, out.offset = 0;
   if (low == high) return;
-  const double scale = (double(high) - double(low)) / 255.0;
+  const double scale = double(high - low) / 255.0;  // of a float, as there
   const double from_low = -128.0 - low / scale, from_high = 127.0 - high / scale;
   const bool low_is_exact = 128.0 + std::fabs(low / scale) < 127.0 + std::fabs(high / scale);
   const double zero = std::round(low_is_exact ? from_low : from_high);
