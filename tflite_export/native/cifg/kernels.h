@@ -92,18 +92,6 @@ CIFG_FAST inline void round_to_int8(const float* x, int size, Rounded& out) {
   }
 }
 
-// Without a zero point, as TFLite rounds what meets int4 weights.
-inline void round_to_int8_evenly(const float* x, int size, Rounded& out) {
-  out.q.assign(padded(size), 0);
-  out.scale = 1, out.offset = 0;
-  float largest = 0;
-  for (int i = 0; i < size; ++i) largest = std::fabs(x[i]) > largest ? std::fabs(x[i]) : largest;
-  if (!(largest > 0)) return;
-  out.scale = static_cast<float>(largest / 127.0);
-  const float inverse = static_cast<float>(127.0 / largest);
-  for (int i = 0; i < size; ++i) out.q[i] = nearest_int8(x[i] * inverse, 0);
-}
-
 #if CIFG_X86
 CIFG_AVX2 inline int32_t dot_avx2(const int8_t* w, const int16_t* x, int size) {
   __m256i total = _mm256_setzero_si256();
