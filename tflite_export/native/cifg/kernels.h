@@ -61,12 +61,14 @@ struct Rounded {
   int32_t offset = 0;
 };
 
-// To the nearest whole number in [-128, 127], halves away from zero; 0 for what is no number.
-CIFG_INLINE int16_t nearest_int8(float at) {
-  const float clipped = at < -128.0f ? -128.0f : at > 127.0f ? 127.0f : at == at ? at : 0.0f;
-  const int32_t whole = static_cast<int32_t>(clipped);
-  const float rest = clipped - float(whole);
-  return static_cast<int16_t>(whole + (rest >= 0.5f) - (rest <= -0.5f));
+// `offset` plus the nearest whole number, halves away from zero, in [-128, 127]; that is `offset` for
+// what is no number.
+CIFG_INLINE int16_t nearest_int8(float x, int32_t offset) {
+  const float bounded = x < -512.0f ? -512.0f : x > 512.0f ? 512.0f : x == x ? x : 0.0f;
+  const int32_t whole = static_cast<int32_t>(bounded);
+  const float rest = bounded - float(whole);
+  const int32_t q = whole + (rest >= 0.5f) - (rest <= -0.5f) + offset;
+  return static_cast<int16_t>(q < -128 ? -128 : q > 127 ? 127 : q);
 }
 
 CIFG_FAST inline void round_to_int8(const float* x, int size, Rounded& out) {
@@ -86,20 +88,8 @@ CIFG_FAST inline void round_to_int8(const float* x, int size, Rounded& out) {
   out.offset = zero > -128 ? (zero < 127 ? static_cast<int32_t>(zero) : 127) : -128;
   const float inverse = 1.0f / out.scale;
   for (int i = 0; i < size; ++i) {
-    out.q[i] = nearest_int8(float(out.offset) + x[i] * inverse);
+    out.q[i] = nearest_int8(x[i] * inverse, out.offset);
   }
-}
-
-// Without a zero point, as TFLite rounds what meets int4 weights.
-inline void round_to_int8_evenly(const float* x, int size, Rounded& out) {
-  out.q.assign(padded(size), 0);
-  out.scale = 1, out.offset = 0;
-  float largest = 0;
-  for (int i = 0; i < size; ++i) largest = std::fabs(x[i]) > largest ? std::fabs(x[i]) : largest;
-  if (!(largest > 0)) return;
-  out.scale = static_cast<float>(largest / 127.0);
-  const float inverse = static_cast<float>(127.0 / largest);
-  for (int i = 0; i < size; ++i) out.q[i] = nearest_int8(x[i] * inverse);
 }
 
 #if CIFG_X86

@@ -34,7 +34,7 @@ class Network {
     if (error) return error;
     vocabulary_ = weights.vocabulary, dim_ = weights.dim, units_ = weights.units;
     if (vocabulary_ <= kNumSpecial) return "the word table has no words";
-    is_trainable_ = weights.is_trainable, is_int4_ = weights.is_int4;
+    is_trainable_ = weights.is_trainable;
     if (is_trainable_) {
       embedding = std::move(weights.embedding), kernel = std::move(weights.kernel);
       recurrent_kernel = std::move(weights.recurrent_kernel), bias = std::move(weights.bias);
@@ -93,7 +93,7 @@ class Network {
       }
       return;
     }
-    is_int4_ ? round_to_int8_evenly(h, dim_, rounded_h_) : round_to_int8(h, dim_, rounded_h_);
+    round_to_int8(h, dim_, rounded_h_);
     for (int v = 0; v < vocabulary_; ++v) out[v] = 0;
     add_product(table_, rounded_h_, out);
     for (int v = 0; v < vocabulary_; ++v) out[v] *= row_scales_[v];
@@ -138,7 +138,7 @@ class Network {
   }
 
   int vocabulary_ = 0, dim_ = 0, units_ = 0;
-  bool is_trainable_ = false, is_int4_ = false;
+  bool is_trainable_ = false;
   Matrix table_, kernels_[3], recurrent_[3], projection_;
   std::vector<float> biases_[3], row_scales_;
   std::vector<float> x_, z_, m_, part_;  // of the last step, to spare allocations
