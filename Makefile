@@ -1,6 +1,6 @@
 # `make demo` and `make test` need Python 3.11, make and pip; they fetch uv when it is missing.
 .PHONY: help demo check test slow test-all coverage tutorials docs soak lint format lock clean install \
-	wheelhouse wheel
+	native wheelhouse wheel
 .DEFAULT_GOAL := help
 
 SHELL := /bin/bash
@@ -41,6 +41,11 @@ coverage: lint  ## as test-all, and which branches are taken: at least 95 %; bui
 
 tutorials: install  ## runs docs/tutorials/*.py; build/tutorials/*.md have outputs and pictures
 	$(RUN) python -m tools.tutorials
+
+native: install  ## libcifg, the keyboard in C++: build/native/, and its quick tests
+	$(MAKE) --no-print-directory -f tflite_export/native/build.mk OUT=build/native \
+	  build/native/libcifg.so build/native/cifg.hpp build/native/strips
+	$(RUN) pytest tests/tflite_export/native -m "not slow"
 
 soak: install  ## the quick tests N times with other random examples, now and then on a busy machine
 	$(RUN) python -m tools.soak --times=$(N) --out=build/soak.json

@@ -11,6 +11,7 @@ Exit codes:
 """
 
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -60,6 +61,7 @@ def launch(task: Task, arguments: Sequence[str]) -> int:
             print(task.Options.help(name, task.__doc__ or ""))
         else:
             parsed = task.Options.parse(name, arguments)
+            warnings.formatwarning = output.warning_line
             with output.that_outlives_its_reader():
                 task.run(parsed)
         return OK

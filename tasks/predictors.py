@@ -71,6 +71,8 @@ def _open_path(
 ) -> "NamedPredictor":
     if path.suffix == references.TFLITE_SUFFIX:
         return _open_tflite(path, name, known, alone=alone)
+    if path.suffix == references.COMBINED_SUFFIX:
+        return _open_word_list(path, name, known)
     if path.suffix == references.NGRAM_SUFFIX or (path / names.NGRAM).is_file():
         return _open_ngram(path, name)
     return _open_keras(path, name)
@@ -101,6 +103,22 @@ def _open_tflite(
         details["ngram_bytes"] = ngram.bytes
     kind = "tflite" if ngram is None else "hybrid"
     return NamedPredictor(name, kind, with_parts(predictor), details, str(path))
+
+
+def _open_word_list(
+    path: pathlib.Path, name: str, known: "Sequence[Vocabulary]"
+) -> "NamedPredictor":
+    """A dictionary in its keyboard's lookup, of text cut into words as the first model's."""
+    from tff_keyboard.data.vocabulary import NormalisationRules
+    from tff_keyboard.evaluation.named.named_predictor import NamedPredictor
+    from tff_keyboard.predictors.aosp import combined_file
+    from tff_keyboard.predictors.aosp.engine import AospPredictor
+
+    words = combined_file.read(path)
+    rules = known[0].rules if known else NormalisationRules()
+    details = {"bytes": path.stat().st_size, "words": len(words.words)}
+    details["bigrams"] = words.num_bigrams
+    return NamedPredictor(name, "aosp", AospPredictor(words, rules), details, str(path))
 
 
 def _open_ngram(path: pathlib.Path, name: str) -> "NamedPredictor":

@@ -8,11 +8,9 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 MOST_LINES = 400
 MOST_LINES_OF_DATA = 8_000  # JSON and CSV
-MOST_LINES_OF_A_TASK, MEAN_LINES_OF_TASKS = 155, 86  # 20 files had 3,423 lines once
+MOST_LINES_OF_A_TASK, MEAN_LINES_OF_TASKS = 155, 87  # 20 files had 3,423 lines once
 # Longer ones, with what excuses them.
 LONGER = {
-    "tff_keyboard/data/sources/synthetic_phrases.py": 430,  # phrases: text, no code
-    "tff_keyboard/data/preparing/prepare.py": 470,
     "tflite_export/graphs/flatbuffer_builder.py": 440,  # one operator of the schema after another
 }
 

@@ -46,8 +46,7 @@ SURFACE: Mapping[str, Mapping[str, str]] = {
         "build_fed_sgd": "tff_keyboard.federated.algorithms.fed_sgd.build_fed_sgd",
         "build_fedmed": "tff_keyboard.federated.algorithms.fedmed.process.build_fedmed",
         "local_context": "tff_keyboard.program.engines.execution.install_context",
-        "with_initial_weights": "tff_keyboard.federated.learning.initial_state"
-        ".with_initial_weights",
+        "with_initial_weights": "tff_keyboard.federated.learning.composition.with_initial_weights",
         "with_noise": "tff_keyboard.federated.aggregation.private.host_noise.with_noise",
     },
     "data": {

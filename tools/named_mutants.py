@@ -101,10 +101,8 @@ NAMED = (
     NamedMutant(
         "evaluate_on_train",
         "tff_keyboard/evaluation/run_evaluation.py",
-        """        ModelFacts(name=opened.run.path.name, source=str(opened.run.path)),
-        typed_text.of_population(store, population),""",
-        """        ModelFacts(name=opened.run.path.name, source=str(opened.run.path)),
-        typed_text.of_population(store, "train"),""",
+        "typed_text.of_population(store, population)",
+        'typed_text.of_population(store, "train")',
         "tests/evaluation/test_run_evaluation.py::test_evaluates_the_people_it_was_asked_for",
     ),
     NamedMutant(

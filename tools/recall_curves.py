@@ -1,4 +1,4 @@
-"""Recall on validation people against rounds and against tokens, as in Hard et al. 2018, figure 2.
+"""Recall on validation people against rounds and against tokens, as in Hard et al. 2018, figs 3, 4.
 
 python -m tools.recall_curves "federated=runs/first+runs/second" "twin=runs/irc_twin" \\
     --out=docs/papers/gboard_curves.png

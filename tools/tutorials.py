@@ -117,6 +117,10 @@ def _printed() -> Iterator[list[str]]:
             lines += file.read().decode(errors="replace").splitlines(keepends=True)
 
 
+def _found(path: pathlib.Path) -> pathlib.Path:
+    return path.resolve() if path.exists() else FOLDER / path
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Builds the tutorials named on the command line, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -126,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(arguments)
     out = flags.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    paths = [FOLDER / pathlib.Path(name).with_suffix(".py") for name in flags.names]
+    paths = [_found(pathlib.Path(name).with_suffix(".py")) for name in flags.names]
     if flags.here:
         build(paths[0], out)
         return

@@ -2,7 +2,7 @@
 # # From the `.tflite` to an Android strip
 #
 # All that a keyboard app does with an export, in NumPy: read the words, cut the text, run the
-# model, fill the strip. At the end the same in Kotlin.
+# model, fill the strip.
 
 # %%
 import bisect
@@ -141,48 +141,10 @@ for axis, text, shown in zip(axes, typed, strips, strict=True):
 plt.show()
 
 # %% [markdown]
-# ## In Kotlin
+# ## In Kotlin, Swift, C++
 #
-# The same calls with LiteRT's `Interpreter`. **Nobody has compiled or run this**: there was no
-# Android here. All above was run.
-#
-# ```kotlin
-# // implementation("com.google.ai.edge.litert:litert:1.4.0"); 2.x has another API
-# import org.tensorflow.lite.Interpreter
-#
-# // rows: the words and 4; units, size: `state_sizes`
-# class Network(file: java.nio.MappedByteBuffer, rows: Int, units: Int, size: Int, k: Int = 3) {
-#     private val lite = Interpreter(file, Interpreter.Options().setNumThreads(1))
-#     private var c = arrayOf(FloatArray(units))
-#     private var h = arrayOf(FloatArray(size))
-#     val ids = arrayOf(IntArray(k))                 // the best next words
-#     private val probabilities = arrayOf(FloatArray(k))
-#     private val scores = arrayOf(FloatArray(rows))
-#
-#     fun begin() { c[0].fill(0f); h[0].fill(0f); read(1) }    // BOS
-#
-#     fun read(word: Int) {                          // after each finished word
-#         val newC = arrayOf(FloatArray(c[0].size))
-#         val newH = arrayOf(FloatArray(h[0].size))
-#         lite.runSignature(
-#             mapOf("token" to intArrayOf(word), "c" to c, "h" to h),
-#             mapOf("ids" to ids, "probabilities" to probabilities,
-#                   "new_c" to newC, "new_h" to newH),
-#             "step")
-#         c = newC; h = newH
-#     }
-#
-#     fun best(first: Int, end: Int, k: Int = 3): List<Int> {  // ids of words with the prefix
-#         lite.runSignature(mapOf("h" to h), mapOf("logits" to scores), "logits")
-#         return (first until end).sortedByDescending { scores[0][it] }.take(k)
-#     }
-# }
-# ```
-#
-# Map the file uncompressed (`androidResources { noCompress += "tflite" }`) and use one thread for
-# the object. In password fields, and under `IME_FLAG_NO_PERSONALIZED_LEARNING`, learn nothing:
-# duties are in [the keyboard's page](../phone/keyboard.md). Also there: capitals, corrections and
-# the n-gram, which `tk.runtime.open_keyboard` adds to the network:
+# [Put it into your keyboard](../phone/integrate.md) has a library without dependencies for these,
+# the layouts of all files, and test vectors. It adds what `open_keyboard` adds here, the n-gram:
 
 # %%
 keyboard = tk.runtime.open_keyboard(path)

@@ -12,8 +12,6 @@ import pathlib
 from typing import Annotated
 
 from ..options import Range, TaskOptions, Words
-from tff_keyboard.data.store.store_card import read_card
-from tff_keyboard.host import quiet
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import UsageError
 
@@ -42,9 +40,6 @@ class Options(TaskOptions):
 
 def run(options: Options) -> None:
     """Merges, writes the file and prints how much of each corpus it covers."""
-    for path in options.stores:
-        read_card(path)  # before TensorFlow is imported
-    quiet.import_tensorflow()
     from tff_keyboard.data.preparing.merged_vocabulary import coverage, merge_vocabularies
     from tff_keyboard.data.store.client_store import ClientStore
 

@@ -47,7 +47,9 @@ class Options(TaskOptions):
 
 def run(options: Options) -> "Evaluation":
     """Evaluates, writes the JSON file and prints."""
-    read_description(RunDirectory.open(options.run_dir).path)  # before TensorFlow is imported
+    run = RunDirectory.open(options.run_dir)
+    out = options.out or run.evaluation_path(options.clients)
+    read_description(run.path)  # before TensorFlow is imported
     quiet.import_tensorflow()
     from tff_keyboard.evaluation import run_evaluation
     from tff_keyboard.report import slice_text
@@ -61,9 +63,8 @@ def run(options: Options) -> "Evaluation":
             max_length=options.max_length,
             elsewhere=elsewhere,
         )
-    out = options.out or RunDirectory(options.run_dir).evaluation_path(options.clients)
     run_evaluation.write_evaluation(out, evaluation)
-    print(text(evaluation, everything=options.all))
+    print(slice_text.evaluation_text(evaluation, everything=options.all))
     if options.temperature:
         found = run_evaluation.fit_temperature(
             options.run_dir,
@@ -75,16 +76,3 @@ def run(options: Options) -> "Evaluation":
     more = "" if options.all else "--all prints more. "
     print(f"\n{more}All metrics, per-person sums and slices: {out}")
     return evaluation
-
-
-def text(evaluation: "Evaluation", *, everything: bool) -> str:
-    """What the task prints."""
-    from tff_keyboard.evaluation.results.comparison import Comparison
-    from tff_keyboard.report import comparison_text, slice_text
-
-    parts = [comparison_text.first_rows(Comparison((evaluation,)))]
-    if everything:
-        parts += [comparison_text.evaluation_table(evaluation), slice_text.slice_tables(evaluation)]
-    if evaluation.general is not None:
-        parts += ["The general corpus:", text(evaluation.general, everything=everything)]
-    return comparison_text.joined(parts)

@@ -2,46 +2,42 @@
 
 tff-keyboard export runs/sms --out keyboard.tflite --quantize int8-rows
 
-Writes keyboard.tflite, keyboard.vocabulary, keyboard.json (the manifest) and keyboard.card.md (the
-model card), keyboard.ngram with --ngram and keyboard.tail with --tail.
-The Keras model and the new file then read the same held-out text; if the file suggests noticeably
-worse words, nothing is written.
+Writes keyboard.tflite, .vocabulary, .json (the manifest), .card.md (the model card), .ngram with
+--ngram and .tail with --tail. The Keras model and the new file then read the same held-out text; if
+the file suggests noticeably worse words, nothing is written.
+
+tff-keyboard export runs/sms --format=aosp --out=en.combined
+
+writes a word list for HeliBoard and its kin instead (docs/phone/aosp.md).
 """
 
 import dataclasses
 import pathlib
 from typing import Annotated, Literal
 
-from ..options import Population, Range, TaskOptions, Words
+from ..options import Range, TaskOptions, Words
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.evaluation.results import golden_prompts
 from tff_keyboard.host import quiet
 from tff_keyboard.predictors.ngram import ngram_spec
-from tff_keyboard.storage import names
+from tff_keyboard.storage import names, shipped_files
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.storage.model_description import read_description
+from tflite_export.export.aosp_options import AospOptions
 from tflite_export.format import signing
 from tflite_export.gate import texts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(TaskOptions):
+class Options(AospOptions, TaskOptions):
     """What the task can be told."""
 
     run_dir: Annotated[pathlib.Path, Words("a run directory")]
-    out: Annotated[pathlib.Path, "Model file to write."] = pathlib.Path("keyboard.tflite")
     quantize: Annotated[
         Literal["int8", "int8-rows", "int4-rows", "float16", "none"],
         "Weights of the file: int8 by the converter, int8 or int4 with one scale a row of the "
         "word table, float16, or float32.",
     ] = "int8-rows"
-    store: Annotated[
-        pathlib.Path | None,
-        "Client store for the parity gate; the one the run was trained on if left out.",
-    ] = None
-    clients: Annotated[Population, "Population of the store that the parity gate reads."] = (
-        "held_out"
-    )
     text: Annotated[
         pathlib.Path | None,
         "File for the parity gate in place of a store: a message a line, or user<TAB>message.",
@@ -59,12 +55,6 @@ class Options(TaskOptions):
         str | None,
         "Size of an n-gram file beside the model, as 500kB: with it the keyboard is a hybrid that "
         "learns its owner's words. Counted from the store's train people.",
-    ] = None
-    tail: Annotated[
-        int, "Words beyond the table to complete, of train people and --word-list.", Range(0)
-    ] = 0
-    word_list: Annotated[
-        pathlib.Path | None, "Public list for --tail, lines of word<TAB>frequency."
     ] = None
     allow_little_text: Annotated[
         bool, "Let the gate decide on fewer than 1,000 words of 5 people."
@@ -91,14 +81,16 @@ class Options(TaskOptions):
 
 def run(options: Options) -> None:
     """Exports and prints what was written."""
+    options.check_flags()
+    if options.format == "aosp":
+        _export_words(options)
+        return
     read_description(options.run_dir)  # before TensorFlow is imported
     try:
         ngram_wanted = ngram_spec.of_file(options.ngram) if options.ngram is not None else None
     except ValueError as error:
         raise UsageError(f"--ngram={error}") from None
     store = pathlib.Path()  # where none is needed
-    if options.word_list and not options.tail:
-        raise UsageError("--word-list: give the number of words to take of it with --tail.")
     calibrates = options.quantize == "int4-rows" and not options.calibration_text
     is_private = (options.run_dir / names.LEDGER).is_file()
     counts = options.ngram is not None or (options.tail > 0 and not is_private)
@@ -115,28 +107,24 @@ def run(options: Options) -> None:
 
     trained = TrainedRun.load(options.run_dir)
     words = trained.vocabulary
-    held_out = calibration = None
+    held_out = calibration = tail = None
     if options.parity:
-        held_out = texts.read(options.text, store, options.clients, words, options.parity_words)
+        held_out = texts.read(
+            options.text, store, options.clients or "held_out", words, options.parity_words
+        )
     if options.quantize == "int4-rows":
         calibration = texts.read(options.calibration_text, store, "train", words, 10_000)
     ngram = ngram_part.build(trained, store, ngram_wanted) if ngram_wanted else None
-    tail = None
     if options.tail:
         tail = tail_part.build(trained, store, options.tail, options.word_list)
+    shared = {field.name for field in dataclasses.fields(ExportOptions)} - {"quantization"}
     export_options = ExportOptions(
-        quantization=options.quantize,
-        top_k=options.top_k,
-        max_bytes=options.max_bytes,
-        trainable=options.trainable,
-        pack=options.pack,
-        allow_loss=options.allow_loss,
-        allow_little_text=options.allow_little_text,
+        quantization=options.quantize, **{name: getattr(options, name) for name in shared}
     )
     try:
         result = export.export(
             trained,
-            options.out,
+            options.out or pathlib.Path("keyboard.tflite"),
             export_options,
             held_out=held_out,
             calibration=calibration,
@@ -151,3 +139,17 @@ def run(options: Options) -> None:
         raise
     for line in result.lines(export_options, ngram=ngram, tail=tail, explain=options.explain):
         print(line)
+
+
+def _export_words(options: Options) -> None:
+    model, out = shipped_files.found(options.run_dir), options.out or pathlib.Path("words.combined")
+    options.check(model, out)
+    if model.suffix != ".tflite":
+        read_description(model)
+        quiet.import_tensorflow()
+    elif options.store is None:
+        raise UsageError("Give --store=DIR: a .tflite file names no client store.")
+    from tflite_export.export import aosp_export
+
+    store = texts.store_of(model, options.store)
+    print("\n".join(aosp_export.export(model, store, out, options)))

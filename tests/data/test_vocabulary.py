@@ -18,7 +18,10 @@ WORDS = st.text(
     max_size=8,
 ).filter(lambda word: not vocabulary.is_mask(word))
 RULE_SETS = st.builds(
-    NormalisationRules, mode=st.sampled_from(vocabulary.MODES), lowercase=st.booleans()
+    NormalisationRules,
+    mode=st.sampled_from(vocabulary.MODES),
+    lowercase=st.booleans(),
+    language=st.sampled_from(vocabulary.LANGUAGES),
 )
 
 
@@ -67,6 +70,18 @@ def test_fingerprint_names_rows_and_rules():
         for rules in (RULES, NormalisationRules(lowercase=False))
     }
     assert len(prints) == 8
+
+
+def test_the_rules_line_names_every_language_but_english():
+    words = (*vocabulary.SPECIAL_WORDS, "ev")
+    assert (
+        b'# rules: {"lowercase": true, "mode": "words", "version": 1}\n'
+        in Vocabulary(words, RULES).to_bytes()
+    )
+    turkish = Vocabulary(words, NormalisationRules(language="tr"))
+    rules = b'# rules: {"language": "tr", "lowercase": true, "mode": "words", "version": 1}\n'
+    assert rules in turkish.to_bytes()
+    assert turkish.fingerprint != Vocabulary(words, RULES).fingerprint
 
 
 def save(path):
@@ -125,3 +140,5 @@ def test_rejects_sizes_out_of_range():
         Vocabulary.from_counts({"<url>": 1}, 10, RULES)
     with pytest.raises(ValueError, match="`mode` must be one of"):
         NormalisationRules(mode="letters")
+    with pytest.raises(ValueError, match="`language` must be one of en, de, tr, got 'xx'"):
+        NormalisationRules(language="xx")

@@ -36,11 +36,12 @@ def test_every_row_is_that_of_its_name(run, store):
     found = run_evaluation.evaluate_run(run, "held_out")
     predictor = KerasPredictor(*load_model(run))
     row = {name: place for place, name in enumerate(found.text.people)}
-    for person in opened.client_ids("held_out")[:3]:
+    all_of_them = typed_text.of_population(opened, "held_out")
+    for place in range(3):
         alone = run_evaluation.evaluate_named(
             predictor,
             found.model,
-            typed_text.of_clients(opened, "held_out", [person]),
+            typed_text.some_people(all_of_them, slice(place, place + 1)),
             store=opened,
         )
         (name,) = alone.text.people

@@ -1,5 +1,7 @@
 """Tables of results: each figure in the row of its own name."""
 
+import dataclasses
+
 import numpy as np
 
 from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, METRICS
@@ -51,7 +53,7 @@ def test_one_model_is_told_as_a_person_sees_it():
 
 
 def test_an_evaluation_has_every_figure_behind_its_label():
-    table = comparison_text.evaluation_table(evaluation("run", 12, 34))
+    table = str(comparison_text.evaluation_table(evaluation("run", 12, 34)))
     for name, label, value in (
         ("recall_at_1_no_eos", "top-1 recall", "12.00"),
         ("recall_at_3_no_eos", "top-3 recall", "34.00"),
@@ -81,3 +83,16 @@ def test_slices_follow_the_table():
     both = Comparison((evaluation("one", 12, 34),))
     shown = slice_text.comparison_with_slices(both)
     assert shown.startswith(comparison_text.comparison_table(both))
+
+
+def test_everything_comes_behind_what_comes_first():
+    one = evaluation("one", 12, 34)
+    first = slice_text.evaluation_text(one, everything=False)
+    assert first == comparison_text.first_rows(Comparison((one,)))
+    shown = slice_text.evaluation_text(one, everything=True)
+    assert shown.startswith(f"{first}\n\n{comparison_text.evaluation_table(one)}\n\ntypists ")
+    heavy = shown.partition("\ntypists ")[2].splitlines()[1]
+    assert heavy.split()[:7] == ["2", "who", "typed", "half", "of", "it", "50.0%"]
+    general = dataclasses.replace(one, general=evaluation("general", 12, 34))
+    shown = slice_text.evaluation_text(general, everything=False)
+    assert shown == f"{first}\n\nThe general corpus:\n\n{first}"

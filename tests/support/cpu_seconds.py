@@ -22,6 +22,8 @@ DEARER = {
     "test_prepare.py": (15.0, "prepares stores of every kind"),
     "test_export.py": (15.0, "writes whole exports"),
     "test_play.py": (15.0, "drives a browser"),
+    "test_libcifg.py": (15.0, "compiles a library"),
+    "test_play_languages.py": (10.0, "drives a browser"),
 }
 SHOWN = 10
 START = "start and imports"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.console import answers
+from tests.support.console import ROOT, answers
 from tests.support.fakes import ledger_header
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 
@@ -55,3 +55,11 @@ def test_privacy_needs_no_tensorflow(tmp_path):
     PrivacyLedger(tmp_path / "privacy_ledger.jsonl", ledger_header()).record(1, clip_norm=0.5)
     [answer] = answers([["privacy", tmp_path]])
     assert (answer.code, answer.stderr, answer.modules & HEAVY) == (0, "", {"dp_accounting"})
+
+
+def test_a_vocabulary_is_merged_without_tensorflow(tmp_path):
+    store = ROOT / "tests" / "golden" / "0.1.0" / "store"  # git makes it readable to all
+    [answer] = answers([["merge-vocabulary", store, store, f"--out={tmp_path}/words"]])
+    assert (answer.code, answer.modules & HEAVY) == (0, set())
+    assert "words: " in answer.stdout
+    assert all(line.startswith("warning: ") for line in answer.stderr.splitlines())

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support import shipped_configs
 from tff_keyboard import config as config_lib
-from tff_keyboard.config.sections.cohort_config import GrowingCohort
+from tff_keyboard.config.sections.train_config import GrowingCohort
 from tff_keyboard.training.federated import train_federated
 
 SHRUNK = (

@@ -39,10 +39,8 @@ class Row:
     """One training of the report.
 
     Attributes:
-      rule: The name of its config, with the protection it lacks.
       share_of_seats: Share of the cohorts that they are to have.
       refused_updates: Updates with NaN or infinity, refused.
-      rejected_rounds: Rounds that left the model as it was.
     """
 
     rule: str
@@ -71,7 +69,6 @@ def figures(
     """What a row of the report says of one run.
 
     Args:
-      results: The run on each of `POPULATIONS`.
       clean: The clean run of the same rule; None where the run is that one.
     """
     recall, perplexity = _values(results, METRIC), _values(results, SECOND_METRIC)

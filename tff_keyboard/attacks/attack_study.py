@@ -50,12 +50,8 @@ def study_attacks(
         so much that they have the most of the cohorts that `train.check_in_factor` lets them have.
       unprotected: Whether each rule is also run without zeroing and clipping.
 
-    Returns:
-      A row for each rule and attack; attacks.json holds them, too.
-
     Raises:
-      ConfigError: A config fixes the nonce of its noise, has no client work to attack, or has too
-        few words for a backdoor.
+      ConfigError: A config fixes its nonce, has no client work, or too few words for a backdoor.
       UsageError: WORKDIR holds runs of another attack.
     """
     rules = variants(configs, unprotected)

@@ -27,22 +27,13 @@ _LIE = 1e6
 _PAD = 0
 
 
-def _nan(update, weight):
-    return tf.nest.map_structure(
-        lambda x: tf.fill(tf.shape(x), tf.cast(float("nan"), x.dtype)), update
-    ), weight
-
-
-def _boost(update, weight):
-    return tf.nest.map_structure(lambda x: x * tf.cast(_BOOST, x.dtype), update), weight
-
-
-def _sign_flip(update, weight):
-    return tf.nest.map_structure(tf.negative, update), weight
+def _on_each(change: Callable) -> Callable:
+    """An attack that changes each tensor of the delta and keeps the weight."""
+    return lambda update, weight: (tf.nest.map_structure(change, update), weight)
 
 
 def _weight_lie(update, weight):
-    update, _ = _sign_flip(update, weight)
+    update = tf.nest.map_structure(tf.negative, update)
     if not isinstance(weight, Mapping):
         return update, weight * tf.cast(_LIE, weight.dtype)
     # FedMed's: the least loss is always among the top K, the largest divergence weighs most.
@@ -52,22 +43,14 @@ def _weight_lie(update, weight):
     )
 
 
-def _drop_out(update, weight):
-    return tf.nest.map_structure(tf.zeros_like, (update, weight))
-
-
-def _free_ride(update, weight):
-    return tf.nest.map_structure(tf.zeros_like, update), weight
-
-
 # What an attacker who sees nobody else sends in place of (delta, weight).
 UPDATE_ATTACKS: dict[str, Callable] = {
-    "nan": _nan,
-    "boost": _boost,
-    "sign_flip": _sign_flip,
+    "nan": _on_each(lambda x: tf.fill(tf.shape(x), tf.cast(float("nan"), x.dtype))),
+    "boost": _on_each(lambda x: x * tf.cast(_BOOST, x.dtype)),
+    "sign_flip": _on_each(tf.negative),
     "weight_lie": _weight_lie,
-    "drop_out": _drop_out,
-    "free_ride": _free_ride,
+    "drop_out": lambda update, weight: tf.nest.map_structure(tf.zeros_like, (update, weight)),
+    "free_ride": _on_each(tf.zeros_like),
 }
 
 
@@ -102,16 +85,14 @@ def build_attacked_client_work(
 
     @tff.tensorflow.computation(data_type.member)
     def given(data):
-        is_bad = is_attacker(data, share, seed)
+        bad = is_attacker(data, share, seed)
 
         def change(number, batch):
             if attack == "shuffled_labels":
                 changed = {"x": batch["x"], "y": shuffled(batch["y"], number, seed)}
             else:
                 changed = poisoned(batch)
-            return type(batch)(
-                (name, tf.where(is_bad, changed[name], batch[name])) for name in batch
-            )
+            return type(batch)((name, tf.where(bad, changed[name], batch[name])) for name in batch)
 
         return data.enumerate().map(change)
 
@@ -229,7 +210,4 @@ def poisoned(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """
     odd = tf.range(tf.shape(batch["y"])[1]) % 2 == 1
     chosen = tf.logical_and(odd, tf.not_equal(batch["y"], _PAD))
-    return {
-        "x": tf.where(chosen, TRIGGER, batch["x"]),
-        "y": tf.where(chosen, TARGET, batch["y"]),
-    }
+    return {"x": tf.where(chosen, TRIGGER, batch["x"]), "y": tf.where(chosen, TARGET, batch["y"])}

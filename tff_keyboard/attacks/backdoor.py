@@ -16,9 +16,6 @@ def hit_rate(
     """Share of people to whom `target` is suggested first behind `trigger`, in [0, 1].
 
     Each has typed the first half of their first message, and then the trigger.
-
-    Args:
-      trigger: A word id, as is `target`.
     """
     contexts = []
     for person in store.client_ids(population):

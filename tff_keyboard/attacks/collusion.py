@@ -14,9 +14,6 @@ honest mean and standard deviation of each coordinate:
               https://arxiv.org/abs/1807.00459)
     quiet_backdoor  the mean of those, each coordinate cut to the honest quartiles, where no
               trimming by coordinate finds it (ours)
-
-A stack holds the deltas of some clients, tensors [clients, ...]
-(`federated/aggregation/client_stack.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +32,6 @@ class Plan(NamedTuple):
 
     Attributes:
       delta: What each of them sends; a backdoor sends `scaled` of its own instead.
-      longest: The L2 norm of the longest honest delta.
       replace: Clients over attackers: a delta so often its length replaces the mean.
       honest: Honest clients, int32; with 0 there is nobody to hide among.
     """
@@ -51,7 +47,6 @@ def plan(attack: str, honest: Any, own: Any) -> Plan:
 
     Args:
       honest: Stack of the honest deltas. Of nobody, the plan's figures mean nothing.
-      own: Stack of what the attackers' own training gave.
     """
     rows, own_rows = [_padded(x) for x in _rows(honest)], _rows(own)
     clients, attackers = num_clients(honest), num_clients(own)

@@ -113,9 +113,6 @@ def direct_epsilon_lower_bound(log_ratios: np.ndarray, delta: float) -> float:
 
     Returns:
       0 where the texts prove nothing: no privacy follows from that.
-
-    Raises:
-      ValueError: `delta` is not in (0, 1).
     """
     if not 0 < delta < 1:
         raise ValueError(f"`delta` must be in (0, 1), got {delta}.")

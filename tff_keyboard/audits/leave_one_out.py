@@ -18,12 +18,8 @@ def train_without_each(
       config: Config of the run; its `train.left_out_client` must be -1.
       left_out: Positions of train clients in sorted order.
 
-    Returns:
-      The run directory with everyone, and those without one.
-
     Raises:
-      ConfigError: A position is not one of the store's train population, or the config leaves
-        somebody out already.
+      ConfigError: A position is none of the train people, or the config leaves somebody out.
     """
     if config.train.left_out_client != -1:
         raise ConfigError(

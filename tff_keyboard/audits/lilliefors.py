@@ -25,8 +25,7 @@ def lilliefors_exponential(
       trials: Simulated samples, >= 1. A simulated p-value is at least 1 / (trials + 1).
 
     Returns:
-      `(statistic in [0, 1], p-value in [0, 1])`. Zeros only are a point mass, no exponential
-      distribution at all: `(1.0, 0.0)`.
+      `(statistic in [0, 1], p-value in [0, 1])`. Zeros only: `(1.0, 0.0)`.
     """
     values = np.asarray(values, np.float64)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all() or (values < 0).any():

@@ -32,7 +32,6 @@ def audit_pairs(
       passed: Called after each of the `num_passes` passes over texts.
 
     Raises:
-      ConfigError: The models do not have the same vocabulary.
       RunDirectoryError: Two runs have one noise key, so that their noise cancels.
     """
     refuse_shared_noise([ledger_of(path) for path in (full, *others)])

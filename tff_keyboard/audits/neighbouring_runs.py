@@ -44,11 +44,7 @@ def other_differences(full: pathlib.Path, other: pathlib.Path) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Formal:
-    """What a run's privacy ledger proves.
-
-    Attributes:
-      epsilon: None: infinite.
-    """
+    """What a run's privacy ledger proves."""
 
     epsilon: float | None
     delta: float

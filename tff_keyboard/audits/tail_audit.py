@@ -52,8 +52,7 @@ class Found:
 
     Attributes:
       epsilon: Epsilon at `Settings.delta`; None where there is no estimate, and `outcome` says why.
-      epsilon_conservative: Epsilon with the lower end of alpha's interval; None also where it is
-        infinite.
+      epsilon_conservative: The same at alpha's lower end; None also where infinite.
       epsilon_direct: A 95 % lower bound that needs no tail.
     """
 
@@ -77,11 +76,8 @@ class Direction(Found):
     """What the texts of one model of a pair say; of the other's texts the last three fields.
 
     Attributes:
-      tried: All tails, the chosen one last.
       tail: The chosen one; None where none passes, or every ratio is 1.
-      delta_at_epsilon_conservative: Delta with the lower end of alpha's interval; see
-        `epsilon_conservative`.
-      delta_at_epsilon_direct: Delta without a tail.
+      delta_at_epsilon_conservative: Delta; see `epsilon_conservative`.
       refutation: Place where they contradict the tail; None: nowhere.
     """
 
@@ -160,8 +156,7 @@ def direction(log_ratios: np.ndarray, settings: Settings) -> Direction:
 def both_directions(ratios: Mapping[str, np.ndarray], settings: Settings) -> Pair:
     """What the texts of one pair of models say.
 
-    Where the outcome is "not established" epsilon is None: what the tail says is below what the
-    texts can show.
+    "Not established" has no epsilon: what the tail says is below what the texts can show.
 
     Args:
       ratios: "without" and "with", whose texts they are: ln c, [texts] float64, under the model the

@@ -7,15 +7,6 @@ from collections.abc import Sequence
 
 from tff_keyboard.audits import direct_bounds, tail_audit
 from tff_keyboard.audits.neighbouring_runs import Formal
-from tff_keyboard.audits.tail_audit import (
-    NO_DIFFERENCE,
-    NO_ESTIMATE,
-    NOT_ESTABLISHED,
-    REFUTED,
-    Direction,
-    Pair,
-    Settings,
-)
 
 CLAIM = "EMPIRICAL ESTIMATE of this one training, NOT A GUARANTEE"
 
@@ -26,13 +17,12 @@ class TailAudit:
 
     Attributes:
       formal: What its ledger proves; None: it kept none.
-      pairs: Pairs of that model with each of the others.
     """
 
-    settings: Settings
+    settings: tail_audit.Settings
     full: str
     formal: Formal | None
-    pairs: Sequence[Pair]
+    pairs: Sequence[tail_audit.Pair]
 
     @property
     def worst(self) -> tail_audit.Worst:
@@ -92,8 +82,8 @@ def table(result: TailAudit) -> str:
     return "\n".join([*lines, "", _verdict(result), _formal(result)])
 
 
-def _refutation(name: str, facts: Direction) -> list[str]:
-    if facts.outcome != REFUTED:
+def _refutation(name: str, facts: tail_audit.Direction) -> list[str]:
+    if facts.outcome != tail_audit.REFUTED:
         return []
     found = facts.refutation
     tail = "its tail denies any difference"
@@ -108,12 +98,12 @@ def _refutation(name: str, facts: Direction) -> list[str]:
     ]
 
 
-def _figures(facts: Direction, limit: float) -> str:
-    if facts.tail is None and facts.outcome != NO_ESTIMATE:
-        unknown = facts.outcome == NOT_ESTABLISHED
+def _figures(facts: tail_audit.Direction, limit: float) -> str:
+    if facts.tail is None and facts.outcome != tail_audit.NO_ESTIMATE:
+        unknown = facts.outcome == tail_audit.NOT_ESTABLISHED
         epsilon = "not established" if unknown else _epsilon(facts.epsilon)
         return f"no difference: every ratio is exactly 1; epsilon {epsilon}"
-    if facts.outcome == NO_ESTIMATE:
+    if facts.outcome == tail_audit.NO_ESTIMATE:
         p_values = ", ".join(f"{tail.p_value:.3f}" for tail in facts.tried)
         return (
             f"NO ESTIMATE: no tail passes as Pareto with a mean (p {p_values}); largest ln c "
@@ -125,7 +115,7 @@ def _figures(facts: Direction, limit: float) -> str:
     interval = f"{tail.alpha:.1f} [{tail.alpha_low:.1f}, {tail.alpha_high:.1f}]"
     test = f"{tail.statistic:.3f}, {tail.p_value:.2f}"
     epsilon, careful = (
-        "-" if facts.outcome == NOT_ESTABLISHED else _epsilon(value)
+        "-" if facts.outcome == tail_audit.NOT_ESTABLISHED else _epsilon(value)
         for value in (facts.epsilon, facts.epsilon_conservative)
     )
     shown = "below" if delta < limit else f"{delta:.1e}"
@@ -148,27 +138,27 @@ def _epsilon(epsilon: float | None) -> str:
 
 def _verdict(result: TailAudit) -> str:
     found, pairs, settings = result.worst, result.pairs, result.settings
-    if found.outcome == REFUTED:
+    if found.outcome == tail_audit.REFUTED:
         return (
             "REFUTED: the texts contradict the tail, so there is no estimate, only a bound: "
             f"epsilon is at least {found.epsilon_direct:.2f} at delta {settings.delta:g}, "
             "with 95 %."
         )
-    if found.outcome == NO_ESTIMATE:
+    if found.outcome == tail_audit.NO_ESTIMATE:
         return (
             f"NO ESTIMATE overall: in {len(found.no_estimate_for)} of {len(pairs)} pairs a "
             f"direction has none ({', '.join(found.no_estimate_for)}). That is no sign of "
             "privacy. More --texts reach further into the tail. Epsilon is at least "
             f"{found.epsilon_direct:.2f}, with 95 %."
         )
-    if found.outcome == NOT_ESTABLISHED:
+    if found.outcome == tail_audit.NOT_ESTABLISHED:
         return (
             f"NOT ESTABLISHED: delta {settings.delta:g} is below the detection limit of "
             f"{settings.num_texts:,} texts, {settings.detection_limit:.1e}. Epsilon is at least "
             f"{found.epsilon_direct:.2f}, with 95 %. Draw "
             f"--texts={direct_bounds.texts_needed(settings.delta)}, or ask for a larger --delta."
         )
-    if found.outcome == NO_DIFFERENCE:
+    if found.outcome == tail_audit.NO_DIFFERENCE:
         return (
             "No difference: the models of every pair give every text that was drawn the same "
             f"probability. Nothing is said of phrases of probability below "

@@ -52,9 +52,7 @@ class TailFit:
 
     Attributes:
       log_threshold: ln u; P(c > u) is estimated by k / n.
-      alpha: Exponent, Hill's estimate.
       alpha_low: Lower end of its 95 % interval: the heavier tail, the conservative choice.
-      log_scale: ln C at `alpha`.
       statistic: Lilliefors' distance of the tail from an exponential distribution.
     """
 
@@ -85,8 +83,7 @@ class TailSearch:
 
     Attributes:
       tried: Largest tail first, up to and with the first that was not rejected.
-      no_difference: Every ratio is exactly 1: there is no tail and nothing was tried; delta is 0
-        for every eps.
+      no_difference: Every ratio is exactly 1: nothing was tried; delta is 0 for every eps.
     """
 
     tried: tuple[TailFit, ...]
@@ -113,9 +110,6 @@ def hill_estimate(log_values: np.ndarray, num_tail: int) -> HillEstimate:
     Args:
       log_values: [n] float, ln c, finite, in any order.
       num_tail: k, 1 <= k < n.
-
-    Raises:
-      ValueError: `log_values` or `num_tail` is not as above.
     """
     ordered = _ordered(log_values)
     excesses, log_threshold = _excesses(ordered, num_tail)
@@ -168,7 +162,6 @@ def estimated_delta(log_ratios: np.ndarray, fit: TailFit, epsilon: float) -> flo
 
     Args:
       log_ratios: [n] float, the sample that `fit` was made from.
-      fit: Its tail, or that tail's `conservative()`.
 
     Returns:
       delta, at most 1: an estimate above says nothing.
@@ -210,8 +203,7 @@ def direct_delta(log_ratios: np.ndarray, epsilon: float) -> float:
     where both can speak.
 
     Args:
-      log_ratios: [n] float, ln p'(s) / p(s) of texts drawn from p: the sample of the *opposite*
-        direction.
+      log_ratios: [n] float, ln p'(s) / p(s) of texts from p: of the *opposite* direction.
     """
     if epsilon < 0:
         raise ValueError(f"`epsilon` must be >= 0, got {epsilon}.")
@@ -224,12 +216,10 @@ def fit_tail(log_ratios: np.ndarray, *, seed: int, trials: int = TRIALS) -> Tail
 
     The rule: tails of `TAIL_FRACTIONS` of the sample are tested in turn, largest first, and the
     first that Lilliefors' test does not reject is taken. A large tail gives a narrow interval, a
-    tail that reaches into the body a wrong exponent. Tails of less than `MIN_TAIL` values are not
-    tried.
+    tail that reaches into the body a wrong exponent. None has less than `MIN_TAIL` values.
 
     Args:
       log_ratios: [n] float, ln c, finite.
-      trials: Simulated samples behind each p-value.
 
     Raises:
       ValueError: The sample is too small for any tail, or an argument is not as above.
@@ -264,10 +254,7 @@ def _fit(ordered: np.ndarray, num_tail: int, seed: int, trials: int) -> TailFit:
         alpha_low=hill.low,
         alpha_high=hill.high,
         log_scale=pareto_log_scale(
-            hill.alpha,
-            num_tail=num_tail,
-            num_samples=len(ordered),
-            log_threshold=log_threshold,
+            hill.alpha, num_tail=num_tail, num_samples=len(ordered), log_threshold=log_threshold
         ),
         statistic=statistic,
         p_value=p_value,

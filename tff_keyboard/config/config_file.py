@@ -74,8 +74,7 @@ def load_of_run(path: str | pathlib.Path, overrides: Sequence[str] = ()) -> RunC
 def of_this_version(text: str, origin: str) -> str:
     """The config that a run wrote, with the default of each key that it does not have.
 
-    Raises:
-      ConfigError: It is no config of this version.
+    Raises `ConfigError` if it is no config of this version.
     """
     values = _parse(text, origin)
     try:

@@ -19,10 +19,7 @@ def as_begun(config: RunConfig, recorded: str | None) -> RunConfig:
     """`config` in which packs, parts and blocks that it leaves open are those a run began with.
 
     Its bits stay those of one training, on whatever it goes on. What the config sets itself stays,
-    and is refused later where it differs.
-
-    Args:
-      recorded: The TOML that the run recorded when it began; None: it begins now.
+    and is refused later where it differs. `recorded` is the TOML of the begun run; None: it begins.
     """
     if recorded is None:
         return config

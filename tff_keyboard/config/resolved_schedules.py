@@ -23,12 +23,9 @@ def rounds_of_cosines(config: RunConfig) -> list[str]:
 def with_rounds(config: RunConfig, recorded: str | None = None) -> RunConfig:
     """`config` whose cosines say how many rounds they have, as the run will record it.
 
-    A run that goes on keeps what it recorded, so more rounds change no rate of those that are done:
-    rounds after a cosine's last one have its lowest rate. A number that the config sets stays, and
-    is refused later where it differs.
-
-    Args:
-      recorded: The TOML that the run recorded when it began; None: it begins now.
+    A run that goes on keeps what it recorded (TOML), so more rounds change no rate of those that
+    are done: rounds after a cosine's last one have its lowest rate. A number that the config sets
+    stays, and is refused later where it differs.
     """
     begun = tomllib.loads(recorded) if recorded else {}
     found: dict[str, Any] = {}

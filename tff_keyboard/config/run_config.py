@@ -8,7 +8,6 @@ from tff_keyboard.config.sections.aggregation_config import (
     TouchedRows,
 )
 from tff_keyboard.config.sections.averaging_config import Averaging, NoAverage
-from tff_keyboard.config.sections.cohort_config import GrowingCohort
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.config.sections.execution_config import ExecutionConfig
 from tff_keyboard.config.sections.fine_tuning_config import (
@@ -28,7 +27,7 @@ from tff_keyboard.config.sections.learning_config import (
 from tff_keyboard.config.sections.model_config import Cifg, ModelConfig
 from tff_keyboard.config.sections.rule_config import ORDER_STATISTICS, FedMed
 from tff_keyboard.config.sections.schedule_config import Constant
-from tff_keyboard.config.sections.train_config import EvaluationConfig, TrainConfig
+from tff_keyboard.config.sections.train_config import EvaluationConfig, GrowingCohort, TrainConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,22 +1,16 @@
 """Batches of one client: messages of word ids to padded arrays, and those to tf.data.
 
-A message becomes the sequence `[BOS] + ids + [EOS]`. One with more than `max_length`
-targets goes on in further sequences,
+A message becomes the sequence `[BOS] + ids + [EOS]`. One with more than `max_length` targets goes
+on in further sequences,
 
     [BOS a b c]  [c d e f]  [f EOS]        of [BOS a b c d e f EOS], max_length 3
 
-so that each target is trained once: no end stands where nobody ended a message, no begin
-where nobody began one, and a further sequence starts from the empty state behind its first
-word, as a keyboard does with the last words of a long text. (`long_messages="keep"` takes
-the first sequence alone.) A batch is
+so that each target is trained once: no end stands where nobody ended a message, no begin where
+nobody began one. (`long_messages="keep"` takes the first sequence alone.) A batch is
 `[sequences, time + 1]`, padded on the right with PAD to its longest sequence; a model sees
-`x = batch[:, :-1]` and predicts `y = batch[:, 1:]`.
-
-Batches are made in NumPy, as a pure function of their arguments, because a resumed
-run must repeat them exactly; tf.data only hands them over.
+`x = batch[:, :-1]` and predicts `y = batch[:, 1:]`. All of it is a pure function of the arguments,
+because a resumed run must repeat it exactly; tf.data only hands batches over.
 """
-
-from __future__ import annotations
 
 import collections
 from collections.abc import Sequence
@@ -61,8 +55,7 @@ def client_batches(
       lengths: Words of each message, where known: then only those used are looked up in `examples`.
 
     Returns:
-      `[sequences, time + 1]` int32 arrays with time <= max_length, in order; none
-      without examples.
+      `[sequences, time + 1]` int32 arrays with time <= max_length, in order; none without examples.
 
     Raises:
       ValueError: An argument is out of range.
@@ -99,14 +92,9 @@ def epoch_sizes(
 ) -> np.ndarray:
     """How much an epoch of `client_batches` is for each client, from lengths alone.
 
-    Args:
-      lengths: Words of each message of each client, [messages], without BOS and EOS.
-      limits: `max_examples` of each client.
-      seed: Client i's is `[*seed, names[i]]`.
-      names: Numbers of the clients, 32 bits.
-
-    Returns:
-      Sequences and targets of each client, [clients, 2] int64.
+    `lengths` are words of each message of each client, [messages], without BOS and EOS; `limits`
+    the clients' `max_examples`, and `names` their numbers, 32 bits: client i's seed is `[*seed,
+    names[i]]`. Sequences and targets of each client are returned, [clients, 2] int64.
     """
     whole = np.concatenate([*lengths, np.zeros(0, np.int64)]).astype(np.int64) + 1
     ends = np.cumsum([len(own) for own in lengths], dtype=np.int64)
@@ -140,12 +128,7 @@ def _sums(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
 def choose_examples(num_examples: int, max_examples: int, seed: Sequence[int]) -> np.ndarray:
     """Positions of the messages a client uses, increasing: all, or `max_examples` drawn by seed.
 
-    Args:
-      max_examples: Messages used, at most; 0 means all.
-      seed: Numbers >= 0 that name this client and round.
-
-    Raises:
-      ValueError: `max_examples` is negative.
+    `max_examples` is >= 0, where 0 means all; the numbers >= 0 of `seed` name client and round.
     """
     if max_examples < 0:
         raise ValueError(f"`max_examples` must be >= 0, got {max_examples}.")
@@ -202,9 +185,9 @@ def split(batch: np.ndarray) -> collections.OrderedDict:
 def batches_dataset(batches: Sequence[np.ndarray]) -> tf.data.Dataset:
     """Hands batches to TFF.
 
-    TFF serialises the graph of every client's dataset in every round, so it is kept
-    tiny: one flat constant, and one function, traced once a process, that cuts a
-    batch out of it. docs/data.md has the timings.
+    TFF serialises the graph of every client's dataset in every round, so it is kept tiny: one flat
+    constant, and one function, traced once a process, that cuts a batch out of it. docs/data.md has
+    the timings.
 
     Args:
       batches: `[messages, time + 1]` int32 arrays.
@@ -236,8 +219,7 @@ def batches_dataset(batches: Sequence[np.ndarray]) -> tf.data.Dataset:
 
 
 @tf.function(
-    input_signature=[tf.TensorSpec([3], tf.int64), tf.TensorSpec([None], tf.int32)],
-    autograph=False,
+    input_signature=[tf.TensorSpec([3], tf.int64), tf.TensorSpec([None], tf.int32)], autograph=False
 )
 def _cut(place: tf.Tensor, flat: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     start, rows, columns = place[0], place[1], place[2]

@@ -12,8 +12,6 @@ The words are those that `prepare` makes of the same text. TFF's workers have no
 text: what a person typed is cut in this process, when the person's dataset is made.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -126,9 +124,7 @@ def _reader(
     tokens_of = tf.function(Tokenizer(rules).tokens, input_signature=signature)  # traced once
 
     def read(dataset: tf.data.Dataset) -> list[list[str]]:
-        texts = [
-            example[feature].numpy() for example in dataset
-        ]  # a `map` is traced anew each time
+        texts = [example[feature].numpy() for example in dataset]  # `map` would trace anew
         chunks = [texts[i : i + _TEXTS_AT_ONCE] for i in range(0, len(texts), _TEXTS_AT_ONCE)]
         tokens = [words for chunk in chunks for words in tokens_of(tf.constant(chunk)).to_list()]
         return [[word.decode() for word in words] for words in tokens if words]

@@ -26,13 +26,8 @@ def generators(
 ) -> Iterator[np.random.Generator]:
     """`default_rng([*before, number, *after])` of each number, 2 us each.
 
-    Args:
-      before: Numbers of the seed before the client's, each >= 0.
-      numbers: [count] integers, 0..2**32 - 1.
-      after: Numbers of the seed after the client's, each >= 0.
-
-    Raises:
-      ValueError: A number is out of range.
+    Raises `ValueError` if `before` or `after` has a negative number, or `numbers`, [count]
+    integers, one that is not in 0..2**32 - 1.
     """
     numbers = np.asarray(numbers, np.int64)
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < _WORD:
@@ -82,9 +77,7 @@ class _Hash:
 def _states(entropy: list[np.ndarray], count: int) -> np.ndarray:
     """SeedSequence(entropy).generate_state(4, uint64) of `count` seeds at once: [count, 4].
 
-    Args:
-      entropy: Words of the seeds, each [count] or [1] uint32.
-      count: Number of states, >= 0.
+    Each word of `entropy` is [count] or [1] uint32.
     """
     hashed = _Hash(_INIT_A, _MULT_A)
     zero = np.zeros([1], np.uint32)

@@ -7,8 +7,6 @@ table of 10,000 rows, 9,996 of them words.
 Plain Python, so that a phone runtime can import it.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import hashlib
@@ -42,12 +40,11 @@ class NormalisationRules:
     """How text became tokens; saved with the vocabulary, applied by `data.text`.
 
     Attributes:
-      mode: "words": NFKC, curly apostrophes made straight, and words, numbers and
-        emoji kept while punctuation is dropped. "whitespace": the text is already
-        tokenised, split only.
+      mode: "words": NFKC, curly apostrophes made straight, and words, numbers and emoji kept while
+        punctuation is dropped. "whitespace": the text is already tokenised, split only.
       lowercase: Whether tokens are lower case.
-      language: Of the text, one of `LANGUAGES`: decides lower case (`data/text/casing.py`) and what
-        a keyboard does. "en" is not written to files, which are what they were without it.
+      language: Language of the text, one of `LANGUAGES`: decides lower case
+        (`data/text/casing.py`) and what a keyboard does. Files say nothing of "en".
       version: Raised when the rules change, so that an old vocabulary is not
         applied to tokens it was not made from.
     """
@@ -103,14 +100,9 @@ class Vocabulary:
     """
 
     def __init__(self, words: Iterable[str], rules: NormalisationRules):
-        """Checks and indexes the table.
+        """Takes all rows, the four special ones first.
 
-        Args:
-          words: All rows, the four special ones first.
-          rules: The normalisation rules.
-
-        Raises:
-          ValueError: A row is missing, twice in the table, blank or a mask.
+        Raises `ValueError` if a row is missing, twice in the table, blank or a mask.
         """
         self.words = tuple(words)
         self.rules = rules
@@ -159,19 +151,12 @@ class Vocabulary:
     @classmethod
     def from_counts(
         cls, counts: Mapping[str, int], size: int, rules: NormalisationRules
-    ) -> Vocabulary:
-        """The `size - 4` most frequent words, ties in the order of the words.
+    ) -> "Vocabulary":
+        """The `size - 4` most frequent words, ties in the order of the words; masks never enter.
 
-        Masks (`<...>`) never enter. With fewer distinct words the table is shorter
-        than `size`: rows that nothing trains help no one.
-
-        Args:
-          counts: Word to count, over train users.
-          size: V, with the special rows; >= 5.
-          rules: How text became these words.
-
-        Raises:
-          ValueError: `size` is too small, or no word is left.
+        With fewer distinct words the table is shorter than `size`: rows that nothing trains help no
+        one. `counts` are those of train users; `size` is V >= 5, with the special rows. Raises
+        `ValueError` if `size` is too small, or no word is left.
         """
         if size <= NUM_SPECIAL:
             raise ValueError(
@@ -194,15 +179,11 @@ class Vocabulary:
         return ("\n".join([*header, *self.words]) + "\n").encode()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes `to_bytes`; the file appears whole or not at all.
-
-        Raises:
-          ProgramError: The file cannot be written.
-        """
+        """Writes `to_bytes`, whole or not at all; a `ProgramError` says why it cannot."""
         files.write_atomically(pathlib.Path(path), [self.to_bytes()])
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
+    def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
         """Reads what `save` wrote and checks size, rows and fingerprint.
 
         Raises:

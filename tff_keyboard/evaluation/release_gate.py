@@ -46,14 +46,10 @@ class ReleaseGate:
 def release_gate(
     fail_if_worse: str | None, prompts: pathlib.Path | None, *, num_models: int
 ) -> ReleaseGate:
-    """The gate that a command line describes.
+    """The gate that a command line describes: margins such as "top-3:0.2,kss:0.2", and prompts.
 
-    Args:
-      fail_if_worse: Margins, such as "top-3:0.2,kss:0.2"; None for no margins.
-
-    Raises:
-      UsageError: Margins are not understood, or there is nothing to compare with.
-      DataError: The prompts cannot be read.
+    Raises `UsageError` if margins are not understood, or there is nothing to compare with;
+    `DataError` if the prompts cannot be read.
     """
     if fail_if_worse is not None and num_models < 2:
         raise UsageError("--fail-if-worse compares with the first model: give two at least.")

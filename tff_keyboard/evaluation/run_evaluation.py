@@ -1,9 +1,8 @@
 """Evaluates a model on a text, or a finished run on people it never trained on.
 
 `evaluate_named` is what every task calls, `compare_models` for one model after the other.
-`evaluate_run` opens a run directory and its client
-store, and the general corpus of a fine-tuning run; `kept_evaluation` does it once for each set of
-weights.
+`evaluate_run` opens a run directory and its client store, and the general corpus of a fine-tuning
+run; `kept_evaluation` does it once for each set of weights.
 """
 
 import dataclasses
@@ -50,14 +49,9 @@ def evaluate_named(
     reference: Vocabulary | None = None,
     compute: Compute | None = None,
 ) -> Evaluation:
-    """One model on one text; shows a line of progress.
+    """One model on one text; shows a line of progress. The model's facts are completed here.
 
-    Args:
-      predictor: The model.
-      model: What to call it; its vocabulary is filled in here.
-
-    Raises:
-      DivergedError: The model's predictions are not numbers.
+    Raises `DivergedError` if the model's predictions are not numbers.
     """
     start = time.perf_counter()
     with Progress(f"evaluate {model.name}", total=text.num_words, unit="words") as line:
@@ -130,13 +124,10 @@ def compare_models(
     store: ClientStore | None,
     compute: Compute | None = None,
 ) -> Comparison:
-    """Several models on one text, with the time that a strip of each takes.
+    """Several models on one text, with the time that a strip of each takes; the first is the base.
 
-    Args:
-      models: One model or more; later ones are compared to the first.
-      max_length: Targets of a message, at most; see `predictor_evaluation.evaluate`.
-      store: Store that the text is from or that baselines were trained on; its vocabulary orders
-        words by frequency, and that of a model does where there is no store.
+    `store` is the one that the text is from or that baselines were trained on; its vocabulary
+    orders words by frequency, and that of a model does where there is no store.
     """
     reference = store.vocabulary if store is not None else vocabulary_by_frequency(models)
     evaluations = []
@@ -182,9 +173,9 @@ def evaluate_run(
     paths = [store_path or opened.config.data.store]
     if store_path is None and opened.config.fine_tuning.general_store:
         paths.append(opened.config.fine_tuning.general_store)
+    stores = [_store(opened, store) for store in paths]
     evaluations = [
-        _evaluate_on(opened, opened.predictor, _store(opened, store), population, elsewhere)
-        for store in paths
+        _evaluate_on(opened, opened.predictor, store, population, elsewhere) for store in stores
     ]
     general = evaluations[1] if len(evaluations) > 1 else None
     return dataclasses.replace(evaluations[0], general=general)
@@ -197,17 +188,9 @@ def fit_temperature(
     store_path: str | os.PathLike[str] | None = None,
     max_length: int = 0,
 ) -> tuple[float, Evaluation]:
-    """A temperature fitted on validation people, and the run at that temperature.
+    """A temperature fitted on validation people, and the run at it (recall is what it was).
 
-    Args:
-      path: Path of the run; this and the others are those of `evaluate_run`.
-      population: Population to evaluate on; on validation itself the result flatters.
-
-    Returns:
-      The temperature, and the evaluation with it (recall is what it was).
-
-    Raises:
-      As `evaluate_run`.
+    Arguments and errors are those of `evaluate_run`; on validation itself the result flatters.
     """
     opened = _open(path, max_length)
     store = _store(opened, store_path or opened.config.data.store)
@@ -255,10 +238,11 @@ def _evaluate_on(
     population: str,
     elsewhere: Elsewhere | None = None,
 ) -> Evaluation:
+    text = typed_text.of_population(store, population)
     return evaluate_named(
         predictor,
         ModelFacts(name=opened.run.path.name, source=str(opened.run.path)),
-        typed_text.of_population(store, population),
+        text,
         max_length=opened.max_length,
         store=store,
         compute=elsewhere(store, population) if elsewhere else None,
@@ -304,8 +288,7 @@ def kept_evaluation(path: pathlib.Path, population: str) -> Evaluation:
 def weights_digest(path: pathlib.Path) -> str:
     """Digest of the names and values in `model/weights.npz`; the archive itself has dates.
 
-    Raises:
-      OSError: The run has no weights yet.
+    Raises `OSError` if the run has no weights yet.
     """
     checksum = hashlib.sha256()
     with np.load(RunDirectory(path).weights) as arrays:

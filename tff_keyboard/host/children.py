@@ -4,11 +4,8 @@ A process that is killed cannot end its children. The kernel can (`PR_SET_PDEATH
 asks it for the signal, checks that the parent is still there, and becomes the command. The request
 survives `exec`.
 
-The kernel means the parent *thread*: start such commands from one that lives as long as its
-process.
+The kernel means the parent *thread*: start them from one that lives as long as its process.
 """
-
-from __future__ import annotations
 
 import os
 import signal

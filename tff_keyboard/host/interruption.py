@@ -5,8 +5,6 @@ are. A second signal does not wait. A signal that was ignored at the start (`noh
 script) stays ignored.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import threading
@@ -61,7 +59,7 @@ class Interruption:
         self._may_raise = False
         self._previous: dict[int, object] = {}
 
-    def __enter__(self) -> Interruption:
+    def __enter__(self) -> "Interruption":
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 if signal.getsignal(number) is not signal.SIG_IGN:

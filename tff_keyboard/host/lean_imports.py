@@ -1,14 +1,15 @@
 """TensorFlow and TFF in a task without what no task uses: a third of the time of their import.
 
-- `jax` is not there while they are imported: `tff.jax` and TensorFlow's converter of JAX functions
-  are left out.
-- `tensorflow_probability` and the accountant by loss distributions are imported when something
-  first reads them.
+- `jax` and `sklearn` are not there while they are imported: `tff.jax`, TensorFlow's converter of
+  JAX functions and the logistic regression of `tensorflow_privacy` are left out.
+- What `_LATER` names is imported when something first reads it.
+- Python looks for no garbage meanwhile.
 - AutoGraph rewrites the functions of a `tf.function`, and all that they call, to find Python loops
   over tensors. It looks at those modules alone that have some: the graphs are the same.
 """
 
 import contextlib
+import gc
 import importlib.abc
 import importlib.machinery
 import sys
@@ -37,22 +38,31 @@ _LATER = (
     "dp_accounting.pld",
     "dp_accounting.pld.pld_privacy_accountant",
     "dp_accounting.pld.privacy_loss_distribution",
+    "requests",
+    "scipy.optimize",
+    "tensorflow.lite.python.schema_py_generated",
 )
 
 
 @contextlib.contextmanager
 def lean() -> Iterator[None]:
     """For the import of TensorFlow or TFF."""
-    frontend = types.ModuleType(_JAX)
-    frontend.jax_computation = None  # type: ignore[attr-defined]
+    frontend, sklearn = types.ModuleType(_JAX), types.ModuleType("sklearn")
+    frontend.jax_computation = sklearn.preprocessing = None  # type: ignore[attr-defined]
     modules: dict[str, Any] = sys.modules
-    absent = {n: m for n, m in [("jax", None), (_JAX, frontend)] if n not in modules}
+    left_out = {"jax": None, _JAX: frontend, "sklearn": sklearn}
+    absent = {name: module for name, module in left_out.items() if name not in modules}
     modules |= absent
     finder = _Finder()
     sys.meta_path.insert(0, finder)
+    is_collecting = gc.isenabled()
+    gc.disable()  # next to nothing of a million new objects is garbage
     try:
         yield
     finally:
+        gc.freeze()  # nor will it be
+        if is_collecting:
+            gc.enable()
         sys.meta_path.remove(finder)
         for name in absent:
             del modules[name]
@@ -72,10 +82,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     """Finds the modules of `_LATER`."""
 
     def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: types.ModuleType | None = None,
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname not in _LATER:
             return None

@@ -16,8 +16,7 @@ class Machine:
     """Cores, and what one of them does.
 
     Attributes:
-      gflops: Floating-point operations of one core in a second, in billions: float32 products of 64
-        by 64 matrices.
+      gflops: Billions of operations of a core in a second: float32 products of 64 by 64 matrices.
     """
 
     cores: int
@@ -27,11 +26,7 @@ class Machine:
 def measured(
     seconds: float = SECONDS, cpu_clock: Callable[[], float] = time.process_time
 ) -> Machine:
-    """This machine, measured for so many CPU seconds: what else runs on it hardly counts.
-
-    Args:
-      cpu_clock: Returns the CPU seconds of this process so far.
-    """
+    """This machine, measured for so many CPU seconds: what else runs on it hardly counts."""
     factors = np.ones((_STACK, _SIZE, _SIZE), np.float32)
     product = np.empty_like(factors)
     start, products, spent = cpu_clock(), 0, 0.0

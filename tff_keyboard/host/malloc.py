@@ -5,8 +5,6 @@ back to the kernel when it is freed and takes new, cleared pages for the next: w
 that was more than half of the driver's CPU time (docs/performance.md).
 """
 
-from __future__ import annotations
-
 import ctypes
 
 # <malloc.h>
@@ -18,9 +16,6 @@ _KEPT_BYTES = (1 << 31) - 1
 
 def keep_freed_memory() -> bool:
     """Buffers below 1 GB come from the heap, and up to 2 GB at its end are kept when freed.
-
-    The process holds the memory of its largest round until it ends. Workers are not touched: theirs
-    is freed as before.
 
     Returns:
       Whether the C library has such switches; without, nothing changes but speed.

@@ -1,4 +1,4 @@
-"""Output that outlives its reader: `train | head -1` trains to its end and writes its model."""
+"""Output of tasks: it outlives its reader (`train | head -1` trains to its end), in short lines."""
 
 import contextlib
 import os
@@ -55,3 +55,14 @@ def that_outlives_its_reader() -> Iterator[None]:
         sys.stdout.flush()
         sys.stderr.flush()
         sys.stdout, sys.stderr = before
+
+
+def warning_line(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    """For `warnings.formatwarning`: a user has no use for the place in our source."""
+    return f"warning: {' '.join(str(message).split())}\n"

@@ -1,10 +1,4 @@
-"""A live line on the standard error stream: how far, how fast, and how much longer.
-
-On a terminal the line is rewritten in place a few times a second. Elsewhere (a log
-file, CI) a whole line is written now and then, so that the log stays short.
-"""
-
-from __future__ import annotations
+"""A live line on the standard error stream: how far, how fast, and how much longer."""
 
 import sys
 import time
@@ -77,7 +71,7 @@ class Progress:
             self._stream.flush()
             self._width = 0
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -19,7 +19,7 @@ import types
 import warnings
 from collections.abc import Iterator
 
-from tff_keyboard.host import lean_imports, progress
+from tff_keyboard.host import lean_imports, output, progress
 
 _NAMES = {"tensorflow": "TensorFlow", "tensorflow_federated": "TensorFlow Federated"}
 VERBOSE_VARIABLE = "TFF_KEYBOARD_VERBOSE"
@@ -71,7 +71,7 @@ def _import(name: str) -> types.ModuleType:
     if name == "tensorflow":
         lean_imports.convert_loops_only()
     _filter_warnings()  # imports reset some filters
-    warnings.formatwarning = _format_warning
+    warnings.formatwarning = output.warning_line
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     logging.getLogger("absl").setLevel(logging.WARNING)
     return module
@@ -83,29 +83,20 @@ def _filter_warnings() -> None:
     warnings.filterwarnings("ignore", category=DeprecationWarning)
 
 
-def _format_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    line: str | None = None,
-) -> str:
-    """One line, as errors are: a user has no use for the place in our source."""
-    return f"warning: {' '.join(str(message).split())}\n"
-
-
 @contextlib.contextmanager
 def _chatter_dropped() -> Iterator[None]:
-    """Prints what the block says after it; of one that completes only what is no chatter."""
-    completed = False
+    """Prints what the block says after it; all of it only where it fails."""
+    failed = False
     caught: list[str] = []
     try:
         with _caught_standard_error() as caught:
             yield
-        completed = True
+    except Exception:  # no Ctrl-C
+        failed = True
+        raise
     finally:
         for line in caught:
-            if not completed or not _CHATTER.match(line):
+            if failed or not _CHATTER.match(line):
                 print(line, file=sys.stderr)
 
 

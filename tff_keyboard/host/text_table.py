@@ -1,5 +1,6 @@
 """What tasks print: rows of words as aligned columns, and the command to run next."""
 
+import dataclasses
 import shlex
 from collections.abc import Sequence
 
@@ -24,6 +25,26 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Rows between lines of text, which `str` lays out; see `aligned`."""
+
+    rows: Sequence[Sequence[str]]
+    left: int = 1
+    above: str = ""
+    below: str = ""
+
+    def __str__(self) -> str:
+        """The lines."""
+        parts = (self.above, aligned(self.rows, left=self.left), self.below)
+        return "\n".join(part for part in parts if part)
+
+
+def joined(parts: Sequence[str | Table]) -> str:
+    """Paragraphs of a task's output; empty ones are left out."""
+    return "\n\n".join(text for text in map(str, parts) if text)
 
 
 def next_command(task: str, path: object) -> str:

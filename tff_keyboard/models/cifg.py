@@ -78,10 +78,7 @@ class CifgCell:
         r_before, _ = before
         *_, m = saved
         (d_r,) = rights
-        return (
-            recurrence.sum_of_products(r_before, d_pre),
-            recurrence.sum_of_products(m, d_r),
-        )
+        return (recurrence.sum_of_products(r_before, d_pre), recurrence.sum_of_products(m, d_r))
 
 
 class Cifg(NextWordModel):
@@ -141,9 +138,7 @@ class Cifg(NextWordModel):
             "bias", [3 * units], initializer=per_gate_constants(units, [-1.0, 0.0, 0.0])
         )
         self.projection = self.add_weight(
-            "projection",
-            [units, dim],
-            initializer=glorot(units, dim, seed=seed, name="projection"),
+            "projection", [units, dim], initializer=glorot(units, dim, seed=seed, name="projection")
         )
         self._cell = CifgCell(units, dim)
 

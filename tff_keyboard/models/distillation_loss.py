@@ -32,14 +32,11 @@ def soft_softmax_loss(
       bias: [vocabulary] float32, or None.
       targets: [n] int32 in [0, vocabulary): the true words.
       soft_labels: [n, vocabulary] float32, rows that sum to 1.
-      true_weight: a in [0, 1], the weight of the true words.
+      true_weight: a in [0, 1], the weight of the true words; else a `ValueError`.
 
     Returns:
       `(losses [n], true_losses [n], is_best [n])`, all float32: `true_losses` is -log p of the true
       word and `is_best` is 1 where no id has a higher logit than it.
-
-    Raises:
-      ValueError: `true_weight` is outside [0, 1].
     """
     if not 0 <= true_weight <= 1:
         raise ValueError(f"`true_weight` must be in [0, 1], got {true_weight}.")

@@ -13,17 +13,10 @@ from tff_keyboard.storage.errors import SavedModelError
 def assign_initial_weights(
     model: NextWordModel, directory: str | os.PathLike[str], vocabulary: Vocabulary
 ) -> list[np.ndarray]:
-    """Gives `model` the weights of the saved model in `directory`.
+    """Gives `model` the weights of the saved model in `directory`, in `trainable_variables` order.
 
-    Args:
-      model: A model of the architecture and sizes that were saved.
-      vocabulary: Vocabulary of the text to be trained on.
-
-    Returns:
-      The weights, in `trainable_variables` order.
-
-    Raises:
-      SavedModelError: It is missing or damaged, or has another vocabulary or architecture.
+    The vocabulary is that of the text to be trained on. Raises `SavedModelError` if it is missing
+    or damaged, or has another vocabulary or architecture.
     """
     saved, saved_vocabulary = load_model(directory)
     if saved_vocabulary != vocabulary:

@@ -88,14 +88,9 @@ class NextWordModel(tf.keras.Model, abc.ABC):
     def step_hidden(
         self, inputs: tf.Tensor, state: list[tf.Tensor]
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """The cell's equations for one position, as in the paper.
+        """The cell's equations for one position, as in the paper: `(hidden [batch, dim], state)`.
 
-        Args:
-          inputs: [batch, embedding] from `embed`.
-          state: State of the form that `initial_state` returns.
-
-        Returns:
-          `(hidden [batch, dim], new state)`.
+        `inputs` are [batch, embedding] from `embed`; states are as `initial_state` returns them.
         """
 
     def packed_hidden_at_targets(
@@ -149,13 +144,9 @@ class NextWordModel(tf.keras.Model, abc.ABC):
     def step(self, ids: tf.Tensor, state: list[tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Reads one word per row and scores the next; a PAD id leaves the state alone.
 
-        Args:
-          ids: [batch] int32.
-          state: List of [batch, n] float32, from `initial_state` or an earlier `step`.
-
-        Returns:
-          `(logits [batch, vocabulary], new state)`. Logits of a row that read PAD are those of a
-          step from its unchanged state on PAD's own vector, and mean nothing.
+        `ids` are [batch] int32; `state` [batch, n] float32 is from `initial_state` or an earlier
+        `step`. The result is `(logits [batch, vocabulary], new state)`. Logits of a row that read
+        PAD are those of a step from its unchanged state on PAD's own vector, and mean nothing.
         """
         hidden, stepped = self.step_hidden(self.embed(ids), state)
         is_word = tf.not_equal(ids, PAD)[:, tf.newaxis]

@@ -3,10 +3,9 @@
     l_n = log sum_v exp(h_n . w_v) - h_n . w_{y_n}
     d l_n / d h_n = sum_v p_nv w_v - w_{y_n},      d l_n / d w_v = (p_nv - [v = y_n]) h_n
 
-The probabilities p are computed once: `tf.nn.softmax` is a single oneDNN operation on x86 CPUs and
-sweeps a row's shift, exponential and sum while the row is in cache. Loss and both gradients come
-from p. The target terms are sparse corrections. There is no one-hot, no second softmax, no
-[n, vocabulary] gradient.
+The probabilities p are computed once (`tf.nn.softmax` is a single oneDNN operation on x86 CPUs);
+loss and both gradients come from p, and the target terms are sparse corrections. There is no
+one-hot, no second softmax, no [n, vocabulary] gradient.
 """
 
 import tensorflow as tf

@@ -1,10 +1,4 @@
-"""How a cohort is cut into packs: a pure function of the sizes of its clients and the config.
-
-Results depend on the cut to the last bit (a sum is grouped by packs), so it must not depend on the
-machine: neither on cores nor on workers.
-"""
-
-from __future__ import annotations
+"""How a cohort is cut into packs: a pure function of the sizes of its clients and the config."""
 
 import heapq
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ reading it costs one operation in place of an iterator; `packs.compiler` even fe
 dataset. Client work that reads its data by `read` and `fold` takes either.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
@@ -22,11 +20,7 @@ Joined: TypeAlias = Any  # that structure, each leaf an `OrderedDict(values, sha
 
 
 def joined_spec(spec: Spec) -> Joined:
-    """Spec of the joined elements whose own is `spec`.
-
-    Raises:
-      ValueError: A rank is unknown.
-    """
+    """Spec of the joined elements whose own is `spec`."""
 
     def joined(leaf: tf.TensorSpec) -> collections.OrderedDict:
         if leaf.shape.rank is None:

@@ -1,8 +1,6 @@
 """A TFF TensorFlow computation as a piece of graph that can be put anywhere, loops included."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import tensorflow as tf
 import tensorflow_federated as tff
@@ -20,7 +18,6 @@ class GraphPiece:
 
     Attributes:
       parameters: Tensor names of its parameter, flat, in the order of the type. A sequence has one.
-      results: The same of its result.
       single_elements: Parameter name of a sequence to those of the tensors that
         `tf.data.experimental.get_single_element` reads from it.
     """
@@ -74,16 +71,10 @@ class GraphPiece:
 
     def _initialise_first(self, initialize_op: str) -> None:
         """Makes whatever the initialisation does not need wait for it."""
-        nodes = {node.name: node for node in self._graph.node}
-        first, found, to_visit = _node_name(initialize_op), set(), [_node_name(initialize_op)]
-        while to_visit:
-            name = to_visit.pop()
-            if name not in found:
-                found.add(name)
-                to_visit.extend(_node_name(i) for i in nodes[name].input)
+        needed = self._needed_by([initialize_op])
         for node in self._graph.node:
-            if node.name not in found and node.op not in _STATELESS_SOURCES:
-                node.input.append(f"^{first}")
+            if node.name not in needed and node.op not in _STATELESS_SOURCES:
+                node.input.append(f"^{_node_name(initialize_op)}")
 
     def _find_single_elements(self) -> dict[str, list[list[str]]]:
         nodes = {node.name: node for node in self._graph.node}
@@ -102,18 +93,23 @@ class GraphPiece:
 
     def _keep_what_results_need(self) -> None:
         """Drops the rest, as a session does that fetches the results: in a loop it would run."""
-        nodes = {node.name: node for node in self._graph.node}
         fed = {_node_name(names[0]) for reads in self.single_elements.values() for names in reads}
-        needed: set[str] = set()
-        to_visit = [_node_name(name) for name in self.results]
-        while to_visit:
-            name = to_visit.pop()
-            if name not in needed and name not in fed:
-                needed.add(name)
-                to_visit.extend(_node_name(i) for i in nodes[name].input)
+        needed = self._needed_by(self.results, fed)
         kept = [node for node in self._graph.node if node.name in needed]
         del self._graph.node[:]
         self._graph.node.extend(kept)
+
+    def _needed_by(self, names: Iterable[str], fed: Collection[str] = ()) -> set[str]:
+        """The nodes behind these names, but what is fed and what only that needs."""
+        nodes = {node.name: node for node in self._graph.node}
+        found: set[str] = set()
+        to_visit = [_node_name(name) for name in names]
+        while to_visit:
+            name = to_visit.pop()
+            if name not in found and name not in fed:
+                found.add(name)
+                to_visit.extend(_node_name(i) for i in nodes[name].input)
+        return found
 
 
 def _names(binding) -> list[str]:

@@ -1,15 +1,11 @@
 """Rounds in packs whose server is this process: the state never goes to a worker.
 
 What clients need of the state is prepared here and sent as one vector, what they come to is
-returned as one, and the state is updated here. A third of a state of weights and two moments
-(FedAdam) goes to and fro, where a round that is one call sends and returns all of it. The parts are
-those of TFF's `MapReduceForm`; this process runs their TensorFlow with the results, to the bit,
-that a worker has, on any number of cores: a server that computes anything whose rounding depends on
-how a tensor is cut among threads (a sum over all weights), or draws random numbers, stays in the
-worker.
+returned as one, and the state is updated here. The parts are those of TFF's `MapReduceForm`; this
+process runs their TensorFlow with the results, to the bit, that a worker has, on any number of
+cores: a server that computes anything whose rounding depends on how a tensor is cut among threads
+(a sum over all weights), or draws random numbers, stays in the worker.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +19,7 @@ from tensorflow.python.framework import function_def_to_graph
 
 from tff_keyboard.packs import compiler
 from tff_keyboard.packs.graph_piece import GraphPiece
-from tff_keyboard.packs.state_vector import Joined, StateVector, leaf_types, leaves_of, packed_as
+from tff_keyboard.packs.state_vector import Joined, StateVector, leaf_types, leaves_of
 
 # An element of the result is one correctly rounded operation on elements, or a copy, or a logical
 # value: the same however a tensor is cut.
@@ -73,10 +69,7 @@ class ServerHereProcess(compiler.PackedProcess):
         leaves = leaves_of(state)
         found = self._total(*self._sent.join_leaves(self._prepare(leaves)), packs)
         total = self._returned.cut(Joined(found["vector"], list(found["others"])))
-        after = iter(self._update([*leaves, *total]))  # there are no secure sums
-        return tff.types.type_to_py_container(
-            packed_as(self._inner_result, after), self._result_type
-        )
+        return self._as_python(iter(self._update([*leaves, *total])))  # there are no secure sums
 
 
 def _is_elementwise(piece: GraphPiece) -> bool:

@@ -5,8 +5,6 @@ a learning process weights and their momentum lie five levels deep. One vector t
 takes a third of the CPU (docs/performance.md). Joining and cutting change no bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -18,13 +18,8 @@ class KerasPredictor:
 
     `suggest` keeps the recurrent state of the last context, as a keyboard does: a context that goes
     on where the last one ended costs one step per new word, and further keys of the same word cost
-    no step at all. Not thread-safe: one instance per thread.
-
-    Args:
-      model: The model; its weights may change later (`reset` then).
-
-    Raises:
-      ValueError: Sizes of model and vocabulary differ.
+    no step at all. Not thread-safe. `reset` it after the model's weights have changed. Raises
+    `ValueError` if sizes of model and vocabulary differ.
     """
 
     def __init__(self, model: NextWordModel, vocabulary: Vocabulary):
@@ -48,7 +43,7 @@ class KerasPredictor:
         return _rebuilt, (model.name_in_registry, model.options, weights, self.vocabulary)
 
     def reset(self) -> None:
-        """Forgets the last context; needed after the model's weights have changed."""
+        """Forgets the last context."""
         self._context: list[int] = []
         self._state = self.model.initial_state(1)
         self._scores = np.empty([0], np.float32)

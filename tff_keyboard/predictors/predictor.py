@@ -59,21 +59,23 @@ class Predictor(Protocol):
         ...
 
 
+def next_word_scores(predictor: Predictor, ids: np.ndarray) -> np.ndarray | None:
+    """Scores of a strip before its first letter; None where `log_probabilities` says all.
+
+    A dictionary's lookup (`predictors/aosp/engine.py`) has another order before the first letter.
+    Its `next_word_log_probabilities` takes and returns what `log_probabilities` does, and gives
+    -inf to a word that is not offered.
+    """
+    scores = getattr(predictor, "next_word_log_probabilities", None)
+    return None if scores is None else scores(ids)
+
+
 def best_words(
     log_probabilities: np.ndarray, candidates: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k best of some ids under one distribution.
+    """The k >= 1 best of some ids, [n] without special ones, each once, under [V] scores.
 
-    Args:
-      log_probabilities: [V] float.
-      candidates: [n] int ids, no special ones, each once, in any order.
-      k: Number of words, >= 1.
-
-    Returns:
-      `(ids, log-probabilities)`, each [min(k, n)], best first, ties to the lower id.
-
-    Raises:
-      ValueError: `k` is out of range.
+    `(ids, scores)`, each [min(k, n)], best first, ties to the lower id; else a `ValueError`.
     """
     if k < 1:
         raise ValueError(f"`k` must be >= 1, got {k}.")
@@ -90,14 +92,10 @@ def best_words(
 def best_with_prefix(
     scores: np.ndarray, index: PrefixIndex, prefix: str, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k best words that start with a prefix: `best_words` of them.
+    """The k >= 1 best words that start with a prefix: `best_words` of them, under [V] scores.
 
     Without a prefix all words compete, and k passes for the largest value take a tenth of the time
     of one partition.
-
-    Args:
-      scores: [V] float, any monotone function of probability.
-      k: Number of words, >= 1.
     """
     if prefix or not 1 <= k <= _FEW:
         return best_words(scores, index.ids(prefix), k)

@@ -8,6 +8,7 @@ over one range. Plain NumPy, so that a phone runtime can use it.
 
 import bisect
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -40,13 +41,7 @@ class PrefixIndex:
 
     def range(self, prefix: str) -> tuple[int, int]:
         """`(first, end)` such that `sorted_ids[first:end]` are the words starting with `prefix`."""
-        length = len(prefix)
-
-        def head(word: str) -> str:
-            return word[:length]
-
-        first = bisect.bisect_left(self._sorted_words, prefix, key=head)
-        return first, bisect.bisect_right(self._sorted_words, prefix, lo=first, key=head)
+        return range_of(self._sorted_words, prefix)
 
     def ids(self, prefix: str) -> np.ndarray:
         """[matches] int32, ids of the words starting with `prefix`, in sorted order."""
@@ -62,12 +57,10 @@ class PrefixIndex:
 
     @functools.cached_property
     def prefix_ranges(self) -> tuple[np.ndarray, np.ndarray]:
-        """Ranges of every prefix of every word, for counting in bulk.
+        """Ranges of every prefix of every word, for counting in bulk: each [words, longest + 1].
 
-        Returns:
-          `(first, end)`, each [words, longest + 1] int32: row r is the word `sorted_ids[r]`, column
-          j the range of words that share its first j characters. Behind the end of a word the
-          range is the word itself.
+        `(first, end)` are int32: row r is the word `sorted_ids[r]`, column j the range of words
+        that share its first j characters. Behind the end of a word the range is the word itself.
         """
         words = self._sorted_words
         count = len(words)
@@ -86,3 +79,14 @@ class PrefixIndex:
             first[:, length] = starts[run]
             end[:, length] = np.append(starts[1:], count)[run]
         return first, end
+
+
+def range_of(ascending: Sequence[str], prefix: str) -> tuple[int, int]:
+    """`(first, end)` of the words that start with a prefix, among words in order."""
+    length = len(prefix)
+
+    def head(word: str) -> str:
+        return word[:length]
+
+    first = bisect.bisect_left(ascending, prefix, key=head)
+    return first, bisect.bisect_right(ascending, prefix, lo=first, key=head)

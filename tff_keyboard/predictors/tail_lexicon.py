@@ -4,12 +4,9 @@ A network has V rows; every other word is its one row OOV. The lexicon says how 
 
     p(w | h) = p(OOV | h) u(w),    sum over the lexicon of u(w) <= 1
 
-with u(w) a word's share of all OOV words that people typed. So it costs no training, and the
-context keeps its say through p(OOV | h). It offers completions only: behind an empty prefix no word
-of it is likelier than a word of the table. Such a word goes on being OOV to the context of the
-next.
-
-u(w) of a word that `least_people` people typed is counted:
+with u(w) a word's share of all OOV words that people typed. It offers completions only: behind an
+empty prefix no word of it is likelier than a word of the table. Such a word goes on being OOV to
+the context of the next. u(w) of a word that `least_people` people typed is counted:
 
     u(w) = sum over people of min(uses of w, cap) / the same sum over all OOV words
 
@@ -29,6 +26,7 @@ import numpy as np
 from tff_keyboard.data.text.identifiers import is_identifier
 from tff_keyboard.data.vocabulary import OOV, Vocabulary, is_mask
 from tff_keyboard.predictors.predictor import best_words
+from tff_keyboard.predictors.prefix_index import range_of
 
 STEPS = 8  # of a share's logarithm, to one
 CAP = 3  # uses of one word by one person that count
@@ -38,15 +36,10 @@ _SHORTEST = 2  # characters; a shorter word has nothing to be completed
 
 
 class TailLexicon:
-    """Words with their shares.
-
-    Args:
-      words: Words in the order of their code points, none of the table.
-      shares: [words] u(w), each above 0, together at most 1.
+    """Words in the order of their code points, none of the table, with their shares.
 
     Attributes:
-      words: The words, in order.
-      shares: [words] float32.
+      shares: [words] float32 u(w), each above 0, together at most 1.
 
     Raises:
       ValueError: The words are not in order, or the shares are none.
@@ -80,9 +73,7 @@ class TailLexicon:
         """
         if not prefix:
             return []
-        length = len(prefix)
-        first = bisect.bisect_left(self.words, prefix)
-        end = bisect.bisect_right(self.words, prefix, lo=first, key=lambda word: word[:length])
+        first, end = range_of(self.words, prefix)
         places, shares = best_words(self.shares, np.arange(first, end), k)
         return [(self.words[i], float(u)) for i, u in zip(places, shares, strict=True)]
 
@@ -90,15 +81,10 @@ class TailLexicon:
 def completed(
     ranked: Iterable[tuple[str, float]], tail: TailLexicon | None, prefix: str, p_oov: float, k: int
 ) -> list[tuple[str, float]]:
-    """A strip with the words of a lexicon among those of a model.
+    """A strip of k words, those of a lexicon among those of a model, `ranked` best first.
 
-    Args:
-      ranked: `(word, probability)` of the model, best first. A word that the lexicon has, too, such
-        as one of the owner's, gets both probabilities.
-      tail: The lexicon; None changes nothing.
-      prefix: Normalised characters of the word being typed.
-      p_oov: The model's p(OOV | h).
-      k: Suggestions wanted.
+    A word that both have, such as one of the owner's, gets both probabilities. `p_oov` is the
+    model's p(OOV | h).
     """
     found = dict(ranked)
     if tail is not None and prefix:
@@ -122,18 +108,12 @@ def counted(
     least_people: int,
     frequencies: Mapping[str, float] = _NO_LIST,
 ) -> TailLexicon:
-    """The lexicon of a text, and of a public list beside it.
+    """The lexicon of a text, the messages of each person, and of a public list beside it.
 
-    Args:
-      people: The messages of each person, as normalised words.
-      vocabulary: The table; its words are left out, and so are masks, words with a digit and what
-        names one person or thing (`identifiers.py`).
-      size: Words at most: those of the largest shares.
-      least_people: People who typed a word that the list does not have, at least.
-      frequencies: The list: word -> any number in proportion to how often it is typed.
-
-    Raises:
-      ValueError: No word is left.
+    Words of the table are left out, and so are masks, words with a digit and what names one person
+    or thing (`identifiers.py`); of the others `size` stay, those of the largest shares. A word that
+    the list does not have needs `least_people` who typed it. `frequencies` is the list: word -> any
+    number in proportion to how often it is typed. Raises `ValueError` if no word is left.
     """
     uses: Counter[str] = Counter()
     owners: Counter[str] = Counter()
@@ -153,16 +133,9 @@ def counted(
 def listed(
     frequencies: Mapping[str, float], vocabulary: Vocabulary, *, size: int, covered: float = COVERED
 ) -> TailLexicon:
-    """The lexicon of a public list alone, where nobody's text may be counted.
+    """The lexicon of `size` words of a public list alone, where nobody's text may be counted.
 
-    Args:
-      frequencies: See `counted`.
-      vocabulary: The table.
-      size: Words at most.
-      covered: Share of all OOV words that the list is taken to have.
-
-    Raises:
-      ValueError: No word is left.
+    The list is taken to have the share `covered` of all OOV words. See `counted`.
     """
     of_list = _listed(frequencies, vocabulary, _NO_LIST)
     return _largest({word: covered * share for word, share in of_list.items()}, size)
@@ -203,15 +176,10 @@ def _largest(shares: Mapping[str, float], size: int) -> TailLexicon:
 
 def steps_of(shares: np.ndarray) -> np.ndarray:
     """Shares as a file keeps them, never rounded up: [words] uint8."""
-    return np.clip(np.ceil(-STEPS * np.log(shares.astype(np.float64)) - 1e-4), 0, 255).astype(
-        np.uint8
-    )
+    steps = np.ceil(-STEPS * np.log(shares.astype(np.float64)) - 1e-4)
+    return np.clip(steps, 0, 255).astype(np.uint8)
 
 
 def of_steps(words: Sequence[str], steps: np.ndarray) -> TailLexicon:
-    """The lexicon of words in order and of `steps_of` their shares.
-
-    Raises:
-      ValueError: See `TailLexicon`.
-    """
+    """The lexicon of words in order and of `steps_of` their shares; see `TailLexicon`."""
     return TailLexicon(words, np.exp(-steps.astype(np.float64) / STEPS))

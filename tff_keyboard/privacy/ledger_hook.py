@@ -27,15 +27,10 @@ def ledger_header(
     mechanism: Mechanism,
     key: NoiseKey | None,
 ) -> LedgerHeader:
-    """What the statement needs to know of a run, from its config and its sampler.
+    """What the statement needs to know of a run, from its config, sampler and key.
 
-    Args:
-      selected_per_round: People drawn a round, with over-selection.
-      min_separation_rounds: Separation that the sampler enforces, in rounds; 1 is any round.
-      key: Key of the noise; None where there is no noise.
-
-    Raises:
-      ValueError: The config claims a limit on participation that nothing enforces, or no privacy.
+    Raises `ValueError` if the config claims a limit on participation that nothing enforces, or no
+    privacy.
     """
     privacy = config.privacy
     if not isinstance(privacy, MechanismConfig):
@@ -74,11 +69,8 @@ def ledger_header(
 class LedgerHook:
     """Records each round before the loop releases it; reports the epsilon spent so far.
 
-    Args:
-      header: See `ledger_header`.
-      epsilon_every: Rounds between values of the metric `privacy/epsilon` (half a second each where
-        cohorts are of fixed size); 0 never. The ledger is
-        written every round all the same.
+    `epsilon_every` are the rounds between values of the metric `privacy/epsilon` (half a second
+    each where cohorts are of fixed size); 0 never. The ledger is written every round all the same.
     """
 
     def __init__(self, path: pathlib.Path, header: LedgerHeader, *, epsilon_every: int = 10):

@@ -18,13 +18,8 @@ from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.privacy import ledger_hook
 from tff_keyboard.privacy.ledger import ledger, lineage, participation, people
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism, mechanism_of
-from tff_keyboard.privacy.mechanisms.noise_key import (
-    NoiseKey,
-    NoiseKeyError,
-    open_noise_key,
-    weights_digest,
-)
 from tff_keyboard.privacy.mechanisms.noise_streams import NoiseOfRounds
 
 # Fields of the header about the initial model and the vocabulary.
@@ -41,19 +36,13 @@ _BEFORE = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunPrivacy:
-    """The parts of a private run.
+    """The parts of a private run."""
 
-    Attributes:
-      mechanism: Mechanism with the coefficients the run began with.
-      key: Key of the noise; None where the noise multiplier is 0.
-      header: Header of the ledger.
-      earlier: Positions of the people of other runs' last rounds, who wait at the beginning of this
-        one, the oldest round first; empty where no record of participation is kept.
-    """
-
-    mechanism: Mechanism
-    key: NoiseKey | None
-    header: LedgerHeader
+    mechanism: Mechanism  # mechanism with the coefficients the run began with
+    key: noise_key.NoiseKey | None  # key of the noise; None where the noise multiplier is 0
+    header: LedgerHeader  # header of the ledger
+    # Positions of the people of other runs' last rounds, who wait at the beginning of this one, the
+    # oldest round first; empty where no record of participation is kept
     earlier: Sequence[np.ndarray] = ()
 
     @property
@@ -81,17 +70,11 @@ def open_run_privacy(
 ) -> RunPrivacy:
     """Begins or goes on with the privacy of a run; draws and stores the nonce of a new one.
 
-    Args:
-      ledger_path: `privacy_ledger.jsonl`; there is one if the run was begun before.
-      selected_per_round: People drawn a round, with over-selection.
-      record_path: Path of the record of participation beside the store; read where the config keeps
-        one.
-      general_sha256: `store_sha256` of the card of `fine_tuning.general_store`, if there is one.
-
-    Raises:
-      NoiseKeyError: The nonce or the secret is missing, malformed or not that of the run.
-      RunDirectoryError: The ledger is damaged.
-      ValueError: The config claims a limit on participation that nothing enforces.
+    `ledger_path` is there if the run was begun before; `record_path` is that of the record of
+    participation beside the store, `general_sha256` of the card of the general store, if any.
+    Raises `NoiseKeyError` if the nonce or the secret is missing, malformed or not that of the run;
+    `RunDirectoryError` if the ledger is damaged; `ValueError` if the config claims a limit on
+    participation that nothing enforces.
     """
     recorded: LedgerHeader | None = None
     rounds_released = 0
@@ -116,7 +99,7 @@ def open_run_privacy(
             facts["earlier"] = [cohort.tolist() for cohort in earlier]
         if general_sha256:
             facts["general_sha256"] = general_sha256
-        key = open_noise_key(
+        key = noise_key.open_noise_key(
             nonce_path,
             facts,
             may_draw=rounds_released == 0,
@@ -124,7 +107,7 @@ def open_run_privacy(
             fixed_nonce=privacy.fixed_nonce,
         )
         if recorded and rounds_released and recorded.key_id != key.key_id:
-            raise NoiseKeyError(
+            raise noise_key.NoiseKeyError(
                 f"The noise key is not the one {ledger_path} was begun with: the same rounds would "
                 "be released under a second noise. Give the secret, the nonce, the store and its "
                 "record of participation, the general store, the initial model and the version of "
@@ -198,5 +181,5 @@ def _facts(
         "config": what_rounds_compute(config),
         "mechanism": mechanism.facts,
         "store_sha256": store_sha256,
-        "initial_weights": weights_digest(initial_weights),
+        "initial_weights": noise_key.weights_digest(initial_weights),
     }

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tff_keyboard.evaluation.counts.calibration import Bin
 from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.evaluation.statistics.reliability import Bin
 from tff_keyboard.report.canvas import new_figure, of_a_page, svg
 from tff_keyboard.report.run_records import RunRecord
 from tff_keyboard.storage import metrics_rows
@@ -73,12 +73,7 @@ def colour(index: int) -> str:
 def interval_bars(
     groups: Sequence[str], models: Sequence[str], values: Sequence[Sequence[Interval]]
 ) -> str:
-    """Bars side by side with 95 % intervals, in percent.
-
-    Args:
-      groups: What is measured, one group of bars each.
-      values: [groups][models], shares in [0, 1] or nan.
-    """
+    """Bars side by side with 95 % intervals, in percent, of values [groups][models] in [0, 1]."""
     with style("bars"):
         figure = new_figure(9.2, 3.3)
         axes = figure.subplots()
@@ -168,11 +163,9 @@ def learning_curves(runs: Sequence[RunRecord]) -> str:
 def per_person(
     models: Sequence[str], shares: Sequence[np.ndarray], words: np.ndarray, label: str
 ) -> str:
-    """How a metric differs between people: a dot each, as large as what they typed.
+    """How a metric differs between people: a dot each, as large as the words they typed, [people].
 
-    Args:
-      shares: Values of each model, [people], in [0, 1]; nan for people without a word.
-      words: [people], words typed; for the areas.
+    `shares` are the values of each model, [people] in [0, 1]; nan for people without a word.
     """
     with style("people"):
         figure = new_figure(9.2, 0.8 + 0.95 * len(models))
@@ -205,8 +198,7 @@ def per_person(
 def reliability(models: Sequence[str], curves: Sequence[Sequence[Bin]]) -> str:
     """What first suggestions claim against how often they are right; honest ones on the diagonal.
 
-    Args:
-      curves: Bins of each model; the area of a dot is how many strips it stands for.
+    The area of a dot is how many strips it stands for.
     """
     with style("reliability"):
         figure = new_figure(5.2, 4.2)
@@ -251,8 +243,7 @@ def epsilon_curve(
 def error_against_epsilon(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """Noise left in the model against epsilon, one line a mechanism; both axes logarithmic.
 
-    Args:
-      curves: Mechanism to (epsilon, error in clip norms), in rising order of epsilon.
+    A curve is of (epsilon, error in clip norms), in rising order of epsilon.
     """
     with style("trade-off"):
         figure = new_figure(7.2, 3.6)

@@ -3,15 +3,14 @@
 import csv
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from tff_keyboard.evaluation.counts.positions import longest_target
 from tff_keyboard.evaluation.metrics.metric_table import HEADLINES, METRICS, Metric
 from tff_keyboard.evaluation.results.comparison import Comparison, Difference
 from tff_keyboard.evaluation.results.result import Evaluation, TextFacts
 from tff_keyboard.evaluation.statistics.jackknife import Interval
-from tff_keyboard.evaluation.statistics.people import spread
-from tff_keyboard.host.text_table import aligned
+from tff_keyboard.host.text_table import Table, joined
 
 # What a person asks first; of a comparison, what its verdict names first.
 FIRST_METRICS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity")
@@ -63,6 +62,7 @@ def _left_out(text: TextFacts) -> str:
 def first_rows(comparison: Comparison) -> str:
     """What `evaluate` and `compare` print first: what was counted on, four rows, what they say."""
     models = comparison.evaluations
+    about = describe_text(comparison.first)
     rows = [["", *comparison.names]] if len(models) > 1 else []
     for metric in (METRICS[name] for name in FIRST_METRICS):
         rows.append([metric.label, *(_cell(model, metric) for model in models)])
@@ -71,13 +71,13 @@ def first_rows(comparison: Comparison) -> str:
         for model, found in zip(models[1:], comparison.differences, strict=True)
     ]
     sentences = "\n".join(said) if said else _strip_line(comparison.first)
-    return joined([describe_text(comparison.first), aligned(rows), sentences])
+    return joined([about, Table(rows), sentences])
 
 
 def _strip_line(evaluation: Evaluation) -> str:
     """What a person who types sees of it."""
     recall = METRICS["recall_at_3_no_eos"]
-    people = spread(evaluation.sums, recall.name)
+    people = evaluation.spreads[recall.name]
     return (
         f"The three suggestions hold {recall.format(evaluation.metrics[recall.name].value)} % of "
         f"the words typed next; for the tenth of the people served worst "
@@ -103,13 +103,13 @@ def _verdict_line(name: str, first: str, differences: Mapping[str, Difference]) 
     return f"{name} is {'; '.join(parts)}."
 
 
-def evaluation_table(evaluation: Evaluation) -> str:
+def evaluation_table(evaluation: Evaluation) -> Table:
     """The headline metrics: over all words, over people, and for the worst-served tenth."""
     rows = [["", "", "all words", "mean of people", "worst tenth"]]
     for metric in HEADLINES:
         if metric.name not in evaluation.metrics:
             continue
-        people = spread(evaluation.sums, metric.name)
+        people = evaluation.spreads[metric.name]
         rows.append(
             [
                 metric.label,
@@ -119,7 +119,7 @@ def evaluation_table(evaluation: Evaluation) -> str:
                 metric.format(people.worst_tenth) if metric.better else "",
             ]
         )
-    return aligned(rows, left=2)
+    return Table(rows, left=2)
 
 
 def comparison_table(comparison: Comparison) -> str:
@@ -136,12 +136,12 @@ def comparison_table(comparison: Comparison) -> str:
             *(f"{time['p50']:.2f} / {time['p95']:.2f}" if time else "-" for time in times),
         ]
     )
-    parts = [aligned(rows)]
+    parts: list[str | Table] = [Table(rows)]
     if comparison.differences:
         parts += [
             f"Difference to {comparison.first.model.name}, on the same people, and the share of "
             "people better off:",
-            aligned(_difference_rows(comparison)),
+            Table(_difference_rows(comparison)),
         ]
     return joined(parts)
 
@@ -209,8 +209,3 @@ def to_csv(comparison: Comparison) -> str:
 def _cell(model: Evaluation, metric: Metric) -> str:
     interval = model.metrics.get(metric.name)
     return shown(interval, metric.format) if interval else "-"
-
-
-def joined(parts: Sequence[str]) -> str:
-    """Paragraphs of a task's output; empty ones are left out."""
-    return "\n\n".join(part for part in parts if part)

@@ -29,14 +29,10 @@ BEGINNINGS = (
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """A beginning and what each model suggests.
-
-    Attributes:
-      strips: Model name -> suggestions, best first.
-    """
+    """A beginning and what each model suggests."""
 
     typed: str
-    strips: Mapping[str, list[Suggestion]]
+    strips: Mapping[str, list[Suggestion]]  # model name -> suggestions, best first
 
 
 def example_strips(
@@ -60,8 +56,7 @@ def example_strips(
 def read_beginnings(path: str | os.PathLike[str]) -> list[str]:
     """The lines of a UTF-8 file, spaces at their ends kept.
 
-    Raises:
-      DataError: It cannot be read or has no lines.
+    Raises `DataError` if it cannot be read or has no lines.
     """
     try:
         lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()

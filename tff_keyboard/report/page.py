@@ -31,27 +31,19 @@ _KEYSTROKE_BARS = ("kss", "kss_selection_counted", "kss_with_spaces")
 
 @dataclasses.dataclass(frozen=True)
 class Privacy:
-    """What the privacy ledger of a run says.
-
-    Attributes:
-      statement: The statement in words.
-      curve: Its epsilon over rounds, as SVG; "" where there is none to draw.
-    """
+    """What the privacy ledger of a run says."""
 
     run: str
-    statement: str
-    curve: str
+    statement: str  # the statement in words
+    curve: str  # its epsilon over rounds, as SVG; "" where there is none to draw
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Everything a page shows; parts that are empty are left out.
-
-    Attributes:
-      comparison: Results, of one model or several; None where a run was not evaluated yet.
-    """
+    """Everything a page shows; parts that are empty are left out."""
 
     title: str
+    # Results, of one model or several; None where a run was not evaluated yet
     comparison: Comparison | None
     runs: Sequence[RunRecord]
     examples: Sequence[Example] = ()

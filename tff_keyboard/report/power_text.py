@@ -9,11 +9,7 @@ from tff_keyboard.host.text_table import aligned
 
 
 def need_table(needs: Sequence[tuple[str, Need]], design: Design) -> str:
-    """A row for each metric and kind of test, and the bounds of the looks.
-
-    Args:
-      needs: `(kind, need)`; kind is "same people" or "two groups".
-    """
+    """A row for each metric and kind ("same people", "two groups"), and the bounds of the looks."""
     rows = [["", "test", "lift", "people here", "people needed", "lift that these people show"]]
     for kind, need in needs:
         rows.append(
@@ -26,8 +22,7 @@ def need_table(needs: Sequence[tuple[str, Need]], design: Design) -> str:
                 lift_text(need.metric, need.least_lift),
             ]
         )
-    parts = [aligned(rows, left=2), _design_text(design)]
-    return "\n\n".join(parts)
+    return f"{aligned(rows, left=2)}\n\n{_design_text(design)}"
 
 
 def lift_text(metric: str, size: float) -> str:

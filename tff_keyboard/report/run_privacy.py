@@ -12,11 +12,7 @@ _POINTS = 12  # of the curve: tree accounting takes a second each
 
 
 def of_runs(runs: Sequence[RunRecord]) -> list[Privacy]:
-    """A part for each run that kept a ledger.
-
-    Raises:
-      RunDirectoryError: A ledger is damaged.
-    """
+    """A part for each run that kept a ledger. Raises `RunDirectoryError` if a ledger is damaged."""
     found = []
     for record in runs:
         if record.ledger_path is None:

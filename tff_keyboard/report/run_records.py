@@ -14,19 +14,14 @@ from tff_keyboard.storage.run_directory import RunDirectory
 
 @dataclasses.dataclass(frozen=True)
 class RunRecord:
-    """One run directory.
-
-    Attributes:
-      data_card: data_card.json; empty where it is missing.
-      environment: environment.json; empty where it is missing.
-    """
+    """One run directory."""
 
     name: str
     path: pathlib.Path
     rows: Sequence[metrics_rows.Row]
     config_text: str
-    data_card: dict[str, Any]
-    environment: dict[str, Any]
+    data_card: dict[str, Any]  # data_card.json; empty where it is missing
+    environment: dict[str, Any]  # environment.json; empty where it is missing
     ledger_path: pathlib.Path | None
 
     def series(self, name: str) -> tuple[list[int], list[float]]:
@@ -41,8 +36,7 @@ class RunRecord:
 def read_run(path: pathlib.Path) -> RunRecord:
     """Reads a run directory, finished or not.
 
-    Raises:
-      RunDirectoryError: It is none, or a file of it is damaged.
+    Raises `RunDirectoryError` if it is none, or a file of it is damaged.
     """
     run = RunDirectory.open(path)
     return RunRecord(
@@ -59,8 +53,7 @@ def read_run(path: pathlib.Path) -> RunRecord:
 def read_evaluations(path: pathlib.Path) -> dict[str, Evaluation]:
     """Population -> what the task `evaluate` left in a run directory.
 
-    Raises:
-      DataError: A file is damaged.
+    Raises `DataError` if a file is damaged.
     """
     run = RunDirectory(path)
     paths = {name: run.evaluation_path(name) for name in POPULATIONS}

@@ -3,27 +3,23 @@
 import html
 import math
 
-from tff_keyboard.evaluation.counts.calibration import expected_calibration_error, reliability
 from tff_keyboard.evaluation.counts.slices import FAMILIES
 from tff_keyboard.evaluation.metrics.metric_table import METRICS, Metric
 from tff_keyboard.evaluation.results.comparison import Comparison
 from tff_keyboard.evaluation.results.result import Evaluation
+from tff_keyboard.evaluation.statistics.breakdown import TYPISTS
 from tff_keyboard.evaluation.statistics.jackknife import Interval
-from tff_keyboard.evaluation.statistics.people import (
-    DECILES,
-    group_interval,
-    spread,
-    typists,
-    words_typed,
-)
+from tff_keyboard.evaluation.statistics.people import DECILES
+from tff_keyboard.evaluation.statistics.reliability import expected_calibration_error
 from tff_keyboard.report import charts
-from tff_keyboard.report.slice_text import shown_families, slice_intervals, who_is_shown
+from tff_keyboard.report.slice_text import who_is_shown
 
 Section = tuple[str, str, str]  # title, HTML, note
 Row = tuple[str, list[str] | None]  # label, cells; None makes it a heading
 
 _SHOWN = ("recall_at_3_no_eos", "kss")  # of each model
 _PEOPLE = ("recall_at_3_no_eos", "kss")
+_TYPISTS = {"heavy": "who typed half of the words", "light": "all others"}
 
 
 def sections(comparison: Comparison) -> list[Section]:
@@ -37,22 +33,12 @@ def _slices(comparison: Comparison) -> Section | None:
     if not models:
         return None
     head = ["words", *(f"{METRICS[n].label}, {m.model.name}" for m in models for n in _SHOWN)]
-    first = models[0]
-    total = float(words_typed(first.sums).sum())
     rows: list[Row] = []
-    for family in shown_families(first):
-        rows.append((FAMILIES[family].title, None))
-        for label, sums in first.slices[family].items():
-            share = float(words_typed(sums).sum()) / total
-            rows.append((label, [f"{share:.1%}", *_slice_cells(models, family, label)]))
-    rows.append(("typists", None))
-    for group, label in (("heavy", "who typed half of the words"), ("light", "all others")):
-        members = typists(first.sums)[group]
-        cells = [
-            _cell(METRICS[n], group_interval(m.sums, n, members)) for m in models for n in _SHOWN
-        ]
-        share = float(words_typed(first.sums)[members].sum()) / total
-        rows.append((f"{int(members.sum())} {label}", [f"{share:.1%}", *cells]))
+    for family, parts in models[0].parts.items():
+        rows.append((FAMILIES[family].title if family in FAMILIES else family, None))
+        for label, part in parts.items():
+            who = f"{part.people} {_TYPISTS[label]}" if family == TYPISTS else label
+            rows.append((who, [f"{part.share:.1%}", *_slice_cells(models, family, label)]))
     return (
         "Where it is better or worse",
         _table(head, rows),
@@ -64,8 +50,8 @@ def _slices(comparison: Comparison) -> Section | None:
 def _slice_cells(models: list[Evaluation], family: str, label: str) -> list[str]:
     cells = []
     for model in models:
-        sums = model.slices[family].get(label)
-        intervals = slice_intervals(sums) if sums is not None else {}
+        part = model.parts[family].get(label)
+        intervals = part.intervals if part else {}
         cells += [_cell(METRICS[n], intervals[n]) if n in intervals else "–" for n in _SHOWN]
     return cells
 
@@ -79,13 +65,13 @@ def _people(comparison: Comparison) -> Section:
         if known:
             rows.append((metric.label, None))
         for model in known:
-            found = spread(model.sums, name)
+            found = model.spreads[name]
             cells = [
                 _cell(metric, found.mean),
                 metric.format(found.worst_tenth),
                 *map(metric.format, found.deciles),
             ]
-            rows.append((_text(model.model.name), cells))
+            rows.append((html.escape(model.model.name), cells))
     return (
         "Every person counts once",
         _table(head, rows),
@@ -96,9 +82,7 @@ def _people(comparison: Comparison) -> Section:
 
 def _calibration(comparison: Comparison) -> Section | None:
     curves = {
-        model.model.name: reliability(model.slices["confidence"])
-        for model in comparison.evaluations
-        if model.slices.get("confidence")
+        model.model.name: model.reliability for model in comparison.evaluations if model.reliability
     }
     if not curves:
         return None
@@ -132,12 +116,8 @@ def _table(head: list[str], rows: list[Row]) -> str:
         + "</tr>"
         for label, cells in rows
     ]
-    columns = "".join(f'<th scope="col">{_text(name)}</th>' for name in head)
+    columns = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
     return (
         f'<div class="scroll"><table class="slices"><thead><tr><td></td>{columns}</tr></thead>'
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
-
-
-def _text(value: str) -> str:
-    return html.escape(value, quote=True)

@@ -1,33 +1,44 @@
 """Slices, people and calibration as text: where a model is better or worse than its total."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from tff_keyboard.evaluation.counts.calibration import expected_calibration_error, reliability
 from tff_keyboard.evaluation.counts.slices import FAMILIES
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.evaluation.results.comparison import Comparison, verdict
 from tff_keyboard.evaluation.results.result import Evaluation
-from tff_keyboard.evaluation.statistics.jackknife import Interval
-from tff_keyboard.evaluation.statistics.people import (
-    DECILES,
-    FEWEST_WORDS,
-    group_interval,
-    spread,
-    typists,
-    who_counts,
-    words_typed,
+from tff_keyboard.evaluation.statistics.breakdown import SLICE_METRICS, TYPISTS, Part
+from tff_keyboard.evaluation.statistics.people import DECILES, FEWEST_WORDS, who_counts, words_typed
+from tff_keyboard.evaluation.statistics.reliability import expected_calibration_error
+from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference
+from tff_keyboard.host.text_table import Table, joined
+from tff_keyboard.report.comparison_text import (
+    comparison_table,
+    evaluation_table,
+    first_rows,
+    shown,
+    signed,
 )
-from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference, metric_interval
-from tff_keyboard.host.text_table import aligned
-from tff_keyboard.report.comparison_text import comparison_table, joined, shown, signed
 
-SLICE_METRICS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity_words")
 _DIFFERENCE_METRICS = ("recall_at_3_no_eos", "kss")
+_TYPISTS = {"heavy": "who typed half of it", "light": "all others"}
+
+
+def evaluation_text(evaluation: Evaluation, *, everything: bool) -> str:
+    """What `evaluate` prints: four rows and a sentence, then, if wanted, everything else."""
+    parts: list[str | Table] = [first_rows(Comparison((evaluation,)))]
+    if everything:
+        parts += [evaluation_table(evaluation), *slice_tables(evaluation)]
+    if evaluation.general is not None:
+        general = evaluation_text(evaluation.general, everything=everything)
+        parts += ["The general corpus:", general]
+    return joined(parts)
 
 
 def comparison_with_slices(comparison: Comparison) -> str:
     """The table of a comparison, then people, differences by slice and calibration."""
-    parts = [
+    parts: list[str | Table] = [
         comparison_table(comparison),
         people_table(list(comparison.evaluations)),
         difference_tables(comparison),
@@ -37,72 +48,40 @@ def comparison_with_slices(comparison: Comparison) -> str:
     return joined(parts)
 
 
-def slice_tables(evaluation: Evaluation) -> str:
+def slice_tables(evaluation: Evaluation) -> list[str | Table]:
     """A table of the slices of each family, then heavy and light typists, deciles, calibration.
 
     A model that has learned to end after so many words, or forgets, shows in the slices by place
     in the message and nowhere else.
     """
-    parts = [aligned(_slice_rows(evaluation, family)) for family in shown_families(evaluation)]
-    return joined(
-        [
-            *parts,
-            aligned(_typist_rows(evaluation)),
-            people_table([evaluation]),
-            calibration_table(evaluation),
-        ]
-    )
-
-
-def shown_families(evaluation: Evaluation) -> list[str]:
-    """Families of slices that are tables of metrics; confidence is a curve."""
-    return [family for family in evaluation.slices if family != "confidence"]
-
-
-def _slice_rows(evaluation: Evaluation, family: str) -> list[list[str]]:
-    rows = [[FAMILIES[family].title, "words", *(METRICS[name].label for name in SLICE_METRICS)]]
-    total = float(words_typed(evaluation.sums).sum())
-    for label, sums in evaluation.slices[family].items():
-        rows.append([label, f"{_words(sums) / total:.1%}", *_cells(sums)])
-    return rows
-
-
-def _cells(sums: Sums) -> list[str]:
     return [
-        shown(interval, METRICS[name].format) for name, interval in slice_intervals(sums).items()
+        *(_parts_table(family, parts) for family, parts in evaluation.parts.items()),
+        people_table([evaluation]),
+        calibration_table(evaluation),
     ]
 
 
-def slice_intervals(sums: Sums) -> dict[str, Interval]:
-    """The metrics that slices are shown by."""
-    return {name: metric_interval(sums, name) for name in SLICE_METRICS}
-
-
-def _typist_rows(evaluation: Evaluation) -> list[list[str]]:
-    rows = [["typists", "words", *(METRICS[name].label for name in SLICE_METRICS)]]
-    sums = evaluation.sums
-    total = float(words_typed(sums).sum())
-    for name, label in (("heavy", "who typed half of it"), ("light", "all others")):
-        members = typists(sums)[name]
+def _parts_table(family: str, parts: Mapping[str, Part]) -> Table:
+    title = FAMILIES[family].title if family in FAMILIES else family
+    rows = [[title, "words", *(METRICS[name].label for name in SLICE_METRICS)]]
+    for label, part in parts.items():
         cells = [
-            shown(group_interval(sums, metric, members), METRICS[metric].format)
-            if METRICS[metric].sums <= set(sums)
-            else "-"
-            for metric in SLICE_METRICS
+            shown(part.intervals[name], METRICS[name].format) if name in part.intervals else "-"
+            for name in SLICE_METRICS
         ]
-        share = float(words_typed(sums)[members].sum()) / total
-        rows.append([f"{np.count_nonzero(members)} {label}", f"{share:.1%}", *cells])
-    return rows
+        who = f"{part.people} {_TYPISTS[label]}" if family == TYPISTS else label
+        rows.append([who, f"{part.share:.1%}", *cells])
+    return Table(rows)
 
 
-def people_table(evaluations: list[Evaluation]) -> str:
+def people_table(evaluations: list[Evaluation]) -> Table:
     """Mean, deciles and worst tenth of people, each counting once."""
     names = [name for name in SLICE_METRICS if METRICS[name].sums <= set(evaluations[0].sums)]
     rows = [["", "mean of people", "worst tenth", *(f"{share:.0%}" for share in DECILES)]]
     for name in names:
         metric = METRICS[name]
         for evaluation in evaluations:
-            found = spread(evaluation.sums, name)
+            found = evaluation.spreads[name]
             which = f", {evaluation.model.name}" if len(evaluations) > 1 else ""
             rows.append(
                 [
@@ -112,7 +91,7 @@ def people_table(evaluations: list[Evaluation]) -> str:
                     *map(metric.format, found.deciles),
                 ]
             )
-    return f"{who_is_shown(evaluations[0])}:\n{aligned(rows)}"
+    return Table(rows, above=f"{who_is_shown(evaluations[0])}:")
 
 
 def who_is_shown(evaluation: Evaluation) -> str:
@@ -123,9 +102,9 @@ def who_is_shown(evaluation: Evaluation) -> str:
     return f"Person by person, over the {np.count_nonzero(counted)} people{enough}"
 
 
-def calibration_table(evaluation: Evaluation) -> str:
+def calibration_table(evaluation: Evaluation) -> str | Table:
     """The reliability of the first suggestion; "" where it was not counted."""
-    bins = reliability(evaluation.slices.get("confidence", {}))
+    bins = evaluation.reliability
     if not bins:
         return ""
     rows = [["first suggestion claims", "strips", "mean claim", "was right"]]
@@ -139,14 +118,14 @@ def calibration_table(evaluation: Evaluation) -> str:
         for point in bins
     ]
     error = expected_calibration_error(bins)
-    return f"{aligned(rows)}\nexpected calibration error {100 * error:.2f} points"
+    return Table(rows, below=f"expected calibration error {100 * error:.2f} points")
 
 
 def difference_tables(comparison: Comparison) -> str:
     """The differences of each later model to the first, slice by slice."""
     first = comparison.first
-    parts = []
-    for family in shown_families(first):
+    parts: list[str | Table] = []
+    for family in (name for name in first.parts if name != TYPISTS):
         rows = [[FAMILIES[family].title]]
         for model in comparison.names[1:]:
             rows[0] += [f"{METRICS[name].label}, {model}" for name in _DIFFERENCE_METRICS]
@@ -159,7 +138,7 @@ def difference_tables(comparison: Comparison) -> str:
                     for name in _DIFFERENCE_METRICS
                 ]
             rows.append(row)
-        parts.append(aligned(rows))
+        parts.append(Table(rows))
     if not parts or len(comparison.evaluations) < 2:
         return ""
     return f"Difference to {first.model.name}, slice by slice:\n\n{joined(parts)}"
@@ -172,16 +151,11 @@ def _difference_cell(sums: Sums, first: Sums, name: str) -> str:
     return f"{shown(interval, signed(metric))} {said}".rstrip()
 
 
-def _words(sums: Sums) -> float:
-    return float(words_typed(sums).sum())
-
-
 def temperature_line(evaluation: Evaluation, fitted: tuple[float, Evaluation]) -> str:
     """What a temperature fitted on validation people changes for these people."""
     temperature, tempered = fitted
     before, after = (
-        100 * expected_calibration_error(reliability(part.slices["confidence"]))
-        for part in (evaluation, tempered)
+        100 * expected_calibration_error(part.reliability) for part in (evaluation, tempered)
     )
     factor = metric_difference(tempered.sums, evaluation.sums, "perplexity")
     said = verdict(factor, better="lower", neutral=1.0)

@@ -2,15 +2,12 @@
 
 Work happens in a hidden sibling, which takes the place of the target when all its files are on
 disk. A directory that is there is exchanged with it in one step (`renameat2`, `RENAME_EXCHANGE`),
-so a kill at any moment leaves the old one or the new one in place. A process that is killed leaves
-its sibling behind; the next one removes it.
+so a kill leaves the old one or the new one in place, and a sibling that the next process removes.
 
 On a file system that cannot exchange (NFS) the old directory steps aside first. A kill between the
 two renames then leaves it under a hidden name, where `restore` finds it; readers call `restore`
 before they say that nothing is there.
 """
-
-from __future__ import annotations
 
 import contextlib
 import ctypes
@@ -35,20 +32,12 @@ PUBLIC = 0o777  # what the umask leaves of it
 
 @contextlib.contextmanager
 def new_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathlib.Path]:
-    """Gives a directory to fill; on leaving without error it becomes `target`.
+    """Gives an empty directory to fill; on leaving without error it becomes `target`.
 
     A directory that was at `target` is replaced and removed: ask before. Where `target` is a link
-    to a directory, that directory is replaced and the link stays.
-
-    Args:
-      target: Path of the directory to be; its parents are made.
-      mode: `PRIVATE` takes from files, too, what others could do with them, whoever made them.
-
-    Yields:
-      An empty directory on the same file system, of that mode.
-
-    Raises:
-      OSError: No permission, no space, a file at `target`; it names `target`, which is unchanged.
+    to a directory, that directory is replaced and the link stays. Missing parents are made.
+    `PRIVATE` takes from files, too, what others could do with them, whoever made them. Raises
+    `OSError` for no permission, no space, a file at `target`, which it names and leaves unchanged.
     """
     target = (target.resolve() if target.is_symlink() else target).absolute()
     with scratch_directory(target, mode=mode) as work:
@@ -65,13 +54,9 @@ def new_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathl
 
 @contextlib.contextmanager
 def scratch_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[pathlib.Path]:
-    """A hidden directory beside `target`, on its file system; gone in the end in any case.
+    """A hidden directory beside `target`, whose parents are made; gone in the end in any case.
 
-    An OSError on the way is raised again under the name of `target`, which is what the person
-    asked for.
-
-    Args:
-      target: A file or directory to be; its parents are made.
+    An OSError on the way is raised again under the name of `target`, which the person asked for.
     """
     descriptor, work = -1, None
     try:
@@ -94,8 +79,7 @@ def scratch_directory(target: pathlib.Path, *, mode: int = PUBLIC) -> Iterator[p
 def put_in_place(work: pathlib.Path, target: pathlib.Path) -> None:
     """Renames `work` to `target`, or exchanges them where `target` is there.
 
-    Raises:
-      OSError: It cannot be done; both are as before.
+    Raises `OSError` if it cannot be done; both are as before.
     """
     try:
         exchange(work, target)
@@ -111,8 +95,7 @@ def put_in_place(work: pathlib.Path, target: pathlib.Path) -> None:
 def exchange(one: pathlib.Path, other: pathlib.Path) -> None:
     """Exchanges two names in one step, as the kernel does it.
 
-    Raises:
-      OSError: One of them is missing, or kernel, C library or file system cannot do it.
+    Raises `OSError` if one is missing, or kernel, C library or file system cannot do it.
     """
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2

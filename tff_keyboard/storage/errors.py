@@ -6,11 +6,7 @@ way out. It never quotes text that people typed. An error that is no `UserError`
 
 
 class UserError(Exception):
-    """Base of them all.
-
-    Attributes:
-      exit_code: Exit code of the process that ends with this error.
-    """
+    """Base of them all; a process that ends with one has its `exit_code`."""
 
     exit_code = 1
 

@@ -15,12 +15,8 @@ def held(
 ) -> Iterator[int]:
     """Holds a file, made for its owner's eyes only where it is absent; links are refused.
 
-    Args:
-      cannot: The error where it cannot be opened, from the system's reason.
-      taken: The error where another process holds it.
-
-    Yields:
-      Its descriptor, to read and write.
+    `cannot` makes the error of a file that cannot be opened, from the system's reason; `taken` is
+    that of one which another process holds. Yields the descriptor, to read and write.
     """
     try:
         descriptor = os.open(

@@ -28,14 +28,10 @@ def publish(
 ) -> None:
     """Puts finished files beside `target`, replacing those of an older set.
 
-    Args:
-      staged: A `directories.scratch_directory` of `target`, which holds `files`; what else it holds
-        is dropped. It is gone afterwards.
-      parts: All names that a set of this name may have; what is not in `files` is removed.
-
-    Raises:
-      OSError: It cannot be written; the old set is whole.
-      ProgramError: As `finish`.
+    `staged` is a `directories.scratch_directory` of `target` that holds `files`; what else it holds
+    is dropped, and it is gone afterwards. `parts` are all names that a set of this name may have;
+    what is not in `files` is removed. Raises `OSError` if it cannot be written (the old set is
+    whole), and what `finish` does.
     """
     finish(target, parts)
     for path in list(staged.iterdir()):
@@ -63,12 +59,9 @@ def is_interrupted(target: pathlib.Path) -> bool:
 def finish(target: pathlib.Path, parts: Collection[str]) -> None:
     """For writers: goes on where a kill stopped `publish`; does nothing where nothing is to do.
 
-    Args:
-      parts: All names that a set of this name may have. Nothing else is touched.
-
-    Raises:
-      OSError: No permission to go on.
-      ProgramError: What lies there is not what `publish` leaves; nothing was changed.
+    Nothing but `parts`, all names that a set of this name may have, is touched. Raises `OSError` if
+    there is no permission to go on; `ProgramError` if what lies there is not what `publish` leaves:
+    nothing was changed.
     """
     found = _left_by_a_kill(target, parts)
     if found is not None:

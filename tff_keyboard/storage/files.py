@@ -23,14 +23,10 @@ OWNER_ONLY = 0o600
 def write_atomically(
     path: pathlib.Path, chunks: Iterable[bytes | memoryview], *, mode: int = ANYONE
 ) -> None:
-    """Makes or replaces the file `path`.
+    """Makes or replaces the file `path`; the umask takes from `mode`.
 
-    Args:
-      mode: Permissions of the file, from which the umask takes.
-
-    Raises:
-      ProgramError: The directory cannot be written to or the disk is full. What was at `path`
-        before is still there, unchanged.
+    Raises `ProgramError` if the directory cannot be written to or the disk is full. What was at
+    `path` before is still there, unchanged.
     """
     with open_atomically(path, mode=mode) as file:
         for chunk in chunks:
@@ -62,8 +58,8 @@ def open_atomically(path: pathlib.Path, *, mode: int = ANYONE) -> Iterator[IO[by
 def append(path: pathlib.Path, data: bytes, *, mode: int = ANYONE) -> None:
     """Adds `data` to the end of a file, which is made where absent; returns when it is on disk.
 
-    Raises:
-      ProgramError: It cannot be written, or `path` is a link; the file is as it was before.
+    Raises `ProgramError` if it cannot be written, or `path` is a link: the file is as it was
+    before.
     """
     try:
         descriptor = os.open(path, _ADD, mode)
@@ -87,12 +83,8 @@ def append(path: pathlib.Path, data: bytes, *, mode: int = ANYONE) -> None:
 def make_directory(path: pathlib.Path, *, mode: int = in_progress.PARENT) -> None:
     """Creates `path` and its parents when missing; nobody else may write to them.
 
-    Args:
-      path: Path of the directory.
-      mode: Permissions of `path` itself, if it is made here; the umask takes from them.
-
-    Raises:
-      ProgramError: No permission, or a file is in the way.
+    The umask takes from `mode`, the permissions of `path` itself if it is made here. Raises
+    `ProgramError` if there is no permission, or a file is in the way.
     """
     try:
         in_progress.make_missing(path, mode)
@@ -111,8 +103,7 @@ def cannot_write(path: pathlib.Path, error: OSError) -> errors.ProgramError:
 def read_bytes(path: pathlib.Path) -> bytes:
     """The content of a file of a run.
 
-    Raises:
-      RunDirectoryError: It is missing or cannot be read.
+    Raises `RunDirectoryError` if it is missing or cannot be read.
     """
     try:
         return path.read_bytes()
@@ -127,8 +118,7 @@ def read_bytes(path: pathlib.Path) -> bytes:
 def read_text(path: pathlib.Path) -> str:
     """Like `read_bytes`, but UTF-8.
 
-    Raises:
-      RunDirectoryError: It is missing, cannot be read, or is not UTF-8.
+    Raises `RunDirectoryError` if it is missing, cannot be read, or is not UTF-8.
     """
     try:
         return read_bytes(path).decode("utf-8")
@@ -139,8 +129,7 @@ def read_text(path: pathlib.Path) -> str:
 def read_json(path: pathlib.Path) -> dict[str, Any]:
     """Like `read_text`, but a JSON object.
 
-    Raises:
-      RunDirectoryError: It is missing, cannot be read, or holds something else.
+    Raises `RunDirectoryError` if it is missing, cannot be read, or holds something else.
     """
     text = read_text(path)
     try:

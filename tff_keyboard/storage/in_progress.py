@@ -39,11 +39,8 @@ def new_name(target: pathlib.Path) -> pathlib.Path:
 
 
 def lock(descriptor: int, path: pathlib.Path) -> bool:
-    """Locks open work that was just made.
-
-    Returns:
-      False when another process took it for a leftover and removed it: make it again.
-    """
+    """Locks open work that was just made; False when another process took it for a leftover and
+    removed it: make it again."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError:
@@ -76,8 +73,7 @@ def remove_unlocked(directory: pathlib.Path, start: str) -> None:
 def held_unless_locked(path: pathlib.Path, *, own: bool = False) -> Iterator[bool]:
     """Whether no living process has `path` locked; it is locked here meanwhile.
 
-    Args:
-      own: Whether it must be this user's, too; another's is not even locked.
+    With `own` it must be this user's, too; another's is not even locked.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -101,8 +97,7 @@ def held_unless_locked(path: pathlib.Path, *, own: bool = False) -> Iterator[boo
 def make_missing(directory: pathlib.Path, mode: int = PARENT) -> None:
     """Makes a directory of this mode where there is none, and its parents, as `PARENT`.
 
-    Raises:
-      OSError: No permission, or a file is in the way.
+    Raises `OSError` if there is no permission, or a file is in the way.
     """
     try:
         directory.mkdir(mode=mode)

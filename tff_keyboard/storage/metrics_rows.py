@@ -23,8 +23,7 @@ ROUND = "round"
 def read_rows(path: pathlib.Path) -> list[Row]:
     """All rows; none where there is no file.
 
-    Raises:
-      RunDirectoryError: The file is damaged or cannot be read; names the line.
+    Raises `RunDirectoryError` if the file is damaged or cannot be read; names the line.
     """
     rows, problem = _scan(path)
     if problem:
@@ -36,11 +35,7 @@ def read_rows(path: pathlib.Path) -> list[Row]:
 
 
 def read_sound_rows(path: pathlib.Path) -> list[Row]:
-    """The rows before the first damage.
-
-    Raises:
-      RunDirectoryError: The file cannot be read.
-    """
+    """The rows before the first damage. Raises `RunDirectoryError` if the file cannot be read."""
     return _scan(path)[0]
 
 

@@ -15,19 +15,11 @@ FORMAT = "tff-keyboard model 1"
 _WAY_OUT = "Run the command that saved the model again."
 
 
-def read_description(
-    directory: str | os.PathLike[str],
-) -> tuple[pathlib.Path, dict[str, Any]]:
-    """Finds a saved model, and reads what it says of itself; the weights are not looked at.
+def read_description(directory: str | os.PathLike[str]) -> tuple[pathlib.Path, dict[str, Any]]:
+    """The directory of a saved model, and what it says of itself; the weights are not looked at.
 
-    Args:
-      directory: A saved model, or a run directory that holds one under `model/`.
-
-    Returns:
-      Its directory and its description.
-
-    Raises:
-      SavedModelError: There is no model, or its description is damaged or of another format.
+    The model is in `directory`, or in a run directory's `model/`. Raises `SavedModelError` if there
+    is none, or its description is damaged or of another format.
     """
     directory = shipped_files.found(pathlib.Path(directory))
     directories.restore(directory / names.MODEL)

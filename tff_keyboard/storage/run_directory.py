@@ -12,6 +12,7 @@
     timings.csv            wall clock
     tensorboard/           the same metrics as scalars
     privacy_ledger.jsonl   what was released to whom, if the algorithm keeps one
+    list_ledger_*.jsonl    of word lists that were made of its people's text
     noise_nonce            of the privacy noise, mode 0600: as secret as the data
     people_digests         whose text was trained on, mode 0600: as secret as the data
     model/                 weights, config and vocabulary of the trained model
@@ -22,8 +23,6 @@
 
 Imports neither TensorFlow nor TFF: every task after `train` opens one.
 """
-
-from __future__ import annotations
 
 import contextlib
 import fcntl
@@ -40,13 +39,7 @@ from tff_keyboard.storage.toml import tomllib
 
 
 class RunDirectory:
-    """Names of the parts of a run. Use `create` to train and `open` to read.
-
-    Attributes: `path` and one for each part, all `pathlib.Path`: `config_path`,
-    `data_card_path`, `vocabulary_path`, `environment_path`, `checkpoints`, `metrics_jsonl`,
-    `metrics_csv`, `withheld_jsonl`, `timings_csv`, `node_timings`, `tensorboard`,
-    `privacy_ledger`, `noise_nonce`, `people`, `model`, `last_model`, `logs`, `lock_path`.
-    """
+    """Names of the parts of a run, each a `pathlib.Path`. Use `create` to train, `open` to read."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = pathlib.Path(path)
@@ -71,12 +64,8 @@ class RunDirectory:
         self._lock_file: IO[str] | None = None
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> RunDirectory:
-        """An existing run, for reading.
-
-        Raises:
-          RunDirectoryError: There is no run at `path`.
-        """
+    def open(cls, path: str | os.PathLike[str]) -> "RunDirectory":
+        """An existing run, for reading. Raises `RunDirectoryError` if there is no run at `path`."""
         run = cls(path)
         if not run.exists():
             if not run.path.exists():
@@ -104,12 +93,10 @@ class RunDirectory:
         truecase_text: str | None = None,
         may_change: Sequence[str] = (),
         of_this_version: Callable[[str, str], str] = lambda text, origin: text,
-    ) -> RunDirectory:
-        """Creates a run or opens it to go on, and locks it until `close`.
+    ) -> "RunDirectory":
+        """Creates a run in a new or empty directory or opens it to go on; locks it until `close`.
 
         Args:
-          path: A directory that is missing, empty or a run.
-          vocabulary_text: Content of the vocabulary file, if the run keeps one.
           may_change: Dotted config keys that do not change what a round computes, such as
             `train.rounds`; a new value of theirs replaces the old.
           of_this_version: Turns the config text on disk, and its path, into what it would be now: a
@@ -163,8 +150,7 @@ class RunDirectory:
     def config_text(self) -> str:
         """TOML.
 
-        Raises:
-          RunDirectoryError: It is missing, cannot be read, is not UTF-8 or not TOML.
+        Raises `RunDirectoryError` if it is missing, cannot be read, is not UTF-8 or not TOML.
         """
         text = files.read_text(self.config_path)
         try:
@@ -184,8 +170,7 @@ class RunDirectory:
     def rows(self) -> list[metrics_rows.Row]:
         """The metrics of each round so far; none before the first.
 
-        Raises:
-          RunDirectoryError: The file is damaged, or missing though rounds were done.
+        Raises `RunDirectoryError` if the file is damaged, or missing though rounds were done.
         """
         if not self.metrics_jsonl.exists() and self._has_results():
             raise RunDirectoryError(
@@ -195,11 +180,7 @@ class RunDirectory:
         return metrics_rows.read_rows(self.metrics_jsonl)
 
     def all_rows(self) -> list[metrics_rows.Row]:
-        """`rows`, with what a private run withholds from them: as secret as the data.
-
-        Raises:
-          RunDirectoryError: As `rows`.
-        """
+        """`rows`, with what a private run withholds from them: as secret as the data."""
         rows = self.rows()
         if not self.withheld_jsonl.exists():
             return rows
@@ -216,7 +197,7 @@ class RunDirectory:
             self._lock_file.close()
             self._lock_file = None
 
-    def __enter__(self) -> RunDirectory:
+    def __enter__(self) -> "RunDirectory":
         return self
 
     def __exit__(self, *unused_exception: object) -> None:

@@ -14,8 +14,7 @@ FOLDERS = ("configs", "models")
 def found(path: pathlib.Path) -> pathlib.Path:
     """The path as given; where nothing is there, the shipped file of that name, if there is one.
 
-    Args:
-      path: Any path; shipped ones begin with one of `FOLDERS`, as in a checkout.
+    Shipped ones begin with one of `FOLDERS`, as in a checkout.
     """
     shipped = ROOT / path
     is_ours = path.parts[:1] and path.parts[0] in FOLDERS and shipped.exists()

@@ -41,14 +41,10 @@ def plain(value: Any) -> Any:
 
 
 def read(hint: Any, value: Any, name: str) -> Any:
-    """The inverse, for values that may be anything.
+    """The inverse, for values that may be anything, by a dataclass or the type of a field.
 
-    Args:
-      hint: A dataclass, or the type of a field.
-
-    Raises:
-      ValueError: It is of another kind; says where and what should stand there, not what does. So
-        does what the dataclasses raise.
+    Raises `ValueError` if it is of another kind: says where and what should stand there, not what
+    does. So does what the dataclasses raise.
     """
     if dataclasses.is_dataclass(hint):
         return _read_fields(typing.cast(type, hint), value, name)

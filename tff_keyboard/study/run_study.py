@@ -29,15 +29,62 @@ def run_study(
 ) -> str:
     """Trains whatever is not finished.
 
-    Returns:
-      The tables; "" where no run is finished.
-
     Raises:
       ProgramError: A run failed, diverged or was left out for the budget; the others are done.
       UsageError: Another study trains there.
     """
     with _training(workdir) if train else contextlib.nullcontext():
-        return _run_study(study, runs, workdir, jobs, document, command, launcher, train)
+        results = Results(study, runs, command)
+        control = next(run.config for run in runs if run.arm == study.control)
+        judge = Judge(study, control)
+        models = Models(study, judge, control.data.store, workdir / names.STUDY_MODELS)
+
+        before = {run.path for run in runs if runner.is_finished(run)}
+
+        def show() -> str:
+            text = results.write(workdir)
+            document.write(text)
+            return text
+
+        diverged: list[plan.Run] = []
+
+        def ended(run: plan.Run) -> None:
+            try:
+                results.add(run, judge.evaluations(run))
+                for name, evaluations in models.of_run(run).items():
+                    results.add_model(name, run.seed, evaluations)
+            except DivergedError as error:
+                diverged.append(run)
+                print(error, file=sys.stderr, flush=True)
+                return
+            if run.path not in before:  # those of an earlier call are shown with what comes next
+                show()
+
+        kept = [run for run in runs if {run.path, run.after or run.path} <= before]
+        missing = runner.train_all(
+            runs if train else kept,
+            jobs=jobs,
+            ended=ended,
+            may_begin=lambda: not _used_up(study, workdir),
+            command=launcher,
+        )
+        text = "" if results.is_empty else show()
+        problems = []
+        if diverged:
+            problems.append(f"{len(diverged)} of {len(runs)} runs diverged: {_names(diverged)}.")
+        if missing.failed:
+            problems.append(
+                f"{len(missing.failed)} of {len(runs)} runs are missing: {_names(missing.failed)}. "
+                "See the .log files beside them."
+            )
+        if missing.left_out:
+            problems.append(
+                f"{len(missing.left_out)} of {len(runs)} runs are left out: "
+                f"{_names(missing.left_out)}. {_budget_line(study, workdir)}"
+            )
+        if problems:
+            raise ProgramError(" ".join(problems))
+        return text
 
 
 def _training(workdir: pathlib.Path) -> contextlib.AbstractContextManager[int]:
@@ -54,69 +101,6 @@ def _training(workdir: pathlib.Path) -> contextlib.AbstractContextManager[int]:
             "time, and --tables shows those that are finished."
         ),
     )
-
-
-def _run_study(
-    study: Study,
-    runs: Sequence[plan.Run],
-    workdir: pathlib.Path,
-    jobs: int,
-    document: Document,
-    command: str,
-    launcher: Sequence[str],
-    train: bool,
-) -> str:
-    results = Results(study, runs, command)
-    control = next(run.config for run in runs if run.arm == study.control)
-    judge = Judge(study, control)
-    models = Models(study, judge, control.data.store, workdir / names.STUDY_MODELS)
-
-    before = {run.path for run in runs if runner.is_finished(run)}
-
-    def show() -> str:
-        text = results.write(workdir)
-        document.write(text)
-        return text
-
-    diverged: list[plan.Run] = []
-
-    def ended(run: plan.Run) -> None:
-        try:
-            results.add(run, judge.evaluations(run))
-            for name, evaluations in models.of_run(run).items():
-                results.add_model(name, run.seed, evaluations)
-        except DivergedError as error:
-            diverged.append(run)
-            print(error, file=sys.stderr, flush=True)
-            return
-        if run.path not in before:  # those of an earlier call are shown with what comes next
-            show()
-
-    kept = [run for run in runs if {run.path, run.after or run.path} <= before]
-    missing = runner.train_all(
-        runs if train else kept,
-        jobs=jobs,
-        ended=ended,
-        may_begin=lambda: not _used_up(study, workdir),
-        command=launcher,
-    )
-    text = "" if results.is_empty else show()
-    problems = []
-    if diverged:
-        problems.append(f"{len(diverged)} of {len(runs)} runs diverged: {_names(diverged)}.")
-    if missing.failed:
-        problems.append(
-            f"{len(missing.failed)} of {len(runs)} runs are missing: {_names(missing.failed)}. "
-            "See the .log files beside them."
-        )
-    if missing.left_out:
-        problems.append(
-            f"{len(missing.left_out)} of {len(runs)} runs are left out: "
-            f"{_names(missing.left_out)}. {_budget_line(study, workdir)}"
-        )
-    if problems:
-        raise ProgramError(" ".join(problems))
-    return text
 
 
 def _names(runs: Sequence[plan.Run]) -> str:

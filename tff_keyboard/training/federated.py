@@ -34,12 +34,7 @@ from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.on_cluster import execution_engine
 from tff_keyboard.training.on_cluster.client_references import Recipe
-from tff_keyboard.training.train_run import (
-    check_best_metric,
-    open_run,
-    recorded_config,
-    train_run,
-)
+from tff_keyboard.training.train_run import check_best_metric, open_run, recorded_config, train_run
 
 
 def train_federated(
@@ -52,8 +47,7 @@ def train_federated(
         not know of it: who gives one sees to it that a resumed run is given the same.
 
     Raises:
-      ConfigError, DataError, SavedModelError: The config, a store or `model.initial_model` does
-        not fit.
+      ConfigError, DataError, SavedModelError: Config, store or initial model does not fit.
     """
     check_best_metric(config, validation.metric_names(config))
     store, general_store = validation.open_stores(config)
@@ -91,6 +85,7 @@ def train_federated(
         delivery = client_delivery.build_delivery(process, config, thin=named is not None)
         if delivery.note:
             print(f"Clients are trained one by one, not in packs: {delivery.note}.")
+        name_packs = named.evaluation_clients if named else None
         evaluator = federated_evaluation.FederatedEvaluator(
             build_process.build_model_fn(config, len(store.vocabulary), evaluation=True)
         )
@@ -103,12 +98,7 @@ def train_federated(
             process=with_schedules(delivery.process, config),
             round_input=_round_input(cohorts, delivery.deliver, named),
             evaluate=validation.Validation(
-                config,
-                store,
-                general_store,
-                validation.federated(
-                    evaluator, config, named.evaluation_clients if named else None
-                ),
+                config, store, general_store, validation.federated(evaluator, config, name_packs)
             ),
             hooks=hooks,
             pop_aggregation_seconds=context.pop_aggregation_seconds,
@@ -117,9 +107,7 @@ def train_federated(
 
 
 def _round_input(
-    cohorts: client_inputs.CohortInputs,
-    handover: client_delivery.Handover,
-    named: Recipe | None,
+    cohorts: client_inputs.CohortInputs, handover: client_delivery.Handover, named: Recipe | None
 ) -> Callable[[int], tuple[Any, Row]]:
     """The clients of a round: their data, or their names for a cluster."""
     if named is None:
@@ -133,11 +121,7 @@ def _round_input(
 
 
 def with_schedules(process: RoundProcess, config: RunConfig) -> RoundProcess:
-    """`process` with the learning rates of each round; itself where they never change.
-
-    Args:
-      process: FedAvg, FedMed or FedSGD, however its clients are handed over.
-    """
+    """`process` with the learning rates of each round; itself where they never change."""
     tables: dict[str, ServerConfig | FedAvgClient] = {"finalizer": config.server}
     if isinstance(config.client, FedAvgClient):
         tables["client_work"] = config.client
@@ -154,20 +138,14 @@ def with_schedules(process: RoundProcess, config: RunConfig) -> RoundProcess:
 
 
 def _participation(
-    config: RunConfig,
-    store: ClientStore,
-    cohorts: client_inputs.CohortInputs,
-    privacy: RunPrivacy,
+    config: RunConfig, store: ClientStore, cohorts: client_inputs.CohortInputs, privacy: RunPrivacy
 ) -> participation.ParticipationRecord:
     """The record beside the store; people of other runs' last rounds wait from here on."""
     assert isinstance(config.aggregation.privacy, MechanismConfig)
     digests = people.digests_of(cohorts.client_ids, config.aggregation.privacy.noise_secret)
     cohorts.wait_after(privacy.earlier)
     return participation.ParticipationRecord(
-        participation.record_path(store.directory),
-        privacy.header.key_id,
-        digests,
-        cohorts.selected,
+        participation.record_path(store.directory), privacy.header.key_id, digests, cohorts.selected
     )
 
 

@@ -35,13 +35,10 @@ class RoundLines:
         shown = self._note(row, done.seconds["round_seconds"] or 0.0)
         self._line.update(done.round_num, f"{shown}  {note}" if note else shown)
         if "evaluation/recall_at_1_no_eos" in row:
-            self._line.close()
-            print(
-                f"round {done.round_num:4}  validation: {_figures(row, '', with_top_3=True)}"
-                f"{_general_note(row)}"
-                f"{'  (best so far)' if done.is_best else ''}",
-                flush=True,
-            )
+            line = f"round {done.round_num:4}  validation: {_figures(row, '', with_top_3=True)}"
+            if "evaluation/general/perplexity" in row:
+                line += f"  general: {_figures(row, 'general/', with_top_3=False)}"
+            self.say(f"{line}  (best so far)" if done.is_best else line)
             if math.isnan(row["evaluation/perplexity"]):
                 self.say(
                     "The model has diverged: its predictions are not numbers. Train again with a "
@@ -69,20 +66,10 @@ def _figures(row: Mapping[str, float], part: str, *, with_top_3: bool) -> str:
     )
 
 
-def _general_note(row: Mapping[str, float]) -> str:
-    if "evaluation/general/perplexity" not in row:
-        return ""
-    return f"  general: {_figures(row, 'general/', with_top_3=False)}"
-
-
 def closing_lines(
     result: training_loop.TrainingResult, run: RunDirectory, *, is_best: bool
 ) -> Iterator[str]:
-    """How training ended and what to do next.
-
-    Args:
-      is_best: Whether the model that is kept is that of the best round, not of the last.
-    """
+    """How training ended and what to do next."""
     loop = result.loop_state
     if result.resumed_round == result.rounds:
         yield f"{run.path}: all {result.rounds} rounds were done already."

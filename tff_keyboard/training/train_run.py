@@ -119,12 +119,10 @@ def train_run(
     """Trains up to `train.rounds`, from the last checkpoint of `run`, and saves the model.
 
     Args:
-      config: Config of the run; its sections train and evaluation count here.
       model: Takes the weights of the best or the last round, and is saved.
       process: What is trained; with `averaging`, the average of its models is kept here.
       round_input: Round >= 1 -> what the clients train on, and facts for the row of metrics.
       evaluate: Round, model weights -> metrics of validation.
-      around_lines: Wraps what shows each round; None: nothing does.
 
     Returns:
       The last row of metrics, as in `metrics.jsonl`.

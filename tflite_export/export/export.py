@@ -29,20 +29,10 @@ from tflite_export.format import (
     associated_files,
     inspection,
     manifest,
+    manifest_content,
     signatures,
     signing,
     vocabulary_file,
-)
-from tflite_export.format.manifest_content import (
-    VOCABULARY_ORDER,
-    CardFacts,
-    Manifest,
-    ModelFacts,
-    PromptFigures,
-    Sizes,
-    StateSizes,
-    VocabularyFacts,
-    to_bytes,
 )
 from tflite_export.gate import gate, parity
 from tflite_export.gate.errors import ParityFailed
@@ -113,12 +103,13 @@ def export(
         written = staged.model.read_bytes()
         report = _verified(written, weights, options)
         facts = _manifest(run, options, weights, written, vocabulary_data, ngram, tail, licence)
-        parts = {manifest.PACKED_VOCABULARY: vocabulary_data}
+        parts = {associated_files.VOCABULARY: vocabulary_data}
         if ngram is not None:
-            parts[manifest.PACKED_NGRAM] = ngram.data
+            parts[associated_files.NGRAM] = ngram.data
         if tail is not None:
             parts[associated_files.TAIL] = tail.data
-        for name, part in (parts | {manifest.PACKED_MANIFEST: to_bytes(facts)}).items():
+        parts[associated_files.MANIFEST] = manifest_content.to_bytes(facts)
+        for name, part in parts.items():
             staged.part(name).write_bytes(part)
 
         predictor = KeyboardPredictor(staged.model)
@@ -129,13 +120,15 @@ def export(
         figures = _figures(shown) if shown else None
         facts = dataclasses.replace(facts, parity=comparison, hybrid=hybrid, prompts=figures)
         card = model_card.model_card(facts, run.directory).encode()
-        about_card = CardFacts(bytes=len(card), sha256=manifest.sha256(card))
+        about_card = manifest_content.CardFacts(bytes=len(card), sha256=manifest.sha256(card))
         facts = dataclasses.replace(facts, card=about_card)
-        parts |= {manifest.PACKED_MANIFEST: to_bytes(facts), associated_files.CARD: card}
+        parts |= {
+            associated_files.MANIFEST: manifest_content.to_bytes(facts),
+            associated_files.CARD: card,
+        }
         if sign_key is not None:
-            parts[associated_files.SIGNATURE] = signing.sign(
-                parts[manifest.PACKED_MANIFEST], sign_key
-            )
+            signed = signing.sign(parts[associated_files.MANIFEST], sign_key)
+            parts[associated_files.SIGNATURE] = signed
         model_bytes = _publish(staged, out, written, parts, pack=options.pack)
     return ExportResult(
         paths=manifest.ExportPaths(out),
@@ -158,14 +151,8 @@ def _publish(
 ) -> int:
     """Writes all files of an export, or one with all of them, in place of an older export.
 
-    Args:
-      out: Path that the model shall have.
-      model: Its bytes.
-      parts: What goes with it, by name in `manifest.SUFFIXES`.
-      pack: Whether that goes into the model file.
-
-    Returns:
-      Bytes of the model file.
+    `parts` go beside or into the model, by name in `manifest.SUFFIXES`. The result are the bytes of
+    the model file.
     """
     beside = {} if pack else parts
     for name, data in beside.items():
@@ -204,8 +191,8 @@ def _prompts(model: pathlib.Path, prompts: Prompts, name: str) -> PromptReport:
     return shown
 
 
-def _figures(shown: PromptReport) -> PromptFigures:
-    return PromptFigures(
+def _figures(shown: PromptReport) -> manifest_content.PromptFigures:
+    return manifest_content.PromptFigures(
         file=shown.prompts.path.name,
         sha256=shown.prompts.sha256,
         prompts=len(shown.prompts.prompts),
@@ -286,24 +273,24 @@ def _manifest(
     ngram: NGramPart | None,
     tail: TailPart | None,
     licence: str | None,
-) -> Manifest:
+) -> manifest_content.Manifest:
     """What can be said before anything was judged."""
     alone = len(model_data) + len(vocabulary_data)
-    return Manifest(
-        model=ModelFacts(
+    return manifest_content.Manifest(
+        model=manifest_content.ModelFacts(
             name="cifg",
             quantization=options.quantization,
             trainable=options.trainable,
             top_k=options.top_k,
             training_length=run.training_length(),
-            state_sizes=StateSizes(c=weights.units, h=weights.dim),
+            state_sizes=manifest_content.StateSizes(c=weights.units, h=weights.dim),
             bytes=len(model_data),
             sha256=manifest.sha256(model_data),
         ),
-        vocabulary=VocabularyFacts(
+        vocabulary=manifest_content.VocabularyFacts(
             size=len(run.vocabulary),
             rules=run.vocabulary.rules,
-            order=VOCABULARY_ORDER,
+            order=manifest_content.VOCABULARY_ORDER,
             run_fingerprint=run.vocabulary.fingerprint,
             bytes=len(vocabulary_data),
             sha256=manifest.sha256(vocabulary_data),
@@ -315,7 +302,7 @@ def _manifest(
         ngram=ngram.ngram if ngram else None,
         mixture=ngram.mixture if ngram else None,
         tail=tail.facts if tail else None,
-        bytes=Sizes(
+        bytes=manifest_content.Sizes(
             network_and_vocabulary=alone,
             with_ngram=alone + sum(len(part.data) for part in (ngram, tail) if part),
         ),

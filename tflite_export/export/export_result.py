@@ -45,14 +45,7 @@ class ExportResult:
         tail: TailPart | None = None,
         explain: bool,
     ) -> list[str]:
-        """What a person is told.
-
-        Args:
-          options: Options of the export.
-          ngram: The n-gram of the export.
-          tail: Its lexicon.
-          explain: Whether to add bytes by tensor.
-        """
+        """What a person is told; `explain` adds bytes by tensor."""
         packed = ", packed" if options.pack else ""
         found = [
             f"{self.paths.model}: {self.model_bytes:,} bytes, {options.quantization}",

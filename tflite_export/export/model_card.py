@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from tff_keyboard.evaluation.metrics.metric_table import HEADLINES
 from tff_keyboard.evaluation.results.result import Evaluation
-from tff_keyboard.host.text_table import aligned
+from tff_keyboard.host.text_table import aligned, joined
 from tff_keyboard.report import slice_text
 from tff_keyboard.storage import names
 from tff_keyboard.storage.errors import ExportError
@@ -43,11 +43,7 @@ _LIMITS = """\
 
 
 def model_card(manifest: Manifest, run_dir: pathlib.Path) -> str:
-    """The card.
-
-    Raises:
-      ExportError: The run's data card is damaged.
-    """
+    """The card. Raises `ExportError` if the run's data card is damaged."""
     model, rows = manifest.model, manifest.vocabulary.size
     state = f"{model.state_sizes.c} + {model.state_sizes.h}"
     facts = [
@@ -129,7 +125,7 @@ def _worth(metrics: Metrics, run_dir: pathlib.Path) -> str:
     return (
         f"On {len(text.people)} people of `{text.name}`, {text.words:,} words, before the weights "
         "were rounded; percent, 95 % jackknife intervals over people.\n\n"
-        f"```\n{figures}\n\n{slice_text.slice_tables(evaluation)}\n```"
+        f"```\n{figures}\n\n{joined(slice_text.slice_tables(evaluation))}\n```"
     )
 
 

@@ -45,11 +45,7 @@ class NGramPart:
     mixture: MixtureFacts
 
     def summary(self, network_bytes: int) -> str:
-        """Its size, and that of an export without and with it.
-
-        Args:
-          network_bytes: Bytes of model and vocabulary.
-        """
+        """Its size, and that of an export (bytes of model and vocabulary) without and with it."""
         return (
             f"{len(self.data):,} bytes, {sum(self.ngram.ngrams):,} n-grams; {network_bytes:,} "
             f"bytes without it, {network_bytes + len(self.data):,} with it"
@@ -60,16 +56,8 @@ def build(run: TrainedRun, store_directory: pathlib.Path, spec: ngram_spec.NGram
     """Counts the n-gram on the train people and fits the weights on the validation people.
 
     The weights are fitted with the float model: what rounding changes is far below what they
-    follow.
-
-    Args:
-      run: The network's.
-      store_directory: A client store of the same vocabulary.
-      spec: What `ngram_spec.of_file` says of a file.
-
-    Raises:
-      ExportError: The run claims differential privacy, or the store has another
-        vocabulary or no people to fit on.
+    follow. The spec is one of `ngram_spec.of_file`. Raises `ExportError` if the run claims
+    differential privacy, or the store has another vocabulary or no people to fit on.
     """
     if (run.directory / names.LEDGER).is_file():
         raise ExportError(
@@ -124,11 +112,7 @@ class HybridReport(HybridFigures):
         return f"{title}\n{aligned(rows)}"
 
     def check(self) -> None:
-        """Raises unless the hybrid is worth its bytes.
-
-        Raises:
-          CheckFailed: It suggests less well than the network alone.
-        """
+        """Raises `CheckFailed` if the hybrid suggests less well than the network alone."""
         for name in ("recall_at_3_no_eos", "kss"):
             alone, hybrid, _ = self.metrics[name]
             if not hybrid >= alone:

@@ -34,11 +34,7 @@ class TrainedRun:
 
     @classmethod
     def load(cls, directory: pathlib.Path) -> "TrainedRun":
-        """Opens a run.
-
-        Raises:
-          ExportError: There is no model, or it is damaged.
-        """
+        """Opens a run. Raises `ExportError` if there is no model, or it is damaged."""
         try:
             return cls(directory, *load_model(directory))
         except (SavedModelError, DataError) as error:
@@ -62,8 +58,7 @@ class TrainedRun:
     def facts(self) -> RunFacts:
         """Hashes of what it recorded, and its results on held-out people where it has them.
 
-        Raises:
-          ExportError: The results are damaged.
+        Raises `ExportError` if the results are damaged.
         """
         hashes = {}
         weights = f"{names.MODEL}/{names.WEIGHTS}"

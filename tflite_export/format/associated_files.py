@@ -38,10 +38,8 @@ def extract(data: bytes, path: pathlib.Path | str = "model") -> dict[str, bytes]
     """The files behind a model; empty if there are none.
 
     Only what `append` writes is read: few stored entries of known names. Each then has at most the
-    bytes it has in the file, so that reading takes no more memory than the file.
-
-    Raises:
-      ExportError: The archive is damaged, or one that no export writes.
+    bytes it has in the file, so that reading takes no more memory than the file. Raises
+    `ExportError` if the archive is damaged, or one that no export writes.
     """
     if not _has_archive(data):
         return {}

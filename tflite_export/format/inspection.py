@@ -52,27 +52,17 @@ class StoredBuffer:
 
 @dataclasses.dataclass(frozen=True)
 class FileReport:
-    """What a `.tflite` file holds.
-
-    Attributes:
-      signatures: Name -> subgraph index.
-      operators: Name -> how often, over all subgraphs; those outside the built-in set are named
-        "custom:NAME".
-      buffers: Buffers with data, largest first.
-    """
+    """What a `.tflite` file holds."""
 
     num_bytes: int
-    signatures: dict[str, int]
+    signatures: dict[str, int]  # name -> subgraph index
+    # Name -> how often, over all subgraphs; those outside the built-in set are named "custom:NAME"
     operators: dict[str, int]
-    buffers: list[StoredBuffer]
+    buffers: list[StoredBuffer]  # buffers with data, largest first
 
 
 def inspect(data: bytes) -> FileReport:
-    """Reads a file.
-
-    Raises:
-      CheckFailed: It is not a TFLite flatbuffer.
-    """
+    """Reads a file. Raises `CheckFailed` if it is not a TFLite flatbuffer."""
     if data[4:8] != b"TFL3":
         raise CheckFailed("The file is not a TFLite model: its identifier is not 'TFL3'.")
     try:
@@ -103,24 +93,16 @@ def _report(data: bytes) -> FileReport:
 
 
 def verify(
-    data: bytes,
-    *,
-    max_bytes: int | None,
-    signatures: Sequence[str],
-    table_shape: tuple[int, int],
+    data: bytes, *, max_bytes: int | None, signatures: Sequence[str], table_shape: tuple[int, int]
 ) -> FileReport:
     """Checks the promises of an export from the bytes that were written.
 
-    Args:
-      data: The file.
-      max_bytes: Limit of its size; None for none.
-      signatures: Names it must offer.
-      table_shape: (vocabulary, dim). Exactly one buffer may be read as a table of this shape,
-        transposed, or packed two values a byte.
+    Exactly one buffer may be read as a table of `table_shape`, (vocabulary, dim), transposed, or
+    packed two values a byte.
 
     Raises:
-      CheckFailed: Too large, an operator that is not built in, a table stored twice or not at
-        all, a signature missing, or a buffer that is not aligned.
+      CheckFailed: Too large, an operator that is not built in, a table stored twice or not at all,
+        a signature missing, or a buffer that is not aligned.
     """
     report = inspect(data)
     if max_bytes is not None and report.num_bytes > max_bytes:

@@ -22,15 +22,11 @@ from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import associated_files, vocabulary_file
 from tflite_export.format.manifest_content import MOST_MODEL_BYTES, Manifest, parse
 
-PACKED_VOCABULARY = associated_files.VOCABULARY
-PACKED_MANIFEST = associated_files.MANIFEST
-PACKED_NGRAM = associated_files.NGRAM
-
 # Ending of each file beside the model, by the name it has where it is packed.
 SUFFIXES = {
-    PACKED_VOCABULARY: ".vocabulary",
-    PACKED_MANIFEST: ".json",
-    PACKED_NGRAM: ".ngram",
+    associated_files.VOCABULARY: ".vocabulary",
+    associated_files.MANIFEST: ".json",
+    associated_files.NGRAM: ".ngram",
     associated_files.TAIL: ".tail",
     associated_files.CARD: ".card.md",
     associated_files.SIGNATURE: ".sig",
@@ -61,16 +57,16 @@ class ExportPaths:
     @property
     def vocabulary(self) -> pathlib.Path:
         """Beside the model."""
-        return self.part(PACKED_VOCABULARY)
+        return self.part(associated_files.VOCABULARY)
 
     @property
     def manifest(self) -> pathlib.Path:
         """Beside the model."""
-        return self.part(PACKED_MANIFEST)
+        return self.part(associated_files.MANIFEST)
 
     @property
     def ngram(self) -> pathlib.Path:
-        return self.part(PACKED_NGRAM)
+        return self.part(associated_files.NGRAM)
 
     @property
     def names(self) -> list[str]:
@@ -81,10 +77,8 @@ class ExportPaths:
 def load_checked(model: pathlib.Path) -> tuple[Manifest, Vocabulary]:
     """Manifest and vocabulary of a model, once all parts are known to belong together.
 
-    Needs no runtime; the model is not opened.
-
-    Raises:
-      ExportError: A part is missing, damaged, or from another export.
+    Needs no runtime; the model is not opened. Raises `ExportError` if a part is missing, damaged,
+    or from another export.
     """
     check_not_interrupted(model)
     paths = ExportPaths(model)
@@ -92,9 +86,9 @@ def load_checked(model: pathlib.Path) -> tuple[Manifest, Vocabulary]:
     if model_data[4:8] != _FILE_IDENTIFIER:
         raise ExportError(f"{model}: not a TFLite model. Export it again.")
     packed = {} if paths.manifest.is_file() else associated_files.extract(model_data, paths.model)
-    if PACKED_MANIFEST in packed:
-        manifest = parse(packed[PACKED_MANIFEST], paths.model)
-        vocabulary_data = packed.get(PACKED_VOCABULARY, b"")
+    if associated_files.MANIFEST in packed:
+        manifest = parse(packed[associated_files.MANIFEST], paths.model)
+        vocabulary_data = packed.get(associated_files.VOCABULARY, b"")
         vocabulary_name: pathlib.Path = paths.model
     elif paths.manifest.is_file():
         manifest = parse(_read(paths.manifest), paths.manifest)
@@ -114,8 +108,7 @@ def load_checked(model: pathlib.Path) -> tuple[Manifest, Vocabulary]:
 def check_not_interrupted(model: pathlib.Path) -> None:
     """Changes nothing: what lies beside a model may have come from somebody else.
 
-    Raises:
-      ExportError: An export to this name goes on, or was killed in the middle of it.
+    Raises `ExportError` if an export to this name goes on, or was killed in the middle of it.
     """
     if file_sets.is_interrupted(model):
         raise ExportError(
@@ -125,15 +118,9 @@ def check_not_interrupted(model: pathlib.Path) -> None:
 
 
 def load_described(model: pathlib.Path, name: str, digest: str) -> bytes:
-    """A part that the manifest describes.
+    """A part that the manifest describes, by its name in `SUFFIXES` and SHA-256.
 
-    Args:
-      model: The `.tflite` file.
-      name: Name of the part, out of `SUFFIXES`.
-      digest: SHA-256 in the manifest.
-
-    Raises:
-      ExportError: It is missing, damaged, or from another export.
+    Raises `ExportError` if it is missing, damaged, or from another export.
     """
     data, path = load_part(model, name), ExportPaths(model).part(name)
     if data is None:
@@ -145,8 +132,7 @@ def load_described(model: pathlib.Path, name: str, digest: str) -> bytes:
 def load_part(model: pathlib.Path, name: str) -> bytes | None:
     """A file beside a model, or packed into it; None if there is none.
 
-    Raises:
-      ExportError: It cannot be read.
+    Raises `ExportError` if it cannot be read.
     """
     paths = ExportPaths(model)
     if not paths.manifest.is_file():

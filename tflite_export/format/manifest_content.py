@@ -46,22 +46,16 @@ class StateSizes:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """The model file.
-
-    Attributes:
-      trainable: Whether it can go on training on the device.
-      top_k: Words that `predict` and `step` return.
-      training_length: Targets of its training sequences; None for a model without a config.
-      bytes: Size of the file, without what is packed behind it.
-    """
+    """The model file."""
 
     name: str
     quantization: str
-    trainable: bool
-    top_k: int
+    trainable: bool  # whether it can go on training on the device
+    top_k: int  # words that `predict` and `step` return
+    # Targets of its training sequences; None for a model without a config
     training_length: int | None
     state_sizes: StateSizes
-    bytes: int
+    bytes: int  # size of the file, without what is packed behind it
     sha256: str
 
     def __post_init__(self) -> None:
@@ -107,54 +101,32 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True)
 class Shown:
-    """How a file's strips compare with its own logits.
+    """How a file's strips compare with its own logits."""
 
-    Attributes:
-      strips: Outputs of `step` and `predict` that were compared.
-      wrong_strips: Strips with another word, or another probability, than the logits give.
-      max_probability_error: Largest difference of a probability, relative to what it should be.
-      wrong_states: Outputs of `predict` whose state is not that of the chain of `step`.
-      max_state_error: Largest difference of a state.
-    """
-
-    strips: int
-    wrong_strips: int
+    strips: int  # outputs of `step` and `predict` that were compared
+    wrong_strips: int  # strips with another word, or another probability, than the logits give
+    # Largest difference of a probability, relative to what it should be
     max_probability_error: float
-    wrong_states: int
-    max_state_error: float
+    wrong_states: int  # outputs of `predict` whose state is not that of the chain of `step`
+    max_state_error: float  # largest difference of a state
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parity:
-    """What the comparison of the file with the float model found.
+    """What the comparison of the file with the float model found."""
 
-    Attributes:
-      people: People whose text was read.
-      words: Words typed, OOV included.
-      positions: Predictions compared, end of message included.
-      same_best: Share of positions with the same best word.
-      same_three: Share of positions with the same set of three best words.
-      differences: "recall_at_1", "recall_at_3", "kss" -> difference.
-      max_logit_error: Largest over positions and rows, those of the long message included.
-      rms_logit_error: Root mean square over both.
-      logit_spread: Spread of the float logits, which the errors are compared with.
-      shown: The file's strips against its own logits.
-      little_text: Whether there was too little text for a verdict.
-      forgiven: The failure that `allow_loss` forgave.
-    """
-
-    people: int
-    words: int
-    positions: int
-    same_best: float
-    same_three: float
-    differences: dict[str, Difference]
-    max_logit_error: float
-    rms_logit_error: float
-    logit_spread: float
-    shown: Shown
-    little_text: bool
-    forgiven: str | None
+    people: int  # people whose text was read
+    words: int  # words typed, OOV included
+    positions: int  # predictions compared, end of message included
+    same_best: float  # share of positions with the same best word
+    same_three: float  # share of positions with the same set of three best words
+    differences: dict[str, Difference]  # "recall_at_1", "recall_at_3", "kss" -> difference
+    max_logit_error: float  # largest over positions and rows, those of the long message included
+    rms_logit_error: float  # root mean square over both
+    logit_spread: float  # spread of the float logits, which the errors are compared with
+    shown: Shown  # the file's strips against its own logits
+    little_text: bool  # whether there was too little text for a verdict
+    forgiven: str | None  # the failure that `allow_loss` forgave
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -183,8 +155,7 @@ class TailFacts:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MixtureFacts:
     """How a hybrid mixes: `weights` are those of `predictors/hybrid/mixture.py`, columns in this
-    order.
-    """
+    order."""
 
     components: list[str]
     weights: list[list[float]]
@@ -201,16 +172,11 @@ class Sizes:
 
 @dataclasses.dataclass(frozen=True)
 class HybridFigures:
-    """The export with and without its n-gram and cache, on people it never saw.
+    """The export with and without its n-gram and cache, on people it never saw."""
 
-    Attributes:
-      people: Number of people.
-      words: Words that they typed.
-      metrics: Name -> `(network alone, hybrid, half width of the difference's interval)`.
-    """
-
-    people: int
-    words: int
+    people: int  # number of people
+    words: int  # words that they typed
+    # Name -> `(network alone, hybrid, half width of the difference's interval)`
     metrics: dict[str, tuple[float, float, float]]
 
 
@@ -234,39 +200,25 @@ class CardFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """Everything an export says of itself; fields stand as in the file.
+    """Everything an export says of itself; fields stand as in the file."""
 
-    Attributes:
-      format: `FORMAT`.
-      special_ids: Ids of the special tokens, those of every model of ours.
-      run: The run it was made of.
-      privacy: The statement of the run's differential privacy, or that there is none.
-      parity: None where there was no text.
-      ngram: None without an n-gram.
-      mixture: None without an n-gram.
-      tail: None without a lexicon.
-      licence: Licence of the files; None where nobody said.
-      hybrid: None without an n-gram or without text.
-      prompts: None without golden prompts.
-      card: None while there is no card.
-    """
-
-    format: str = FORMAT
+    format: str = FORMAT  # `FORMAT`
+    # Ids of the special tokens, those of every model of ours
     special_ids: SpecialIds = SpecialIds()
     model: ModelFacts
     vocabulary: VocabularyFacts
     truecase: list[str]
-    run: RunFacts
-    privacy: str
-    parity: Parity | None
-    ngram: NGramFacts | None = None
-    mixture: MixtureFacts | None = None
-    tail: TailFacts | None = None
+    run: RunFacts  # the run it was made of
+    privacy: str  # the statement of the run's differential privacy, or that there is none
+    parity: Parity | None  # None where there was no text
+    ngram: NGramFacts | None = None  # None without an n-gram
+    mixture: MixtureFacts | None = None  # None without an n-gram
+    tail: TailFacts | None = None  # None without a lexicon
     bytes: Sizes
-    licence: str | None
-    hybrid: HybridFigures | None = None
-    prompts: PromptFigures | None = None
-    card: CardFacts | None = None
+    licence: str | None  # licence of the files; None where nobody said
+    hybrid: HybridFigures | None = None  # None without an n-gram or without text
+    prompts: PromptFigures | None = None  # None without golden prompts
+    card: CardFacts | None = None  # None while there is no card
 
     def __post_init__(self) -> None:
         _require(self.special_ids == SpecialIds(), "manifest.special_ids", "are not ours")
@@ -286,14 +238,7 @@ def to_bytes(manifest: Manifest) -> bytes:
 
 
 def parse(data: bytes, path: pathlib.Path) -> Manifest:
-    """The inverse.
-
-    Args:
-      data: Any bytes.
-
-    Raises:
-      ExportError: They are no manifest.
-    """
+    """The inverse, for any bytes; an `ExportError` where they are no manifest."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):

@@ -26,8 +26,7 @@ _MOST_BYTES = 10_000
 def read_private_key(path: pathlib.Path) -> Ed25519PrivateKey:
     """A key from an unencrypted PEM file.
 
-    Raises:
-      ExportError: It cannot be read, or is another kind of key.
+    Raises `ExportError` if it cannot be read, or is another kind of key.
     """
     data = _read(path)
     try:
@@ -45,8 +44,7 @@ def read_private_key(path: pathlib.Path) -> Ed25519PrivateKey:
 def read_public_key(path: pathlib.Path) -> Ed25519PublicKey:
     """A key from a PEM file.
 
-    Raises:
-      ExportError: It cannot be read, or is another kind of key.
+    Raises `ExportError` if it cannot be read, or is another kind of key.
     """
     data = _read(path)
     try:
@@ -73,11 +71,7 @@ def sign(manifest: bytes, key: Ed25519PrivateKey) -> bytes:
 
 
 def check_signature(manifest: bytes, signature: bytes, key: Ed25519PublicKey, name: str) -> None:
-    """Raises unless `signature` is that of `manifest` by the owner of `key`.
-
-    Raises:
-      CheckFailed: It is not, or no signature at all.
-    """
+    """Raises `CheckFailed` unless `signature` is that of `manifest` by the owner of `key`."""
     try:
         content = json.loads(signature)
         if content["format"] != FORMAT:

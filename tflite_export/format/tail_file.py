@@ -29,15 +29,7 @@ def encode(lexicon: TailLexicon) -> bytes:
 
 
 def decode(data: bytes, name: str = "lexicon") -> TailLexicon:
-    """The inverse.
-
-    Args:
-      data: The content of the file.
-      name: What to call the file in errors.
-
-    Raises:
-      ExportError: It is another kind of file, cut short or damaged.
-    """
+    """The inverse. Raises `ExportError` if it is another kind of file, cut short or damaged."""
     try:
         header, packed = vocabulary_file.checked_body(data, FORMAT).split(b"\n", 1)
         count = json.loads(header)["words"]

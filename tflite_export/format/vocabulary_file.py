@@ -6,27 +6,20 @@
     then      zlib: one byte a word, the characters it shares with the word before (at most 255);
               then the rest of each word, UTF-8, ended by a line feed
 
-Words are in the order of their code points, and so are the rows of an exported model. Two gains:
-the file needs no table from place to id, which alone would cost 15 KB (log2(9996!) bits), and the
-words that continue a prefix are one range of ids. Special ids stay 0 to 3.
-
-Format 1 had no line 2: its fingerprint covers the words, and not every bit of a deflate stream
-changes them. Its files can still be read.
+Words are in the order of their code points, and so are the rows of an exported model: the file
+needs no table from place to id, and the words that continue a prefix are one range of ids. Special
+ids stay 0 to 3. Format 1 had no line 2; its files can still be read.
 
 Plain Python and zlib, which every phone has.
 """
 
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Sequence
 
-from tff_keyboard.data.vocabulary import (
-    NUM_SPECIAL,
-    SPECIAL_WORDS,
-    NormalisationRules,
-    Vocabulary,
-)
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.storage.errors import ExportError
 
 FORMAT = b"tff-keyboard sorted vocabulary 2"
@@ -58,11 +51,7 @@ def sorted_vocabulary(vocabulary: Vocabulary) -> Vocabulary:
 
 
 def encode(vocabulary: Vocabulary) -> bytes:
-    """Packs a sorted vocabulary.
-
-    Raises:
-      ValueError: The words are not in order.
-    """
+    """Packs a sorted vocabulary. Raises `ValueError` if the words are not in order."""
     words = vocabulary.words[NUM_SPECIAL:]
     if list(words) != sorted(words):
         raise ValueError("The words must be sorted. Take `sorted_vocabulary` first.")
@@ -81,15 +70,11 @@ def with_checksum(format_line: bytes, header: object, packed: bytes) -> bytes:
 
 
 def pack(words: Sequence[str], further: bytes = b"") -> bytes:
-    """Words in order, front-coded and deflated.
-
-    Args:
-      words: Words in the order of their code points.
-      further: One byte a word, to go with them.
-    """
+    """Words in order, front-coded and deflated, with `further`: bytes that go with each word."""
     shared_lengths, endings, before = bytearray(), [], ""
     for word in words:
-        shared = min(_shared_characters(before, word), _MOST_SHARED)
+        alike = os.path.commonprefix([before, word])  # noqa: RUF071 - of characters, no paths
+        shared = min(len(alike), _MOST_SHARED)
         shared_lengths.append(shared)
         endings.append(word[shared:] + "\n")
         before = word
@@ -99,8 +84,7 @@ def pack(words: Sequence[str], further: bytes = b"") -> bytes:
 def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
     """Unpacks what `encode` packed and checks checksum, size, order and fingerprint.
 
-    Raises:
-      ExportError: It is another kind of file, cut short or damaged.
+    Raises `ExportError` if it is another kind of file, cut short or damaged.
     """
     try:
         header_line, packed = checked_body(data, FORMAT, _FORMAT_1).split(b"\n", 1)
@@ -122,8 +106,7 @@ def decode(data: bytes, name: str = "vocabulary") -> Vocabulary:
 def checked_body(data: bytes, wanted: bytes, without_checksum: bytes = b"-") -> bytes:
     """What follows the format's name and the checksum.
 
-    Raises:
-      ValueError: It is of another format, or damaged.
+    Raises `ValueError` if it is of another format, or damaged.
     """
     format_line, rest = data.split(b"\n", 1)
     if format_line == without_checksum:
@@ -136,23 +119,11 @@ def checked_body(data: bytes, wanted: bytes, without_checksum: bytes = b"-") -> 
     return body
 
 
-def _shared_characters(a: str, b: str) -> int:
-    shared = 0
-    for left, right in zip(a, b, strict=False):
-        if left != right:
-            break
-        shared += 1
-    return shared
-
-
 def unpack(packed: bytes, count: int, bytes_a_word: int = 0) -> tuple[list[str], bytes]:
     """The inverse of `pack`, with bounds on what a hostile file may fill.
 
-    Returns:
-      The words, and what goes with them: `bytes_a_word` times as many bytes.
-
-    Raises:
-      ValueError, zlib.error: It is not of so many words, or damaged.
+    The words, and what goes with them: `bytes_a_word` times as many bytes. Raises `ValueError` or
+    `zlib.error` if it is not of so many words, or damaged.
     """
     inflater = zlib.decompressobj()
     data = inflater.decompress(packed, _MOST_BYTES)

@@ -4,11 +4,7 @@ from tff_keyboard.storage.errors import CheckFailed
 
 
 class ParityFailed(CheckFailed):
-    """The written file does not suggest what the model does.
-
-    Attributes:
-      table: The whole comparison, as text of several lines.
-    """
+    """The written file does not suggest what the model does; `table` is the whole comparison."""
 
     def __init__(self, message: str, table: str):
         super().__init__(message)

@@ -21,14 +21,9 @@ from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 def check_contents(
     data: bytes, predictor: KeyboardPredictor, model: NextWordModel, vocabulary: Vocabulary
 ) -> None:
-    """Raises unless a file holds what was trained and shows what it computes.
+    """Raises `CheckFailed` unless a file holds what was trained and shows what it computes.
 
-    Args:
-      data: The model file.
-      predictor: The same file, with the vocabulary and manifest written beside it.
-
-    Raises:
-      CheckFailed: The file is broken, whichever way its weights were rounded.
+    `data` is the file, and `predictor` reads it, with the vocabulary and manifest beside it.
     """
     # By the words as they were written: rows that left with other words would show, too.
     rows = parity.rows_of(predictor.index.vocabulary, vocabulary)

@@ -34,10 +34,8 @@ def use_in_child(path: pathlib.Path, runtime: str | None = None) -> None:
     """Opens a model, types on it, and trains it a step if it can be trained.
 
     The child is a fork of this process, which imports the runtime first: it starts in no time.
-
-    Raises:
-      ExportError: It is refused, or cannot be used.
-      CheckFailed: It ends the child, or never ends.
+    Raises `ExportError` if it is refused, or cannot be used; `CheckFailed` if it ends the child, or
+    never ends.
     """
     interpreters.import_quietly(runtime)
     reading, writing = os.pipe()
@@ -93,8 +91,7 @@ def _wait(child: int, deadline: float) -> int | None:
 def _problem(path: pathlib.Path, said: bytes) -> str:
     """What the child found wrong, "" if nothing.
 
-    Raises:
-      CheckFailed: It did not come to say: the file made the interpreter end the process, or write.
+    Raises `CheckFailed` if it did not come to say: the file made the interpreter end the process.
     """
     try:
         problem = json.loads(said)

@@ -5,9 +5,8 @@ model never trained on. Both are scored by the same code; what is compared:
 
   agreement     share of positions with the same best word, and with the same set of three
   recall        hits at 1 and at 3 over words typed; OOV counts as missed, end of message does not
-  KSS           keystroke saving rate, strip of three, selection free
-  (`evaluation.metrics.keystrokes`) logit error   over all rows and positions, relative to the
-  spread of the float logits: the root
+  KSS           keystroke saving rate, strip of three, selection free (`metrics.keystrokes`)
+  logit error   over all rows and positions, relative to the spread of the float logits: the root
                 mean square, over positions, of their standard deviation over rows
   strips        what `step` and `predict` show, against the file's own logits (`shown_words`)
 
@@ -55,19 +54,14 @@ class Tolerance:
 
     Recall alone is too blunt for a gate: a wrong row of the table moves recall by nothing in most
     texts. Agreement is sharper, and the logits show what no suggestion of this text depends on.
-
-    Attributes:
-      recall: Largest |difference| of recall at 1 and at 3, as a fraction. Never finer than one
-        word of the text read.
-      agreement: Least share of positions with the same best word.
-      rms_error: Largest root mean square of the logit error, in spreads of the logits.
-      max_error: Largest logit error, in spreads of the logits.
     """
 
+    # Largest |difference| of recall at 1 and at 3, as a fraction. Never finer than one word of the
+    # text read.
     recall: float
-    agreement: float
-    rms_error: float
-    max_error: float
+    agreement: float  # least share of positions with the same best word
+    rms_error: float  # largest root mean square of the logit error, in spreads of the logits
+    max_error: float  # largest logit error, in spreads of the logits
 
 
 TOLERANCES = {
@@ -118,11 +112,9 @@ class ParityReport(Parity):
         return "\n".join(lines)
 
     def check(self, tolerance: Tolerance) -> None:
-        """Raises unless the file shows what it computes and the loss is within `tolerance`.
+        """Raises `ParityFailed` with each loss beyond `tolerance`.
 
-        Raises:
-          CheckFailed: The file contradicts itself.
-          ParityFailed: Says which figure failed, and what it should be.
+        Raises `CheckFailed` before that if the file contradicts itself.
         """
         self.shown.check()
         failures = []
@@ -189,11 +181,7 @@ def rows_of(words: Vocabulary, vocabulary: Vocabulary) -> np.ndarray:
 def compare(
     model: NextWordModel, vocabulary: Vocabulary, predictor: KeyboardPredictor, texts: Texts
 ) -> ParityReport:
-    """Reads every message with both models.
-
-    Raises:
-      ExportError: There is no word in `texts`.
-    """
+    """Reads every message with both models. Raises `ExportError` if there is no word in `texts`."""
     text = TypedText(
         "parity", tuple(texts), tuple([list(m) for m in p if m] for p in texts.values())
     )
@@ -267,11 +255,7 @@ def _long_message(text: TypedText) -> list[str]:
 
 
 # Name in the report -> metric.
-COMPARED = {
-    "recall_at_1": "recall_at_1_no_eos",
-    "recall_at_3": "recall_at_3_no_eos",
-    "kss": "kss",
-}
+COMPARED = {"recall_at_1": "recall_at_1_no_eos", "recall_at_3": "recall_at_3_no_eos", "kss": "kss"}
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -1,15 +1,13 @@
 """Does a file show what it computes? `step` and `predict` against `logits`, word by word.
 
 A keyboard shows `ids` and `probabilities` of `step` while one types, and of `predict` where a text
-is there at once (paste, a moved cursor, a field that is opened again). Recall and agreement are
-computed from `logits`, so that they see neither: here every strip is held against
+is there at once. Recall and agreement are computed from `logits`, so that they see neither: here
+every strip is held against
 
     the k largest of softmax(logits) over the words, with their probabilities
 
 and `predict` against a chain of `step` from zeros. A tie may be broken either way: an id counts as
-right if its probability is the one that belongs to its place.
-
-Ids are those of the file.
+right if its probability is the one that belongs to its place. Ids are those of the file.
 """
 
 import dataclasses
@@ -34,21 +32,13 @@ _OUT_OF_RANGE = (-1, -(2**31), 2**31 - 1)  # and the size of the vocabulary
 
 
 class Chain(NamedTuple):
-    """What `step` and `logits` said along a message, one row a token.
+    """What `step` and `logits` said along a message, one row a token."""
 
-    Attributes:
-      ids: [time, k] int32.
-      probabilities: [time, k].
-      logits: [time, V].
-      c: [time, units].
-      h: [time, dim].
-    """
-
-    ids: np.ndarray
-    probabilities: np.ndarray
-    logits: np.ndarray
-    c: np.ndarray
-    h: np.ndarray
+    ids: np.ndarray  # [time, k] int32
+    probabilities: np.ndarray  # [time, k]
+    logits: np.ndarray  # [time, V]
+    c: np.ndarray  # [time, units]
+    h: np.ndarray  # [time, dim]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,11 +46,7 @@ class ShownReport(Shown):
     """What a file's strips show, as a verdict."""
 
     def check(self) -> None:
-        """Raises unless everything shown is what was computed.
-
-        Raises:
-          CheckFailed: The file is broken, whichever way its weights were rounded.
-        """
+        """Raises `CheckFailed` unless all is shown as computed, however weights were rounded."""
         if self.wrong_states:
             raise CheckFailed(
                 "The exported file's `predict` does not end in the state that `step` reaches word "
@@ -140,15 +126,10 @@ class Reader:
 def compare_strips(
     logits: np.ndarray, ids: np.ndarray, probabilities: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    """Which strips are not the best words of their logits.
+    """`(wrong [n] bool, largest relative difference of a probability)`.
 
-    Args:
-      logits: [n, V].
-      ids: [n, k].
-      probabilities: [n, k].
-
-    Returns:
-      `(wrong [n] bool, largest relative difference of a probability)`.
+    A strip, `ids` and `probabilities` [n, k], is wrong unless it is the best words of its
+    `logits` [n, V].
     """
     of_words = (ids >= NUM_SPECIAL) & (ids < logits.shape[1])
     own = np.take_along_axis(logits, np.where(of_words, ids, 0), axis=1)  # [n, k]
@@ -170,8 +151,7 @@ def compare_strips(
 def check_made_up(predictor: KeyboardPredictor) -> ShownReport:
     """Reads words drawn from the whole vocabulary, which needs no text, and odd tokens.
 
-    Raises:
-      CheckFailed: The file contradicts itself.
+    Raises `CheckFailed` if the file contradicts itself.
     """
     size = len(predictor.index.vocabulary)
     reader = Reader(predictor)

@@ -26,27 +26,18 @@ _DTYPES = {_Type.FLOAT32: np.float32, _Type.FLOAT16: np.float16, _Type.INT8: np.
 
 
 class StoredTable(NamedTuple):
-    """A table as a file holds it.
+    """A table as a file holds it."""
 
-    Attributes:
-      rows: [V, dim] float64.
-      steps: [V, 1] or [V, dim] float64, the distance of neighbouring values; 0 for float32.
-      is_int4: Whether a row is only near on average.
-    """
-
-    rows: np.ndarray
+    rows: np.ndarray  # [V, dim] float64
+    # [V, 1] or [V, dim] float64, the distance of neighbouring values; 0 for float32
     steps: np.ndarray
-    is_int4: bool
+    is_int4: bool  # whether a row is only near on average
 
 
 def read_table(data: bytes, shape: tuple[int, int]) -> StoredTable:
-    """The table of a `.tflite` file.
+    """The table of a `.tflite` file, of shape (V, dim).
 
-    Args:
-      shape: (V, dim).
-
-    Raises:
-      CheckFailed: No buffer is read as a table of this shape, or its rows have several scales.
+    Raises `CheckFailed` if no buffer is read as such a table, or its rows have several scales.
     """
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAsModel(data, 0))
     tensors = [tensor for graph in model.subgraphs for tensor in graph.tensors]
@@ -70,12 +61,7 @@ def read_table(data: bytes, shape: tuple[int, int]) -> StoredTable:
 
 
 def wrong_rows(table: StoredTable, truth: np.ndarray) -> np.ndarray:
-    """Numbers of the rows that are not what was trained, rounded.
-
-    Args:
-      table: Table as it was read from a file.
-      truth: [V, dim], the trained rows in the file's order.
-    """
+    """Numbers of the rows of a file's table that are not the trained ones [V, dim], rounded."""
     error = np.abs(table.rows - truth)
     if table.is_int4:
         rms = np.sqrt(np.square(error).mean(axis=1, keepdims=True))
@@ -86,11 +72,7 @@ def wrong_rows(table: StoredTable, truth: np.ndarray) -> np.ndarray:
 
 
 def check_table(data: bytes, truth: np.ndarray) -> None:
-    """Raises unless every row of a file's table is the trained one, rounded.
-
-    Raises:
-      CheckFailed: The file is broken, whichever way its weights were rounded.
-    """
+    """Raises `CheckFailed` unless every row of a file's table is the trained one, rounded."""
     rows, dim = truth.shape
     wrong = wrong_rows(read_table(data, (rows, dim)), truth)
     if len(wrong):

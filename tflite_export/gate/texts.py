@@ -28,8 +28,7 @@ Texts = dict[str, list[list[str]]]
 def store_of(run_dir: pathlib.Path, given: pathlib.Path | None) -> pathlib.Path:
     """The client store a person names, else that of the config of the run.
 
-    Raises:
-      ExportError: Neither is there.
+    Raises `ExportError` if neither is there.
     """
     if given is not None:
         return given
@@ -53,14 +52,9 @@ def from_store(
 ) -> Texts:
     """Whole people of a population, in a seeded order, until `max_words` words are there.
 
-    Args:
-      vocabulary: Vocabulary that the store must have.
-      seed: Seed of the order.
-      least_people: People who are read at least, however much they typed, where there are as many.
-
-    Raises:
-      ExportError: The store was made with other rules or words, or nobody is in the population.
-      DataError: It is no client store.
+    `least_people` are read at least, however much they typed, where there are as many.
+    `ExportError` is raised if the store was made with other rules or words than `vocabulary`, or
+    nobody is in the population; `DataError` if it is no client store.
     """
     from tff_keyboard.data.store.client_store import ClientStore  # TensorFlow: not on a phone
 
@@ -92,11 +86,8 @@ def from_file(
 ) -> Texts:
     """Messages from lines `user<TAB>text`, or of text alone; `.gz` is unpacked.
 
-    Args:
-      max_words: No more is read once so many words are there.
-
-    Raises:
-      ExportError: The file cannot be read as UTF-8 text, or has no words.
+    No more is read once `max_words` words are there. Raises `ExportError` if the file cannot be
+    read as UTF-8 text, or has no words.
     """
     tokenizer = PythonTokenizer(rules)
     texts: Texts = {}

@@ -33,14 +33,10 @@ Weights = Mapping[str, np.ndarray]
 
 
 def check_training(predictor: KeyboardPredictor, model: NextWordModel, rows: np.ndarray) -> None:
-    """Trains a step, checks it, and takes it back.
+    """Trains a trainable file a step, checks it, and takes it back.
 
-    Args:
-      predictor: A trainable file; at the end it is as it was.
-      rows: Row of the model's table for each row of the file's.
-
-    Raises:
-      CheckFailed: The file is broken, whichever way its weights were rounded.
+    `rows` are the rows of the model's table for those of the file's. `CheckFailed` is raised if
+    the file is broken, whichever way its weights were rounded.
     """
     trained = {_name(variable): variable.numpy() for variable in model.trainable_variables}
     trained["embedding"] = trained["embedding"][rows]

@@ -19,21 +19,13 @@ GATES = ("input", "candidate", "output")
 
 @dataclasses.dataclass(frozen=True)
 class CifgWeights:
-    """Float32 arrays.
+    """Float32 arrays."""
 
-    Attributes:
-      embedding: [vocabulary, dim]; also the output table.
-      kernels: W of each gate, [dim, units].
-      recurrent_kernels: R of each gate, [dim, units].
-      biases: b of each gate, [units].
-      projection: [units, dim].
-    """
-
-    embedding: np.ndarray
-    kernels: tuple[np.ndarray, ...]
-    recurrent_kernels: tuple[np.ndarray, ...]
-    biases: tuple[np.ndarray, ...]
-    projection: np.ndarray
+    embedding: np.ndarray  # [vocabulary, dim]; also the output table
+    kernels: tuple[np.ndarray, ...]  # W of each gate, [dim, units]
+    recurrent_kernels: tuple[np.ndarray, ...]  # R of each gate, [dim, units]
+    biases: tuple[np.ndarray, ...]  # b of each gate, [units]
+    projection: np.ndarray  # [units, dim]
 
     @property
     def vocabulary_size(self) -> int:
@@ -52,11 +44,7 @@ class CifgWeights:
 
     @classmethod
     def from_model(cls, model: NextWordModel) -> "CifgWeights":
-        """Reads a built model.
-
-        Raises:
-          ExportError: It is not a CIFG, or a weight is not finite.
-        """
+        """Reads a built model; `ExportError` if it is no CIFG, or a weight is not finite."""
         name = getattr(model, "name_in_registry", type(model).__name__)
         if name != "cifg":
             raise ExportError(

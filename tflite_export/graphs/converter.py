@@ -22,11 +22,7 @@ QUANTIZATIONS = ("int8", "float16", "none")
 
 
 def convert(weights: CifgWeights, quantization: str, *, top_k: int) -> bytes:
-    """Converts `predict`, `step` and `logits`.
-
-    Returns:
-      The bytes of the `.tflite` file, the same for the same arguments.
-    """
+    """The bytes of a `.tflite` file with `predict`, `step` and `logits`."""
     module = _Cifg(weights, top_k)
     model = convert_module(module, signatures.INFERENCE_SIGNATURES, quantization)
     return model_to_bytes(stripped(model))
@@ -35,14 +31,10 @@ def convert(weights: CifgWeights, quantization: str, *, top_k: int) -> bytes:
 def convert_module(
     module: tf.Module, names: Sequence[str], quantization: str, *, keep_variables: bool = False
 ) -> schema.ModelT:
-    """Runs the converter.
+    """Runs the converter, for one of `QUANTIZATIONS`.
 
-    Args:
-      quantization: One of `QUANTIZATIONS`.
-      keep_variables: Whether variables stay variables, for training; else they become constants.
-
-    Raises:
-      ExportError: There is no room for the converter's temporary files.
+    Variables become constants unless `keep_variables`, for training. Raises `ExportError` if
+    there is no room for the converter's temporary files.
     """
     with tempfile.TemporaryDirectory() as directory:
         try:
@@ -118,11 +110,8 @@ class CifgFunctions(tf.Module):
 
     def __init__(self, weights: CifgWeights, top_k: int):
         super().__init__()
-        self.vocabulary_size, self.dim, self.units = (
-            weights.vocabulary_size,
-            weights.dim,
-            weights.units,
-        )
+        self.vocabulary_size, self.dim = weights.vocabulary_size, weights.dim
+        self.units = weights.units
         self._top_k = top_k
         state = [
             tf.TensorSpec([1, self.units], tf.float32, "c"),

@@ -419,9 +419,8 @@ def name_signature_tensors(model: schema.ModelT) -> None:
     for definition in model.signatureDefs or []:
         tensors = model.subgraphs[definition.subgraphIndex].tensors
         for entry in [*definition.inputs, *definition.outputs]:
-            tensors[
-                entry.tensorIndex
-            ].name = f"{_text(definition.signatureKey)}/{_text(entry.name)}"
+            tensor = tensors[entry.tensorIndex]
+            tensor.name = f"{_text(definition.signatureKey)}/{_text(entry.name)}"
 
 
 def _text(name: str | bytes) -> str:

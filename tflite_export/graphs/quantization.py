@@ -33,17 +33,11 @@ class TensorQuantized:
 
 @dataclasses.dataclass(frozen=True)
 class RowQuantized:
-    """Row r of the matrix is `base * codes[r] * values[r]`.
+    """Row r of the matrix is `base * codes[r] * values[r]`."""
 
-    Attributes:
-      values: [rows, columns] int8, in [-limit, limit] with limit 127 or 7.
-      codes: [rows] int8 in [1, 127].
-      base: Scale of a code of 1.
-    """
-
-    values: np.ndarray
-    codes: np.ndarray
-    base: float
+    values: np.ndarray  # [rows, columns] int8, in [-limit, limit] with limit 127 or 7
+    codes: np.ndarray  # [rows] int8 in [1, 127]
+    base: float  # scale of a code of 1
 
     def scales(self) -> np.ndarray:
         """[rows] float32."""
@@ -66,11 +60,7 @@ def quantize_tensor(matrix: np.ndarray) -> TensorQuantized:
 
 
 def quantize_rows(matrix: np.ndarray) -> RowQuantized:
-    """int8 with one scale a row. Codes are rounded up, so nothing is clipped.
-
-    Args:
-      matrix: [rows, columns].
-    """
+    """int8 [rows, columns] with one scale a row. Codes are rounded up, so nothing is clipped."""
     scales = np.abs(matrix).max(axis=1, initial=0.0) / INT8_MAX
     base = max(float(scales.max(initial=0.0)) / 127, _TINY)
     # 1e-4: the row that sets `base` must get code 127 in spite of float rounding, not 128.
@@ -89,14 +79,10 @@ def quantize_rows_int4(
     the most energy first; the error of one is spread over the later ones so that this quadratic
     form grows least. Source: Frantar et al. 2022 (GPTQ), https://arxiv.org/abs/2210.17323, eq. 2-3.
 
-    Args:
-      matrix: [rows, columns], the output table.
-      covariance: [columns, columns], `sum of h^T h` over calibration text, of any scale.
-      damping: Weight of the identity beside the covariance (trace / columns = 1); it stands for
-        the table's other use, the embedding lookup, where all columns matter alike. > 0.
-
-    Returns:
-      Values in [-7, 7].
+    `matrix` is the output table [rows, columns], `covariance` [columns, columns] the sum of h^T h
+    over calibration text, of any scale; values of the result are in [-7, 7]. `damping` > 0 is the
+    weight of the identity beside the covariance (trace / columns = 1); it stands for the table's
+    other use, the embedding lookup, where all columns matter alike.
     """
     rows, columns = matrix.shape
     if covariance.shape != (columns, columns):

@@ -22,15 +22,10 @@ MIN_RUNTIME_VERSION = b"2.14.0".ljust(16, b"\0")  # the oldest runtime this was 
 
 
 def build(weights: CifgWeights, table: RowQuantized, *, top_k: int) -> bytes:
-    """Writes `predict`, `step` and `logits`.
+    """The bytes of a `.tflite` file with `predict`, `step` and `logits`.
 
-    Args:
-      weights: The trained weights; `embedding` is not used.
-      table: `weights.embedding` quantised; int4 if its values are within [-7, 7], which needs an
-        even `dim`.
-
-    Returns:
-      The bytes of the `.tflite` file.
+    `table` is `weights.embedding` quantised, which itself is not used; int4 if its values are
+    within [-7, 7], which needs an even `dim`.
     """
     builder = ModelBuilder()
     builder.model.description = signatures.DESCRIPTION

@@ -8,13 +8,13 @@ Beside `predict`, `step` and `logits` of every export:
 
 `train` takes BOS, words and EOS, with PAD on the right if any, and makes one step of plain SGD on
 the mean loss of the targets: what a client does in federated training. `weights` and `set_weights`
-speak the layout of `tff_keyboard.models.cifg`, so that a delta can leave the phone and an update
-come back (rows of `embedding` in the file's order).
+speak the layout of `tff_keyboard.models.cifg` (rows of `embedding` in the file's order), so that a
+delta can leave the phone and an update come back.
 
 Weights are float32 variables in memory. The file holds their initial values as int8 with one scale
-a row, which its initialisation subgraph dequantises; as float32 it would have 5.7 MB. The gradient
-through time is written by hand, as a loop back over what the loop forth saved: automatic
-differentiation of a loop needs operators TFLite lacks, and an unrolled loop has 4 KB a step.
+a row, which its initialisation subgraph dequantises. The gradient through time is written by hand,
+as a loop back over what the loop forth saved: automatic differentiation of a loop needs operators
+TFLite lacks.
 """
 
 import copy
@@ -37,11 +37,7 @@ _SMALL = 256  # elements; a smaller matrix stays float32
 
 
 def build(weights: CifgWeights, *, top_k: int) -> bytes:
-    """Writes the inference and the training signatures.
-
-    Returns:
-      The bytes of the `.tflite` file.
-    """
+    """The bytes of a `.tflite` file with the inference and the training signatures."""
     names = (*signatures.INFERENCE_SIGNATURES, *signatures.TRAINING_SIGNATURES)
     module = _TrainableCifg(weights, top_k)
     model = convert_module(module, names, "none", keep_variables=True)
@@ -116,13 +112,8 @@ def loss_and_gradients(
 ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
     """Mean of -log p(target) over the targets of a message, and its derivatives.
 
-    Args:
-      weights: Weights by `WEIGHT_NAMES`.
-      message: [1 + time] int32: BOS, words, EOS, then PAD if any; targets that are PAD do not
-        count.
-
-    Returns:
-      `(loss [], gradients shaped as weights)`; zeros if nothing counts.
+    `message` is [1 + time] int32: BOS, words, EOS, then PAD if any, which do not count as targets.
+    Returns `(loss [], gradients shaped as weights)`; zeros if nothing counts.
     """
     table, kernel = weights["embedding"], weights["kernel"]
     recurrent_kernel, projection = weights["recurrent_kernel"], weights["projection"]
@@ -155,15 +146,10 @@ def loss_and_gradients(
 
 
 def _run_forth(pre, recurrent_kernel, projection):
-    """The CIFG over time, from zeros.
+    """The CIFG over time, from zeros: `(i, g, o [time, 3 units], c [time, units], h [time, dim])`.
 
-    Args:
-      pre: [time, 3 units], x_t W + b, gates in the order i, g, o.
-      recurrent_kernel: R [dim, 3 units].
-      projection: P [units, dim], dim <= 3 units.
-
-    Returns:
-      After each step: `(i, g, o [time, 3 units], c [time, units], h [time, dim])`.
+    `pre` is [time, 3 units], x_t W + b with gates in the order i, g, o; R is [dim, 3 units] and P
+    [units, dim], dim <= 3 units.
     """
     units, dim = projection.shape
 
@@ -216,9 +202,7 @@ def _run_back(d_hidden, gates, cells, hidden, recurrent_kernel, projection):
         return t - 1, d_c * (1.0 - tf.gather(i, [t])), d_h, d_pres, d_hs
 
     *_, d_pre, d_h = tf.while_loop(
-        lambda t, *_: t >= 0,
-        step,
-        (tf.shape(gates)[0] - 1, zero_c, zero_h, gates, hidden),
+        lambda t, *_: t >= 0, step, (tf.shape(gates)[0] - 1, zero_c, zero_h, gates, hidden)
     )
     return (
         d_pre,

@@ -41,16 +41,12 @@ _NOTHING: Mapping[str, int] = {}
 
 @dataclasses.dataclass(frozen=True)
 class Correction:
-    """A word in the place of the typed one.
+    """A word in the place of the typed one."""
 
-    Attributes:
-      word: Lower case, of the vocabulary.
-      score: P(meant | context) P(typed | meant), which compares with P(word | context) of a word
-        that goes on from what is typed.
-    """
-
-    word: str
+    word: str  # lower case, of the vocabulary
     probability: float
+    # P(meant | context) P(typed | meant), which compares with P(word | context) of a word that goes
+    # on from what is typed
     score: float
 
     @property
@@ -61,10 +57,8 @@ class Correction:
 class Autocorrect:
     """Corrections of finished words; for lower-case vocabularies.
 
-    Args:
-      frequencies: Word -> probability without context; see `word_frequencies`.
-      tail: Words beyond the vocabulary that are known to be words.
-      language: Whose keys were typed on.
+    Frequencies are those of `word_frequencies`; `tail` has words beyond the vocabulary; the
+    language is the one whose keys were typed on.
     """
 
     def __init__(
@@ -95,11 +89,9 @@ class Autocorrect:
     ) -> Correction | None:
         """The likeliest other word, None where that is not likely enough to be offered.
 
-        Args:
-          next_word: [V + own] probabilities after the words before it.
-          own: Ids of the owner's words that are not in the vocabulary.
-          as_typed: [V] probabilities by which a word of the vocabulary is judged as it is typed,
-            where others than `next_word` count.
+        `next_word` are [V + own] probabilities after the words before it, `own` the ids of the
+        owner's words that are not in the vocabulary. A word of the vocabulary is judged as it is
+        typed by `as_typed` [V], where others than `next_word` count.
         """
         if not self._can_be_slip(typed):
             return None
@@ -125,10 +117,8 @@ class Autocorrect:
     ) -> tuple[Collection[str], float]:
         """The words that a string may be a slip of, and how likely it is one of any.
 
-        Args:
-          typed: A word that is not in the vocabulary, normalised.
-          own: The owner's words that are not in the vocabulary.
-          typed_share: What share of all words is each, by this owner's typing.
+        Neither `typed`, normalised, nor the owner's words `own` are in the vocabulary. By this
+        owner's typing `typed_share` is what share of all words each is.
         """
         if not self._can_be_slip(typed):
             return (), 0.0
@@ -141,14 +131,9 @@ class Autocorrect:
         return slips.keys(), slipped / (slipped + as_typed)
 
     def near(self, typed: str, next_word: np.ndarray, count: int) -> list[tuple[str, float]]:
-        """Words that go on from a beginning like this one, with their probabilities.
+        """At most `count` words that go on from a beginning like this one, with probabilities.
 
         Those of beginnings one slip away, best first, then those that share its first letters.
-
-        Args:
-          typed: The beginning of a word, normalised.
-          next_word: Probabilities of the next word, [V + own]; see `correct`.
-          count: Number of words, at most.
         """
         if not self._can_be_slip(typed):
             return []

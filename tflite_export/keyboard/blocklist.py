@@ -16,15 +16,13 @@ _MOST_BYTES = 1_000_000
 
 class Blocklist:
     """
+
     >>> blocklist = Blocklist(["damn", "heck*"])
     >>> [word in blocklist for word in ("Damn", "damned", "heckler", "he")]
     [True, False, True, False]
 
-    Args:
-      entries: Words, and starts of words that end with `*`.
-
-    Raises:
-      ValueError: An entry holds white space, or a `*` elsewhere than behind a start.
+    An entry is a word, or a start of words that ends with `*`. A `ValueError` where it holds white
+    space, or a `*` elsewhere.
     """
 
     def __init__(self, entries: Iterable[str] = ()):
@@ -53,8 +51,7 @@ class Blocklist:
 def entries_of(path: pathlib.Path) -> list[str]:
     """The entries of a file.
 
-    Raises:
-      ExportError: It cannot be read, is too large, not UTF-8, or a line is no entry.
+    Raises `ExportError` if it cannot be read, is too large, not UTF-8, or a line is no entry.
     """
     try:
         data = path.read_bytes()

@@ -17,6 +17,7 @@ _BEFORE, _END = "^^", "$"
 
 class LetterModel:
     """
+
     >>> model = LetterModel(["anna", "hanna", "johanna", "thanks"])
     >>> model.log_probability("annah") > model.log_probability("thnks")
     True

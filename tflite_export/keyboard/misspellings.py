@@ -20,13 +20,12 @@ _SHORTEST_VOWEL = 7  # "thank" is no slip of "think"
 
 class Misspellings:
     """
+
     >>> misspellings = Misspellings({"tomorrow": 0.1, "tomorow": 0.001, "tomorrows": 0.001})
     >>> misspellings.meant_by("tomorow"), misspellings.meant_by("tomorrows")
     ('tomorrow', None)
 
-    Args:
-      frequencies: Word -> how common it is, in any unit.
-      language: Whose letters the words have.
+    Frequencies say how common a word is, in any unit; the language, what letters words have.
     """
 
     def __init__(self, frequencies: Mapping[str, float], language: Language = LANGUAGES["en"]):

@@ -29,12 +29,10 @@ _LEAST_TOTAL = 1_000  # words; of a small cache every word is frequent
 
 
 class OwnWords:
-    """The owner's words of a keyboard, until it learns or forgets.
+    """The owner's words of a keyboard, until it learns or forgets; a network alone has none.
 
-    Args:
-      keyboard: The keyboard; a network alone has no own words.
-      autocorrect: Tells slips; None doubts nothing.
-      form: How a word is shown, and so learnt: "don't" for "dont".
+    `autocorrect` tells slips; None doubts nothing. `form` is how a word is shown, and so learnt:
+    "don't" for "dont".
     """
 
     def __init__(

@@ -21,15 +21,10 @@ from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
 
 
 class Owner:
-    """One person's words behind one or several keyboards. Not thread-safe, as they.
+    """One person's words behind one or several keyboards, in `cache`. Not thread-safe, as they.
 
-    Args:
-      keyboards: Keyboards that learn; the others are passed over. Each has `cache` already.
-      cache: What they share.
-      path: Its file; None keeps it in memory only.
-
-    Raises:
-      ExportError: The keyboards cut text into words by different rules.
+    Keyboards that do not learn are passed over. `path` is the cache's file; None keeps it in memory
+    only. Raises `ExportError` if the keyboards cut text into words by different rules.
     """
 
     def __init__(
@@ -50,16 +45,10 @@ class Owner:
         return bool(self._keyboards)
 
     def learn(self, text: str, kept: Iterable[str] = (), *, learn: bool = True) -> None:
-        """Learns a message that was sent.
+        """Learns a message that was sent; nothing of a field for passwords and the like (`learn`).
 
-        Args:
-          text: The message.
-          kept: Words of it of which a correction was taken back; they are corrected no more.
-          learn: False where nothing may be learnt: a field for passwords, or one that asks for no
-            personal learning. Nothing happens then.
-
-        Raises:
-          ProgramError: The file cannot be written; the message is learnt in memory.
+        `kept` are words of it of which a correction was taken back; they are corrected no more.
+        Raises `ProgramError` if the file cannot be written; the message is learnt in memory.
         """
         if not self.can_learn or not learn:
             return
@@ -79,11 +68,8 @@ class Owner:
     def forget(self, text: str) -> tuple[list[str], list[str]]:
         """Forgets every word of a text, as if it had never been typed.
 
-        Returns:
-          The words that were forgotten, and those that were not remembered.
-
-        Raises:
-          ProgramError: The file cannot be written; the words are gone from memory only.
+        The words that were forgotten, and those that were not remembered. Raises `ProgramError` if
+        the file cannot be written; the words are gone from memory only.
         """
         if not self.can_learn:
             return [], []
@@ -94,11 +80,7 @@ class Owner:
         return forgotten, [word for word in words if word not in forgotten]
 
     def forget_all(self) -> None:
-        """Makes the cache as new.
-
-        Raises:
-          ProgramError: As `forget`.
-        """
+        """Makes the cache as new; errors as of `forget`."""
         self.cache.forget_all()
         self._save()
 
@@ -125,17 +107,11 @@ class Owner:
 
 @contextlib.contextmanager
 def held_cache(path: pathlib.Path | None) -> Iterator[tuple[WordCache, str | None]]:
-    """The cache of a file, which no other process may open meanwhile.
+    """The cache of a file, new or not, which no other process may open meanwhile; None: in memory.
 
-    Args:
-      path: The file, new or not; None for a cache in memory.
-
-    Yields:
-      The cache, and a line about the file where it was damaged and a fresh cache takes its place.
-
-    Raises:
-      ExportError: Another keyboard has it open, or its folder cannot be written to.
-      DataError: The file cannot be read, or is something else than a cache.
+    With it comes a line about a damaged file, whose place a fresh cache takes. Raises `ExportError`
+    if another keyboard has it open, or its folder cannot be written to; `DataError` if the file
+    cannot be read, or is something else than a cache.
     """
     if path is None:
         yield WordCache(), None

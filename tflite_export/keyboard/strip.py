@@ -47,17 +47,12 @@ class _Typing:
 
 @dataclasses.dataclass(frozen=True)
 class _Correction:
-    """Another form or word for the typed one.
-
-    Attributes:
-      score: Rank among the words that go on from what is typed.
-      is_sure: Whether a space makes it of the typed word.
-    """
+    """Another form or word for the typed one."""
 
     form: str
     probability: float
-    score: float
-    is_sure: bool
+    score: float  # rank among the words that go on from what is typed
+    is_sure: bool  # whether a space makes it of the typed word
 
     def among(self, ranked: list[Suggestion]) -> list[Suggestion]:
         """The suggestions with this one in its place; a sure one is seen before it happens."""
@@ -71,12 +66,12 @@ class _Correction:
 class StripKeyboard:
     """A model with manners. Not thread-safe, like the model.
 
-    Args:
-      language: Language of the packaged blocklist, the keys and the built-in forms; the
-        vocabulary's if left out. "none" has no blocklist, no forms and no corrections.
+    `language` is that of the packaged blocklist, the keys and the built-in forms; the vocabulary's
+    if left out. "none" has no blocklist, no forms and no corrections.
 
     Attributes:
-      language: Keys and example of the page.
+      code: The vocabulary's language, which decides capitals.
+      language: Keys, slips and endings.
       withheld: Blocked words that the strips so far would have shown otherwise.
     """
 
@@ -84,7 +79,7 @@ class StripKeyboard:
         self, predictor: Keyboard, language: str | None = None, blocked: Iterable[str] = ()
     ):
         self.predictor = predictor
-        self.code = predictor.vocabulary.rules.language  # decides capitals
+        self.code = predictor.vocabulary.rules.language
         chosen = language or self.code
         self.language = LANGUAGES.get(chosen, LANGUAGES[self.code])
         self.withheld = 0
@@ -111,8 +106,7 @@ class StripKeyboard:
     def strip_for(self, text: str, after: str = "") -> SlottedStrip:
         """Suggestions for the text before the cursor, each in its place.
 
-        Args:
-          after: Text behind the cursor; where that goes on with the word, a tap replaces all of it.
+        Where the text `after` the cursor goes on with the word, a tap replaces all of it.
         """
         start = time.perf_counter()
         typing = self._typing(sentences.sentence_of(text))
@@ -194,11 +188,7 @@ class StripKeyboard:
         if (
             not self._lowercase
             or not typed
-            or fragment
-            not in (
-                typed,
-                casing.capitalised(typed, self.code),
-            )
+            or fragment not in (typed, casing.capitalised(typed, self.code))
         ):
             return None
         if typing.glued or self._own.is_kept(typed):

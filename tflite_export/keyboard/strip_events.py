@@ -43,12 +43,7 @@ class KeyboardEvents:
         slot: int | None = None,
         deleted: bool = False,
     ) -> Shown:
-        """A strip that has ended.
-
-        Args:
-          words: [SLOTS] from left to right, None for an empty place.
-          deleted: Whether that was taken back at once.
-        """
+        """A strip of [SLOTS] words that has ended, None an empty place; `deleted`: taken back."""
         ranked = [words[SLOT_RANKS.index(rank)] for rank in range(SLOTS)]
         return Shown(
             model=self._model,
@@ -66,11 +61,7 @@ class KeyboardEvents:
         return self._log.add(shown, self._network.words_of(message))
 
     def add_json(self, strips: Any, message: str) -> int:
-        """As `add`, for the strips that the page kept.
-
-        Raises:
-          ValueError: One of them is not what the page sends.
-        """
+        """As `add`, for the strips that the page kept; a `ValueError` where it sends none such."""
         try:
             return self.add([self._from_page(**strip) for strip in strips], message)
         except (TypeError, AttributeError, IndexError):
@@ -129,8 +120,7 @@ class TypedStrips:
     def leave(self, message: str) -> None:
         """The message was sent or dropped, and goes to the log.
 
-        Raises:
-          ProgramError: The log cannot be written.
+        Raises `ProgramError` if the log cannot be written.
         """
         strips = self._strips
         self.drop()

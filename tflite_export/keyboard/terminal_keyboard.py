@@ -38,14 +38,7 @@ def run(
     owner: Owner | None = None,
     strips: TypedStrips | None = None,
 ) -> typing_session.TypingSession:
-    """Types until the end of input.
-
-    Args:
-      read_key: Returns the next character, "" at the end.
-
-    Returns:
-      What was typed and what it cost.
-    """
+    """Types until the end of input, "" of `read_key`; what was typed and what it cost."""
     session = typing_session.TypingSession()
     learns = owner is not None and owner.can_learn
     write("\n".join([HELP, *([OWNER_HELP] if learns else [])]) + "\n\n\n")
@@ -100,10 +93,7 @@ class _Line:
     """The line that is typed: what a key does to it, to what is learnt and to the log."""
 
     def __init__(
-        self,
-        session: typing_session.TypingSession,
-        owner: Owner | None,
-        strips: TypedStrips | None,
+        self, session: typing_session.TypingSession, owner: Owner | None, strips: TypedStrips | None
     ):
         self._session = session
         self._owner = owner if owner is not None and owner.can_learn else None

@@ -34,10 +34,8 @@ class Truecase:
     >>> truecase.sure_form("dont"), truecase.sure_form("singapore")
     ("don't", None)
 
-    Args:
-      language: Decides what is lower case; "en" has a built-in table.
-      forms: More forms; where both have one, the built-in form counts.
-      built_in: Whether the table of the language counts.
+    The language decides what is lower case; "en" has a built-in table, which counts before `forms`
+    unless `built_in` is False.
     """
 
     def __init__(

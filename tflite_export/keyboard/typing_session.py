@@ -26,22 +26,16 @@ _LONGEST_REST = 40  # characters of a word behind the cursor
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """One place of the strip.
+    """One place of the strip."""
 
-    Attributes:
-      word: The word as it would be typed, in the case of what is typed already.
-      probability: Probability of the word after the context, before the prefix narrowed the choice;
-        for a correction, that it was meant.
-      replaces: Characters before the cursor that a tap takes away.
-      inserts: What a tap types in their place: the word and a space.
-      replaces_after: Characters behind the cursor that go too: the rest of the word, and a space
-        that stands there already.
-    """
-
-    word: str
+    word: str  # the word as it would be typed, in the case of what is typed already
+    # Probability of the word after the context, before the prefix narrowed the choice; for a
+    # correction, that it was meant
     probability: float
-    replaces: int
-    inserts: str
+    replaces: int  # characters before the cursor that a tap takes away
+    inserts: str  # what a tap types in their place: the word and a space
+    # Characters behind the cursor that go too: the rest of the word, and a space that stands there
+    # already
     replaces_after: int = 0
 
     def applied_to(self, text: str) -> str:
@@ -51,16 +45,12 @@ class Slot:
 
 @dataclasses.dataclass(frozen=True)
 class SlottedStrip:
-    """The strip as shown: `SLOTS` places, None where there is no suggestion.
-
-    Attributes:
-      latency_seconds: Seconds from the key to the suggestions.
-      correction: What a space makes of the typed word; its space is the one that was typed, or
-        gives way to the other one of `CLOSING` that was.
-    """
+    """The strip as shown: `SLOTS` places, None where there is no suggestion."""
 
     slots: tuple[Slot | None, ...]
-    latency_seconds: float
+    latency_seconds: float  # seconds from the key to the suggestions
+    # What a space makes of the typed word; its space is the one that was typed, or gives way to the
+    # other one of `CLOSING` that was
     correction: Slot | None = None
 
 
@@ -118,17 +108,11 @@ def in_case_of(fragment: str, word: str, language: str = "en") -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Sent:
-    """A message that was sent, as whoever learns from it wants it.
+    """A message that was sent, as whoever learns from it wants it."""
 
-    Attributes:
-      text: Text without the white space around it.
-      kept: Words, as typed, of which a correction was taken back.
-      learn: Whether anything of it may be learnt.
-    """
-
-    text: str
-    kept: frozenset[str]
-    learn: bool
+    text: str  # text without the white space around it
+    kept: frozenset[str]  # words, as typed, of which a correction was taken back
+    learn: bool  # whether anything of it may be learnt
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,15 +138,13 @@ class TypingSession:
     >>> session.backspace()
     >>> session.text
     'h'
-
-    Attributes:
-      learn: Whether what is sent from now on may be learnt; off for passwords and the like.
     """
 
     text: str = ""
     keystrokes: int = 0
     characters_sent: int = 0
     messages: list[str] = dataclasses.field(default_factory=list)
+    # Whether what is sent from now on may be learnt; off for passwords and the like
     learn: bool = True
     _undo: _Undo | None = None
     _rejected: set[str] = dataclasses.field(default_factory=set)  # texts not to be corrected again
@@ -209,11 +191,7 @@ class TypingSession:
         self.keystrokes += 1
 
     def accept(self, slot: Slot, correction: Slot | None = None) -> None:
-        """Touches a suggestion: one keystroke.
-
-        Args:
-          correction: Correction of the strip; whoever takes the word as typed declines it.
-        """
+        """Touches a suggestion: one keystroke; the word as typed declines the correction."""
         before = self.text
         word = _end(before, slot.replaces)
         if correction is not None and word and slot.word == word:
@@ -250,8 +228,7 @@ class TypingSession:
     def settled(self, *, ended: bool = False) -> list[Sent]:
         """Messages that can no longer be taken back, each handed out once: now they are learnt.
 
-        Args:
-          ended: Whether no other key comes.
+        `ended`: no other key comes.
         """
         waits = not ended and self._undo is not None and self._undo.sent is not None
         count = len(self._unsettled) - waits

@@ -35,22 +35,14 @@ PersonSums = dict[str, float]  # every name of `HOST_SUMS`
 class Settings:
     """How each person's model is trained and judged.
 
-    Attributes:
-      train_share: Share of a person's messages, the first ones, to train on; in (0, 1).
-      validation_share: Share behind them, to decide by; in (0, 1 - train_share).
-      learning_rate: Learning rate of SGD, a message a step; > 0.
-      epochs: Passes over the training part; >= 1.
-      most_messages: Most messages of a person, the latest; >= `FEWEST_MESSAGES`.
-
-    Raises:
-      ExportError: One is out of range.
+    Raises `ExportError` if one is out of range.
     """
 
-    train_share: float = 0.6
-    validation_share: float = 0.2
-    learning_rate: float = 0.05
-    epochs: int = 1
-    most_messages: int = 400
+    train_share: float = 0.6  # share of a person's messages, the first ones, to train on; in (0, 1)
+    validation_share: float = 0.2  # share behind them, to decide by; in (0, 1 - train_share)
+    learning_rate: float = 0.05  # learning rate of SGD, a message a step; > 0
+    epochs: int = 1  # passes over the training part; >= 1
+    most_messages: int = 400  # most messages of a person, the latest; >= `FEWEST_MESSAGES`
 
     def __post_init__(self) -> None:
         if (
@@ -81,23 +73,16 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class PersonalisationReport:
-    """Recall on later messages, before and after training; fractions of the words typed.
-
-    Attributes:
-      train_losses: Mean loss of each epoch, in nats a word.
-      deciding_losses: Losses on the messages that decide, before and after, in nats a target.
-      words: Later words, OOV included.
-      before: k -> recall at k of the file as it came.
-      after: The same figures, once trained.
-      differences: k -> after minus before, with its 95 % jackknife interval over later messages.
-    """
+    """Recall on later messages, before and after training; fractions of the words typed."""
 
     train_messages: int
-    train_losses: list[float]
+    train_losses: list[float]  # mean loss of each epoch, in nats a word
+    # Losses on the messages that decide, before and after, in nats a target
     deciding_losses: tuple[float, float]
-    words: int
-    before: dict[int, float]
-    after: dict[int, float]
+    words: int  # later words, OOV included
+    before: dict[int, float]  # k -> recall at k of the file as it came
+    after: dict[int, float]  # the same figures, once trained
+    # k -> after minus before, with its 95 % jackknife interval over later messages
     differences: dict[int, Interval]
 
     def table(self) -> str:
@@ -125,8 +110,8 @@ def train_message(
 ) -> float:
     """One step of SGD on one message; returns its mean loss before the step, in nats a target.
 
-    Raises:
-      ExportError: The file cannot train, or the step diverged; a diverged model is of no more use.
+    Raises `ExportError` if the file cannot train, or the step diverged; the model is then of no
+    more use.
     """
     ids = [*predictor.encode(words), EOS][: MAX_TARGETS + 1]
     train = predictor.signature(signatures.TRAIN)
@@ -143,11 +128,7 @@ def train_message(
 def sums_of_person(
     predictor: Predictor, messages: Messages, before: Sequence[list[str]] = ()
 ) -> PersonSums:
-    """What is counted on one person's messages, each cut as in training.
-
-    Args:
-      before: Messages that the person typed earlier, for a predictor that remembers words.
-    """
+    """What is counted on one person's messages, each cut as in training, behind those `before`."""
     text = TypedText(
         "one person", ("",), ([list(words) for words in messages],), before=(list(before),)
     )
@@ -166,12 +147,8 @@ def personalise(
 ) -> PersonalisationReport:
     """Trains on one person's first messages and measures recall on the last, before and after.
 
-    Args:
-      predictor: A trainable file; trained in place, in memory.
-      messages: Messages of normalised words, oldest first.
-
-    Raises:
-      ExportError: The file cannot train, the training diverged, or there are too few messages.
+    A trainable file is trained in place, in memory; messages are of normalised words, oldest first.
+    Raises `ExportError` if it cannot train, the training diverged, or there are too few messages.
     """
     messages = [message for message in messages if message]
     if len(messages) < FEWEST_MESSAGES:

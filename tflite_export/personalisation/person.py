@@ -19,14 +19,7 @@ import numpy as np
 
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import signatures
-from tflite_export.personalisation.on_device import (
-    Messages,
-    PersonSums,
-    Settings,
-    mean_loss,
-    sums_of_person,
-    train_message,
-)
+from tflite_export.personalisation import on_device
 from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
 
 NETWORK, TUNED, CACHE, CACHE_TUNED = "network", "tuned", "cache", "cache_tuned"
@@ -34,19 +27,14 @@ NETWORK, TUNED, CACHE, CACHE_TUNED = "network", "tuned", "cache", "cache_tuned"
 
 @dataclasses.dataclass(frozen=True)
 class PersonResult:
-    """What became of one person.
-
-    Attributes:
-      loss_before: Loss on the messages in the middle, nats a target, by the model as it came.
-      loss_after: The same, trained; None where training diverged.
-      sums: Model -> sums on the later messages; where training diverged, the tuned ones are those
-        of the model as it came.
-    """
+    """What became of one person."""
 
     train_messages: int
-    loss_before: float
-    loss_after: float | None
-    sums: dict[str, PersonSums]
+    loss_before: float  # loss on the messages in the middle, nats a target, by the model as it came
+    loss_after: float | None  # the same, trained; None where training diverged
+    # Model -> sums on the later messages; where training diverged, the tuned ones are those of the
+    # model as it came
+    sums: dict[str, on_device.PersonSums]
 
     @property
     def is_kept(self) -> bool:
@@ -57,14 +45,11 @@ class PersonResult:
 class Personaliser:
     """Trains and measures people one after the other, each from the weights as they came.
 
-    Args:
-      keyboard: A trainable export, with or without an n-gram; changed while it works.
-
-    Raises:
-      ExportError: The file cannot train.
+    The keyboard, with or without an n-gram, is changed meanwhile. Raises `ExportError` if its file
+    cannot train.
     """
 
-    def __init__(self, keyboard: Keyboard, settings: Settings):
+    def __init__(self, keyboard: Keyboard, settings: on_device.Settings):
         self._keyboard = keyboard
         self._network = keyboard.network
         self._settings = settings
@@ -79,23 +64,21 @@ class Personaliser:
         has_cache = isinstance(self._keyboard, HybridKeyboard)
         return (NETWORK, TUNED, CACHE, CACHE_TUNED) if has_cache else (NETWORK, TUNED)
 
-    def person(self, messages: Messages) -> PersonResult:
+    def person(self, messages: on_device.Messages) -> PersonResult:
         """Trains on the first messages of one person and measures on the last.
 
-        Args:
-          messages: Messages of normalised words, none empty, oldest first; `FEWEST_MESSAGES` at
-            least.
+        There are `FEWEST_MESSAGES` at least, of normalised words, none empty, oldest first.
         """
         train, middle, later = self._settings.parts(messages)
         before = [list(words) for words in (*train, *middle)]
         self._reset()
-        loss_before = mean_loss(self._network, middle)
+        loss_before = on_device.mean_loss(self._network, middle)
         sums = self._measure(later, before, NETWORK, CACHE)
         try:
             for _ in range(self._settings.epochs):
                 for words in train:
-                    train_message(self._network, words, self._settings.learning_rate)
-            loss_after = mean_loss(self._network, middle)
+                    on_device.train_message(self._network, words, self._settings.learning_rate)
+            loss_after = on_device.mean_loss(self._network, middle)
         except ExportError:
             loss_after = math.nan
         if math.isfinite(loss_after):
@@ -119,9 +102,9 @@ class Personaliser:
         self._network.reset()
 
     def _measure(
-        self, later: Messages, before: list[list[str]], alone: str, with_cache: str
-    ) -> dict[str, PersonSums]:
-        found = {alone: sums_of_person(self._network, later)}
+        self, later: on_device.Messages, before: list[list[str]], alone: str, with_cache: str
+    ) -> dict[str, on_device.PersonSums]:
+        found = {alone: on_device.sums_of_person(self._network, later)}
         if isinstance(self._keyboard, HybridKeyboard):
-            found[with_cache] = sums_of_person(self._keyboard, later, before)
+            found[with_cache] = on_device.sums_of_person(self._keyboard, later, before)
         return found

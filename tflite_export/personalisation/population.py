@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 def drawn_people(store: "ClientStore", population: str, *, most: int, seed: int) -> list[str]:
     """People with messages enough, in a seeded order: more of them go on where fewer ended.
 
-    Raises:
-      DataError: There is nobody.
+    Raises `DataError` if there is nobody.
     """
     counts = store.num_examples(population)
     able = [
@@ -58,11 +57,9 @@ def personalise_people(
 ) -> Summary:
     """Trains and measures the people who are not in `out` yet, and reports on all.
 
-    Raises:
-      ExportError: The file cannot train.
-      DataError: The store's words were cut by other rules, nobody has messages enough, or `out` is
-        of a run with other facts.
-      ProgramError: `out` cannot be written.
+    Raises `ExportError` if the file cannot train; `DataError` if the store's words were cut by
+    other rules, nobody has messages enough, or `out` is of a run with other facts; `ProgramError`
+    if `out` cannot be written.
     """
     check_rules(store, keyboard.vocabulary.rules)
     personaliser = Personaliser(keyboard, settings)

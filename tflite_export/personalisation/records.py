@@ -21,19 +21,11 @@ FORMAT = "tff-keyboard personalisation 2"
 
 
 class Records:
-    """The file of one run.
+    """The file of one run, new or of a run that was stopped.
 
-    Args:
-      path: New, or of a run that was stopped.
-      facts: What the results depend on: model, people, settings; as JSON has them.
-      pseudonym: Makes the name in the file from the id of a person.
-
-    Attributes:
-      results: Pseudonym of a person -> result.
-
-    Raises:
-      DataError: The file is of a run with other facts, or damaged.
-      ProgramError: It cannot be written.
+    Results, by pseudonym of a person, depend on the facts: model, people, settings; as JSON has
+    them. Raises `DataError` if the file is of a run with other facts, or damaged; `ProgramError` if
+    it cannot be written.
     """
 
     def __init__(
@@ -61,11 +53,7 @@ class Records:
         return self._pseudonym(person) in self.results
 
     def add(self, person: str, result: PersonResult) -> None:
-        """Keeps a result; on disk when it returns.
-
-        Raises:
-          ProgramError: It cannot be written.
-        """
+        """Keeps a result; on disk when it returns, or a `ProgramError`."""
         name = self._pseudonym(person)
         line = _line({"person": name, **dataclasses.asdict(result)})
         files.append(self._path, line, mode=files.OWNER_ONLY)
@@ -74,8 +62,7 @@ class Records:
     def sort(self) -> None:
         """Writes all results again, sorted by name.
 
-        Raises:
-          ProgramError: It cannot be written; the file is as it was.
+        Raises `ProgramError` if it cannot be written; the file is as it was.
         """
         rows = [
             {"person": name, **dataclasses.asdict(result)}

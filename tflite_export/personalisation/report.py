@@ -13,14 +13,13 @@ import numpy as np
 
 from tff_keyboard.evaluation.metrics import metric_table
 from tff_keyboard.evaluation.statistics.jackknife import Interval, ratio_interval
-from tff_keyboard.evaluation.statistics.people import values_of_people, words_typed
+from tff_keyboard.evaluation.statistics.people import values_of_people, who_counts, words_typed
 from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference, metric_interval
 from tff_keyboard.host.text_table import aligned
 from tflite_export.personalisation.person import CACHE, CACHE_TUNED, NETWORK, TUNED, PersonResult
 
 GATED, CACHE_GATED = "gated", "cache_gated"
 FEWEST_WORDS = 50
-_FEWEST_PEOPLE = 10
 
 # Model -> what to call it, and what it is compared with.
 _ROWS = {
@@ -39,17 +38,11 @@ METRICS = {
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A metric of one model against another, as fractions.
+    """A metric of one model against another, as fractions."""
 
-    Attributes:
-      total: Change over all words, paired, with its 95 % interval over people.
-      mean: Mean of the people's own changes, each counting once, with its interval.
-      worst_tenth: Mean change of the tenth of the people who lost most.
-    """
-
-    total: Interval
-    mean: Interval
-    worst_tenth: float
+    total: Interval  # change over all words, paired, with its 95 % interval over people
+    mean: Interval  # mean of the people's own changes, each counting once, with its interval
+    worst_tenth: float  # mean change of the tenth of the people who lost most
     harmed: float
 
     def to_json(self) -> dict[str, object]:
@@ -63,10 +56,7 @@ class Change:
 
 
 class Summary:
-    """Results of people, as arrays over them.
-
-    Args:
-      results: One person each, at least one.
+    """Results of people, one at least, as arrays over them.
 
     Attributes:
       kept: Number of people for whom the gate kept what was learnt.
@@ -90,9 +80,7 @@ class Summary:
     @property
     def counted(self) -> np.ndarray:
         """Whose own values say something: [people] bool."""
-        words = words_typed(self.sums[NETWORK])
-        enough = words >= FEWEST_WORDS
-        return enough if np.count_nonzero(enough) >= _FEWEST_PEOPLE else words > 0
+        return who_counts(self.sums[NETWORK], FEWEST_WORDS)
 
     def change(self, metric: str, model: str, base: str) -> Change:
         """`model` less `base`."""

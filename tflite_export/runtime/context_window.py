@@ -10,17 +10,13 @@ from collections.abc import Sequence
 
 
 def last_ids(ids: Sequence[int], training_length: int | None) -> list[int]:
-    """The ids to feed.
+    """The ids to feed, of BOS and the words before the cursor; all without a `training_length`.
 
-    Begins at a multiple of half the length, so that the begin stays where it is for some words and
-    the state behind the last one can be gone on from.
+    Begins at a multiple of half the length, >= 2 targets of a training sequence, so that the begin
+    stays where it is for some words and the state behind the last one can be gone on from.
 
     >>> [last_ids(range(n), 4) for n in (4, 5, 6, 7)]
     [[0, 1, 2, 3], [2, 3, 4], [2, 3, 4, 5], [4, 5, 6]]
-
-    Args:
-      ids: BOS and the words before the cursor.
-      training_length: Targets of a training sequence, >= 2; None for all ids.
     """
     if training_length is None or len(ids) <= training_length:
         return list(ids)

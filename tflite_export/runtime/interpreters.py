@@ -13,33 +13,22 @@ _PACKAGES = {"litert": "ai_edge_litert", "tensorflow": "tensorflow"}
 
 
 def open_interpreter(
-    path: pathlib.Path,
-    *,
-    num_threads: int = 1,
-    xnnpack: bool = False,
-    runtime: str | None = None,
+    path: pathlib.Path, *, num_threads: int = 1, xnnpack: bool = False, runtime: str | None = None
 ) -> Any:
     """An interpreter over a file, which stays mapped, not read.
 
-    Args:
-      path: The model, in which `manifest.load_checked` found nothing wrong. The interpreters do not
-        verify a file, and may crash on one that was made to (`model_trial`).
-      num_threads: Threads inside one operator.
-      xnnpack: Whether the XNNPACK delegate may take operators. In LiteRT a step is then a third
-        faster, and memory grows by 5 MB, as it packs weights anew for each signature. TF 2.14's
-        XNNPACK leaves int8 weights with float activations alone.
-      runtime: "litert" (package ai-edge-litert) or "tensorflow"; None takes the first installed.
-
-    Raises:
-      ExportError: No runtime is installed, or it refuses the file.
+    `manifest.load_checked` has found nothing wrong in it: the interpreters do not verify a file,
+    and may crash on one that was made to (`model_trial`). Threads are those inside one operator.
+    With XNNPACK, in LiteRT a step is a third faster, and memory grows by 5 MB, as it packs weights
+    anew for each signature; TF 2.14's leaves int8 weights with float activations alone. A runtime
+    is "litert" (package ai-edge-litert) or "tensorflow"; None takes the first installed. Raises
+    `ExportError` if none is installed, or it refuses the file.
     """
     interpreter_class, resolver = _interpreter_class(runtime)
     kernels = resolver.AUTO if xnnpack else resolver.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     try:
         return interpreter_class(
-            model_path=str(path),
-            num_threads=num_threads,
-            experimental_op_resolver_type=kernels,
+            model_path=str(path), num_threads=num_threads, experimental_op_resolver_type=kernels
         )
     except (ValueError, RuntimeError) as error:
         raise ExportError(
@@ -54,11 +43,7 @@ def installed_runtimes() -> tuple[str, ...]:
 
 
 def import_quietly(runtime: str | None = None) -> None:
-    """Imports the runtime now.
-
-    Raises:
-      ExportError: It is not installed.
-    """
+    """Imports the runtime now. Raises `ExportError` if it is not installed."""
     _interpreter_class(runtime)
 
 

@@ -186,8 +186,7 @@ class KeyboardPredictor:
     def signature(self, name: str) -> "Signature":
         """A signature, such as `train` of a trainable file.
 
-        Raises:
-          ExportError: The file has none of that name.
+        Raises `ExportError` if the file has none of that name.
         """
         if name not in self.signature_names:
             raise ExportError(
@@ -238,8 +237,7 @@ class KeyboardPredictor:
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`.
 
-        Raises:
-          ExportError: The model computes NaN; its weights are broken.
+        Raises `ExportError` if the model computes NaN; its weights are broken.
         """
         if k < 1:
             raise ValueError(f"`k` must be >= 1, got {k}.")
@@ -259,8 +257,7 @@ class KeyboardPredictor:
     def next_word(self, context: Sequence[str]) -> np.ndarray:
         """Probabilities of the word behind a context: [V] float32, in `vocabulary` ids.
 
-        Raises:
-          ExportError: The model computes NaN; its weights are broken.
+        Raises `ExportError` if the model computes NaN; its weights are broken.
         """
         position = self._read(context_ids(self._words, context))
         probabilities = self._probabilities_at(position)
@@ -291,13 +288,9 @@ class KeyboardPredictor:
         return np.stack(rows) if rows else np.empty([0, len(self.vocabulary)], np.float32)
 
     def _read(self, ids: list[int]) -> _Position:
-        """The model after the last of `ids`, from the longest start of them that is known.
-
-        Args:
-          ids: [BOS, ...], of which no more are read than training sequences had.
-        """
+        """The model after the last of `ids` ([BOS, ...]), from the longest known start of them."""
         ids = last_ids(ids, self.manifest.model.training_length)
-        known = _shared_start(self._ids, ids)
+        known = len(os.path.commonprefix([self._ids, ids]))  # noqa: RUF071 - of ids, no paths
         while known and self._positions[known - 1] is None:
             known -= 1
         if known < len(ids) or len(ids) != len(self._ids):
@@ -357,16 +350,6 @@ def _end_of(text: str) -> str:
         if character.isspace():
             return window[place:]
     return window
-
-
-def _shared_start(a: Sequence[int], b: Sequence[int]) -> int:
-    """How many leading ids are the same."""
-    shared = 0
-    for left, right in zip(a, b, strict=False):
-        if left != right:
-            break
-        shared += 1
-    return shared
 
 
 def _rows_of(outside: Vocabulary, inside: Vocabulary) -> np.ndarray:

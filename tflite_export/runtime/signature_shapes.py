@@ -19,8 +19,7 @@ def check_shapes(
 ) -> None:
     """Compares shapes, which the file knows without running.
 
-    Raises:
-      ExportError: Says which signature does not fit.
+    Raises `ExportError` if a signature does not fit; says which one.
     """
     states: Shapes = {"c": [1, model.state_sizes.c], "h": [1, model.state_sizes.h]}
     shown: Shapes = {name: [1, model.top_k] for name in ("ids", "probabilities")}

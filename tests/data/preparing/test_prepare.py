@@ -258,6 +258,8 @@ def test_given_vocabulary(tmp_path):
     assert store.examples("held_out", user)[2].tolist() == given.encode(["hello", user, "n", "2"])
     with pytest.raises(DataError, match=r"`data.lowercase` = False.*Set it to True"):
         prepare.prepare(config(path, lowercase=False, **options), tmp_path / "other")
+    with pytest.raises(DataError, match=r"`data.language` = 'tr'.*Set it to 'en'"):
+        prepare.prepare(config(path, language="tr", **options), tmp_path / "other")
     with pytest.raises(DataError, match="no vocabulary file"):
         prepare.prepare(config(path, vocabulary_path="nothing.txt"), tmp_path / "other")
 
@@ -559,3 +561,19 @@ def test_the_truecase_table_lies_beside_the_vocabulary(tmp_path):
     cased = prepare.prepare(config(tmp_path / "chat.tsv", lowercase=False), tmp_path / "cased")
     assert "truecase" not in cased.card
     assert ClientStore(tmp_path / "cased").truecase == []
+
+
+def test_a_store_of_another_language(tmp_path):
+    texts = ("İyi ki İstanbul güzel", "bence ISPARTA da", "TR İstanbul")
+    path = write(tmp_path / "chat.tsv", [(user, text) for user in USERS for text in texts])
+    card = prepare.prepare(config(path, language="tr"), tmp_path / "tr").card
+    store = ClientStore(tmp_path / "tr")
+    assert store.vocabulary.rules == vocabulary.NormalisationRules(language="tr")
+    assert {"iyi", "istanbul", "ısparta", "tr"} <= set(store.vocabulary.words)
+    assert store.truecase == ["İstanbul", "ISPARTA"]  # by word: i, ı
+    assert card["truecase"]["held_out"]["accuracy_with_table"] == 1.0
+    assert card["vocabulary"]["rules"]["language"] == "tr"
+    assert card["options"]["language"] == "tr"
+    english = prepare.prepare(config(path), tmp_path / "en").card
+    # What was prepared without languages is the same store.
+    assert "language" not in {**english["vocabulary"]["rules"], **english["options"]}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tff_keyboard.data.sources import synthetic
-from tff_keyboard.data.sources.synthetic_phrases import phrase_book
+from tff_keyboard.data.sources.synthetic import phrase_book
 from tff_keyboard.data.text import python_tokenizer as text_python
 from tff_keyboard.data.vocabulary import NormalisationRules
 

@@ -7,6 +7,10 @@ from scipy import optimize
 from tff_keyboard.data.vocabulary import SPECIAL_WORDS, NormalisationRules, Vocabulary
 from tff_keyboard.evaluation.counts import calibration, predictor_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
+from tff_keyboard.evaluation.statistics.reliability import (
+    expected_calibration_error,
+    reliability,
+)
 
 WORDS = [f"w{i}" for i in range(12)]
 VOCABULARY = Vocabulary((*SPECIAL_WORDS, *WORDS), NormalisationRules())
@@ -49,9 +53,7 @@ def typed(messages=300, seed=0):
 
 def error_of(predictor, text):
     counts = predictor_evaluation.evaluate(predictor, text)
-    return calibration.expected_calibration_error(
-        calibration.reliability(counts.slices["confidence"])
-    )
+    return expected_calibration_error(reliability(counts.slices["confidence"]))
 
 
 def test_reliability_is_claim_and_share_of_each_bin():
@@ -67,11 +69,11 @@ def test_reliability_is_claim_and_share_of_each_bin():
             "hits_at_1": np.array([40, 30]),
         },
     }
-    low, high = calibration.reliability(slices)
+    low, high = reliability(slices)
     assert (low.positions, low.claimed, low.right) == (100, 0.1, 0.3)
     assert (high.positions, high.claimed, high.right) == (100, 0.8, 0.7)
-    assert calibration.expected_calibration_error([low, high]) == pytest.approx(0.15)
-    assert np.isnan(calibration.expected_calibration_error([]))
+    assert expected_calibration_error([low, high]) == pytest.approx(0.15)
+    assert np.isnan(expected_calibration_error([]))
 
 
 def test_the_first_suggestion_is_right_as_often_as_it_claims():
@@ -79,7 +81,7 @@ def test_the_first_suggestion_is_right_as_often_as_it_claims():
     claim = TRUTH[4:].max()
     assert np.exp(Fixed().scores[4:].max()) == pytest.approx(claim)
     counts = predictor_evaluation.evaluate(Fixed(), text)
-    (point,) = calibration.reliability(counts.slices["confidence"])
+    (point,) = reliability(counts.slices["confidence"])
     hits = sum(
         word == WORDS[0] for person in text.messages for message in person for word in message
     )

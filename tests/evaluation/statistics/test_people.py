@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from tff_keyboard.evaluation.statistics import people
+from tff_keyboard.evaluation.statistics.breakdown import breakdown
 
 WORDS = np.array([900, 100, 150, 100, 400, 100, 100, 100, 100, 120, 100, 5])
 HITS = np.array([90, 20, 45, 10, 40, 30, 11, 12, 13, 24, 50, 5])
@@ -64,8 +65,9 @@ def test_heavy_typists_typed_half():
     assert np.flatnonzero(groups["heavy"]).tolist() == [0, 4]  # 1,300 of 2,275
     assert not np.any(groups["heavy"] & groups["light"])
     assert np.all(groups["heavy"] | groups["light"])
-    found = people.group_interval(sums_of(), "recall_at_1_no_eos", groups["heavy"])
-    assert found.value == pytest.approx(130 / 1300)
+    heavy, light = breakdown(sums_of(), {})["typists"].values()
+    assert heavy.intervals["recall_at_1_no_eos"].value == pytest.approx(130 / 1300)
+    assert (heavy.people, heavy.share, light.share) == (2, 1300 / 2275, 975 / 2275)
 
 
 def test_heavy_typists_are_the_fewest_who_typed_half():

@@ -10,13 +10,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tff_keyboard.federated.aggregation.client_digest import client_digest
 from tff_keyboard.federated.aggregation.layers import (
     Layer,
     layer_norms,
     resolve_layers,
     scale_layers,
 )
+from tff_keyboard.federated.aggregation.seeded_noise import client_digest
 from tff_keyboard.federated.algorithms.fedatt import online_softmax
 
 ONE = (Layer("matrix", (0,)),)

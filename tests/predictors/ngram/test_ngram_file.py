@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from tests.support.ngram_fakes import messages_of, vocabulary_of
+from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.predictors.ngram import ngram_file
 from tff_keyboard.predictors.ngram.kneser_ney import KneserNey
-from tff_keyboard.predictors.ngram.ngram_budget import encode_within
 from tff_keyboard.predictors.ngram.ngram_pruning import Pruner
+from tff_keyboard.predictors.ngram.ngram_spec import encode_within
 from tff_keyboard.storage.errors import DataError
 
 V = 30
@@ -35,6 +36,13 @@ def test_holds_its_words_and_is_small(model, data, tmp_path):
     assert len(data) < 4 * sum(model.num_ngrams) + 2000
     assert compact.num_bytes < 10 * sum(model.num_ngrams) + 4 * 1024 + 4 * V
     assert data == ngram_file.encode(model, vocabulary_of(V))
+
+
+def test_holds_the_language(model):
+    turkish = Vocabulary(vocabulary_of(V).words, NormalisationRules(language="tr"))
+    data = ngram_file.encode(model, turkish)
+    assert ngram_file.decode(data)[1] == turkish
+    assert b'"language"' not in ngram_file.encode(model, vocabulary_of(V))
 
 
 def test_contexts_that_rounding_would_overfill_are_rounded_down():

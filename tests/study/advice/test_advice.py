@@ -7,8 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tff_keyboard.config.sections.cohort_config import clients_in_round
-from tff_keyboard.config.sections.train_config import TrainConfig
+from tff_keyboard.config.sections.train_config import TrainConfig, clients_in_round
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.storage.errors import ConfigError
 from tff_keyboard.study.advice import costs, reference

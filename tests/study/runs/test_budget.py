@@ -6,7 +6,7 @@ import pytest
 
 from tff_keyboard.storage import names
 from tff_keyboard.study.plan.study_file import Budget
-from tff_keyboard.study.runs import budget, usage
+from tff_keyboard.study.runs import budget
 
 HEAD = "round,compute_seconds,round_seconds\n"
 
@@ -42,14 +42,14 @@ def test_sums_all_runs_and_skips_those_that_are_not_there(tmp_path):
     ],
 )
 def test_clocks_with_gaps(tmp_path, timings, seconds):
-    assert usage.seconds_by_round(made_run(tmp_path / "a", (5, 5), timings)) == seconds
+    assert budget.seconds_by_round(made_run(tmp_path / "a", (5, 5), timings)) == seconds
 
 
 def test_what_a_private_run_withholds_counts(tmp_path):
     run = made_run(tmp_path / "a")
     (run / names.METRICS).write_text('{"round": 1}\n')
     (run / names.WITHHELD_METRICS).write_text('{"round": 1, "tokens": 7}\n')
-    assert usage.tokens_by_round(run) == {1: 7.0}
+    assert budget.tokens_by_round(run) == {1: 7.0}
 
 
 def test_hours_of_damaged_metrics_count_all_the_same(tmp_path):

@@ -113,9 +113,10 @@ def test_rehearsal_trains_on_general_messages_too(tmp_path, portion, settings, e
     assert estimate.tokens_of(run, dict(STORES)) == pytest.approx(expected)
 
 
-def test_pooled_training_does_not_rehearse(tmp_path):
-    run = rehearsing(tmp_path, 0.5, "client.max_examples=64", task="train-server")
-    assert estimate.tokens_of(run, dict(STORES)) == 64 * 8
+@pytest.mark.parametrize("most, general", [(64, 50), (40, 40)])  # the corpus has 50
+def test_pooled_training_rehearses_by_rounds(tmp_path, most, general):
+    run = rehearsing(tmp_path, 0.5, f"client.max_examples={most}", task="train-server")
+    assert estimate.tokens_of(run, dict(STORES)) == most * 8 + general * 20
 
 
 @pytest.mark.parametrize("portion", [0.1, 0.25, 0.5, 0.6, 0.75])

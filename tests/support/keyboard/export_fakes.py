@@ -26,6 +26,24 @@ WORDS = (
     "7:30", "ok", "good-bye", "é", "straße",
 )  # fmt: skip
 
+# As many of each.
+LANGUAGE_WORDS = {
+    "en": WORDS,
+    "de": (
+        "ich", "du", "das", "ist", "nicht", "wir", "und", "haus", "straße", "größe", "schön", "für",
+        "kommst", "heute", "morgen", "übermorgen", "zum", "essen", "nach", "hause", "rufe", "dich",
+        "an", "wenn", "da", "bin", "bis", "später", "danke", "bitte", "gut", "tag", "abend",
+        "geht's", "wie", "wo", "mit", "ja", "nein", "äpfel",
+    ),
+    "tr": (
+        "ben", "sen", "bu", "bir", "ve", "için", "çok", "ne", "var", "yok", "istiyorum", "ışık",
+        "ışıklar", "eve", "akşam", "yemeğe", "geliyor", "musun", "oraya", "varınca", "seni",
+        "ararım", "iyi", "günler", "görüşürüz", "teşekkürler", "lütfen", "nasılsın", "evet",
+        "hayır", "şimdi", "sonra", "yarın", "bugün", "güzel", "kadar", "daha", "en", "gibi",
+        "ankara'da",
+    ),
+}  # fmt: skip
+
 SENTENCES = (
     "are you coming home for dinner tonight",
     "i will call you when i get there",
@@ -36,8 +54,9 @@ SENTENCES = (
 )
 
 
-def vocabulary() -> Vocabulary:
-    return Vocabulary((*SPECIAL_WORDS, *WORDS), NormalisationRules())
+def vocabulary(language: str = "en") -> Vocabulary:
+    words = (*SPECIAL_WORDS, *LANGUAGE_WORDS[language])
+    return Vocabulary(words, NormalisationRules(language=language))
 
 
 def model(seed: int = 1) -> NextWordModel:
@@ -59,9 +78,9 @@ def model(seed: int = 1) -> NextWordModel:
     return built
 
 
-def save_run(directory: pathlib.Path, seed: int = 1) -> pathlib.Path:
+def save_run(directory: pathlib.Path, seed: int = 1, language: str = "en") -> pathlib.Path:
     """A run directory with nothing but its model."""
-    save_model(directory / "model", model(seed), vocabulary())
+    save_model(directory / "model", model(seed), vocabulary(language))
     return directory
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.keyboard import export_fakes
 from tff_keyboard.data.vocabulary import (
+    LANGUAGES,
     NUM_SPECIAL,
     SPECIAL_WORDS,
     NormalisationRules,
@@ -30,11 +31,12 @@ def vocabulary_of(found, **rules):
     st.lists(words, min_size=1, max_size=30, unique=True),
     st.booleans(),
     st.sampled_from(["words", "whitespace"]),
+    st.sampled_from(LANGUAGES),
 )
 @examples(100)
-def test_reads_what_it_wrote(found, lowercase, mode):
+def test_reads_what_it_wrote(found, lowercase, mode, language):
     vocabulary = vocabulary_file.sorted_vocabulary(
-        vocabulary_of(found, lowercase=lowercase, mode=mode)
+        vocabulary_of(found, lowercase=lowercase, mode=mode, language=language)
     )
     assert vocabulary_file.decode(vocabulary_file.encode(vocabulary)) == vocabulary
 

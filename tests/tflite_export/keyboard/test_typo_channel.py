@@ -90,7 +90,7 @@ def test_too_many_missing_marks_are_not_guessed():
         ("de", "y", "asx"),
         ("de", "ö", "lpäü"),
         ("tr", "ı", "uojk"),
-        ("tr", "ş", "lpği"),
+        ("tr", "ş", "lpğiç"),
     ],
 )
 def test_keys_around_a_key(code, key, around):

@@ -25,15 +25,10 @@ def require_one_of(name: str, value: str, known: Collection[str]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """The finite numbers that a field may hold; `Table` reads it from the field's annotation.
+    """The finite numbers that a field may hold; `Table` reads it from the field's annotation."""
 
-    Attributes:
-      rule: The range in words, to be read after "must be".
-      holds: Whether a number lies in it.
-    """
-
-    rule: str
-    holds: Callable[[float], bool]
+    rule: str  # the range in words, to be read after "must be"
+    holds: Callable[[float], bool]  # whether a number lies in it
 
     def check(self, name: str, value: float) -> None:
         """Raises `ValueError` unless `value` lies in it."""

@@ -76,14 +76,10 @@ class Table:
 def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any = None) -> Any:
     """The dataclass, or the variant of a union of them, that `values` describes.
 
-    Args:
-      hint: A dataclass or a union of dataclasses with tags.
-      prefix: Dotted name of the table, for messages.
-      default: An instance; its tag counts where the table has none.
-
-    Raises:
-      ConfigError: A key is unknown or belongs to another variant, a value has the wrong type or is
-        out of range.
+    `hint` is a dataclass or a union of dataclasses with tags; `prefix` is the dotted name of the
+    table, for messages; `default` is an instance whose tag counts where the table has none. Raises
+    `ConfigError` if a key is unknown or belongs to another variant, a value has the wrong type or
+    is out of range.
     """
     cls = class_of(hint, values, prefix, default)
     hints = _hints(cls)
@@ -106,11 +102,7 @@ def build(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any =
 
 
 def class_of(hint: Any, values: Mapping[str, Any], prefix: str = "", default: Any = None) -> Any:
-    """The dataclass that a table stands for: by its tag, or by that of the default.
-
-    Raises:
-      ConfigError: There is no such variant.
-    """
+    """The dataclass of a table, by its tag or that of the default, or a `ConfigError`."""
     family = variants(hint)
     if not family:
         return hint
@@ -127,15 +119,10 @@ def class_of(hint: Any, values: Mapping[str, Any], prefix: str = "", default: An
 def merge(
     hint: Any, below: Mapping[str, Any], above: Mapping[str, Any], default: Any = None
 ) -> Toml:
-    """`below` with what `above` says instead.
+    """`below` with what `above` says instead; `hint` and `default` are those of `build`.
 
     A table that chooses another variant replaces the one below as a whole: the keys of FedAtt mean
     nothing to FedMed. Unknown keys are kept for `build` to report.
-
-    Args:
-      hint: A dataclass or a union of dataclasses; see `build`.
-      below: A table.
-      default: An instance with the defaults; see `build`.
     """
     family = variants(hint)
     cls = hint

@@ -1,8 +1,7 @@
 """The `[aggregation]` tables: how one round of client deltas becomes one server delta.
 
-No TensorFlow here: a config is read and refused in milliseconds. What each option does is
-written in the module it names (`federated/algorithms/fedatt/aggregator.py`,
-`federated/aggregation/compression.py`).
+A config is read and refused in milliseconds, without TensorFlow. What each option does is written
+in the module that takes it, such as `federated/algorithms/fedatt/aggregator.py`.
 """
 
 import dataclasses

@@ -3,14 +3,7 @@
 import dataclasses
 from typing import Annotated, Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import (
-    Fraction,
-    FromOne,
-    FromZero,
-    NotNegative,
-    OpenShare,
-    at_least,
-)
+from tff_keyboard.config.reading import checks
 from tff_keyboard.config.reading.tables import Table
 
 Source: TypeAlias = Literal["synthetic", "tsv", "text", "articles", "stackoverflow", "shakespeare"]
@@ -38,8 +31,7 @@ class DataConfig(Table, path="data"):
         in whole, and then training never meets the OOV row. Not used with `vocabulary_path`.
       min_word_users: Words that fewer train users typed stay out of the vocabulary, which every
         phone gets in the clear; >= 1. 0 goes by their number: 5 from 1,000 users on, else 2 (and 1
-        with "text" and "articles", whose clients are not people). Not used with
-        `vocabulary_path`.
+        with "text" and "articles", whose clients are not people). Not used with `vocabulary_path`.
       vocabulary_epsilon: Price of a private choice of words, > 0; 0 goes by exact counts. With one,
         `min_word_count` and `min_word_users` have no say: noise and a threshold do
         (privacy/accounting/private_vocabulary.py), and every new store is a new release.
@@ -55,7 +47,8 @@ class DataConfig(Table, path="data"):
         "continue". The store holds whole messages, except with "split".
       mode: "words" (for typed text), or "whitespace" (text is tokenised already: split only).
       lowercase: Whether tokens are made lower case.
-      language: Of the text. Decides lower case, and a keyboard's keys, corrections and blocklist.
+      language: Language of the text; decides lower case, and keys, corrections and blocklist of a
+        keyboard.
       seed: Decides who is in which population, how "text" lines are dealt out, and what
         synthetic typists type; >= 0.
       validation_fraction: Share of users for validation, > 0.
@@ -81,28 +74,28 @@ class DataConfig(Table, path="data"):
     input: str | tuple[str, ...] = ()
     store: str = "data/synthetic"
     vocabulary_size: int = 10_000
-    min_word_count: FromOne = 1
-    min_word_users: FromZero = 0
-    vocabulary_epsilon: NotNegative = 0.0
-    vocabulary_delta: OpenShare = 1e-8
-    vocabulary_words_per_person: FromOne = 200
+    min_word_count: checks.FromOne = 1
+    min_word_users: checks.FromZero = 0
+    vocabulary_epsilon: checks.NotNegative = 0.0
+    vocabulary_delta: checks.OpenShare = 1e-8
+    vocabulary_words_per_person: checks.FromOne = 200
     vocabulary_path: str = ""
-    max_length: Annotated[int, at_least(2)] = 64
+    max_length: Annotated[int, checks.at_least(2)] = 64
     long_messages: Literal["continue", "keep", "split"] = "continue"
     mode: Literal["words", "whitespace"] = "words"
     lowercase: bool = True
     language: Literal["en", "de", "tr"] = "en"
-    seed: FromZero = 1
+    seed: checks.FromZero = 1
     validation_fraction: float = 0.1
     held_out_fraction: float = 0.1
-    later_fraction: Fraction = 0.0
-    dedup_min_words: FromZero = 5
-    min_messages_per_user: FromOne = 1
-    max_users: FromZero = 0
+    later_fraction: checks.Fraction = 0.0
+    dedup_min_words: checks.FromZero = 5
+    min_messages_per_user: checks.FromOne = 1
+    max_users: checks.FromZero = 0
     on_bad_line: Literal["error", "skip"] = "error"
-    num_shards: FromOne = 100
-    synthetic_typists: Annotated[int, at_least(3)] = 200
-    synthetic_messages: FromOne = 60
+    num_shards: checks.FromOne = 100
+    synthetic_typists: Annotated[int, checks.at_least(3)] = 200
+    synthetic_messages: checks.FromOne = 60
 
     def __post_init__(self) -> None:
         super().__post_init__()

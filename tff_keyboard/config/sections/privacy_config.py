@@ -8,14 +8,7 @@ import dataclasses
 import re
 from typing import Annotated, Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import (
-    FromOne,
-    FromZero,
-    NotNegative,
-    OpenShare,
-    Positive,
-    between,
-)
+from tff_keyboard.config.reading import checks
 from tff_keyboard.config.reading.tables import Table
 
 
@@ -53,13 +46,13 @@ class MechanismConfig(Table, path="aggregation.privacy"):
     """
 
     mechanism: str
-    clip_norm: Positive = 1.0
-    noise_multiplier: NotNegative = 0.0
-    delta: OpenShare = 1e-6
-    max_participations: FromZero = 0
+    clip_norm: checks.Positive = 1.0
+    noise_multiplier: checks.NotNegative = 0.0
+    delta: checks.OpenShare = 1e-6
+    max_participations: checks.FromZero = 0
     noise_secret: str = ""
     fixed_nonce: str = ""
-    noise_cohort_size: FromZero = 0
+    noise_cohort_size: checks.FromZero = 0
     participation: Literal["auto", "record", "off"] = "auto"
 
     @property
@@ -128,9 +121,9 @@ class _Adaptive(MechanismConfig):
         clients_per_round; > 0 under noise.
     """
 
-    target_unclipped_quantile: OpenShare = 0.5
-    clip_learning_rate: Positive = 0.2
-    clipped_count_noise: NotNegative = 0.05
+    target_unclipped_quantile: checks.OpenShare = 0.5
+    clip_learning_rate: checks.Positive = 0.2
+    clipped_count_noise: checks.NotNegative = 0.05
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -164,7 +157,7 @@ class Tree(MechanismConfig):
     """
 
     mechanism: Literal["tree"] = "tree"
-    restart_rounds: FromZero = 0
+    restart_rounds: checks.FromZero = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -196,7 +189,7 @@ class Blt(MechanismConfig):
     """
 
     mechanism: Literal["blt"] = "blt"
-    buffers: Annotated[int, between(1, 4)] = 2
+    buffers: Annotated[int, checks.between(1, 4)] = 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -208,7 +201,7 @@ class Banded(MechanismConfig):
     """
 
     mechanism: Literal["banded"] = "banded"
-    bands: FromOne = 8
+    bands: checks.FromOne = 8
 
 
 Privacy: TypeAlias = NoPrivacy | Gaussian | GaussianAdaptive | Tree | TreeAdaptive | Blt | Banded

@@ -30,6 +30,10 @@ class _Rule(Table, path="aggregation.rule"):
     averages: ClassVar[bool] = False
     privacy_problem: ClassVar[str] = ""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_layer_groups(getattr(self, "layer_groups", {}))
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Mean(_Rule):
@@ -61,10 +65,6 @@ class FedAtt(_Rule):
     temperature: Positive = 1.0
     layer_groups: LayerGroups = dataclasses.field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_layer_groups(self.layer_groups)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedMed(_Rule):
@@ -89,10 +89,6 @@ class FedMed(_Rule):
     local_loss: Literal["during_training", "after_training"] = "after_training"
     layer_groups: LayerGroups = dataclasses.field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_layer_groups(self.layer_groups)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivateFedAtt(_Rule):
@@ -111,10 +107,6 @@ class PrivateFedAtt(_Rule):
     attention_bound: NotNegative = 1.0
     denominator_floor: Positive = 1.0
     layer_groups: LayerGroups = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_layer_groups(self.layer_groups)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,6 @@ A scratch SQLite file takes messages in any order and gives them back user by us
 Memory holds a block of messages and one user's, whatever the number of users.
 """
 
-from __future__ import annotations
-
 import pathlib
 import sqlite3
 from collections.abc import Iterator
@@ -18,20 +16,13 @@ _SEPARATOR = "\n"  # tokens are separated by single spaces, and hold no white sp
 
 
 class UserMessages(NamedTuple):
-    """All messages of a user, in their order, and the population the source gave.
-
-    Attributes:
-      population: Population that the source gave first, or None.
-      messages: Tokens of each message, joined by spaces.
-      capitals: A line for each message: `text.capitals`.
-      later: Places in `messages` of those that the source calls later; increasing.
-    """
+    """All messages of a user, in their order, and the population the source gave."""
 
     user: str
-    population: str | None
-    messages: list[str]
-    capitals: list[str]
-    later: list[int]
+    population: str | None  # population that the source gave first, or None
+    messages: list[str]  # tokens of each message, joined by spaces
+    capitals: list[str]  # a line for each message: `text.capitals`
+    later: list[int]  # places in `messages` of those that the source calls later; increasing
 
 
 class _Part(NamedTuple):
@@ -76,13 +67,7 @@ class Grouping:
         return row
 
     def add_message(self, row: int, is_later: bool, tokens: str, capitals: str = "") -> None:
-        """Adds a message of the user in `row`.
-
-        Args:
-          row: Row of the user, from `add_user`.
-          is_later: Whether the source puts it after the time of training.
-          tokens: One token or more, joined by spaces.
-        """
+        """Adds a message, tokens joined by spaces, of the user in `row` (from `add_user`)."""
         parts = self._block.setdefault(row, [])
         if not parts or parts[-1].is_later != is_later:
             parts.append(_Part(is_later, [], []))
@@ -127,8 +112,7 @@ class Grouping:
             capitals: list[str] = []
             later: list[int] = []
             for tokens, lines, is_later in self._connection.execute(
-                "SELECT tokens, capitals, later FROM messages WHERE user = ? ORDER BY rowid",
-                (row,),
+                "SELECT tokens, capitals, later FROM messages WHERE user = ? ORDER BY rowid", (row,)
             ):
                 part = tokens.split(_SEPARATOR)
                 capitals += lines.split(_SEPARATOR)

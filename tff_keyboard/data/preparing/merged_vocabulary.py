@@ -1,14 +1,13 @@
 """One vocabulary for several corpora, from what their train populations typed.
 
-A model that is trained on a general corpus and fine-tuned on users' text has one word table. Three
-policies are possible: the general corpus's table, the users', or a merged one, made here:
+A model that is trained on a general corpus and fine-tuned on users' text has one word table: the
+corpus's, the users', or a merged one, made here:
 
     score(w) = sum_c share_c * count_c(w) / (words of c)
 
-with the highest scores first, so that a large corpus does not outvote a small one by its size. Only
-train populations count: no validation or held-out person has a say in what can be suggested. A word
-must satisfy the rules of one of the stores on its own: so many of its people typed it, and it is no
-number or key of somebody (`word_choice`).
+with the highest scores first, so that a large corpus does not outvote a small one by its size. No
+validation or held-out person has a say in what can be suggested, and a word must satisfy the rules
+of one of the stores on its own (`word_choice`).
 """
 
 import collections
@@ -30,15 +29,10 @@ def merge_vocabularies(
 ) -> Vocabulary:
     """The merged vocabulary of stores prepared by the same rules.
 
-    Args:
-      stores: One for each corpus; their own vocabularies do not matter, as a store keeps words
-        out of its vocabulary spelled out.
-      size: V, with the special rows; >= 5. Fewer where the corpora have fewer distinct words.
-      shares: Weight of each corpus, > 0; equal if left out.
-
-    Raises:
-      DataError: Stores were cut into words by different rules, or one has no train words.
-      ValueError: `shares` or `size` is out of range.
+    A store keeps words out of its vocabulary spelled out, so its own does not matter. `size` is V
+    >= 5, with the special rows; `shares` weighs the corpora, > 0, alike if left out. Raises
+    `DataError` if stores were cut into words by different rules, or one has no train words;
+    `ValueError` if `shares` or `size` is out of range.
     """
     if not stores:
         raise ValueError("`stores` must name one store at least.")

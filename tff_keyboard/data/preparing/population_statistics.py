@@ -1,27 +1,22 @@
 """What a data card says of one population; no text, no user."""
 
-from __future__ import annotations
-
+import bisect
 import collections
+import itertools
 from collections.abc import Sequence
 
 from tff_keyboard.data.store.example_bytes import WordBytes
-from tff_keyboard.data.store.store_card import Histogram, PopulationFacts
+from tff_keyboard.data.store.store_card import Histogram, PopulationFacts, rate
 
 
 class PopulationStatistics:
-    """Sums over the clients of a population.
+    """Sums over the clients of a population; lengths are in words.
 
-    Lengths are in words. A message of n words has n + 1 targets, its end included.
+    A message of n words has n + 1 targets, its end included. With `is_cut`, those beyond
+    `max_length` are not trained on; with `tells_counts` there is a vocabulary by counts alone.
     """
 
     def __init__(self, max_length: int, *, is_cut: bool, tells_counts: bool):
-        """Starts at zero.
-
-        Args:
-          is_cut: Whether what a message has beyond is left out of training.
-          tells_counts: Whether to tell the OOV rate with a vocabulary by counts alone.
-        """
         self._max_length = max_length
         self._is_cut = is_cut
         self._tells_counts = tells_counts
@@ -58,25 +53,21 @@ class PopulationStatistics:
             "messages": messages,
             "words": words,
             "oov_words": self._oov_words,
-            "oov_rate": _rate(self._oov_words, words),
+            "oov_rate": rate(self._oov_words, words),
             "masks": self._masks,
             "long_messages": long_messages,
             "truncated_messages": truncated_messages,
-            "truncated_messages_rate": _rate(truncated_messages, messages),
+            "truncated_messages_rate": rate(truncated_messages, messages),
             "truncated_words": truncated_words,
-            "truncated_words_rate": _rate(truncated_words, words),
+            "truncated_words_rate": rate(truncated_words, words),
             "words_per_message": _histogram(self._words_per_message),
             "words_per_client": _histogram(self._words_per_client),
             "messages_per_client": _histogram(self._messages_per_client),
         }
         if self._tells_counts:
             facts["oov_words_by_counts"] = self._oov_words_by_counts
-            facts["oov_rate_by_counts"] = _rate(self._oov_words_by_counts, words)
+            facts["oov_rate_by_counts"] = rate(self._oov_words_by_counts, words)
         return facts
-
-
-def _rate(part: int, whole: int) -> float:
-    return round(part / whole, 6) if whole else 0.0
 
 
 def _histogram(counts: collections.Counter[int]) -> Histogram:
@@ -86,12 +77,9 @@ def _histogram(counts: collections.Counter[int]) -> Histogram:
     bins: collections.Counter[int] = collections.Counter()
     for value, times in counts.items():
         bins[value.bit_length()] += times
-    half, seen, median = (sum(counts.values()) + 1) // 2, 0, 0
-    for value in sorted(counts):
-        seen += counts[value]
-        if seen >= half:
-            median = value
-            break
+    values = sorted(counts)
+    totals = list(itertools.accumulate(counts[value] for value in values))
+    median = values[bisect.bisect_left(totals, (totals[-1] + 1) // 2)]
     return {
         "min": min(counts),
         "median": median,

@@ -1,16 +1,11 @@
 """From text to a client store: tokens, populations, vocabulary, SQLite, data card.
 
-Messages stream through a scratch file on disk, which groups them by user; then two
-passes over the users build the vocabulary (train users only) and write the store.
-Memory holds a block of messages, one user, and the counts of distinct words
-(`word_counts`), whatever the number of users.
-
-The store appears whole or not at all, and a second call with the same inputs and
-options changes nothing. docs/data.md gives the format and every treatment of bad
+Messages stream through a scratch file on disk, which groups them by user; then two passes over the
+users build the vocabulary (train users only) and write the store, whole or not at all. Memory holds
+a block of messages, one user, and the counts of distinct words (`word_counts`). A second call with
+the same inputs and options changes nothing. docs/data.md has the format and every treatment of bad
 input.
 """
-
-from __future__ import annotations
 
 import collections
 import dataclasses
@@ -22,17 +17,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tff_keyboard.config.sections.data_config import DataConfig
-from tff_keyboard.data.preparing import (
-    grouping,
-    population_statistics,
-    private_words,
-    store_target,
-    user_plan,
-)
+from tff_keyboard.data.preparing import grouping, population_statistics, private_words, user_plan
 from tff_keyboard.data.sources import messages
 from tff_keyboard.data.sources import open_source as sources
 from tff_keyboard.data.store import example_bytes, store_writer, truecase_table, word_choice
-from tff_keyboard.data.store.store_card import CARD_FORMAT, Card, Identity
+from tff_keyboard.data.store.store_card import CARD_FORMAT, Card, Identity, read_card
 from tff_keyboard.data.text import word_counts
 from tff_keyboard.data.text.capitals import Capitals, capitals_line
 from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
@@ -42,6 +31,7 @@ from tff_keyboard.storage import directories, errors, names, shipped_files
 from tff_keyboard.storage.model_description import read_description
 
 _SCRATCH_FILE = "scratch.sqlite"
+_DATA_FILES = (names.CLIENTS, names.MESSAGE_LENGTHS, names.VOCABULARY, names.TRUECASE)
 
 
 class Prepared(NamedTuple):
@@ -52,18 +42,11 @@ class Prepared(NamedTuple):
 
 
 def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -> Prepared:
-    """Makes the client store `out` from the inputs of `config`.
+    """Makes the client store `out` from the inputs of `config`, whose `store` is not used.
 
-    Args:
-      config: Source and options; `config.store` is not used.
-      out: Directory of the store.
-      overwrite: Replaces a store made from other inputs or options.
-
-    Raises:
-      DataError: Bad input, a population without users, or another store at `out`.
-      ProgramError: `out` cannot be written.
-
-    `out` is as it was before where anything is raised.
+    `overwrite` replaces a store made from other inputs or options. Raises `DataError` if the input
+    is bad, a population has no users, or another store is at `out`; `ProgramError` if `out` cannot
+    be written: it is as it was before.
     """
     if config.long_messages == "split" and config.mode == "words":
         raise errors.DataError(
@@ -79,14 +62,14 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
         ],
         "options": _options(config, given),
     }
-    card = store_target.equal_store(out, identity, overwrite=overwrite)
+    card = _equal_store(out, identity, overwrite=overwrite)
     if card is not None:
         return Prepared(card, True)
     try:
         with directories.new_directory(out, mode=directories.PRIVATE) as work:
             card = _write_store(config, source, given, work, identity)
             _check_unchanged(source, identity)
-            _write_card(work, card)
+            _write_card(work, card)  # last: a directory without it is not a store
     except (OSError, sqlite3.OperationalError) as error:
         why = getattr(error, "strerror", None) or error
         is_full = getattr(error, "errno", None) == errno.ENOSPC or "full" in str(error)
@@ -95,6 +78,44 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
             f"{'Free some space or choose' if is_full else 'Choose'} another folder."
         ) from None
     return Prepared(card, False)
+
+
+def _equal_store(out: pathlib.Path, identity: Identity, *, overwrite: bool) -> Card | None:
+    """The card of an equal store at `out`, or None when it may be written.
+
+    Raises `DataError` if something else is there.
+    """
+    try:
+        found = {entry.name for entry in out.iterdir()} if out.exists() else set()
+    except NotADirectoryError:
+        raise errors.DataError(f"{out}: is a file. Name a folder for the store.") from None
+    except OSError as error:
+        raise errors.DataError(f"{out}: cannot be read: {error.strerror or error}.") from None
+    if not found:
+        return None
+    if found - {*_DATA_FILES, names.DATA_CARD}:
+        raise errors.DataError(
+            f"{out}: the folder holds other files, so no store is written there. Name a new folder."
+        )
+    try:
+        card: Card | None = read_card(out)
+    except errors.DataError:
+        card = None
+    if card is not None and all(card.get(key) == value for key, value in identity.items()):
+        return card
+    if overwrite:
+        return None
+    if card is None:
+        raise errors.DataError(
+            f"{out}: holds a damaged or incomplete store. Give --overwrite to replace it."
+        )
+    differing = [
+        key for key, value in identity["options"].items() if card["options"].get(key) != value
+    ]
+    what = f"other options ({', '.join(differing)})" if differing else "other input files"
+    raise errors.DataError(
+        f"{out}: holds a store made from {what}. Give --overwrite to replace it, or another folder."
+    )
 
 
 def _check_unchanged(source: sources.Source, identity: Identity) -> None:
@@ -142,11 +163,7 @@ def _unused_options(config: DataConfig) -> Iterator[str]:
     if config.language == "en":
         yield "language"  # identities of stores are older than it
     if not config.vocabulary_epsilon:
-        yield from (
-            "vocabulary_epsilon",
-            "vocabulary_delta",
-            "vocabulary_words_per_person",
-        )
+        yield from ("vocabulary_epsilon", "vocabulary_delta", "vocabulary_words_per_person")
 
 
 def _write_store(
@@ -208,7 +225,7 @@ def _write_store(
         "rules": vocabulary.rules.as_json(),
     }
     if choice:
-        about_words |= {**choice.facts}
+        about_words |= choice.facts
     if private:
         about_words["privacy"] = private.facts
     card: Card = {
@@ -222,9 +239,7 @@ def _write_store(
         "store_sha256": digests["store_sha256"],
         "lengths_sha256": digests["lengths_sha256"],
         "file_bytes": {
-            name: (work / name).stat().st_size
-            for name in store_target.DATA_FILES
-            if (work / name).exists()
+            name: (work / name).stat().st_size for name in _DATA_FILES if (work / name).exists()
         },
     }
     if case:
@@ -244,9 +259,7 @@ def _write_clients(
     """Writes the clients' files; returns the statistics by population and the files' digests."""
     statistics = {
         population: population_statistics.PopulationStatistics(
-            config.max_length,
-            is_cut=config.long_messages == "keep",
-            tells_counts=choice is not None,
+            config.max_length, is_cut=config.long_messages == "keep", tells_counts=bool(choice)
         )
         for population in messages.POPULATIONS
         if sizes[population]
@@ -268,10 +281,7 @@ def _write_clients(
 
 
 def _read_and_tokenise(
-    config: DataConfig,
-    source: sources.Source,
-    tokenizer: FastTokenizer,
-    groups: grouping.Grouping,
+    config: DataConfig, source: sources.Source, tokenizer: FastTokenizer, groups: grouping.Grouping
 ) -> collections.Counter[str]:
     """Fills `groups`; returns what was skipped, by reason."""
     factor = 1e-6 if source.unit == "bytes" else 1.0
@@ -328,7 +338,5 @@ def _min_word_users(config: DataConfig, num_people: int) -> int:
 
 
 def _write_card(work: pathlib.Path, card: Card) -> None:
-    """Last: a directory without it is not a store."""
-    (work / names.DATA_CARD).write_text(
-        json.dumps(card, indent=2, sort_keys=True, ensure_ascii=True) + "\n", encoding="utf-8"
-    )
+    text = json.dumps(card, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+    (work / names.DATA_CARD).write_text(text, "utf-8")

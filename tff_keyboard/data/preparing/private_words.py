@@ -13,10 +13,9 @@ _UNITS = 10**9  # `Vocabulary.from_counts` counts in whole numbers
 
 
 class PrivateWords:
-    """Adds up people's words and chooses once; its noise is drawn from the operating system.
+    """Adds up people's words and chooses once, for a config with a `vocabulary_epsilon` above 0.
 
-    Args:
-      config: A config with a `vocabulary_epsilon` above 0.
+    The noise is drawn from the operating system.
     """
 
     def __init__(self, config: DataConfig):
@@ -35,8 +34,7 @@ class PrivateWords:
     def vocabulary(self, rules: NormalisationRules) -> Vocabulary:
         """The chosen words, the heaviest first.
 
-        Raises:
-          DataError: No word has passed the threshold.
+        Raises `DataError` if no word has passed the threshold.
         """
         weights = self._counts.released(self._mechanism, private_vocabulary.fresh_normal)
         if not weights:

@@ -1,7 +1,5 @@
 """Which client of which population each user becomes, and with which of their messages."""
 
-from __future__ import annotations
-
 import collections
 import itertools
 from collections.abc import Iterator, Sequence
@@ -15,17 +13,12 @@ from tff_keyboard.storage import errors
 
 
 class Client(NamedTuple):
-    """A user in a population.
-
-    Attributes:
-      messages: Tokens of each, joined by spaces; with "split", of each piece.
-      capitals: A line for each message as typed: `text.capitals`.
-    """
+    """A user in a population."""
 
     user: str
     population: str
-    messages: list[str]
-    capitals: list[str]
+    messages: list[str]  # tokens of each, joined by spaces; with "split", of each piece
+    capitals: list[str]  # a line for each message as typed: `text.capitals`
 
 
 class UserPlan:
@@ -46,9 +39,8 @@ class UserPlan:
         self.dropped.clear()
         chosen = None
         if config.max_users and config.source != "text":
-            chosen = set(
-                split.choose_users(self._groups.user_names(), config.max_users, seed=config.seed)
-            )
+            names = self._groups.user_names()
+            chosen = set(split.choose_users(names, config.max_users, seed=config.seed))
         for user in self._groups.users():
             if chosen is not None and user.user not in chosen:
                 self.dropped["users_over_max_users"] += 1
@@ -61,12 +53,7 @@ class UserPlan:
                 self.dropped["users_under_min_messages"] += 1
                 self.dropped["messages_of_users_under_min_messages"] += len(kept)
                 continue
-            population = user.population or split.population_of(
-                user.user,
-                seed=config.seed,
-                validation_fraction=config.validation_fraction,
-                held_out_fraction=config.held_out_fraction,
-            )
+            population = user.population or self._population(user.user, config.seed)
             if population != messages.TRAIN:
                 yield self._client(user, population, kept)
                 continue
@@ -104,26 +91,26 @@ class UserPlan:
         given = [user.messages[place] for place in places]
         capitals = [user.capitals[place] for place in places]
         if self._config.long_messages == "split":
-            given = [
-                " ".join(piece)
-                for tokens in given
-                for piece in long_messages.split_message(
-                    tokens.split(" "), self._config.max_length - 1
-                )
-            ]
+            most = self._config.max_length - 1
+            pieces = (long_messages.split_message(tokens.split(" "), most) for tokens in given)
+            given = list(map(" ".join, itertools.chain.from_iterable(pieces)))
         return Client(user.user, population, given, capitals)
 
-    def check_populations(self, sizes: collections.Counter[str]) -> None:
-        """Raises unless train, validation and held-out all have a client.
+    def _population(self, user: str, seed: int) -> str:
+        return split.population_of(
+            user,
+            seed=seed,
+            validation_fraction=self._config.validation_fraction,
+            held_out_fraction=self._config.held_out_fraction,
+        )
 
-        Raises:
-          DataError: One has none; names a seed that works, if one is near.
+    def check_populations(self, sizes: collections.Counter[str]) -> None:
+        """Raises `DataError` unless train, validation and held-out all have a client.
+
+        It names a seed that works, if one is near.
         """
-        empty = [
-            name
-            for name in (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT)
-            if not sizes[name]
-        ]
+        wanted = (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT)
+        empty = [name for name in wanted if not sizes[name]]
         if not empty:
             return
         users = sum(sizes.values()) - sizes[messages.TRAIN_LATER]
@@ -134,29 +121,17 @@ class UserPlan:
                 "people, or cut one person's into several users (by chat or by month)."
             )
         seed = self._working_seed()
-        way_out = (
-            f"Set `data.seed` = {seed}, which fills all three"
-            if seed is not None
-            else ("Give more users")
-        )
+        fills_all = f"Set `data.seed` = {seed}, which fills all three"
         raise errors.DataError(
-            f"{message} {way_out}, or raise `data.validation_fraction` and "
-            "`data.held_out_fraction`."
+            f"{message} {'Give more users' if seed is None else fills_all}, or raise "
+            "`data.validation_fraction` and `data.held_out_fraction`."
         )
 
     def _working_seed(self) -> int | None:
         """The nearest seed above under which no population is empty, if one is near."""
         users = sorted({client.user for client in itertools.islice(self.clients(), 10_000)})
         for seed in range(self._config.seed + 1, self._config.seed + 1000):
-            filled = {
-                split.population_of(
-                    user,
-                    seed=seed,
-                    validation_fraction=self._config.validation_fraction,
-                    held_out_fraction=self._config.held_out_fraction,
-                )
-                for user in users
-            }
+            filled = {self._population(user, seed) for user in users}
             if len(filled) == 3:
                 return seed
         return None

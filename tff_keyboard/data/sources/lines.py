@@ -1,13 +1,11 @@
 """Lines of a plain or gzip file, one at a time; over-long lines are reported.
 
-Every way in which a text file can be broken ends here: in one error that names
-file and line, or in a count. Sound text is read in blocks; from the first block that is
-not sound, the rest is read line by line.
+Every way in which a text file can be broken ends here: in one error that names file and line, or in
+a count. Sound text is read in blocks; from the first block that is not sound, line by line.
 """
 
-from __future__ import annotations
-
 import contextlib
+import functools
 import gzip
 import io
 import pathlib
@@ -32,16 +30,11 @@ def read_lines(
 ) -> Iterator[tuple[int, str]]:
     """Yields `(line number from 1, text without its line end)`.
 
-    Whether the file is gzip is told by its first bytes, not by its name. Blank lines
-    are skipped and counted. Memory does not grow with the length of a line.
-
-    Args:
-      bytes_before: Bytes of the inputs before this one, for the position.
-
-    Raises:
-      DataError: The file is missing, a folder, unreadable, empty, UTF-16 or a damaged
-        gzip; or, where bad lines are errors, a line is over 1 MiB, holds NUL or is
-        not UTF-8.
+    Whether the file is gzip is told by its first bytes, not by its name. Blank lines are skipped
+    and counted. Memory does not grow with the length of a line. `bytes_before` are those of earlier
+    inputs, for the position. Raises `DataError` if the file is missing, a folder, unreadable,
+    empty, UTF-16 or a damaged gzip; or, where bad lines are errors, a line is over 1 MiB, holds NUL
+    or is not UTF-8.
     """
     if path.is_dir():
         raise errors.DataError(f"{path}: is a folder. Name the file in it.")
@@ -152,38 +145,33 @@ def _decode(
     line: bytes, rest: io.BufferedReader, path: pathlib.Path, number: int, reading: Reading
 ) -> str | None:
     """The text of a line, or None where it is blank or (counted as) bad."""
+    bad = functools.partial(reading.bad_line, path, number)
     if len(line) > MAX_LINE_BYTES and not line.endswith(b"\n"):
         while line and not line.endswith(b"\n"):
             line = rest.readline(MAX_LINE_BYTES)
-        reading.bad_line(
-            path,
-            number,
+        bad(
             "too_long",
-            f"the line is longer than {MAX_LINE_BYTES} bytes, so it is hardly one message.",
-            way_out="Put one message on a line.",
+            f"the line is longer than {MAX_LINE_BYTES} bytes, so it is hardly one message. Put one "
+            "message on a line.",
         )
         return None
     line = line.rstrip(b"\r\n")
     if number == 1:
         line = line.removeprefix(_UTF8_MARK)
     if b"\0" in line:
-        reading.bad_line(
-            path,
-            number,
+        bad(
             "nul",
-            "the line holds NUL bytes, so the file is binary, damaged or UTF-16.",
-            way_out="Remove them (tr -d '\\000') or convert it to UTF-8.",
+            "the line holds NUL bytes, so the file is binary, damaged or UTF-16. Remove them "
+            "(tr -d '\\000') or convert it to UTF-8.",
         )
         return None
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        reading.bad_line(
-            path,
-            number,
+        bad(
             "not_utf8",
-            f"byte {error.start + 1} of the line is not UTF-8.",
-            way_out="Convert the file (iconv -f LATIN1 -t UTF-8).",
+            f"byte {error.start + 1} of the line is not UTF-8. Convert the file (iconv -f LATIN1 "
+            "-t UTF-8).",
         )
         return None
     if not text.strip():

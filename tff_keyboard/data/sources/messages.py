@@ -1,7 +1,5 @@
 """What every source yields, and how it says that a line is not usable."""
 
-from __future__ import annotations
-
 import collections
 import os
 from collections.abc import Callable
@@ -17,47 +15,34 @@ POPULATIONS = (TRAIN, VALIDATION, HELD_OUT, TRAIN_LATER)
 
 
 class Message(NamedTuple):
-    """One message as typed.
+    """One message as typed."""
 
-    Attributes:
-      user: Who typed it; not empty.
-      population: Population that the file itself gives this user; None leaves it to the hash.
-      is_later: Whether the file itself puts this message after the time of training.
-    """
-
-    user: str
+    user: str  # who typed it; not empty
     text: str
+    # Population that the file itself gives this user; None leaves it to the hash
     population: str | None = None
-    is_later: bool = False
+    is_later: bool = False  # whether the file itself puts this message after the time of training
 
 
 class Reading:
-    """How bad lines are treated, what was skipped, and how far the reader is."""
+    """How bad lines are treated, what was skipped, and how far the reader is.
+
+    At a bad line "error" raises and "skip" counts. `on_position` is called now and then with the
+    bytes (or items) read of all inputs.
+    """
 
     def __init__(
         self, on_bad_line: str = "error", on_position: Callable[[int], None] = lambda position: None
     ):
-        """Starts with nothing skipped.
-
-        Args:
-          on_bad_line: "error" raises at a bad line; "skip" counts it.
-          on_position: Called now and then with the bytes (or items) read of all inputs.
-        """
         self.skipped: collections.Counter[str] = collections.Counter()
         self._on_bad_line = on_bad_line
         self.on_position = on_position
 
-    def bad_line(
-        self, path: str | os.PathLike[str], line: int, reason: str, message: str, *, way_out: str
-    ) -> None:
-        """Counts a line that breaks the format, or raises.
-
-        Raises:
-          DataError: Bad lines are errors here; names file, line and way out.
-        """
+    def bad_line(self, path: str | os.PathLike[str], line: int, reason: str, message: str) -> None:
+        """Counts a line that breaks the format, or raises a `DataError` that names it."""
         if self._on_bad_line == "error":
             raise errors.DataError(
-                f"{os.fspath(path)}:{line}: {message} {way_out} "
+                f"{os.fspath(path)}:{line}: {message} "
                 "Or leave such lines out with `data.on_bad_line` = 'skip'."
             )
         self.skipped[reason] += 1

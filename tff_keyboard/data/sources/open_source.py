@@ -1,8 +1,7 @@
 """From the config's `source` and `input` to a stream of messages."""
 
-from __future__ import annotations
-
 import dataclasses
+import functools
 import hashlib
 import os
 import pathlib
@@ -19,15 +18,10 @@ _READ_BYTES = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Messages that can be read once or more.
+    """Messages that can be read once or more."""
 
-    Attributes:
-      files: Input files in order; empty for generated text.
-      total: What `Reading.on_position` ends at; None when not known.
-    """
-
-    files: tuple[pathlib.Path, ...]
-    total: float | None
+    files: tuple[pathlib.Path, ...]  # input files in order; empty for generated text
+    total: float | None  # what `Reading.on_position` ends at; None when not known
     unit: str
     messages: Callable[[Reading], Iterator[Message]]
 
@@ -35,8 +29,7 @@ class Source:
 def open_source(config: DataConfig) -> Source:
     """The source a config names; nothing is read yet.
 
-    Raises:
-      DataError: The input does not fit the source, or a variable in it is not set.
+    Raises `DataError` if the input does not fit the source, or a variable in it is not set.
     """
     if config.source == "synthetic":
         return Source(
@@ -68,15 +61,10 @@ def open_source(config: DataConfig) -> Source:
         )
     if config.is_published_text:
         files = tuple(plain_text.corpus_files(files))
-        return Source(
-            files,
-            _total_bytes(files),
-            "bytes",
-            lambda reading: _read_corpus(config, files, reading),
-        )
-    return Source(
-        files, _total_bytes(files), "bytes", lambda reading: tsv.read_messages(files, reading)
-    )
+        read = functools.partial(_read_corpus, config, files)
+    else:
+        read = functools.partial(tsv.read_messages, files)
+    return Source(files, _total_bytes(files), "bytes", read)
 
 
 def _read_corpus(
@@ -90,8 +78,7 @@ def _read_corpus(
 def input_paths(config: DataConfig) -> tuple[pathlib.Path, ...]:
     """`data.input` with `~` and `$NAME` expanded.
 
-    Raises:
-      DataError: There is none, or a variable is not set.
+    Raises `DataError` if there is none, or a variable is not set.
     """
     names = (config.input,) if isinstance(config.input, str) else config.input
     if not names:
@@ -102,11 +89,7 @@ def input_paths(config: DataConfig) -> tuple[pathlib.Path, ...]:
 
 
 def expand_path(name: str, field: str) -> pathlib.Path:
-    """A path with `~` and `$NAME` expanded.
-
-    Raises:
-      DataError: A variable is not set.
-    """
+    """A path with `~` and `$NAME` expanded. Raises `DataError` if a variable is not set."""
     expanded = os.path.expandvars(name)
     unset = re.search(r"\$\{?(\w+)", expanded)
     if unset:
@@ -118,11 +101,7 @@ def expand_path(name: str, field: str) -> pathlib.Path:
 
 
 def file_sha256(path: pathlib.Path) -> str:
-    """SHA-256 of a file in hex.
-
-    Raises:
-      DataError: It cannot be read.
-    """
+    """SHA-256 of a file in hex. Raises `DataError` if it cannot be read."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:

@@ -1,13 +1,10 @@
 """Clients from a corpus without users, such as WikiText-2: equal shares of its lines, or articles.
 
-Lines are dealt out like cards: every N lines in a row go to the N clients, in an
-order drawn anew each time. Clients differ by at most one line and have the same
-distribution (IID), which is what papers with "N users" of a plain corpus do.
-
-Or every article is a client: clients differ in subject, in words and in size, as people do.
+Lines are dealt out like cards: every N lines in a row go to the N clients, in an order drawn anew
+each time. Clients differ by at most one line and have the same distribution (IID), which is what
+papers with "N users" of a plain corpus do. Or every article is a client: clients differ in subject,
+in words and in size, as people do.
 """
-
-from __future__ import annotations
 
 import pathlib
 import re
@@ -33,8 +30,7 @@ _POPULATIONS = (messages.TRAIN, messages.VALIDATION, messages.HELD_OUT)
 def corpus_files(paths: Sequence[pathlib.Path]) -> list[pathlib.Path]:
     """The train, valid and test file of a folder, or the three paths themselves.
 
-    Raises:
-      DataError: It is neither one folder nor three paths, or the folder lacks a file.
+    Raises `DataError` if it is neither one folder nor three paths, or the folder lacks a file.
     """
     if len(paths) == 1 and paths[0].is_dir():
         names = max(_USUAL_NAMES, key=lambda each: sum((paths[0] / n).exists() for n in each))
@@ -60,13 +56,9 @@ def read_shards(
 ) -> Iterator[Message]:
     """Yields every line that is not blank, dealt out to clients.
 
-    Args:
-      reading: Notes bad lines and the position in bytes.
-      num_shards: Clients of the train file. The others get as many as gives clients
-        of about the same number of lines, at least one.
-
-    Raises:
-      DataError: See `lines.read_lines`; or the train file has fewer lines than shards.
+    The train file has `num_shards` clients, the others as many as gives clients of about the same
+    number of lines, at least one. Errors are those of `lines.read_lines`; a train file with fewer
+    lines than shards is a `DataError`.
     """
     bytes_before = 0
     lines_per_client = 0.0
@@ -97,15 +89,10 @@ def read_shards(
 def read_articles(files: Sequence[pathlib.Path], reading: Reading) -> Iterator[Message]:
     """Yields every line that is not blank, its client the article that it stands in.
 
-    An article begins with its heading behind a blank line, ` = Title = ` in WikiText;
-    ` = = Section = = ` does not begin one, nor does a formula in the middle of a paragraph. Lines
-    before the first heading, where a file was cut, are an article, too.
-
-    Args:
-      reading: Notes bad lines and the position in bytes.
-
-    Raises:
-      DataError: See `lines.read_lines`; or a file has no heading.
+    An article begins with its heading behind a blank line, ` = Title = ` in WikiText. Neither ` = =
+    Section = = ` nor a formula in a paragraph begins one. Lines before the first heading, where a
+    file was cut, are an article, too. Errors are those of `lines.read_lines`; a file without a
+    heading is a `DataError`.
     """
     bytes_before = 0
     for file, population in zip(files, _POPULATIONS, strict=True):

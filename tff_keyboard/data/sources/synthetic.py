@@ -1,24 +1,51 @@
 """Chat by synthetic typists: data that anyone can train on at once.
 
-Every typist has favourite topics, friends, places and foods, greetings and closings
-of their own, shorthand, a taste for emoji or capitals, and a usual message length, so
-clients are unlike each other (non-IID) while they share one grammar, as people do.
-The text comes from `synthetic_phrases` and from nowhere else.
+Every typist has favourite topics, friends, places and foods, greetings and closings of their own,
+shorthand, a taste for emoji or capitals, and a usual message length, so clients are unlike each
+other (non-IID) while they share one grammar, as people do. The text comes from
+`synthetic_phrases.toml` and from nowhere else.
 """
 
-from __future__ import annotations
-
+import dataclasses
+import functools
 import math
+import pathlib
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tff_keyboard.data.sources.messages import Message
-from tff_keyboard.data.sources.synthetic_phrases import phrase_book
+from tff_keyboard.storage.toml import tomllib
 
 _SLOT = re.compile(r"\{(\w+)\}")
 _OPTION = re.compile(r"\[([^\]]*)\]")
 _LONGEST_MESSAGE_CLAUSES = 5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PhraseBook:
+    """What typists choose from."""
+
+    topics: Mapping[str, Sequence[str]]  # templates of each: `{slot}`, and half of the time `[...]`
+    slots: Mapping[str, Sequence[str]]  # what may stand in a slot
+    shorthand: Sequence[Sequence[tuple[str, str]]]  # groups of what is said, and how it is typed
+    greetings: Sequence[str]
+    closings: Sequence[str]
+    fillers: Sequence[str]
+    laughs: Sequence[str]
+    emoji: Sequence[str]
+    replies: Sequence[str]
+    names: Sequence[str]
+
+
+@functools.cache
+def phrase_book() -> PhraseBook:
+    """The phrases of `synthetic_phrases.toml`, read once."""
+    path = pathlib.Path(__file__).with_name("synthetic_phrases.toml")
+    found = tomllib.loads(path.read_text(encoding="utf-8"))
+    found["topics"] = {topic: lines.splitlines() for topic, lines in found["topics"].items()}
+    found["replies"] = found["replies"].splitlines()
+    return PhraseBook(**found)
 
 
 def generate_messages(
@@ -30,15 +57,10 @@ def generate_messages(
 ) -> Iterator[Message]:
     """Yields the messages of all typists, typist by typist, in the order typed.
 
-    A typist's messages depend on the seed and the number of the typist only: more
-    typists leave the first ones as they are.
-
-    Args:
-      num_typists: Number of typists, >= 1.
-      mean_messages: Messages of a typist on average; >= 1. Counts are skewed, as
-        people's are: most typists have fewer, a few have several times as many.
-      seed: Seed of the messages, >= 0.
-      on_typist: Called with the number of typists done.
+    A typist's messages depend on `seed` >= 0 and the number of the typist only: more typists leave
+    the first ones as they are. Their counts are skewed, as people's are: most typists have fewer
+    than `mean_messages`, a few have several times as many. `on_typist` gets the number of typists
+    done.
     """
     for index in range(num_typists):
         typist = Typist(random.Random(f"typist {index} of seed {seed}"))
@@ -152,9 +174,9 @@ class Typist:
 def _favourites(
     rng: random.Random, values: Sequence[str], *, concentration: float
 ) -> tuple[list[str], list[float]]:
-    """Values with personal weights from a Dirichlet; small `concentration`: few favourites.
+    """Values with weights from a Dirichlet, summed up as `random.choices` takes them.
 
-    Returns the weights summed up, as `random.choices` takes them.
+    A small `concentration` makes few favourites.
     """
     total, cumulative = 0.0, []
     for _ in values:

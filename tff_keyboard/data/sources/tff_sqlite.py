@@ -1,9 +1,9 @@
 """TFF's own Stack Overflow and Shakespeare client data, from the files on disk.
 
-TFF downloads them as `stackoverflow.sqlite.lzma` and `shakespeare.sqlite.lzma` and
-unpacks them into `~/.tff`; both are in the format of
-`tff.simulation.datasets.SqlClientData`. Parse specifications: `stackoverflow.py` and
-`shakespeare.py` in `tensorflow_federated/python/simulation/datasets`, TFF 0.87.
+TFF downloads them as `stackoverflow.sqlite.lzma` and `shakespeare.sqlite.lzma` and unpacks them
+into `~/.tff`; both are in the format of `tff.simulation.datasets.SqlClientData`. Parse
+specifications: `stackoverflow.py` and `shakespeare.py` in
+`tensorflow_federated/python/simulation/datasets`, TFF 0.87.
 
 Their splits become populations so that held-out people stay held out:
 
@@ -15,8 +15,6 @@ Their splits become populations so that held-out people stay held out:
 | Shakespeare | train | any population, by hash of the user |
 | | test (same users, later) | train_later for train users, else as above |
 """
-
-from __future__ import annotations
 
 import dataclasses
 import pathlib
@@ -34,21 +32,13 @@ _LZMA_MAGIC = b"\xfd7zXZ"
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """How one of TFF's datasets is laid out.
+    """How one of TFF's datasets is laid out."""
 
-    Attributes:
-      feature: The string feature with the text.
-      splits: Split names in the order they are read (time).
-      later_splits: Splits with later messages of users of the train split.
-      held_out_splits: Splits of users who are in no other split.
-      line_is_message: Whether each line of the feature is a message.
-    """
-
-    feature: str
-    splits: tuple[str, ...]
-    later_splits: tuple[str, ...]
-    held_out_splits: tuple[str, ...] = ()
-    line_is_message: bool = False
+    feature: str  # the string feature with the text
+    splits: tuple[str, ...]  # split names in the order they are read (time)
+    later_splits: tuple[str, ...]  # splits with later messages of users of the train split
+    held_out_splits: tuple[str, ...] = ()  # splits of users who are in no other split
+    line_is_message: bool = False  # whether each line of the feature is a message
 
 
 FORMATS = {
@@ -60,15 +50,10 @@ FORMATS = {
 def read_messages(
     path: pathlib.Path, layout: Format, reading: Reading, *, max_users: int = 0, seed: int = 0
 ) -> Iterator[Message]:
-    """Yields all messages, split by split, client by client.
+    """Yields all messages, split by split, client by client; of `max_users` chosen by hash, if > 0.
 
-    Args:
-      reading: Notes examples without the feature (by row number) and the position, here in
-        examples.
-      max_users: Reads only so many users, chosen by hash; 0 means all.
-
-    Raises:
-      DataError: The file is missing, compressed, no SQLite, of another layout, or empty.
+    Examples without the feature are bad lines by their row, and the position is in examples. Raises
+    `DataError` if the file is missing, compressed, no SQLite, of another layout, or empty.
     """
     _check_file(path)
     try:
@@ -134,13 +119,9 @@ def _read(
                 reading.on_position(count)
             text = _text(proto, layout.feature)
             if text is None:
-                reading.bad_line(
-                    path,
-                    row,
-                    "no_feature",
-                    f"row {row} of `examples` has no UTF-8 feature `{layout.feature}`.",
-                    way_out="Check `data.source` against the file.",
-                )
+                what = f"row {row} of `examples` has no UTF-8 feature `{layout.feature}`."
+                way_out = "Check `data.source` against the file."
+                reading.bad_line(path, row, "no_feature", f"{what} {way_out}")
                 continue
             for line in text.split("\n") if layout.line_is_message else [text]:
                 if line.strip():

@@ -1,7 +1,6 @@
 """Messages from lines `user<TAB>text`; users may be in any order."""
 
-from __future__ import annotations
-
+import functools
 import pathlib
 from collections.abc import Iterator, Sequence
 
@@ -13,22 +12,16 @@ _HEADER_TEXTS = {"text", "message", "messages", "sentence"}
 
 
 def read_messages(paths: Sequence[pathlib.Path], reading: Reading) -> Iterator[Message]:
-    """Yields the messages of TSV or TSV.gz files in their order.
+    """Yields the messages of UTF-8 TSV or TSV.gz files in their order.
 
-    A user of that name in two files is one user. A first line of column names
-    (`user<TAB>text` and the like) is skipped and counted.
-
-    Args:
-      paths: UTF-8 files, one message a line.
-      reading: Notes bad lines and the position in bytes.
-
-    Raises:
-      DataError: See `lines.read_lines`; and, where bad lines are errors, a line has no
-        tab, more than one, or nothing before it.
+    A user of that name in two files is one user. A first line of column names (`user<TAB>text` and
+    the like) is skipped and counted. Errors are those of `lines.read_lines`; and, where bad lines
+    are errors, a `DataError` for a line with no tab, more than one, or nothing before it.
     """
     bytes_before = 0
     for path in paths:
         for number, line in lines.read_lines(path, reading, bytes_before=bytes_before):
+            bad = functools.partial(reading.bad_line, path, number)
             name, tab, message = line.partition("\t")
             if tab and number > 1 and "\t" not in message and (name := name.strip()):
                 yield Message(name, message)
@@ -37,30 +30,20 @@ def read_messages(paths: Sequence[pathlib.Path], reading: Reading) -> Iterator[M
             if number == 1 and _is_header([user, *texts]):
                 reading.skip("header")
             elif not texts:
-                reading.bad_line(
-                    path,
-                    number,
+                bad(
                     "no_tab",
-                    "the line has no tab; it should read user<TAB>text.",
-                    way_out="Put the name of the user and a tab before the message; text without "
-                    "people is read with --set=data.source=text.",
+                    "the line has no tab; it should read user<TAB>text. Put the name of the user "
+                    "and a tab before the message; text without people is read with "
+                    "--set=data.source=text.",
                 )
             elif len(texts) > 1:
-                reading.bad_line(
-                    path,
-                    number,
+                bad(
                     "extra_tabs",
-                    f"the line has {1 + len(texts)} columns; it should read user<TAB>text.",
-                    way_out="Keep two columns (cut -f1,2), or replace tabs inside messages.",
+                    f"the line has {1 + len(texts)} columns; it should read user<TAB>text. Keep "
+                    "two columns (cut -f1,2), or replace tabs inside messages.",
                 )
             elif not user.strip():
-                reading.bad_line(
-                    path,
-                    number,
-                    "empty_user",
-                    "there is no user before the tab.",
-                    way_out="Name who typed it.",
-                )
+                bad("empty_user", "there is no user before the tab. Name who typed it.")
             else:
                 yield Message(user.strip(), texts[0])
         bytes_before += path.stat().st_size

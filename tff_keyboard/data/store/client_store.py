@@ -1,11 +1,10 @@
 """Reads a client store: the clients of each population and what they typed."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib
 import hmac
+import io
 import itertools
 import operator
 import os
@@ -15,19 +14,13 @@ import sqlite3
 import stat
 import threading
 import warnings
-from collections.abc import Sequence
-from typing import overload
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
 import numpy as np
 
 from tff_keyboard.data.sources.messages import POPULATIONS
-from tff_keyboard.data.store import (
-    example_bytes,
-    message_lengths,
-    store_card,
-    store_writer,
-    truecase_table,
-)
+from tff_keyboard.data.store import example_bytes, store_card, store_writer, truecase_table
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.storage import errors, names
 
@@ -36,16 +29,11 @@ _PSEUDONYMS = b"tff-keyboard pseudonyms 1"
 
 @dataclasses.dataclass(frozen=True)
 class _Clients:
-    """Clients of one population, sorted by id.
-
-    Attributes:
-      counts: [clients] int64, messages.
-      starts: [clients] int64, messages before theirs, in the order of the rows.
-    """
+    """Clients of one population, sorted by id."""
 
     ids: list[str]
-    counts: np.ndarray
-    starts: np.ndarray
+    counts: np.ndarray  # [clients] int64, messages
+    starts: np.ndarray  # [clients] int64, messages before theirs, in the order of the rows
 
     @functools.cached_property
     def known(self) -> frozenset[str]:
@@ -67,8 +55,8 @@ class StoredMessages(Sequence[np.ndarray]):
     @overload
     def __getitem__(self, place: int) -> np.ndarray: ...
     @overload
-    def __getitem__(self, place: slice) -> StoredMessages: ...
-    def __getitem__(self, place: int | slice) -> np.ndarray | StoredMessages:
+    def __getitem__(self, place: slice) -> "StoredMessages": ...
+    def __getitem__(self, place: int | slice) -> "np.ndarray | StoredMessages":
         if isinstance(place, slice):
             return StoredMessages(self._rows[place])
         return example_bytes.word_ids(self._rows[place])
@@ -86,13 +74,9 @@ class ClientStore:
     """
 
     def __init__(self, directory: str | os.PathLike[str]):
-        """Opens a store and checks that it is whole.
+        """Opens what `prepare` wrote and checks that it is whole.
 
-        Args:
-          directory: What `prepare` was given as output.
-
-        Raises:
-          DataError: It is not a store, or was damaged or changed.
+        Raises `DataError` if it is not a store, or was damaged or changed.
         """
         self.directory = pathlib.Path(directory)
         self._pseudonym_key = b""
@@ -108,7 +92,7 @@ class ClientStore:
         has_forms = names.TRUECASE in self.card["file_bytes"]
         self.truecase = truecase_table.read_forms(forms.read_bytes()) if has_forms else []
         self._threads = threading.local()
-        self._lengths = message_lengths.open_lengths(self.directory, self.card)
+        self._lengths = _open_lengths(self.directory, self.card)
         try:
             recorded = self._metadata()
             self._clients = _by_population(recorded)
@@ -137,8 +121,7 @@ class ClientStore:
     def client_ids(self, population: str) -> list[str]:
         """All clients of a population, sorted.
 
-        Raises:
-          ValueError: There is no such population.
+        Raises `ValueError` if there is no such population.
         """
         return list(self._population(population).ids)
 
@@ -147,33 +130,20 @@ class ClientStore:
         return self._population(population).counts.copy()
 
     def examples(self, population: str, client_id: str) -> list[np.ndarray]:
-        """Word ids of each message, without BOS and EOS, in the order typed.
+        """Word ids of each message, [words] int32, none empty, without BOS and EOS, as typed.
 
-        Returns:
-          A list of `[words]` int32 arrays, none of them empty.
-
-        Raises:
-          ValueError: There is no such population or client.
+        Raises `ValueError` if there is no such population or client.
         """
         return list(self.messages(population, client_id))
 
     def messages(self, population: str, client_id: str) -> StoredMessages:
-        """Like `examples`, for who needs few of them.
-
-        Raises:
-          ValueError: There is no such population or client.
-        """
+        """Like `examples`, for who needs few of them."""
         return StoredMessages(self._rows(population, client_id))
 
     def message_lengths(self, population: str, index: int) -> np.ndarray:
-        """Words of each message, [messages] int32, in the order typed.
+        """Words of each message, [messages] int32 in the order typed, of the client at `index`.
 
-        Args:
-          population: Population of the store.
-          index: Position of the client in `client_ids`.
-
-        Raises:
-          ValueError: There is no such population.
+        Raises `ValueError` if there is no such population.
         """
         clients = self._population(population)
         start = clients.starts[index]
@@ -198,20 +168,14 @@ class ClientStore:
     def words(self, population: str, client_id: str) -> list[list[str]]:
         """Normalised words of each message, OOV words spelled out, in the order typed.
 
-        Raises:
-          ValueError: There is no such population or client.
+        Raises `ValueError` if there is no such population or client.
         """
         return list(map(example_bytes.words, self._rows(population, client_id)))
 
     def _metadata(self) -> list[tuple[str, str, int]]:
         """Population, id and number of messages of each client, in the order of the rows."""
-        return (
-            self._connection()
-            .execute(
-                "SELECT split_name, client_id, num_examples FROM client_metadata ORDER BY rowid"
-            )
-            .fetchall()
-        )
+        query = "SELECT split_name, client_id, num_examples FROM client_metadata ORDER BY rowid"
+        return self._connection().execute(query).fetchall()
 
     def _is_whole(self, recorded: list[tuple[str, str, int]]) -> bool:
         """Compares every row with the card's digest, and the clients' runs of rows with `recorded`.
@@ -296,3 +260,43 @@ def _by_population(recorded: list[tuple[str, str, int]]) -> dict[str, _Clients]:
         numbers = np.array([numbers for _, *numbers in clients], np.int64).reshape(-1, 2)
         found[population] = _Clients(ids, *numbers.T.copy())
     return found
+
+
+def _open_lengths(directory: pathlib.Path, card: Mapping[str, Any]) -> np.ndarray:
+    """Words of each message, [messages] int32 in the order of the rows; not read into memory.
+
+    Rounds of many clients are planned from them without reading text. Raises `DataError` if the
+    file is not the array that the card records.
+    """
+    path = directory / names.MESSAGE_LENGTHS
+    try:
+        lengths = _mapped(path)
+        is_whole = hashlib.sha256(lengths.data).hexdigest() == card["lengths_sha256"]
+    except (OSError, ValueError, KeyError):
+        is_whole = False
+    if not is_whole:
+        raise errors.DataError(
+            f"{path}: was changed since `prepare`. Run `tff-keyboard prepare` again with "
+            "--overwrite."
+        )
+    return lengths
+
+
+def _mapped(path: pathlib.Path) -> np.ndarray:
+    """The array of a `.npy` file as `prepare` writes it: of one kind, so its head is known.
+
+    NumPy would read the head as Python, which fails in many ways on one that was damaged.
+    """
+    start = len(_head(0))
+    head = _head((path.stat().st_size - start) // 4)
+    with path.open("rb") as file:
+        if file.read(len(head)) != head:
+            raise ValueError("another head than ours")
+    return np.asarray(np.memmap(path, "<i4", "r", start))  # slices of it are cheap views
+
+
+def _head(size: int) -> bytes:
+    stream = io.BytesIO()
+    array = {"descr": "<i4", "fortran_order": False, "shape": (size,)}
+    np.lib.format.write_array_header_1_0(stream, array)  # type: ignore[no-untyped-call]
+    return stream.getvalue()

@@ -7,8 +7,6 @@ tenth of the time; source of the format: https://protobuf.dev/programming-guides
 word's id is on the wire as a varint, so a table of words gives bytes at once.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from tff_keyboard.data.store.word_choice import WordChoice
@@ -43,19 +41,12 @@ class _Varints(dict[int, bytes]):
 _LENGTH = _Varints()
 _IDS_KEY = b"\x0a\x03" + IDS_FEATURE.encode()
 _TOKENS_KEY = b"\x0a\x06" + TOKENS_FEATURE.encode()
-_SHORT = (
-    b"\x0a%c\x0a%c" + _IDS_KEY + b"\x12%c\x1a%c\x0a%c%b"
-    b"\x0a%c" + _TOKENS_KEY + b"\x12%c\x0a%c\x0a%c%b"
-)  # fmt: skip
+_SHORT = b"\x0a%c\x0a%c" + _IDS_KEY + b"\x12%c\x1a%c\x0a%c%b"
+_SHORT += b"\x0a%c" + _TOKENS_KEY + b"\x12%c\x0a%c\x0a%c%b"
 
 
 def example_bytes(ids: bytes, tokens: bytes) -> bytes:
-    """A serialised `tf.train.Example`.
-
-    Args:
-      ids: Varints of the word ids, one after the other; not empty.
-      tokens: UTF-8 of the normalised words, joined by spaces.
-    """
+    """A serialised `tf.train.Example` of varints, one or more, and the words joined by spaces."""
     n, t = len(ids), len(tokens)
     if n + t < 99:  # every length is one byte
         lengths = (n + t + 29, n + 11, n + 4, n + 2, n)
@@ -66,10 +57,8 @@ def example_bytes(ids: bytes, tokens: bytes) -> bytes:
     strings = b"\x0a" + _LENGTH[t] + tokens
     feature = b"\x0a" + _LENGTH[len(strings)] + strings
     tokens_entry = _TOKENS_KEY + b"\x12" + _LENGTH[len(feature)] + feature
-    features = (
-        b"\x0a" + _LENGTH[len(ids_entry)] + ids_entry
-        + b"\x0a" + _LENGTH[len(tokens_entry)] + tokens_entry
-    )  # fmt: skip
+    features = b"\x0a" + _LENGTH[len(ids_entry)] + ids_entry
+    features += b"\x0a" + _LENGTH[len(tokens_entry)] + tokens_entry
     return b"\x0a" + _LENGTH[len(features)] + features
 
 
@@ -122,9 +111,7 @@ def _content(example: bytes, start: int, key: bytes, *, lists: int) -> tuple[int
 class WordBytes(dict[str, bytes]):
     """Word -> varint of its id; counts the words that a data card tells of, which are few.
 
-    Args:
-      choice: How it came about, None where it was given.
-
+    `choice` says how the vocabulary came about; None where it was given.
     Attributes:
       oov: OOV words looked up since the last `reset`.
       oov_by_counts: What would be OOV with a table made by counts alone.

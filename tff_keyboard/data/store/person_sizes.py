@@ -23,14 +23,9 @@ def check_ins(
     they drop out less than others do. A bound that looked at a mean or a quantile before the cut
     would be theirs to raise.
 
-    Args:
-      messages: [groups] messages of each, >= 0.
-      of_round: Messages that one round takes of a person; with infinity all check in alike.
-      factor: `train.check_in_factor`, >= 1; 0 is no bound.
-      people: [groups] who have about so many messages, > 0; None: one each.
-
-    Returns:
-      [groups] float64 >= 1.
+    `messages` >= 0 are [groups] those of each person, `people` > 0 [groups] how many have about so
+    many; one each if None. A round takes `of_round` of them; with infinity all check in alike.
+    `factor` is `train.check_in_factor`, >= 1; 0 is no bound. The result is [groups] float64 >= 1.
     """
     rounds = np.maximum(np.ceil(messages / of_round), 1)
     if not factor or not len(rounds):
@@ -57,12 +52,9 @@ def _most(rounds: np.ndarray, people: np.ndarray, factor: float) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class PersonSizes:
-    """Sizes of a population's people.
+    """Sizes of a population's people."""
 
-    Attributes:
-      groups: Messages of a person, and how many people have about so many.
-    """
-
+    # Messages of a person, and how many people have about so many
     groups: tuple[tuple[float, int], ...]
 
     @classmethod

@@ -1,7 +1,5 @@
 """The data card of a client store: what it holds, and the proof that it is whole."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import pathlib
@@ -15,17 +13,12 @@ CARD_FORMAT = 1
 
 
 class Histogram(TypedDict):
-    """How often a number was how large.
-
-    Attributes:
-      median: The lower one of two.
-      bins: "1-1", "2-3", "4-7", ... -> how many lie in it.
-    """
+    """How often a number was how large."""
 
     min: int
-    median: int
+    median: int  # the lower one of two
     max: int
-    bins: dict[str, int]
+    bins: dict[str, int]  # "1-1", "2-3", "4-7", ... -> how many lie in it.
 
 
 class PopulationFacts(TypedDict):
@@ -125,9 +118,8 @@ class Card(Identity):
 def read_card(directory: pathlib.Path) -> Card:
     """Reads and checks the card of a store, and the sizes of the files it names.
 
-    Raises:
-      DataError: There is no card, it is damaged or of another format, or a file is
-        missing or has another size.
+    Raises `DataError` if there is no card, it is damaged or of another format, or a file is missing
+    or has another size.
     """
     way_out = "Run `tff-keyboard prepare` again (--overwrite replaces a store)."
     directories.restore(directory)
@@ -163,6 +155,11 @@ def read_card(directory: pathlib.Path) -> Card:
 def card_hash(directory: pathlib.Path) -> str:
     """SHA-256 of the card's bytes in hex: names the data of a run."""
     return hashlib.sha256((directory / names.DATA_CARD).read_bytes()).hexdigest()
+
+
+def rate(part: int, whole: int) -> float:
+    """A share in [0, 1] as cards have it, to six digits; 0 of nothing."""
+    return round(part / whole, 6) if whole else 0.0
 
 
 def summary(card: Card) -> str:

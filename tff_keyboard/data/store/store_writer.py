@@ -4,8 +4,6 @@ Source of the format: `tff.simulation.datasets.SqlClientData` and
 `save_to_sql_client_data` of TFF 0.87.
 """
 
-from __future__ import annotations
-
 import array
 import hashlib
 import itertools
@@ -53,11 +51,7 @@ class StoreWriter:
     def add_client(
         self, population: str, client_id: str, examples: Sequence[bytes], lengths: Sequence[int]
     ) -> None:
-        """Adds all examples of a client in a population, in their order.
-
-        Args:
-          client_id: Id from `client_id_of`; once for each population.
-        """
+        """Adds all examples of a client (`client_id_of`), once a population, in their order."""
         self._lengths.extend(lengths)
         start = f"{population}\0{client_id}\0"
         self._digest.update(
@@ -72,11 +66,7 @@ class StoreWriter:
         )
 
     def close(self) -> dict[str, str]:
-        """Finishes the files.
-
-        Returns:
-          What the card has of them: SHA-256 in hex of the examples, row by row, and of the lengths.
-        """
+        """Finishes the files; SHA-256 in hex of the examples, row by row, and of the lengths."""
         lengths = np.array(self._lengths, np.int32)
         np.save(self._directory / names.MESSAGE_LENGTHS, lengths)
         self._connection.execute("CREATE INDEX by_client ON examples (split_name, client_id)")

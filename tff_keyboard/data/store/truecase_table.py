@@ -7,13 +7,11 @@ The model stays lower-case; the keyboard shows the forms and begins sentences wi
 frequent form as a baseline of truecasing: Lita et al. 2003, "tRuEcasIng".
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from tff_keyboard.data.store.store_card import CaseFacts
+from tff_keyboard.data.store.store_card import CaseFacts, rate
 from tff_keyboard.data.text import casing
 from tff_keyboard.data.text.capitals import Capitals
 from tff_keyboard.data.text.fast_tokenizer import FastTokenizer
@@ -73,11 +71,7 @@ def choose_forms(
 ) -> dict[str, str]:
     """Word of the vocabulary -> the form to show, for words that have one with capitals.
 
-    Args:
-      forms: Counts of forms, over all train people.
-      words: Counts of words, over the same people.
-      vocabulary: Words in lower case.
-      min_users: People who must have typed a form; >= 1.
+    Both counts are over all train people, of whom `min_users` >= 1 must have typed a form.
     """
     by_word: dict[str, list[tuple[int, str]]] = collections.defaultdict(list)
     known = set(vocabulary.words)
@@ -143,20 +137,16 @@ class CaseAccuracy:
         right = sums["capitals_right"] + sums["lower_right"]
         return {
             "words_inside_sentences": sums["words"],
-            "accuracy_with_table": _rate(right, sums["words"]),
-            "accuracy_in_lower_case": _rate(sums["lower"], sums["words"]),
-            "capitals_typed_rate": _rate(sums["capitals"], sums["words"]),
-            "capitals_shown_right_rate": _rate(sums["capitals_right"], sums["capitals"]),
-            "shown_capitals_wrong_rate": _rate(
+            "accuracy_with_table": rate(right, sums["words"]),
+            "accuracy_in_lower_case": rate(sums["lower"], sums["words"]),
+            "capitals_typed_rate": rate(sums["capitals"], sums["words"]),
+            "capitals_shown_right_rate": rate(sums["capitals_right"], sums["capitals"]),
+            "shown_capitals_wrong_rate": rate(
                 sums["shown_with_capital"] - sums["capitals_right"], sums["shown_with_capital"]
             ),
             "messages": sums["messages"],
-            "messages_begun_with_capital_rate": _rate(sums["messages_begun"], sums["messages"]),
+            "messages_begun_with_capital_rate": rate(sums["messages_begun"], sums["messages"]),
         }
-
-
-def _rate(part: int, whole: int) -> float:
-    return round(part / whole, 6) if whole else 0.0
 
 
 def to_bytes(table: dict[str, str]) -> bytes:

@@ -5,8 +5,6 @@ a word needs `min_users` people who typed it, and what looks like a number or a 
 (`text.identifiers`) never enters. Among the rest, the most frequent words are taken.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 
@@ -30,16 +28,12 @@ def usual_min_users(num_people: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class WordChoice:
-    """A vocabulary and what it left out, against that of the most frequent words alone.
+    """A vocabulary and what it left out, against that of the most frequent words alone."""
 
-    Attributes:
-      vocabulary: The table; each of its words was typed by `facts["min_word_users"]` people.
-      left_out: Words of the table by counts alone that are not in `vocabulary`.
-      first_instead: Rows from here on stand in their place: they are not in the table by counts.
-    """
-
+    # The table; each of its words was typed by `facts["min_word_users"]` people
     vocabulary: Vocabulary
-    left_out: frozenset[str]
+    left_out: frozenset[str]  # words of the table by counts alone that are not in `vocabulary`
+    # Rows from here on stand in their place: they are not in the table by counts
     first_instead: int
     facts: ChoiceFacts
 
@@ -49,14 +43,9 @@ def choose_words(
 ) -> WordChoice:
     """The vocabulary of what train people typed.
 
-    Args:
-      counts: Counts of words, over all train people.
-      size: V, with the special rows; >= 5.
-      min_count: Words typed less often stay out; >= 1.
-      min_users: Words of fewer people stay out; >= 1.
-
-    Raises:
-      ValueError: `size` is too small, or no word is left.
+    Words typed less often than `min_count` or by fewer people than `min_users` stay out, both >= 1;
+    `size` is V >= 5, with the special rows. Raises `ValueError` if `size` is too small, or no word
+    is left.
     """
     by_count = {
         word: count

@@ -4,8 +4,6 @@ A capital at the start of a sentence says nothing about its word; inside it does
 on the keyboard (`tflite_export/keyboard/sentences.py`).
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 
@@ -16,17 +14,11 @@ _LOOK_BACK = 8  # characters; enough for a dot, a bracket and some blanks
 
 
 class Capitals(NamedTuple):
-    """Capitals of one message. A chunk is what lies between white space, punctuation and all.
+    """Capitals of one message. A chunk is what lies between white space, punctuation and all."""
 
-    Attributes:
-      begins: Whether the message begins with a capital.
-      inside: Chunks with a capital that begin no sentence.
-      starting: Chunks with a capital that begin a sentence.
-    """
-
-    begins: bool
-    inside: list[str]
-    starting: list[str]
+    begins: bool  # whether the message begins with a capital
+    inside: list[str]  # chunks with a capital that begin no sentence
+    starting: list[str]  # chunks with a capital that begin a sentence
 
     def line(self) -> str:
         """One line of text; "" where there is no capital."""
@@ -37,7 +29,7 @@ class Capitals(NamedTuple):
         )
 
     @classmethod
-    def of_line(cls, line: str) -> Capitals:
+    def of_line(cls, line: str) -> "Capitals":
         """What `line` wrote."""
         if not line:
             return cls(False, [], [])

@@ -5,8 +5,6 @@ people typed a number does not make it a word: all its owner's friends type a te
 these never enter a vocabulary, whoever typed them. They stay in the store, as OOV.
 """
 
-from __future__ import annotations
-
 import re
 
 # Marks that join digits to one number in `mode="words"` tokens; "_" and "/" in "whitespace" ones.

@@ -1,14 +1,12 @@
 """Cuts a paragraph into messages after sentence ends."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 SENTENCE_ENDS = frozenset({".", "!", "?", "...", "…", ";"})
 
 
 def split_message(tokens: Sequence[str], max_words: int) -> list[list[str]]:
-    """Consecutive pieces, each of at most `max_words` tokens where the sentences allow it.
+    """Consecutive pieces, each of at most `max_words` >= 1 tokens where the sentences allow it.
 
     A piece ends after the last sentence end that fits, and where there is none, after the next one:
     it never ends where nobody ended anything. Text in `mode="words"` has no punctuation, and so it
@@ -16,9 +14,6 @@ def split_message(tokens: Sequence[str], max_words: int) -> list[list[str]]:
 
     >>> split_message("a b . c d e f g . h".split(), max_words=4)
     [['a', 'b', '.'], ['c', 'd', 'e', 'f', 'g', '.'], ['h']]
-
-    Args:
-      max_words: Most words of a piece, >= 1.
     """
     pieces = []
     rest = list(tokens)

@@ -1,32 +1,28 @@
-"""Text to tokens in plain Python, exactly as `data.text` does it with TensorFlow.
+"""Text to tokens in plain Python: the rules, and the patterns that `tokenizer.py` runs, too.
 
-A phone has no TensorFlow operators for text, and it must cut what is typed into
-the very tokens the model was trained on. This module owns the rules; `data.text`
-runs the same patterns with tensorflow-text, and a property test holds the two
-together. docs/data.md gives the reasons.
+A phone has no TensorFlow operators for text, and it must cut what is typed into the very tokens the
+model was trained on. A property test holds the two together. docs/data.md gives the reasons.
 
 `mode="words"`:
 
 1. Apostrophes and hyphens of all shapes become `'` and `-`.
-2. What is neither a word character (`data.word_characters`), nor ASCII, nor part of
-   an emoji becomes a space.
+2. What is neither a word character (`data.word_characters`), nor ASCII, nor part of an emoji
+   becomes a space.
 3. NFKC, then lower case (`data.text.casing`, by language), then NFKC again, as `J̌` in lower case
    has a composed form.
-4. The text is read from the left, and the longest first of these is a token; all
-   else separates: web address (becomes `<url>`), mask (`<#>`, `<TIME>`, `<unk>`),
-   number with inner `.`, `,` or `:`, word with inner `'` or `-`, emoji or flag.
+4. The text is read from the left, and the longest first of these is a token; all else separates:
+   web address (becomes `<url>`), mask (`<#>`, `<TIME>`, `<unk>`), number with inner `.`, `,` or
+   `:`, word with inner `'` or `-`, emoji or flag.
 
-A run of more than `LONGEST_RUN` characters without white space is cut first, because
-normal forms take quadratic time in a run of combining marks.
+A run of more than `LONGEST_RUN` characters without white space is cut first, because normal forms
+take quadratic time in a run of combining marks.
 
 `mode="whitespace"`: cut at white space only; lower case if asked.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tff_keyboard.data.text import casing, word_characters
 from tff_keyboard.data.vocabulary import NormalisationRules
@@ -66,6 +62,7 @@ _URL = re.compile(URL)
 _WHITESPACE = re.compile(WHITESPACE)
 _RUN = re.compile("\\S+", re.ASCII)
 _FINAL_SIGMA = re.compile("σ\\Z")
+_LOWER_FIRST: Mapping[int, str] = str.maketrans(casing.LOWER_FIRST)
 # Only these have a lower case in TensorFlow's Unicode, 13.0 here; a later Python knows more.
 _MAY_HAVE_CASE = re.compile(f"[{_WORD}\u2160-\u216f\u24b6-\u24cf\ua7c7\ua7c9\ua7f5]+")
 
@@ -92,14 +89,7 @@ class PythonTokenizer:
         self._lower_first = str.maketrans(dict(casing.lower_first(rules.language)))
 
     def tokenize(self, texts: Sequence[str]) -> list[list[str]]:
-        """Tokens of each text, in order.
-
-        Args:
-          texts: Any strings; a lone surrogate counts as `?`.
-
-        Returns:
-          A list for each text, empty where it has no token.
-        """
+        """Tokens of each text, in order; a lone surrogate counts as `?`."""
         return [self.tokenize_one(text) for text in texts]
 
     def tokenize_one(self, text: str) -> list[str]:
@@ -116,23 +106,19 @@ class PythonTokenizer:
         if not is_words:
             tokens = [token for token in _WHITESPACE.split(text) if token]
             if lowercase:
-                tokens = [self._lower(token) for token in tokens]
+                tokens = [lower_case(token, self._lower_first) for token in tokens]
         else:
             text = cut_long_runs(text)
             text = _NOT_TEXT.sub(" ", _HYPHENS.sub("-", _APOSTROPHES.sub("'", text)))
             text = unicodedata.normalize("NFKC", text)
             if lowercase:
-                text = unicodedata.normalize("NFKC", self._lower(text))
+                text = unicodedata.normalize("NFKC", lower_case(text, self._lower_first))
             tokens = [
                 URL_MASK if _URL.fullmatch(token) else token for token in self._token.findall(text)
             ]
         if lowercase:
             tokens = [_FINAL_SIGMA.sub("ς", token) for token in tokens]
         return tokens
-
-    def _lower(self, text: str) -> str:
-        first = text.translate(self._lower_first)
-        return _MAY_HAVE_CASE.sub(lambda match: match.group().lower(), first)
 
 
 def cut_long_runs(text: str) -> str:
@@ -150,3 +136,8 @@ def cut_long_runs(text: str) -> str:
         ),
         text,
     )
+
+
+def lower_case(text: str, first: Mapping[int, str] = _LOWER_FIRST) -> str:
+    """Lower case by letters alone; `first` are replaced before."""
+    return _MAY_HAVE_CASE.sub(lambda match: match.group().lower(), text.translate(first))

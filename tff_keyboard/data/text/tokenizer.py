@@ -4,8 +4,6 @@ The rules and their patterns are those of `python_tokenizer.py`, which `prepare`
 apply; this form is for text that stands in a `tf.data.Dataset` (`data/client_data.py`).
 """
 
-from __future__ import annotations
-
 import tensorflow as tf
 import tensorflow_text as tf_text
 
@@ -66,9 +64,7 @@ class Tokenizer:
         token = text_python.token_pattern(self._rules.language)
         # Every character is in a delimiter, and the delimiters that are tokens are kept.
         tokens = tf_text.regex_split(
-            texts,
-            delim_regex_pattern=f"{token}|{_ANY}",
-            keep_delim_regex_pattern=token,
+            texts, delim_regex_pattern=f"{token}|{_ANY}", keep_delim_regex_pattern=token
         )
         masked = tf.strings.regex_replace(
             tokens.flat_values, f"^(?:{text_python.URL})$", text_python.URL_MASK

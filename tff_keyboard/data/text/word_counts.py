@@ -1,7 +1,5 @@
 """Counts of words, and of the people who typed them, in bounded memory."""
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterable
 
@@ -11,10 +9,9 @@ MAX_DISTINCT_WORDS = 2_000_000  # about 350 MB of short strings
 class WordCounts:
     """Two counters that forget their rarest words when they grow too large.
 
-    As long as there are at most `max_distinct` distinct words, counts are exact.
-    Beyond that, a word is lost only if it was among the rarest when the table was
-    full; the frequent words of a vocabulary are not. Counts are never too high, so
-    a rule that asks for a number of people holds all the same.
+    With at most `max_distinct` distinct words, counts are exact. Beyond that, a word is lost only
+    if it was among the rarest when the table was full; the frequent words of a vocabulary are not.
+    Counts are never too high, so a rule that asks for a number of people holds all the same.
 
     >>> counts = WordCounts(max_distinct=2)
     >>> counts.add_person(["a", "a", "b", "c"])

@@ -17,8 +17,7 @@ from tff_keyboard.storage.errors import DataError
 def read_word_list(path: pathlib.Path, rules: NormalisationRules) -> dict[str, float]:
     """Frequencies by word; lines that these rules would not leave one word are passed over.
 
-    Raises:
-      DataError: The file cannot be read, or a line is none of the list; says which.
+    Raises `DataError` if the file cannot be read, or a line is none of the list; says which.
     """
     tokenizer = PythonTokenizer(rules)
     found: dict[str, float] = {}

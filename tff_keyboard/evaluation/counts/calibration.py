@@ -1,72 +1,22 @@
-"""Is a suggestion that claims 30 % right 30 % of the time?
-
-The strip of next words claims, with its first suggestion, a probability over the whole vocabulary.
-Positions are put into bins of equal width by that claim, as Guo et al. 2017
-(https://arxiv.org/abs/1706.04599) do; every strip that is shown counts, also the one behind the
-last word, which nothing matches.
-
-    claimed_b, right_b = mean probability, share of first suggestions that were the next word
-    ECE = sum_b n_b / n * |claimed_b - right_b|
+"""A temperature under which a model's probabilities are as right as they claim.
 
 A temperature T turns probabilities into p^(1/T), normalised again; ranks stay as they are. `fit`
-finds the T of the lowest negative log-likelihood, which is convex in 1/T, by Newton's method.
+finds the T of the lowest negative log-likelihood, which is convex in 1/T, by Newton's method. How
+right they are is said by `statistics/reliability.py`.
 """
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from tff_keyboard.data.vocabulary import PAD
 from tff_keyboard.evaluation.counts.positions import text_batches
 from tff_keyboard.evaluation.counts.typed_text import TypedText
-from tff_keyboard.evaluation.metrics.metric_table import HITS_AT_1
-from tff_keyboard.evaluation.statistics.sums import Sums, combine
 from tff_keyboard.predictors.predictor import Predictor, Suggestion
 
 _POSITIONS = 4000  # scored for a fit: V x 4 bytes each, 160 MB at V = 10,000
 _STEPS = 20
 _LEAST, _MOST = 0.1, 10.0  # of 1 / T
-
-
-@dataclasses.dataclass(frozen=True)
-class Bin:
-    """Positions whose first suggestion claims about the same.
-
-    Attributes:
-      label: Its range of probability.
-      positions: Number of positions.
-      claimed: Mean probability of the first suggestion.
-      right: Share of them that were the next word.
-    """
-
-    label: str
-    positions: int
-    claimed: float
-    right: float
-
-
-def reliability(slices: Mapping[str, Sums]) -> list[Bin]:
-    """The curve, one point a bin that holds positions.
-
-    Args:
-      slices: The family "confidence" of `predictor_evaluation.Counts`.
-    """
-    bins = []
-    for label, sums in slices.items():
-        shown = int(np.sum(sums["impressions"]))
-        claimed = float(np.sum(sums["confidence"])) / shown
-        right = float(np.sum(combine(sums, HITS_AT_1))) / shown
-        bins.append(Bin(label, shown, claimed, right))
-    return bins
-
-
-def expected_calibration_error(bins: list[Bin]) -> float:
-    """ECE, in [0, 1]; nan without positions."""
-    total = sum(point.positions for point in bins)
-    if not total:
-        return float("nan")
-    return sum(point.positions * abs(point.claimed - point.right) for point in bins) / total
 
 
 class TemperedPredictor:
@@ -91,14 +41,10 @@ class TemperedPredictor:
 
 
 def fit(predictor: Predictor, text: TypedText, *, max_length: int = 0) -> float:
-    """The temperature under which the text is most likely.
+    """The temperature T in [0.1, 10] under which the text is most likely; > 1: too sure of itself.
 
-    Args:
-      text: Text of people whom neither training nor the final evaluation sees: validation. Where it
-        is long, a part of every person's messages is read.
-
-    Returns:
-      T in [0.1, 10]; > 1 where the model is too sure of itself.
+    `text` is of people whom neither training nor the final evaluation sees: validation. Where it is
+    long, a part of every person's messages is read.
     """
     scores, targets = _some_scores(predictor, text, max_length)
     inverse = 1.0

@@ -1,10 +1,9 @@
 """Evaluates a hybrid as it is used: person by person, message by message, learning as it goes.
 
 Each person starts with a cache of what they typed before, if the text says so (`TypedText.before`),
-else an empty one; their messages are scored in the order typed, and what was scored is learnt
-before the next message, never before. A message that is cut for scoring is learnt whole.
-`predictor_evaluation.py` counts the scored positions, so that one table compares a hybrid with
-models that learn nothing; the weights of the mixture are fitted by the same walk over other people.
+else an empty one. Messages are scored in the order typed, and a message is learnt, whole even where
+it is cut for scoring, before the next one. `predictor_evaluation.py` counts the scored positions
+like those of any model; the weights of the mixture are fitted by the same walk over other people.
 
 A word out of the vocabulary that the cache knows is `named`: its rank is its place on the strip. So
 is a word of the lexicon behind the strip, which is on no strip before its first letter.
@@ -16,11 +15,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tff_keyboard.data.vocabulary import BOS, EOS, NUM_SPECIAL, OOV, PAD, Vocabulary, is_mask
-from tff_keyboard.evaluation.counts.positions import (
-    Positions,
-    extended_vocabulary,
-    longest_target,
-)
+from tff_keyboard.evaluation.counts.positions import Positions, extended_vocabulary, longest_target
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.metrics.keystrokes import characters_typed
 from tff_keyboard.evaluation.metrics.metric_table import STRIP
@@ -36,23 +31,16 @@ _MOST_EXTRAS = 4000  # words out of the vocabulary that one prefix index holds, 
 
 @dataclasses.dataclass(frozen=True)
 class _Message:
-    """One message before it is learnt.
-
-    Attributes:
-      before: [n] the word before each target; `EDGE` for the first.
-      targets: [n] ids of the words that are scored, and EOS where the message was not cut.
-      network: [n, V] float32 probabilities.
-      ngram: [n, V] float32 probabilities of the n-gram.
-      buckets: [n] buckets of the mixture.
-    """
+    """One message before it is learnt."""
 
     owner: int
     words: list[str]
-    before: list[str]
+    before: list[str]  # [n] the word before each target; `EDGE` for the first
+    # [n] ids of the words that are scored, and EOS where the message was not cut
     targets: np.ndarray
-    network: np.ndarray
-    ngram: np.ndarray
-    buckets: np.ndarray
+    network: np.ndarray  # [n, V] float32 probabilities
+    ngram: np.ndarray  # [n, V] float32 probabilities of the n-gram
+    buckets: np.ndarray  # [n] buckets of the mixture
     table: CacheTable
 
     @property
@@ -68,18 +56,10 @@ def positions(
     max_length: int = 0,
     reference: Vocabulary | None = None,
 ) -> Iterator[Positions]:
-    """Every position of a text, scored before anything behind it is learnt.
+    """Every position of a text, person by person, scored before anything behind it is learnt.
 
-    What was learnt from one person is forgotten before the next one and at the end.
-
-    Args:
-      hybrid: The model; its cache is empty before and after.
-
-    Yields:
-      Positions person by person, in the order typed.
-
-    Raises:
-      ValueError: `max_length` is negative.
+    What was learnt from one person is forgotten before the next one and at the end; the cache of
+    `hybrid` is empty before and after. Raises `ValueError` if `max_length` is negative.
     """
     limit = longest_target(max_length)
     for first, end in _groups(text, hybrid.vocabulary):
@@ -108,8 +88,7 @@ def fit_weights(
 ) -> mixture.MixtureWeights:
     """The weights under which this text is most probable; those of `hybrid` are not read.
 
-    Raises:
-      ValueError: The text is empty.
+    Raises `ValueError` if the text is empty.
     """
     limit = longest_target(max_length)
     total = sum(min(len(m) + 1, limit) for person in text.messages for m in person)
@@ -277,13 +256,8 @@ def _score(
 ) -> Positions:
     """Like `positions.score`, but of messages whose scores are rows in order.
 
-    Args:
-      messages: Messages without what the models said.
-      score_parts: [n, V + words] float32 probabilities, in parts.
-      unknown: [n] what the models leave to OOV, in parts.
-      hybrid: The model.
-      index: Index of the vocabulary and the words behind it.
-      reference: Vocabulary that orders words; see `positions.text_batches`.
+    `score_parts` are [n, V + words] float32 probabilities, and `unknown` is [n] what the models
+    leave to OOV, both in parts; `index` has the vocabulary and the words behind it.
     """
     scores = np.concatenate(score_parts)
     size = len(hybrid.vocabulary)

@@ -27,25 +27,16 @@ LONGEST_MESSAGE = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Messages of about equal length.
+    """Messages of about equal length."""
 
-    Attributes:
-      ids: [rows, time + 1] int32: BOS + words + EOS, cut, PAD on the right.
-      owner: [rows], whose message.
-      message_words: [rows], words of the whole message.
-      lengths: [rows, time + 1] int32, characters of the word at each place; 0 for BOS, EOS, PAD and
-        masks.
-      masked: [rows, time + 1] bool, whether the place is a collector's mask.
-      reference: [rows, time + 1] int32, ids of the words in the reference vocabulary.
-      tail: [rows, time + 1] int32, V + place of an OOV word in the lexicon; 0 for all others.
-    """
-
-    ids: np.ndarray
-    owner: np.ndarray
-    message_words: np.ndarray
+    ids: np.ndarray  # [rows, time + 1] int32: BOS + words + EOS, cut, PAD on the right
+    owner: np.ndarray  # [rows], whose message
+    message_words: np.ndarray  # [rows], words of the whole message
+    # [rows, time + 1] int32, characters of the word at each place; 0 for BOS, EOS, PAD and masks
     lengths: np.ndarray
-    masked: np.ndarray
-    reference: np.ndarray
+    masked: np.ndarray  # [rows, time + 1] bool, whether the place is a collector's mask
+    reference: np.ndarray  # [rows, time + 1] int32, ids of the words in the reference vocabulary
+    # [rows, time + 1] int32, V + place of an OOV word in the lexicon; 0 for all others
     tail: np.ndarray
 
     @functools.cached_property
@@ -61,40 +52,27 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True)
 class Positions:
-    """n positions, one array [n] each.
+    """n positions, one array [n] each."""
 
-    Attributes:
-      owner: Person whose message it is.
-      place: Place of the target in its message, from 0.
-      reference: Id of the target in the reference vocabulary, whose ids are ordered by frequency.
-      targets: Ids of the model's vocabulary.
-      named: Whether an OOV target is a word that the strip can offer by name; where it is, the
-        ranks and `typed` are those of this word.
-      lengths: Characters of the target; 0 for EOS and masks.
-      masked: Whether it is a mask.
-      losses: -log p(target), nats, float64.
-      rank: Rank on the strip, from 0 (special ids masked); meaningless where the target is special
-        and not `named`.
-      rank_or_eos: Rank on a strip that may suggest EOS.
-      rank_of_all: Rank with nothing masked.
-      typed: Characters typed until the word is on the strip.
-      confidence: Probability of the first suggestion, float64.
-    """
-
-    owner: np.ndarray
-    place: np.ndarray
+    owner: np.ndarray  # person whose message it is
+    place: np.ndarray  # place of the target in its message, from 0
     message_words: np.ndarray
+    # Id of the target in the reference vocabulary, whose ids are ordered by frequency
     reference: np.ndarray
-    targets: np.ndarray
+    targets: np.ndarray  # ids of the model's vocabulary
+    # Whether an OOV target is a word that the strip can offer by name; where it is, the ranks and
+    # `typed` are those of this word
     named: np.ndarray
-    lengths: np.ndarray
-    masked: np.ndarray
-    losses: np.ndarray
+    lengths: np.ndarray  # characters of the target; 0 for EOS and masks
+    masked: np.ndarray  # whether it is a mask
+    losses: np.ndarray  # -log p(target), nats, float64
+    # Rank on the strip, from 0 (special ids masked); meaningless where the target is special and
+    # not `named`
     rank: np.ndarray
-    rank_or_eos: np.ndarray
-    rank_of_all: np.ndarray
-    typed: np.ndarray
-    confidence: np.ndarray
+    rank_or_eos: np.ndarray  # rank on a strip that may suggest EOS
+    rank_of_all: np.ndarray  # rank with nothing masked
+    typed: np.ndarray  # characters typed until the word is on the strip
+    confidence: np.ndarray  # probability of the first suggestion, float64
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -132,19 +110,11 @@ def text_batches(
     only: slice = slice(None),
     tail: TailLexicon | None = None,
 ) -> Iterator[Batch]:
-    """The messages of all people, sorted by length.
+    """The messages of all people, normalised by the rules of `vocabulary`, sorted by length.
 
-    Args:
-      text: Normalised by the rules of `vocabulary`.
-      vocabulary: Vocabulary of the model.
-      max_length: Targets of a message, at most, its end included; 0 takes whole messages, up to
-        `LONGEST_MESSAGE` targets.
-      reference: Vocabulary in whose order words are frequent or rare; the model's own if None.
-      only: The batches to read; all if left out.
-      tail: Lexicon behind the model's strip.
-
-    Raises:
-      ValueError: `max_length` is negative.
+    A message has `max_length` targets at most, its end included; 0 takes whole messages, up to
+    `LONGEST_MESSAGE` targets, and less is a `ValueError`. Words are frequent or rare in the order
+    of `reference`; the model's own if None. `only` are the batches to read.
     """
     messages = _by_length(text)
     for rows, width in _bounds(messages, vocabulary, max_length)[only]:
@@ -152,11 +122,7 @@ def text_batches(
 
 
 def batch_targets(text: TypedText, vocabulary: Vocabulary, *, max_length: int = 0) -> list[int]:
-    """Targets of each batch of `text_batches`.
-
-    Raises:
-      ValueError: `max_length` is negative.
-    """
+    """Targets of each batch of `text_batches`."""
     messages = _by_length(text)
     most = longest_target(max_length)
     return [
@@ -189,11 +155,7 @@ def _bounds(
 
 
 def longest_target(max_length: int) -> int:
-    """Targets of a message that are read at most.
-
-    Raises:
-      ValueError: `max_length` is negative.
-    """
+    """Targets of a message that are read at most; `max_length` must be >= 0."""
     if max_length < 0:
         raise ValueError(f"`max_length` must be >= 0, got {max_length}.")
     return min(max_length or LONGEST_MESSAGE, LONGEST_MESSAGE)
@@ -236,20 +198,26 @@ def _batch(
 
 
 def score(
-    batch: Batch, scores: np.ndarray, index: PrefixIndex, tail: TailLexicon | None = None
+    batch: Batch,
+    scores: np.ndarray,
+    index: PrefixIndex,
+    tail: TailLexicon | None = None,
+    before: np.ndarray | None = None,
 ) -> Positions:
-    """What the scores of a batch say about its targets.
+    """What the scores of a batch, [n, V] log-probabilities at its `inputs`, say of its targets.
 
-    Args:
-      batch: A batch of `text_batches`.
-      scores: [n, V] log-probabilities at its `inputs`, in row-major order.
-      index: Index of the model's vocabulary and, behind it, the words of the lexicon.
-      tail: Lexicon behind the model's strip, which offers completions only.
+    `index` has the model's vocabulary and, behind it, the words of `tail`, the lexicon behind the
+    strip, which offers completions only. `before`, [n, V], are the scores before the first letter
+    (`predictor.next_word_scores`), if others.
     """
     real = batch.real
     targets = batch.ids[:, 1:][real]
     rows, places = np.nonzero(real)
-    ranks = target_ranks(scores, targets)
+    ranks = target_ranks(scores if before is None else before, targets)
+    if before is not None:
+        ranks = ranks.with_last(
+            before[np.arange(len(targets)), targets] == -np.inf, before.shape[1]
+        )
     typing = scores
     asked, rank = targets, ranks.words
     named = batch.tail[:, 1:][real] > 0

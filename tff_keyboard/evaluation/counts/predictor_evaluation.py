@@ -2,9 +2,9 @@
 
 One pass over the text serves all metrics. The text is cut into parts, counted one by one and added
 up in order; what is cut where depends on the model's vocabulary and the text alone, so whoever
-counts a part, the sums have the same bits (`Compute`). The sums of federated evaluation are counted
-in TensorFlow too (`tensorflow_sums.py`); ratios mean the same whoever added them up. Evaluate,
-compare, the parity gate, personalisation and train-server all count through this module.
+counts a part, the sums have the same bits (`Compute`). Federated evaluation counts its sums in
+TensorFlow too (`tensorflow_sums.py`). Evaluate, compare, the parity gate, personalisation and
+train-server all count through this module.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from tff_keyboard.evaluation.metrics.impressions import reciprocal_ranks
 from tff_keyboard.evaluation.metrics.keystrokes import keystrokes_with_selection
 from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, STRIP
 from tff_keyboard.predictors.hybrid.hybrid_predictor import HybridPredictor
-from tff_keyboard.predictors.predictor import Predictor
+from tff_keyboard.predictors.predictor import Predictor, next_word_scores
 from tff_keyboard.predictors.prefix_index import PrefixIndex
 from tff_keyboard.predictors.tail_lexicon import tail_of
 
@@ -43,27 +43,19 @@ SliceSums = dict[str, dict[str, dict[str, np.ndarray]]]  # family -> slice -> su
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """What a model is worth on a text.
+    """What a model is worth on a text."""
 
-    Attributes:
-      sums: Every name of `HOST_SUMS` -> [people], int64 or float64.
-      slices: Family -> slice -> every name of `SLICE_SUMS` -> [people]; slices nobody has a
-        position in are left out.
-    """
-
-    sums: dict[str, np.ndarray]
+    sums: dict[str, np.ndarray]  # every name of `HOST_SUMS` -> [people], int64 or float64
+    # Family -> slice -> every name of `SLICE_SUMS` -> [people]; slices nobody has a position in are
+    # left out
     slices: SliceSums
 
 
 @dataclasses.dataclass(frozen=True)
 class PartCounts:
-    """What a part of a text adds.
+    """What a part of a text adds."""
 
-    Attributes:
-      people: [n] positions of people in the text, increasing.
-    """
-
-    people: np.ndarray
+    people: np.ndarray  # [n] positions of people in the text, increasing
     counts: Counts
     targets: int
 
@@ -106,12 +98,7 @@ class Counter:
         return PrefixIndex(self._vocabulary)
 
     def add(self, batch: Batch, scores: np.ndarray) -> None:
-        """Counts a batch.
-
-        Args:
-          batch: A batch of `text_batches`.
-          scores: [n, V] log-probabilities at its `inputs`.
-        """
+        """Counts a batch of `text_batches`: [n, V] log-probabilities at its `inputs`."""
         self.add_positions(score(batch, scores, self._index))
 
     def add_positions(self, positions: Positions) -> None:
@@ -169,19 +156,11 @@ def evaluate(
     progress: Callable[[int, int], None] | None = None,
     compute: Compute | None = None,
 ) -> Counts:
-    """Counts per person.
+    """Counts per person of any model; one that is a `HybridPredictor` learns as it goes.
 
-    Args:
-      predictor: Any model; one that is a `HybridPredictor` learns as it goes.
-      text: Normalised by the rules of the predictor's vocabulary.
-      max_length: Targets of a message, at most, its end included; 0 takes whole messages, up to
-        `LONGEST_MESSAGE` targets.
-      reference: Vocabulary whose ids are ordered by frequency; the predictor's own if None.
-      progress: Called with (targets scored, targets in all).
-      compute: Counts the parts; None: they are counted here, one after the other.
-
-    Raises:
-      ValueError: `max_length` is negative.
+    `text` is normalised by the rules of the predictor's vocabulary; `max_length` and `reference`
+    are those of `text_batches`. `progress` is called with (targets scored, targets in all).
+    `compute` counts the parts; None: they are counted here, one after the other.
     """
     sizes = _sizes(predictor, text, max_length)
     done = 0
@@ -196,12 +175,7 @@ def evaluate(
     waiting: dict[int, PartCounts] = {}
     following = 0
     results = (compute or one_by_one)(
-        predictor,
-        text,
-        _cut(sizes),
-        max_length=max_length,
-        reference=reference,
-        scored=scored,
+        predictor, text, _cut(sizes), max_length=max_length, reference=reference, scored=scored
     )
     for place, found in results:
         waiting[place] = found
@@ -220,11 +194,9 @@ def count_part(
     reference: Vocabulary | None,
     scored: Callable[[int], None] = lambda targets: None,
 ) -> PartCounts:
-    """Counts a part of a text.
+    """Counts a part of a text: batches of `text_batches`, or people, where the model learns.
 
-    Args:
-      part: Batches of `text_batches`; people, where the model learns as it goes.
-      scored: Called with numbers of targets, as they are scored.
+    `scored` is called with numbers of targets, as they are scored.
     """
     positions = []
     first = 0
@@ -257,7 +229,8 @@ def _of_batches(
     for batch in text_batches(
         text, predictor.vocabulary, max_length=max_length, reference=reference, only=part, tail=tail
     ):
-        yield score(batch, predictor.log_probabilities(batch.inputs), index, tail)
+        scores = predictor.log_probabilities(batch.inputs)
+        yield score(batch, scores, index, tail, next_word_scores(predictor, batch.inputs))
 
 
 @functools.lru_cache(maxsize=2)

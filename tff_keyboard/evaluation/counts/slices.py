@@ -30,14 +30,11 @@ CONFIDENCE_BINS = 15  # of equal width, as Guo et al. 2017
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """A way to cut a text.
-
-    Attributes:
-      index: Positions -> [n] int, the slice of each position; -1 where it belongs to none.
-    """
+    """A way to cut a text."""
 
     title: str
     labels: tuple[str, ...]
+    # Positions -> [n] int, the slice of each position; -1 where it belongs to none
     index: Callable[[Positions], np.ndarray]
 
 

@@ -12,11 +12,10 @@ _WORDS = 5  # of a message: two suggestions each
 
 
 def suggestion_milliseconds(predictor: Predictor, text: TypedText) -> dict[str, float]:
-    """Median and 95th percentile of one `suggest`, as a keyboard calls it: word by word, the strip
-    of next words and the one after the first character.
+    """Median and 95th percentile of one `suggest`, "p50" and "p95" in milliseconds.
 
-    Returns:
-      "p50" and "p95", in milliseconds.
+    As a keyboard calls it: word by word, the strip of next words and the one after the first
+    character.
     """
     seconds: list[float] = []
     messages = [message for person in text.messages for message in person]

@@ -25,16 +25,10 @@ def losses_of(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
 def batch_sums(
     logits: tf.Tensor, losses: tf.Tensor, targets: tf.Tensor, num_examples: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """The sums of some positions of a batch.
+    """The sums of some positions of a batch, named, typed and in order as `SUM_DTYPES`.
 
-    Args:
-      logits: [n, vocabulary] float32 at real positions.
-      losses: [n] float32, -log p(target) in nats.
-      targets: [n] int32, no PAD among them.
-      num_examples: int scalar, messages these positions complete.
-
-    Returns:
-      Scalars named and typed as `SUM_DTYPES`, in its order.
+    `logits` are [n, vocabulary] float32 at real positions, `losses` [n] float32 in nats, `targets`
+    [n] int32 without PAD; `num_examples` messages are completed by these positions.
     """
     is_eos, is_oov = tf.equal(targets, EOS), tf.equal(targets, OOV)
     is_word = targets >= NUM_SPECIAL

@@ -27,19 +27,16 @@ Tokenize = Callable[[Sequence[str]], list[list[str]]]
 
 @dataclasses.dataclass(frozen=True)
 class TypedText:
-    """Messages by person.
-
-    Attributes:
-      messages: One list per person, in the order typed; each message is a list of words.
-      pseudo_users: Whether the people are blocks of one text, so that intervals speak about blocks.
-      before: What each of them had typed before, oldest first; empty for nothing of anybody. A
-        model that learns has learnt it, and it is not evaluated.
-    """
+    """Messages by person."""
 
     name: str
     people: tuple[str, ...]
+    # One list per person, in the order typed; each message is a list of words
     messages: tuple[list[Message], ...]
+    # Whether the people are blocks of one text, so that intervals speak about blocks
     pseudo_users: bool = False
+    # What each of them had typed before, oldest first; empty for nothing of anybody. A model that
+    # learns has learnt it, and it is not evaluated.
     before: tuple[list[Message], ...] = ()
 
     @property
@@ -53,46 +50,30 @@ def of_population(
 ) -> TypedText:
     """What all people of a store's population typed.
 
-    Args:
-      rules: Rules by which the text must have been cut into words; None takes it as it is.
-
-    Raises:
-      DataError: There is nobody in it, or it was cut into words by other rules.
+    Raises `DataError` if nobody is in it, or it was cut into words by other than these `rules`.
     """
     if rules is not None:
         check_rules(store, rules)
     people = store.client_ids(population)
     if not people:
         raise DataError(f"{store.directory} has no clients in the population '{population}'.")
-    return of_clients(store, population, people)
+    messages = tuple(store.words(population, person) for person in people)
+    return TypedText(population, tuple(people), messages)
 
 
 def check_rules(store: ClientStore, rules: NormalisationRules) -> None:
-    """Raises where a store was not cut into words as a model reads them.
-
-    Raises:
-      DataError: It was cut by other rules.
-    """
+    """Raises `DataError` where a store was not cut into words by these rules."""
     if store.vocabulary.rules != rules:
         raise DataError(
             f"{store.directory} was cut into words by other rules than the model's. Prepare it "
-            "with that model's `data.mode` and `data.lowercase`."
+            "with that model's `data.mode`, `data.lowercase` and `data.language`."
         )
-
-
-def of_clients(store: ClientStore, population: str, people: Sequence[str]) -> TypedText:
-    """What these clients of a store's population typed, in this order."""
-    messages = tuple(store.words(population, person) for person in people)
-    return TypedText(population, tuple(people), messages)
 
 
 def some_people(text: TypedText, which: slice) -> TypedText:
     """A run of the people of a text."""
     return dataclasses.replace(
-        text,
-        people=text.people[which],
-        messages=text.messages[which],
-        before=text.before[which],
+        text, people=text.people[which], messages=text.messages[which], before=text.before[which]
     )
 
 
@@ -124,17 +105,10 @@ def from_text_file(path: str | os.PathLike[str], tokenize: Tokenize, *, blocks: 
     """A text file, plain or .gz, one message a line, dealt out to pseudo-users in blocks of lines.
 
     The file says nothing about who typed what, yet an interval needs independent parts: its lines
-    are cut into `blocks` runs of equal length (neighbours stay together, as they depend on each
-    other most), and each counts as a person.
-
-    Args:
-      path: UTF-8 text; lines without a word are left out.
-      tokenize: Texts to words, by the model's rules.
-      blocks: Pseudo-users, >= 2; fewer where there are fewer lines.
-
-    Raises:
-      DataError: The file cannot be read, is not UTF-8, or holds fewer than two messages.
-      ValueError: `blocks` is out of range.
+    are cut into `blocks` >= 2 runs of equal length (neighbours stay together, as they depend on
+    each other most), and each counts as a person. Lines without a word are left out. Raises
+    `DataError` if the file cannot be read, is not UTF-8, or holds fewer than two messages;
+    `ValueError` if `blocks` is out of range.
     """
     if blocks < 2:
         raise ValueError(f"`blocks` must be >= 2, got {blocks}: an interval needs two at least.")

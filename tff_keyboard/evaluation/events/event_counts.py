@@ -77,11 +77,7 @@ def count(strips: Iterable[Strip]) -> np.ndarray:
 
 
 def figures(counts: np.ndarray) -> dict[str, Interval]:
-    """Every name of `FIGURES`, with its 95 % jackknife interval over people.
-
-    Args:
-      counts: [people, len(COUNTS)].
-    """
+    """Every name of `FIGURES`, with its 95 % jackknife interval, of [people, len(COUNTS)]."""
     column = {name: counts[:, place] for place, name in enumerate(COUNTS)}
     return {
         name: ratio_interval(column[above], column[below])
@@ -99,12 +95,7 @@ def figures_of_sums(sums: np.ndarray) -> dict[str, float]:
 
 
 def latency_quantile(sums: np.ndarray, share: float) -> float:
-    """End of the bucket that holds a quantile, in ms; inf for the last one, nan if empty.
-
-    Args:
-      sums: [len(COUNTS)], over people.
-      share: Share of the strips, such as 0.95.
-    """
+    """End of the bucket that holds the quantile `share`, in ms; inf for the last, nan if empty."""
     buckets = np.maximum(np.asarray(sums, np.float64)[len(_FACTS) :], 0.0)
     if not buckets.sum():
         return math.nan

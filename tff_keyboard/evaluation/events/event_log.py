@@ -44,8 +44,7 @@ _LARGEST = 10**9
 class Strip:
     """One strip that was shown; fields as in the module docstring.
 
-    Raises:
-      ValueError: A field breaks its rule; the message names it.
+    Raises `ValueError` if a field breaks its rule; the message names it.
     """
 
     model: str
@@ -92,8 +91,7 @@ class Strip:
     def from_json(cls, content: Any) -> "Strip":
         """Reads what `to_json` wrote.
 
-        Raises:
-          ValueError: It is another version, has other fields, or one breaks its rule.
+        Raises `ValueError` if it is another version, has other fields, or one breaks its rule.
         """
         if not isinstance(content, dict) or content.get("v") != VERSION:
             raise ValueError(f"`v` must be {VERSION}")
@@ -116,8 +114,8 @@ def line_of(strip: Strip) -> bytes:
 def read_log(path: str | os.PathLike[str]) -> Iterator[Strip]:
     """The strips of a log, one by one; a last line without its end was cut by a kill and is left.
 
-    Raises:
-      DataError: The file cannot be read, or a line breaks a rule; names file, line and rule.
+    Raises `DataError` if the file cannot be read, or a line breaks a rule; names file, line and
+    rule.
     """
     try:
         with pathlib.Path(path).open("rb") as file:

@@ -19,16 +19,12 @@ from tff_keyboard.storage.errors import UsageError
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shown:
-    """A strip whose message is still being typed; other fields as in `Strip`.
-
-    Attributes:
-      words: Suggestions, normalised, the best first. Never written.
-    """
+    """A strip whose message is still being typed; other fields as in `Strip`."""
 
     model: str
     place: int
     prefix: int
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # suggestions, normalised, the best first. Never written.
     outcome: Outcome
     rank: int | None = None
     deleted: bool = False
@@ -36,29 +32,17 @@ class Shown:
 
 
 class LiveLog:
-    """A log that is added to, for its owner's eyes only (mode 0600). Not thread-safe.
-
-    Args:
-      path: Path of the log, which exists already; see `opened`.
-    """
+    """A log that is added to, for its owner's eyes only (mode 0600). Not thread-safe."""
 
     def __init__(self, path: pathlib.Path, next_message: int = 0):
         self._path = path
         self._next_message = next_message
 
     def add(self, shown: Iterable[Shown], message: Sequence[str]) -> int:
-        """Adds the strips of a message.
+        """Adds the strips of a message, whose normalised words are `message`; returns how many.
 
-        Args:
-          shown: Words in the order shown.
-          message: Its words in the end, normalised.
-
-        Returns:
-          How many strips were added.
-
-        Raises:
-          ValueError: A strip breaks a rule of the log.
-          ProgramError: The log cannot be written; it is as it was.
+        Raises `ValueError` if a strip breaks a rule of the log; `ProgramError` if the log cannot be
+        written; it is as it was.
         """
         hour = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H")
         strips = [_strip(each, message, self._next_message, hour) for each in shown]
@@ -73,11 +57,8 @@ class LiveLog:
 def opened(path: pathlib.Path) -> Iterator[LiveLog]:
     """A log, new or to be gone on with, that no other process may add to meanwhile.
 
-    A last line that a kill cut short is removed.
-
-    Raises:
-      UsageError: It cannot be written there, or another keyboard writes it.
-      DataError: What is in it is no log.
+    A last line that a kill cut short is removed. Raises `UsageError` if it cannot be written there,
+    or another keyboard writes it; `DataError` if what is in it is no log.
     """
     holding = exclusive_file.held(
         path,

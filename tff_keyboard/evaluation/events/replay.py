@@ -22,12 +22,7 @@ def replay(
     hour: str,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Strip]:
-    """The strips of one person's messages.
-
-    Args:
-      messages: Normalised words each, in the order typed.
-      model: Name of the model in the log; see `model_digest`.
-    """
+    """The strips of one person's messages of normalised words; `model` is a `model_digest`."""
     for number, message in enumerate(messages):
         for place, word in enumerate([*message, None]):
             for prefix in range(len(word) if word else 1):

@@ -2,10 +2,9 @@
 
 Hard et al. 2018 (section 6, https://arxiv.org/abs/1811.03604) divide the predictions that match
 what the user entered by the times prediction candidates were shown. An impression is a strip of
-next words before any character of the word is typed, so a message of n words has n + 1 of them:
-one before each word and one behind the last, which nothing matches because the person sends. The
-first one of a message is the zero state (an opened keyboard). Opened keyboards nobody types on,
-which lower the live figure further, leave no trace in text.
+next words before any character of the word is typed, so a message of n words has n + 1: one before
+each word and one behind the last, which nothing matches. The first one of a message is the zero
+state (an opened keyboard). Opened keyboards nobody types on leave no trace in text.
 
     prediction_impression_recall = impression_matches / impressions
     zero_state_recall            = zero_state_matches / zero_state_impressions

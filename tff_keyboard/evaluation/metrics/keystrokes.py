@@ -7,20 +7,18 @@ as it is on the strip and types on otherwise; words out of the vocabulary are ty
     typed = characters typed until the word is offered (all of them if it never is)
     KSS   = (characters - typed) / characters
 
-over all words, in characters that are not spaces: Unicode code points of the normalised words.
-Two countings of the tap that accepts a suggestion:
+over all words, in characters that are not spaces: Unicode code points of the normalised words. Two
+countings of the tap that accepts a suggestion:
 
   selection free       it costs nothing: the definition of Popov et al.
   selection counted    it is one keystroke, so an accepted word costs typed + 1; taking a suggestion
                        with one character to go then neither saves nor loses
 
-Spaces are left out on both sides (accepting a word types its space too). Masks of the collectors
-(`<#>`, `<URL>`) stand for text nobody can see and are left out as well. A word equal to the typed
-prefix takes a place on the strip like any other.
+Spaces (accepting a word types its space too) and masks of the collectors (`<#>`, `<URL>`) are left
+out on both sides. A word equal to the typed prefix takes a place on the strip like any other.
 
 Sources: Popov, Kudinov, Piontkovskaya, Vytovtov, Nevidomsky 2018, section 2.4,
-https://arxiv.org/abs/1712.07473; MacKenzie and Soukoreff 2002, Human-Computer
-Interaction 17.
+https://arxiv.org/abs/1712.07473; MacKenzie and Soukoreff 2002, Human-Computer Interaction 17.
 """
 
 import numpy as np
@@ -45,17 +43,10 @@ def characters_typed(
     of that range rank above it. Positions are grouped by the first character of their target; a
     running sum of "ranks above the target" over the group's range gives all lengths at once.
 
-    Args:
-      scores: [n, V] float, log-probabilities or anything monotone in them; no NaN.
-      targets: [n] int word ids, none special.
-      k: Suggestions on the strip; >= 1.
-      word_ranks: [n] `target_ranks(scores, targets).words`, where known already.
-
-    Returns:
-      [n] int32 in [0, length of the word]; the length where the word is never offered.
-
-    Raises:
-      ValueError: `k` is out of range, or a target is special.
+    `scores` [n, V] are log-probabilities or anything monotone in them, without NaN; `targets` [n]
+    are word ids; `word_ranks` [n] are `target_ranks(scores, targets).words`, where known already.
+    The result is [n] int32 in [0, length of the word]; the length where it is never offered. Raises
+    `ValueError` if `k`, suggestions on the strip, is below 1, or a target is special.
     """
     if k < 1:
         raise ValueError(f"`k` must be >= 1, got {k}.")

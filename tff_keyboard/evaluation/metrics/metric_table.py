@@ -228,10 +228,7 @@ HEADLINES = tuple(metric for metric in _ROWS if metric.headline)
 
 
 def metric_called(word: str) -> Metric:
-    """The metric of a name or a short name.
-
-    Raises:
-      ValueError: There is none.
+    """The metric of a name or a short name, or a `ValueError`.
 
     >>> metric_called("top-3").name
     'recall_at_3_no_eos'

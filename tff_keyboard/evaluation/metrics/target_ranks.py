@@ -16,26 +16,21 @@ from tff_keyboard.data.vocabulary import EOS, NUM_SPECIAL
 
 @dataclasses.dataclass(frozen=True)
 class TargetRanks:
-    """Ranks of n targets, each [n] int64.
+    """Ranks of n targets, each [n] int64."""
 
-    Attributes:
-      words: Special ids masked: the place on the strip. Meaningless where the target is special.
-      words_or_eos: PAD, BOS and OOV masked: a strip that may offer to send the message.
-      all_ids: Ranks with nothing masked.
-    """
-
+    # Special ids masked: the place on the strip. Meaningless where the target is special.
     words: np.ndarray
-    words_or_eos: np.ndarray
-    all_ids: np.ndarray
+    words_or_eos: np.ndarray  # PAD, BOS and OOV masked: a strip that may offer to send the message
+    all_ids: np.ndarray  # ranks with nothing masked
+
+    def with_last(self, which: np.ndarray, rank: int) -> "TargetRanks":
+        """Ranks of which those chosen, [n] bool, are `rank`: they are on no strip."""
+        ranks = (self.words, self.words_or_eos, self.all_ids)
+        return TargetRanks(*(np.where(which, rank, each) for each in ranks))
 
 
 def target_ranks(scores: np.ndarray, targets: np.ndarray) -> TargetRanks:
-    """Ranks of one target a row.
-
-    Args:
-      scores: [n, V] float, any monotone function of probability; no NaN.
-      targets: [n] int ids.
-    """
+    """Ranks of one target [n] a row of `scores` [n, V]: any monotone function of probability."""
     rows = np.arange(len(targets))
     own = scores[rows, targets][:, np.newaxis]
     above = np.count_nonzero(scores > own, axis=1)

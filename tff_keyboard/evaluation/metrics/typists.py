@@ -1,8 +1,7 @@
 """What a strip is worth to a typist who pays for looking at it: expected keys and seconds.
 
-Keystrokes saved (`keystrokes.py`) are those of a typist who sees every strip at once and takes the
-word as soon as it is there: an upper bound. Here a typist of a word of L characters, which the
-strip offers from t typed characters on,
+Keystrokes saved (`keystrokes.py`) are an upper bound: those of a typist who sees every strip at
+once. Here a typist of a word of L characters, which the strip offers from t typed characters on,
 
     looks at a strip with probability q, which takes `look` seconds,
     takes the word that is there with probability a (by its place on the strip of next words, the
@@ -13,10 +12,9 @@ strip offers from t typed characters on,
 A word that is on the strip stays on it as more is typed, so with s = 1 - q a the expectations are
 geometric sums. Plain typing is (L (1 + 2 e) + 1) keys.
 
-The three typists are assumptions that span a band, not measurements: 0.33 seconds a key are the 36
-words a minute of Palin et al. 2019 (How do people type on mobile devices?, MobileHCI); that looking
-has a price which may exceed what a suggestion saves is Quinn & Zhai 2016 (A cost-benefit study of
-text entry suggestion interaction, CHI).
+The three typists are assumptions that span a band: 0.33 seconds a key are the 36 words a minute of
+Palin et al. 2019 (MobileHCI); that looking may cost more than a suggestion saves is Quinn & Zhai
+2016 (A cost-benefit study of text entry suggestion interaction, CHI).
 """
 
 import dataclasses
@@ -27,21 +25,13 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Typist:
-    """How a person uses a strip.
+    """How a person uses a strip."""
 
-    Attributes:
-      looks: Probability q of looking at a strip, in [0, 1].
-      look_seconds: Seconds of a look.
-      accepts: a at places 1, 2, 3 of the strip, in [0, 1].
-      key_seconds: Seconds of a key, and of the tap.
-      errors: e, wrong characters a typed one.
-    """
-
-    looks: float
-    look_seconds: float
-    accepts: tuple[float, float, float]
-    key_seconds: float = 0.33
-    errors: float = 0.04
+    looks: float  # probability q of looking at a strip, in [0, 1]
+    look_seconds: float  # seconds of a look
+    accepts: tuple[float, float, float]  # a at places 1, 2, 3 of the strip, in [0, 1]
+    key_seconds: float = 0.33  # seconds of a key, and of the tap
+    errors: float = 0.04  # e, wrong characters a typed one
 
 
 TYPISTS = {
@@ -52,34 +42,23 @@ TYPISTS = {
 
 
 class Effort(NamedTuple):
-    """Expected effort for each word, [n] float64 each.
+    """Expected effort for each word, [n] float64 each."""
 
-    Attributes:
-      keys: Keys and taps, the space included.
-      seconds: Seconds for keys, taps and looks.
-    """
-
-    keys: np.ndarray
-    seconds: np.ndarray
+    keys: np.ndarray  # keys and taps, the space included
+    seconds: np.ndarray  # seconds for keys, taps and looks
 
 
 def plain(lengths: np.ndarray, typist: Typist) -> Effort:
-    """Without a strip; nothing for what has no characters.
-
-    Args:
-      lengths: [n] characters; 0 for ends of messages and masks.
-    """
+    """Without a strip; nothing where the length in characters is 0: ends of messages and masks."""
     keys = np.where(lengths > 0, lengths * (1 + 2 * typist.errors) + 1, 0.0)
     return Effort(keys, keys * typist.key_seconds)
 
 
 def with_strip(typed: np.ndarray, lengths: np.ndarray, ranks: np.ndarray, typist: Typist) -> Effort:
-    """Effort with a strip.
+    """Effort with a strip, for words of `lengths` characters, 0 for ends of messages and masks.
 
-    Args:
-      typed: [n] characters until the word is offered; `lengths` where it never is.
-      lengths: [n] characters; 0 for ends of messages and masks.
-      ranks: [n] places on the strip of next words, from 0; what counts are those of `typed` = 0.
+    `typed` [n] are the characters until a word is offered, its length where it never is; `ranks`
+    [n] are places on the strip of next words, from 0, and count where `typed` is 0.
     """
     lengths = np.asarray(lengths, np.float64)
     typed = np.minimum(np.asarray(typed, np.float64), lengths)

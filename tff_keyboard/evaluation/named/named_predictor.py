@@ -13,19 +13,13 @@ from tff_keyboard.storage.errors import UsageError
 
 @dataclasses.dataclass(frozen=True)
 class NamedPredictor:
-    """A model and its name.
-
-    Attributes:
-      kind: "keras", "ngram", "tflite" or "hybrid".
-      details: What else is worth keeping: order of an n-gram, bytes of a file.
-      source: The model's name as the person wrote it.
-    """
+    """A model and its name."""
 
     name: str
-    kind: str
+    kind: str  # "keras", "ngram", "tflite", "hybrid" or "aosp"
     predictor: Predictor
-    details: Mapping[str, Any]
-    source: str
+    details: Mapping[str, Any]  # what else is worth keeping: order of an n-gram, bytes of a file
+    source: str  # the model's name as the person wrote it
 
     @property
     def facts(self) -> ModelFacts:
@@ -34,10 +28,9 @@ class NamedPredictor:
 
 
 def common_rules(models: Sequence[NamedPredictor]) -> NormalisationRules:
-    """The rules by which all of them cut text into words; there is one model at least.
+    """The rules by which all of them, one at least, cut text into words.
 
-    Raises:
-      UsageError: They have different ones.
+    Raises `UsageError` if they have different ones.
     """
     rules = models[0].predictor.vocabulary.rules
     for other in models[1:]:

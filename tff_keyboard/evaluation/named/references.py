@@ -1,6 +1,7 @@
 """How a person names a model on the command line; parses the words and opens nothing.
 
-A path is a run directory, a saved model, a directory or file with an n-gram, or a `.tflite` file.
+A path is a run directory, a saved model, a directory or file with an n-gram, a `.tflite` file, or a
+`.combined` word list (`predictors/aosp/`).
 A baseline has no path: `ngram` (order 5), `ngram:3` (order 3), `ngram:1.25M` (pruned to so many
 n-grams), `ngram:1.44MB` (pruned and rounded to a file of so many bytes), `unigram`. `ngram+all`
 knows every word of the train people, not the store's table alone, and `ngram+own` also the person's
@@ -20,6 +21,7 @@ from tff_keyboard.storage.errors import UsageError
 
 NGRAM_SUFFIX = ".ngram"
 TFLITE_SUFFIX = ".tflite"
+COMBINED_SUFFIX = ".combined"
 
 _HYBRID = re.compile(r"hybrid(?P<tail>\+tail)?:(?:(?P<size>[0-9.]+[kM]B):)?(?P<path>.+)")
 _HYBRID_SIZE = "500kB"
@@ -78,18 +80,21 @@ def path_of(word: str) -> pathlib.Path | None:
 def check_words(words: Sequence[str]) -> None:
     """Refuses what no model can be, before anything heavy is imported.
 
-    Raises:
-      UsageError: A word is given twice, or names neither a baseline nor something that is there.
+    Raises `UsageError` for a word that is given twice, or that names neither a baseline nor
+    something that is there.
     """
     if len(set(words)) < len(words):
         raise UsageError("A model is given twice; every difference to itself is zero.")
     for word in words:
-        is_file = word.endswith((NGRAM_SUFFIX, TFLITE_SUFFIX))  # whose reader says what is missing
+        is_file = word.endswith(
+            (NGRAM_SUFFIX, TFLITE_SUFFIX, COMBINED_SUFFIX)
+        )  # whose reader says what is missing
         path = path_of(word)
         if path is not None and not is_file and not path.is_dir():
             raise UsageError(
-                f"'{word}' is no model: give a run directory, a .tflite or .ngram file, or one of "
-                "the baselines 'ngram', 'ngram:3', 'ngram:1.25M', 'ngram:1.44MB' and 'unigram'."
+                f"'{word}' is no model: give a run directory, a .tflite, .ngram or .combined file, "
+                "or one of the baselines 'ngram', 'ngram:3', 'ngram:1.25M', 'ngram:1.44MB' and "
+                "'unigram'."
             )
 
 

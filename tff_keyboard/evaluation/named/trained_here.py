@@ -39,34 +39,21 @@ _FIT_WORDS_OF_ONE = 1_000  # so that where people write much, many of them are h
 
 
 class TrainText(NamedTuple):
-    """What the train clients of a store typed.
+    """What the train clients of a store typed."""
 
-    Attributes:
-      messages: Ids of the words of each message, [words] int.
-      owners: Person of each message, a number from 0 on.
-    """
-
-    messages: list[np.ndarray]
-    owners: list[int]
+    messages: list[np.ndarray]  # ids of the words of each message, [words] int
+    owners: list[int]  # person of each message, a number from 0 on
 
 
 def read_train_text(store: ClientStore) -> TrainText:
-    """All of it.
-
-    Raises:
-      DataError: There is none.
-    """
+    """All of it, or a `DataError` where there is none."""
     counts = store.num_examples("train")
     owners = np.repeat(np.arange(len(counts)), counts).tolist()
     return TrainText(store.all_examples("train"), owners)
 
 
 def read_spec(word: str) -> ngram_spec.NGramSpec:
-    """The n-gram that `word`, a baseline or a hybrid, asks for.
-
-    Raises:
-      UsageError: It asks for none that there is.
-    """
+    """The n-gram that `word`, a baseline or a hybrid, asks for, or a `UsageError`."""
     try:
         return ngram_spec.parse(references.ngram_of(word))
     except ValueError as error:
@@ -129,13 +116,9 @@ def train_baseline(
     messages: Sequence[np.ndarray],
     vocabulary: Vocabulary,
 ) -> NamedPredictor:
-    """Trains an n-gram to compare with.
+    """Trains an n-gram to compare with; `word` is its name as the person wrote it.
 
-    Args:
-      word: The baseline's name as the person wrote it.
-
-    Raises:
-      UsageError: It cannot be as small as asked for.
+    Raises `UsageError` if it cannot be as small as asked for.
     """
     try:
         predictor, data = ngram_spec.train(spec, messages, vocabulary)
@@ -150,16 +133,10 @@ def train_baseline(
 def train_for_hybrid(
     spec: ngram_spec.NGramSpec, text: TrainText, vocabulary: Vocabulary
 ) -> tuple[NGramPredictor, bytes]:
-    """Trains the n-gram that stands beside a network.
+    """Trains the n-gram that stands beside a network, of a spec in bytes.
 
-    Args:
-      spec: Spec of a file, in bytes.
-
-    Returns:
-      What a reader of its file has, and the content of the file.
-
-    Raises:
-      ValueError: The vocabulary alone is larger than the size wanted.
+    The result is what a reader of its file has, and the content of the file. Raises `ValueError` if
+    the vocabulary alone is larger than the size wanted.
     """
     predictor, data = ngram_spec.train(
         spec, text.messages, vocabulary, owners=text.owners, least_people=LEAST_PEOPLE
@@ -171,17 +148,10 @@ def train_for_hybrid(
 def count_tail(store: ClientStore, size: int, word_list: pathlib.Path | None = None) -> TailLexicon:
     """The lexicon of what a store's train people typed beyond its table, and of a public list.
 
-    A word that is not on the list needs as many people as a word of the table did, two at least.
-
-    Args:
-      store: A store.
-      size: Words at most.
-      word_list: A file of `word_list.py`.
-
-    Raises:
-      DataError: There is no such list, or the table was chosen with differential privacy, which
-        exact counts would break.
-      UsageError: No word is left.
+    A word that is not on the list, a file of `word_list.py`, needs as many people as a word of the
+    table did, two at least. There are `size` words at most. Raises `DataError` if there is no such
+    list, or the table was chosen with differential privacy, which exact counts would break;
+    `UsageError` if no word is left.
     """
     facts = read_card(store.directory)["vocabulary"]
     if "epsilon" in facts:
@@ -212,16 +182,11 @@ def join_hybrid(
     store: ClientStore,
     tail: TailLexicon | None = None,
 ) -> NamedPredictor:
-    """A network with an n-gram and a cache, weights fitted on validation people.
+    """A network with an n-gram and a cache, weights fitted on the store's validation people.
 
-    Args:
-      model: The network; its `source` is the word for the hybrid.
-      store: Store that the text is from, with the validation people.
-      tail: Lexicon behind the strip.
-
-    Raises:
-      UsageError: `model` is no network, or its vocabulary is not that of the store.
-      DataError: The store has no validation people.
+    The `source` of `model` is the word for the hybrid; `tail` is a lexicon behind the strip. Raises
+    `UsageError` if `model` is no network, or its vocabulary is not that of the store; `DataError`
+    if the store has no validation people.
     """
     word = model.source
     if not isinstance(model.predictor, Network) or model.kind == "ngram":
@@ -246,14 +211,7 @@ def join_hybrid(
 def fit_on_validation(hybrid: HybridPredictor, store: ClientStore, name: str) -> str:
     """Sets the weights of the mixture to those under which the validation people are likeliest.
 
-    Args:
-      hybrid: Changed in place.
-
-    Returns:
-      Who it was fitted on, in words.
-
-    Raises:
-      DataError: The store has no validation people.
+    It says in words who it was fitted on. Raises `DataError` if the store has no validation people.
     """
     everybody = typed_text.of_population(store, "validation")
     text = typed_text.first_people(

@@ -20,26 +20,16 @@ from tff_keyboard.storage.run_directory import RunDirectory
 
 @dataclasses.dataclass(frozen=True)
 class Communication:
-    """Totals of a run; sizes in bytes.
+    """Totals of a run; sizes in bytes."""
 
-    Attributes:
-      rounds: Rounds done.
-      model_bytes: The model as it is sent down, float32.
-      uploads_per_round: Clients that reported, on average.
-      upload_bytes: One client's upload, on average.
-      rehearsal_bytes: General messages sent to one client in one round, on average.
-      bytes_down: Bytes to all clients, in all rounds.
-      bytes_up: Bytes from all clients, in all rounds.
-    """
-
-    rounds: int
+    rounds: int  # rounds done
     parameters: int
-    model_bytes: int
-    uploads_per_round: float
-    upload_bytes: float
-    rehearsal_bytes: float
-    bytes_down: int
-    bytes_up: int
+    model_bytes: int  # the model as it is sent down, float32
+    uploads_per_round: float  # clients that reported, on average
+    upload_bytes: float  # one client's upload, on average
+    rehearsal_bytes: float  # general messages sent to one client in one round, on average
+    bytes_down: int  # bytes to all clients, in all rounds
+    bytes_up: int  # bytes from all clients, in all rounds
 
     @property
     def total_bytes(self) -> int:
@@ -50,14 +40,9 @@ class Communication:
 def account(
     rows: Iterable[Mapping[str, Any]], *, parameters: int, bytes_per_parameter: int = 4
 ) -> Communication:
-    """Adds a run up.
+    """Adds a run up, of a model whose parameters are sent down in so many bytes each.
 
-    Args:
-      parameters: Parameters of the model.
-      bytes_per_parameter: Bytes of a parameter on its way down.
-
-    Raises:
-      ValueError: There are no rows, or they are not those of federated training.
+    Raises `ValueError` if there are no rows, or they are not those of federated training.
     """
     rows = list(rows)
     if not rows:
@@ -83,11 +68,7 @@ def account(
 
 
 def num_parameters(run_path: pathlib.Path) -> int:
-    """Parameters of the model that a run has left.
-
-    Raises:
-      OSError: There is none.
-    """
+    """Parameters of the model that a run has left; an `OSError` where there is none."""
     with np.load(RunDirectory(run_path).weights) as arrays:
         return sum(int(arrays[name].size) for name in arrays.files)
 

@@ -2,16 +2,13 @@
 
 Every interval is a 95 % jackknife over people (`evaluation/statistics/jackknife.py`). A difference
 leaves the same person out of both models, so that what makes a person easy or hard to predict
-cancels. The verdict is what its interval says and nothing more:
+cancels. The verdict is what its interval says and nothing more; among many some will miss:
 
     better / worse         the interval lies on one side of zero
     not distinguishable    it does not
 
-Each interval covers with 95 % on its own; among many comparisons some will miss.
-
 Perplexities are compared as a ratio, exp of the paired difference in nats: 0.9 is 10 % lower. With
-different vocabularies they are not compared at all, as a model that knows fewer words has an
-easier task.
+different vocabularies they are not compared: knowing fewer words is an easier task.
 """
 
 import dataclasses
@@ -33,17 +30,11 @@ FEWEST_SEEDS = 3  # that a claim about a rule rests on
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """Difference in one metric, a model to the first one.
+    """Difference in one metric, a model to the first one."""
 
-    Attributes:
-      interval: Paired difference; of a perplexity the factor.
-      verdict: "better", "worse", "not distinguishable", or "" where there is nothing to say.
-      better_off: Share of people for whom the model is better than the first.
-    """
-
-    interval: Interval
-    verdict: str
-    better_off: Interval
+    interval: Interval  # paired difference; of a perplexity the factor
+    verdict: str  # "better", "worse", "not distinguishable", or "" where there is nothing to say
+    better_off: Interval  # share of people for whom the model is better than the first
 
     def to_json(self) -> dict[str, object]:
         """Plain values."""
@@ -52,12 +43,7 @@ class Difference:
 
 
 def verdict(difference: Interval, *, better: str, neutral: float = 0.0) -> str:
-    """What an interval of a difference says; "" where it says nothing.
-
-    Args:
-      difference: Difference of a model to the one it is compared with.
-      better: "higher" or "lower"; "" gives no verdict.
-      neutral: The value of no difference: 0, or 1 for ratios.
+    """What an interval of a difference says; "" where it says nothing, or nothing is `better`.
 
     >>> verdict(Interval(0.02, 0.01, 0.03, 0.005, 9), better="higher")
     'better'
@@ -72,15 +58,10 @@ def verdict(difference: Interval, *, better: str, neutral: float = 0.0) -> str:
 
 
 def verdict_over_seeds(pooled: str, of_seeds: Sequence[float | None], *, neutral: float) -> str:
-    """What trainings with several seeds say together.
+    """What trainings with several seeds say together: `pooled` if `FEWEST_SEEDS` lie on one side.
 
-    Args:
-      pooled: `verdict` of the interval over people and seeds (`pooled_difference`).
-      of_seeds: The difference that each seed has by itself; None where it has none.
-      neutral: The value of no difference; see `verdict`.
-
-    Returns:
-      `pooled` where there are `FEWEST_SEEDS` and they all lie on one side.
+    `pooled` is the `verdict` of the interval over people and seeds (`pooled_difference`), and
+    `of_seeds` has the difference of each seed by itself; None where it has none.
 
     >>> verdict_over_seeds("better", [0.95, 0.93, 0.97], neutral=1.0)
     'better'
@@ -196,17 +177,10 @@ def pooled_difference(
 ) -> Interval:
     """Paired difference of two methods, each the sum over its seeds.
 
-    With several seeds its interval is for other people and other seeds: the differences of single
-    seeds scatter, too (`evaluation/statistics/jackknife.py:with_seeds`). With one it is over people
-    alone.
-
-    Args:
-      evaluations: Evaluations of one method, one a seed.
-      controls: Evaluations of the other method, as many.
-      name: Name of a metric; a perplexity gives the factor.
-
-    Raises:
-      ValueError: The evaluations are not of the same people, or not as many.
+    With several seeds, as many of both, its interval is for other people and other seeds: the
+    differences of single seeds scatter, too (`evaluation/statistics/jackknife.py:with_seeds`). With
+    one it is over people alone. Of a perplexity it is the factor. Raises `ValueError` if the
+    evaluations are not of the same people, or not as many.
     """
     pooled_sums([*evaluations, *controls])
     if len(evaluations) != len(controls):

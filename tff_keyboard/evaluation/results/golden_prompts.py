@@ -4,9 +4,9 @@
     see you <TAB>later tomorrow soon
     i am on my w<TAB>way !wali
 
-A space before the <TAB> asks for the next word; without it the last word is not finished yet. A
-team writes them for its language and looks at them before a release: figures over a million words
-do not show a strip that everybody sees. Empty lines and lines that begin with # are left out.
+A space before the <TAB> asks for the next word; without it the last word is not finished yet. Empty
+lines and lines that begin with # are left out. A team writes them for its language: figures over a
+million words do not show a strip that everybody sees.
 """
 
 import dataclasses
@@ -25,19 +25,12 @@ _MOST_BYTES = 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Prompt:
-    """One line.
+    """One line."""
 
-    Attributes:
-      line: Its number, from 1.
-      typed: What stands in the input field.
-      wanted: One of them must be on the strip; () for any strip.
-      unwanted: None of them may be.
-    """
-
-    line: int
-    typed: str
-    wanted: tuple[str, ...]
-    unwanted: tuple[str, ...]
+    line: int  # its number, from 1
+    typed: str  # what stands in the input field
+    wanted: tuple[str, ...]  # one of them must be on the strip; () for any strip
+    unwanted: tuple[str, ...]  # None of them may be
 
     def failure(self, strip: Sequence[str]) -> str:
         """What is wrong with a strip; "" if nothing is."""
@@ -50,15 +43,11 @@ class Prompt:
 
 @dataclasses.dataclass(frozen=True)
 class Prompts:
-    """A file of prompts.
-
-    Attributes:
-      sha256: SHA-256 of the file.
-    """
+    """A file of prompts."""
 
     path: pathlib.Path
     prompts: tuple[Prompt, ...]
-    sha256: str
+    sha256: str  # SHA-256 of the file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,11 +65,7 @@ class PromptReport:
         return "\n".join(lines)
 
     def check(self, model: str) -> None:
-        """Raises if one failed.
-
-        Raises:
-          CheckFailed: Says which lines.
-        """
+        """Raises a `CheckFailed` that says which lines failed, if one did."""
         if self.failures:
             lines = ", ".join(str(prompt.line) for prompt, _ in self.failures[:10])
             more = ", .." if len(self.failures) > 10 else ""
@@ -94,8 +79,7 @@ class PromptReport:
 def read_prompts(path: pathlib.Path) -> Prompts:
     """The prompts of a UTF-8 file.
 
-    Raises:
-      DataError: It cannot be read, a line breaks the format, or there is none.
+    Raises `DataError` if it cannot be read, a line breaks the format, or there is none.
     """
     try:
         with path.open("rb") as file:

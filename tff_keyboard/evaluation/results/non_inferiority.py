@@ -27,14 +27,10 @@ NO_WORSE, WORSE, UNDECIDED = "no worse", "worse", "undecided"
 
 @dataclasses.dataclass(frozen=True)
 class Margin:
-    """How much of a metric a new model may lose.
-
-    Attributes:
-      points: Size of the margin: percentage points; percent of a perplexity; else the metric's
-        unit.
-    """
+    """How much of a metric a new model may lose."""
 
     metric: Metric
+    # Size of the margin: percentage points; percent of a perplexity; else the metric's unit
     points: float
 
     @property
@@ -87,8 +83,7 @@ class GateLine:
 def parse_margins(text: str) -> tuple[Margin, ...]:
     """Margins of a command line, as "top-3:0.2,kss:0.2".
 
-    Raises:
-      UsageError: It names no metric that can be better, or no number >= 0.
+    Raises `UsageError` if it names no metric that can be better, or no number >= 0.
     """
     margins = []
     for item in text.split(","):
@@ -110,8 +105,7 @@ def parse_margins(text: str) -> tuple[Margin, ...]:
 def gate_lines(comparison: Comparison, margins: Sequence[Margin]) -> list[GateLine]:
     """Every later model against the first.
 
-    Raises:
-      CheckFailed: A metric cannot be compared: the models have other vocabularies.
+    Raises `CheckFailed` if a metric cannot be compared: the models have other vocabularies.
     """
     lines = []
     for model, found in zip(comparison.evaluations[1:], comparison.differences, strict=True):
@@ -128,11 +122,7 @@ def gate_lines(comparison: Comparison, margins: Sequence[Margin]) -> list[GateLi
 
 
 def check_lines(lines: list[GateLine]) -> None:
-    """Raises unless every line is "no worse".
-
-    Raises:
-      CheckFailed: Says which metrics of which models are not.
-    """
+    """Raises a `CheckFailed` that says which metrics of which models are not "no worse"."""
     failed = [line for line in lines if line.verdict != NO_WORSE]
     if failed:
         named = [f"{line.model} {line.margin.metric.name}: {line.verdict}" for line in failed]

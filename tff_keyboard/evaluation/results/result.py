@@ -13,7 +13,6 @@ evaluations on equal stores have the same names in the same order.
      "slices": family -> slice -> name -> list over people
      "seconds", "suggestion_milliseconds"
      "general": an evaluation on the general corpus of a fine-tuning run, where there is one}
-
 """
 
 import dataclasses
@@ -27,7 +26,10 @@ import numpy as np
 
 from tff_keyboard.evaluation.metrics.metric_table import HOST_SUMS, METRICS, computable
 from tff_keyboard.evaluation.statistics import sums as sums_lib
+from tff_keyboard.evaluation.statistics.breakdown import Part, breakdown
 from tff_keyboard.evaluation.statistics.jackknife import Interval, effective_number
+from tff_keyboard.evaluation.statistics.people import Spread, spread
+from tff_keyboard.evaluation.statistics.reliability import Bin, reliability
 from tff_keyboard.evaluation.statistics.sums import Sums
 from tff_keyboard.storage.errors import DataError
 
@@ -40,25 +42,16 @@ _T = TypeVar("_T")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextFacts:
-    """What was evaluated on.
+    """What was evaluated on."""
 
-    Attributes:
-      name: A population, or the name of a file.
-      people: Their pseudonyms, sorted, in the order of the sums.
-      words_left_out: Words beyond `max_length` targets of their message; None where a file does
-        not say.
-      max_length: Targets of a message at most, 0 for whole messages.
-      pseudo_users: Whether the people are blocks of lines of one text.
-      store: Hash of the client store's card; None for a file of text.
-    """
-
-    name: str
-    people: tuple[str, ...]
+    name: str  # a population, or the name of a file
+    people: tuple[str, ...]  # their pseudonyms, sorted, in the order of the sums
     words: int
+    # Words beyond `max_length` targets of their message; None where a file does not say
     words_left_out: int | None = None
-    max_length: int = 0
-    pseudo_users: bool = False
-    store: str | None = None
+    max_length: int = 0  # targets of a message at most, 0 for whole messages
+    pseudo_users: bool = False  # whether the people are blocks of lines of one text
+    store: str | None = None  # hash of the client store's card; None for a file of text
     store_path: str | None = None
 
     def to_json(self) -> dict[str, object]:
@@ -73,21 +66,15 @@ class TextFacts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFacts:
-    """Which model was evaluated.
-
-    Attributes:
-      kind: "keras", "ngram" or "tflite".
-      source: How it was named on the command line; "" where a file does not say.
-      vocabulary_rows: V; 0 where a file does not say.
-      vocabulary_fingerprint: Fingerprint of its words and rules; "" where a file does not say.
-      details: Anything else worth keeping: order of an n-gram, bytes of a file.
-    """
+    """Which model was evaluated."""
 
     name: str
-    kind: str = "keras"
-    source: str = ""
-    vocabulary_rows: int = 0
+    kind: str = "keras"  # "keras", "ngram" or "tflite"
+    source: str = ""  # how it was named on the command line; "" where a file does not say
+    vocabulary_rows: int = 0  # V; 0 where a file does not say
+    # Fingerprint of its words and rules; "" where a file does not say
     vocabulary_fingerprint: str = ""
+    # Anything else worth keeping: order of an n-gram, bytes of a file
     details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -117,6 +104,21 @@ class Evaluation:
     def metrics(self) -> dict[str, Interval]:
         """Every metric its sums are enough for, with its interval over people."""
         return {name: sums_lib.metric_interval(self.sums, name) for name in computable(self.sums)}
+
+    @functools.cached_property
+    def spreads(self) -> dict[str, Spread]:
+        """Every metric over people, each of whom counts once."""
+        return {name: spread(self.sums, name) for name in self.metrics}
+
+    @functools.cached_property
+    def parts(self) -> dict[str, dict[str, Part]]:
+        """Parts of the text by family: slices, heavy and light typists."""
+        return breakdown(self.sums, self.slices)
+
+    @functools.cached_property
+    def reliability(self) -> list[Bin]:
+        """What first suggestions claim and how often they are right; empty if not counted."""
+        return reliability(self.slices.get("confidence", {}))
 
     @property
     def effective_people(self) -> float:
@@ -179,8 +181,7 @@ class Evaluation:
 def pooled_sums(evaluations: Sequence[Evaluation]) -> dict[str, np.ndarray]:
     """Sums added over evaluations (seeds) of the same people, who stay one person each.
 
-    Raises:
-      ValueError: The evaluations are not of the same people and text.
+    Raises `ValueError` if the evaluations are not of the same people and text.
     """
     texts = {(e.text.store, e.text.name, e.text.max_length, e.text.people) for e in evaluations}
     if len(texts) != 1:
@@ -195,8 +196,7 @@ def pooled_sums(evaluations: Sequence[Evaluation]) -> dict[str, np.ndarray]:
 def arrays(lists: Mapping[str, Sequence[float]], people: int) -> dict[str, np.ndarray]:
     """Sums of a file, checked and typed: name -> [people]. Names nobody knows are left out.
 
-    Raises:
-      ValueError: A sum is not a finite number for each person.
+    Raises `ValueError` if a sum is not a finite number for each person.
     """
     found: dict[str, np.ndarray] = {}
     for name, values in lists.items():
@@ -208,13 +208,9 @@ def arrays(lists: Mapping[str, Sequence[float]], people: int) -> dict[str, np.nd
 
 
 def read_json(path: pathlib.Path, parse: Callable[[Mapping[str, Any]], _T], again: str) -> _T:
-    """Reads a file of results.
+    """What `parse` (a `from_json`) makes of a file of results.
 
-    Args:
-      parse: `from_json` of what it should hold.
-
-    Raises:
-      DataError: It cannot be read, is damaged, or is of a version that is not known.
+    Raises `DataError` if it cannot be read, is damaged, or is of a version that is not known.
     """
     try:
         return parse(json.loads(path.read_text(encoding="utf-8")))

@@ -44,11 +44,7 @@ def normal_quantile(probability: float) -> float:
 
 
 def t_quantile(probability: float, freedom: float) -> float:
-    """t with P(T < t) = `probability`.
-
-    Args:
-      probability: Share below, in (0, 1).
-      freedom: Degrees of freedom, > 0, also fractions.
+    """t with P(T < t) = `probability`, in (0, 1), for degrees of freedom > 0, also fractions.
 
     >>> round(t_quantile(0.975, 10), 6), round(t_quantile(0.25, 1), 6)
     (2.228139, -1.0)

@@ -10,27 +10,21 @@ person are not independent, so the unit that is left out is a person:
     n = (sum_k b_k)^2 / sum_k b_k^2,  the effective number of people
     g = K sum_k d_k^4 / (sum_k d_k^2)^2 - 3,  d_k = R_(k) - mean: their excess kurtosis
 
-Few people type much of a corpus: of the SMS corpus's 51 held-out people three typed two thirds of
-the words. The error is then estimated from what amounts to n = 5.8 people, and t with K - 1 = 50
-degrees of freedom would cover the truth in 89 % of the cases where it promises 95 %; with n - 1
-it does (tests/evaluation/statistics/test_jackknife.py simulates both). n is Kish's effective sample
-size, and equals K where all type the same.
-
-What n does not see: where those who type most are the hardest to predict, as on chat, a few of many
-people make most of the error. Then g is large. K / g is below n - 1 only where g > 1, which normal
-values of many people do not reach: the interval of a mean of such values is Student's. A variance
-estimated from K values has 2 K / (2 + g) degrees of freedom (Satterthwaite); but a sample from long
-tails shows too small a g, and with K / g, about half of that, more is covered, 94 to 96 % where it
-was 92 to 93 (docs/evaluation.md has what real people give,
-tests/evaluation/metrics/test_coverage.py how).
+Few people type much of a corpus. n, Kish's effective sample size, is K where all type the same;
+with K - 1 degrees of freedom the interval of an uneven corpus would cover the truth far less often
+than it promises. Where those who type most are also the hardest to predict, a few people make most
+of the error, and g is large: a variance estimated from K values has 2 K / (2 + g) degrees of
+freedom (Satterthwaite), and K / g, about half of that, makes up for a g that samples from long
+tails show too small. docs/evaluation.md and tests/evaluation/metrics/test_coverage.py have the
+coverage.
 
 A person with b_k = 0 carries no information about the ratio and is left out of K. The interval of
 the difference of two models on the same people leaves the same person out of both ratios, so what
 the two share cancels.
 
 Sources: Efron & Tibshirani 1993, chapter 11; ratio estimators: Cochran 1977, section 6.17;
-effective sample size: Kish 1965, section 11.7; degrees of freedom of an estimated variance:
-Satterthwaite 1946, Biometrics Bulletin 2.
+effective sample size: Kish 1965, section 11.7; degrees of freedom: Satterthwaite 1946, Biometrics
+Bulletin 2.
 """
 
 import math
@@ -85,12 +79,7 @@ def effective_number(weights: np.ndarray) -> float:
 def ratio_interval(
     numerators: np.ndarray, denominators: np.ndarray, *, level: float = 0.95
 ) -> Interval:
-    """Interval of sum(numerators) / sum(denominators).
-
-    Args:
-      numerators: [clients], finite.
-      denominators: [clients], >= 0.
-      level: Coverage, in (0, 1).
+    """Interval of sum(numerators) / sum(denominators), [clients] finite and [clients] >= 0.
 
     >>> interval = ratio_interval(np.array([1, 2, 3]), np.array([10, 10, 10]))
     >>> round(interval.value, 4), round(interval.low, 4), round(interval.high, 4)
@@ -110,19 +99,10 @@ def difference_interval(
     *,
     level: float = 0.95,
 ) -> Interval:
-    """Interval of (first ratio - second ratio) on the same clients in the same order.
+    """Interval of (first ratio - second ratio), [clients] each, the same ones in the same order.
 
-    A client counts unless it has no denominator in either.
-
-    Args:
-      first_numerators: [clients] of the first model.
-      first_denominators: [clients].
-      second_numerators: [clients] of the second model.
-      second_denominators: [clients].
-      level: Coverage, in (0, 1).
-
-    Raises:
-      ValueError: Lengths differ, or a value is not finite, or a denominator is negative.
+    A client counts unless it has no denominator in either. Raises `ValueError` if lengths differ,
+    or a value is not finite, or a denominator is negative.
     """
     first = _checked(first_numerators, first_denominators)
     second = _checked(second_numerators, second_denominators)
@@ -144,9 +124,8 @@ def with_seeds(interval: Interval, of_seeds: Sequence[float], *, level: float = 
     of Student's mean of S values, t(S - 1) s / sqrt(S); the two reaches add as squares, which
     covers what it says or more, whichever of them is the larger (Graybill and Wang 1980).
 
-    Args:
-      of_seeds: The value of each training alone, on the scale of `interval`; of one there is
-        nothing to learn about seeds, and the interval stays.
+    `of_seeds` are the values of the trainings alone, on the scale of `interval`; of one there is
+    nothing to learn about seeds, and the interval stays.
 
     >>> joint = with_seeds(Interval(0.22, 0.14, 0.29, 0.04, 1769), [0.09, 0.34])
     >>> round(joint.low, 2), round(joint.high, 2)

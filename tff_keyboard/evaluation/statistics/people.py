@@ -14,7 +14,7 @@ import numpy as np
 
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.evaluation.statistics.jackknife import Interval, ratio_interval
-from tff_keyboard.evaluation.statistics.sums import Sums, metric_interval, parts
+from tff_keyboard.evaluation.statistics.sums import Sums, parts
 
 FEWEST_WORDS = 100  # of a person who counts
 _FEWEST_PEOPLE = 10
@@ -24,16 +24,11 @@ DECILES = tuple(tenth / 10 for tenth in range(1, 10))
 
 @dataclasses.dataclass(frozen=True)
 class Spread:
-    """One metric over people.
+    """One metric over people."""
 
-    Attributes:
-      mean: Mean of the people's own values, each counting once, with its 95 % interval.
-      worst_tenth: Mean over the tenth of the people (rounded up) whom the model serves worst.
-    """
-
-    mean: Interval
+    mean: Interval  # mean of the people's own values, each counting once, with its 95 % interval
     deciles: tuple[float, ...]
-    worst_tenth: float
+    worst_tenth: float  # mean over the tenth of the people (rounded up) whom the model serves worst
 
 
 def words_typed(sums: Sums) -> np.ndarray:
@@ -41,9 +36,9 @@ def words_typed(sums: Sums) -> np.ndarray:
     return np.asarray(sums["tokens"] - sums["eos_tokens"], np.float64)
 
 
-def who_counts(sums: Sums) -> np.ndarray:
+def who_counts(sums: Sums, fewest_words: int = FEWEST_WORDS) -> np.ndarray:
     """People whose own values say something: [people] bool."""
-    enough = words_typed(sums) >= FEWEST_WORDS
+    enough = words_typed(sums) >= fewest_words
     return enough if np.count_nonzero(enough) >= _FEWEST_PEOPLE else words_typed(sums) > 0
 
 
@@ -101,8 +96,3 @@ def typists(sums: Sums) -> dict[str, np.ndarray]:
     heavy = np.zeros(len(words), bool)
     heavy[order] = before < words.sum() / 2
     return {"heavy": heavy & (words > 0), "light": ~heavy & (words > 0)}
-
-
-def group_interval(sums: Sums, name: str, members: np.ndarray) -> Interval:
-    """A metric over a group of people."""
-    return metric_interval({key: values[members] for key, values in sums.items()}, name)

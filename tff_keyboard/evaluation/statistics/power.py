@@ -4,18 +4,15 @@ The standard error of a metric over the K people of an evaluation falls with the
 
     K' = K (d s / lift)^2
 
-people like these have the error that a lift needs: s is the jackknife's standard error over the K,
-d the drift of `sequential.drift_for`. It holds for people who type as unevenly as these; three who
-type most of the words make s large, and K' with it.
+people who type as unevenly as these have the error that a lift needs: s is the jackknife's standard
+error over the K, d the drift of `sequential.drift_for`.
 
     replay      both models on the text of the same people: s is that of the paired difference
     experiment  half of the people have each model: s is sqrt(2) times that of the metric, and K'
                 people are needed for each of the two
 
-Several metrics that must each be claimed share the error by Holm's procedure, whose first step is
-alpha / m: what the hardest of m metrics may need.
-
-Source of Holm's procedure: Holm 1979, Scand. J. Statist. 6.
+Several metrics that must each be claimed share the error by Holm's procedure (1979, Scand. J.
+Statist. 6), whose first step is alpha / m: what the hardest of m metrics may need.
 """
 
 import dataclasses
@@ -29,17 +26,11 @@ from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference, met
 
 @dataclasses.dataclass(frozen=True)
 class Design:
-    """A test.
+    """A test."""
 
-    Attributes:
-      alpha: Probability of a difference that is none, two-sided, over all metrics.
-      power: Probability to see the lift if it is there.
-      looks: Looks at the figures, the last one included.
-    """
-
-    alpha: float = 0.05
-    power: float = 0.8
-    looks: int = 1
+    alpha: float = 0.05  # probability of a difference that is none, two-sided, over all metrics
+    power: float = 0.8  # probability to see the lift if it is there
+    looks: int = 1  # looks at the figures, the last one included
     metrics: int = 1
 
     @property
@@ -55,29 +46,18 @@ class Design:
 
 @dataclasses.dataclass(frozen=True)
 class Need:
-    """What a test needs.
-
-    Attributes:
-      people: K, that the error was measured on.
-      standard_error: s; of a perplexity, of its logarithm.
-      lift: Asked for; of a perplexity, the logarithm of the factor.
-      needed: People needed, K', rounded up.
-      least_lift: The smallest lift that the K people show with this power.
-    """
+    """What a test needs."""
 
     metric: str
-    people: int
-    standard_error: float
-    lift: float
-    needed: int
-    least_lift: float
+    people: int  # K, that the error was measured on
+    standard_error: float  # s; of a perplexity, of its logarithm
+    lift: float  # asked for; of a perplexity, the logarithm of the factor
+    needed: int  # people needed, K', rounded up
+    least_lift: float  # the smallest lift that the K people show with this power
 
 
 def lift_of(word: str) -> tuple[str, float]:
-    """Metric and lift of "METRIC:POINTS"; of a perplexity "METRIC:PERCENT".
-
-    Raises:
-      ValueError: It is no such word.
+    """Metric and lift of "METRIC:POINTS", of a perplexity "METRIC:PERCENT", or a `ValueError`.
 
     >>> lift_of("top-3:0.5"), lift_of("perplexity:5")
     (('recall_at_3_no_eos', 0.005), ('perplexity', 0.95))
@@ -94,14 +74,10 @@ def lift_of(word: str) -> tuple[str, float]:
 
 
 def of_replay(first: Sums, second: Sums, metric: str, lift: float, design: Design) -> Need:
-    """Both models on the same people.
+    """Both models on the same people, [people] sums each.
 
-    Args:
-      first: Sums of one model, [people] each.
-      lift: Difference to be seen: a share (0.01 is a point), of a perplexity a factor below 1.
-
-    Raises:
-      ValueError: The lift is no lift, or there are fewer than two people.
+    `lift` is the difference to be seen: a share (0.01 a point), of a perplexity a factor below 1.
+    Raises `ValueError` if the lift is no lift, or there are fewer than two people.
     """
     _check_counted(metric, first, second)
     return _need(metric_difference(first, second, metric), metric, lift, design, groups=1)

@@ -30,11 +30,7 @@ _FARTHEST = 9.0  # standard deviations: a bound beyond is never reached
 
 @functools.cache
 def bounds(looks: int, alpha: float = 0.05) -> tuple[float, ...]:
-    """c_1 .. c_K of a two-sided test.
-
-    Args:
-      looks: Number of looks, K, from 1 to `MOST_LOOKS`.
-      alpha: Error of the whole test, in (0, 1).
+    """c_1 .. c_K of a two-sided test, K from 1 to `MOST_LOOKS`, with error `alpha` in (0, 1).
 
     >>> [round(bound, 2) for bound in bounds(2)]
     [2.96, 1.97]
@@ -59,12 +55,9 @@ def bounds(looks: int, alpha: float = 0.05) -> tuple[float, ...]:
 
 @functools.cache
 def drift_for(power: float, looks: int, alpha: float = 0.05) -> float:
-    """d at which the test says so with probability `power`.
+    """d at which the test says so with probability `power`, in (alpha, 1).
 
     For one look it is z(1 - alpha / 2) + z(power), as in every textbook.
-
-    Args:
-      power: Power of the test, in (alpha, 1).
     """
     if not alpha < power < 1:
         raise ValueError(f"`power` must be above alpha = {alpha:g} and below 1, got {power}.")

@@ -4,11 +4,6 @@
     f      = the least with P(Binomial(M, attackers) > f) <= 1 / 1000, at most (M - 1) / 2
     result = mean of each coordinate of x without the f lowest and the f highest
 
-A cohort drawn at random holds more than its share of the `attackers` now and then: where these are
-10 % of all people, 20 clients hold 4 or more in one round of eight, and a backdoor needs few such
-rounds. So f is what a thousand rounds exceed once: 7 of 20, 11 of 40, 20 of 100. Where (M - 1) / 2
-cuts f, more rounds exceed it: 10 % of them with 5 clients at 0.25, 24 % with 20 at 0.4.
-
 With f attackers or fewer no coordinate of the result leaves the range of the honest x; with more,
 no attacker's x is longer than the median delta. Within these bounds attackers choose: those who
 stay at the edge of the honest range gain more than under a plain mean of x (in a Gaussian toy

@@ -42,13 +42,8 @@ def build_client_stack(value_type: tff.Type, weight_type: tff.Type) -> tff.Compu
         rows = tf.cast(tf.cast(weight, tf.float32) > 0, tf.int32)  # 1 or none
         return append(stacked, tf.nest.map_structure(lambda x: x[tf.newaxis][:rows], value))
 
-    @tff.tensorflow.computation(stack, stack)
-    def merge(a, b):
-        return append(a, b)
-
-    @tff.tensorflow.computation(stack)
-    def report(stacked):
-        return stacked
+    merge = tff.tensorflow.computation(append, stack, stack)
+    report = tff.tensorflow.computation(lambda stacked: stacked, stack)
 
     @tff.federated_computation(
         tff.FederatedType(value_type, tff.CLIENTS), tff.FederatedType(weight_type, tff.CLIENTS)

@@ -122,9 +122,7 @@ def _squared_norm(tensor: tf.Tensor) -> tf.Tensor:
     half = tf.cast(tf.nn.l2_loss(tensor), tf.float64)
     in_range = tf.logical_and(tf.math.is_finite(half), half > 1e-25)
     return tf.cond(
-        in_range,
-        lambda: 2.0 * half,
-        lambda: tf.reduce_sum(tf.square(tf.cast(tensor, tf.float64))),
+        in_range, lambda: 2.0 * half, lambda: tf.reduce_sum(tf.square(tf.cast(tensor, tf.float64)))
     )
 
 

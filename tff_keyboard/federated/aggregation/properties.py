@@ -6,8 +6,6 @@
 What a rule computes is for a test beside it, against NumPy.
 """
 
-from __future__ import annotations
-
 import collections
 import functools
 from collections.abc import Sequence

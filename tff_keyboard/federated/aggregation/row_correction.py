@@ -7,28 +7,23 @@ of the aggregate is multiplied by
     factor_v = min(largest_factor, N / n_v)
 
 n_v is the number of participations so far whose client typed word v (as input or target), N that of
-all participations, both over the rounds so far and this one. So the step of a row is that of the
-people it concerns. The factor belongs to a word, not to a round's luck: a row is pushed up when its
-word is typed and down, by the softmax, when it is not, and both are scaled alike, so the point
-where they balance stays.
-
-The counts are sums over clients of zeros and ones, which a secure sum can hide. Under differential
-privacy they would be one more release, so `AggregationConfig` refuses that (`_check_private` in
-`config/sections/aggregation_config.py` says the price).
+all participations, both over the rounds so far and this one. A row is pushed up when its word is
+typed and down, by the softmax, when it is not; both are scaled alike, so the point where they
+balance stays.
 
 Source: Ding et al. 2022, "Federated Submodel Optimization for Hot and Cold Data Features"
 (FedSubAvg), Algorithm 1, https://arxiv.org/abs/2109.07704, where n_m is known beforehand.
 """
 
 import collections
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.federated.aggregation.guards.weight_limits import WeightLimit
+from tff_keyboard.federated.aggregation.guards.update_guard import WeightLimit
 from tff_keyboard.federated.aggregation.layers import require_float_tensors, tensor_types
 from tff_keyboard.federated.aggregation.processes import AggregationProcess, build_process
 
@@ -96,10 +91,11 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
         require_float_tensors(value_type, "Row correction")
         tensors = tensor_types(value_type)
         rows = {int(tensors[i].shape[0]) for i in self._tables}
-        if len(rows) > 1 or not _is_row_weight(weight_type, rows):
+        expected = row_weight_type(min(rows))
+        if len(rows) > 1 or not expected.is_assignable_from(tff.to_type(weight_type)):
             raise TypeError(
                 f"Row correction of tables of {sorted(rows)} rows needs client weights of type "
-                f"{row_weight_type(min(rows))}, got {weight_type}: build the client work with "
+                f"{expected}, got {weight_type}: build the client work with "
                 "`touched_rows`."
             )
         inner = self._inner.create(value_type, tff.TensorType(np.float32))
@@ -110,22 +106,15 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
         )
 
         @tff.tensorflow.computation(weight_type)
-        def num_examples(weight):
-            return weight["num_examples"]
-
-        @tff.tensorflow.computation(weight_type)
-        def counts_of(weight):
-            counts = tf.cast(weight["num_examples"] > 0, tf.float32)
-            return collections.OrderedDict(
-                participations=counts, touched=counts * weight["touched"]
-            )
-
-        @tff.tensorflow.computation(counts_type, counts_type)
-        def add(total, of_round):
-            return tf.nest.map_structure(tf.add, total, of_round)
+        def split(weight):
+            count = tf.cast(weight["num_examples"] > 0, tf.float32)
+            touched = count * weight["touched"]
+            counts = collections.OrderedDict(participations=count, touched=touched)
+            return weight["num_examples"], counts
 
         @tff.tensorflow.computation(value_type, counts_type, counts_type)
-        def corrected(value, total, of_round):
+        def corrected(value, before, of_round):
+            total = tf.nest.map_structure(tf.add, before, of_round)
             factors = row_factors(total["participations"], total["touched"], self._largest)
             flat = list(tf.nest.flatten(value))
             for i in self._tables:
@@ -139,7 +128,7 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
                 mean_factor=tf.where(words > 0, mean, 1.0),
                 words_touched=tf.cast(words, tf.int32),
             )
-            return tf.nest.pack_sequence_as(value, flat), measurements
+            return tf.nest.pack_sequence_as(value, flat), total, measurements
 
         @tff.tensorflow.computation
         def nothing():
@@ -152,11 +141,11 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
             return collections.OrderedDict(counts=counts, inner=inner.initialize())
 
         def next_fn(state, value, weight):
-            examples = tff.federated_map(num_examples, weight)
+            examples, counts = tff.federated_map(split, weight)
             output = inner.next(state["inner"], value, examples)
-            of_round = tff.federated_sum(tff.federated_map(counts_of, weight))
-            total = tff.federated_map(add, (state["counts"], of_round))
-            result, measurements = tff.federated_map(corrected, (output.result, total, of_round))
+            result, total, measurements = tff.federated_map(
+                corrected, (output.result, state["counts"], tff.federated_sum(counts))
+            )
             after = collections.OrderedDict(counts=total, inner=output.state)
             measured = collections.OrderedDict(rows=measurements, inner=output.measurements)
             return after, result, measured
@@ -168,7 +157,3 @@ def row_factors(participations: tf.Tensor, touched: tf.Tensor, largest: float) -
     """min(largest, N / n_v), [vocabulary] float32; a word nobody typed yet counts as typed once."""
     factors = tf.maximum(participations, 1.0) / tf.maximum(touched, 1.0)
     return tf.minimum(factors, largest)
-
-
-def _is_row_weight(weight_type: tff.Type, rows: Collection[int]) -> bool:
-    return row_weight_type(min(rows)).is_assignable_from(tff.to_type(weight_type))

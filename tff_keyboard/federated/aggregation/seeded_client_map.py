@@ -1,10 +1,8 @@
 """Each client changes its delta by a random function of its own before it is aggregated.
 
-What a client draws is a pure function of (seed, purpose, round, client): TFF gives a client no
-name, so the server sends one seed a round and a client folds in the hash of its delta. A resumed
-run repeats the bits, nobody shares a stream, and neither the order of clients nor the number of
-workers matters. (A seed fixed in the graph would give all clients the same draw.) Clients with
-bitwise equal deltas draw the same.
+What a client draws is a pure function of (seed, purpose, round, client): the server sends one seed
+a round and a client folds in the hash of its delta (`client_digest`). A resumed run repeats the
+bits, and neither the order of clients nor the number of workers matters.
 """
 
 import collections
@@ -47,10 +45,6 @@ class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         inner = self._inner.create(value_type, weight_type)
 
-        @tff.tensorflow.computation
-        def first_round():
-            return tf.constant(0)
-
         @tff.tensorflow.computation(np.int32)
         def round_seed(round_num):
             return fold_in(run_seed(self._seed, self._purpose), round_num), round_num + 1
@@ -62,7 +56,7 @@ class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
             return self._change(value, fold_in(seed, client_digest(value)))
 
         def initialize():
-            first = tff.federated_eval(first_round, tff.SERVER)
+            first = tff.federated_value(np.int32(0), tff.SERVER)
             return collections.OrderedDict(round=first, inner=inner.initialize())
 
         def next_fn(state, value, weight):

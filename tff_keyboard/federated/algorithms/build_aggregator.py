@@ -28,9 +28,8 @@ from tff_keyboard.federated.aggregation import upload_size
 from tff_keyboard.federated.aggregation.bounded_trimmed_mean import BoundedTrimmedMeanFactory
 from tff_keyboard.federated.aggregation.compression import CompressedUploadFactory
 from tff_keyboard.federated.aggregation.guards import norm_bounds
-from tff_keyboard.federated.aggregation.guards.update_guard import UpdateGuardFactory
+from tff_keyboard.federated.aggregation.guards.update_guard import UpdateGuardFactory, WeightLimit
 from tff_keyboard.federated.aggregation.guards.weight_cap import WeightCapFactory
-from tff_keyboard.federated.aggregation.guards.weight_limits import WeightLimit
 from tff_keyboard.federated.aggregation.private.private_mean import PrivateMeanFactory
 from tff_keyboard.federated.aggregation.processes import Factory
 from tff_keyboard.federated.aggregation.robust_mean import MedianFactory, TrimmedMeanFactory

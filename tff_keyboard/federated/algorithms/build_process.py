@@ -16,7 +16,7 @@ from tff_keyboard.config.sections.rule_config import FedMed
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.federated.aggregation import row_correction
-from tff_keyboard.federated.aggregation.guards import weight_limits
+from tff_keyboard.federated.aggregation.guards.update_guard import WeightLimit, zero_or_one
 from tff_keyboard.federated.aggregation.private.host_noise import NoisedProcess, NoiseOfRound
 from tff_keyboard.federated.aggregation.processes import Factory
 from tff_keyboard.federated.algorithms import fed_avg, fed_sgd
@@ -27,8 +27,7 @@ from tff_keyboard.federated.algorithms.fedmed.process import build_fedmed
 from tff_keyboard.federated.algorithms.fine_tuning import lwf, server_transfer
 from tff_keyboard.federated.learning import variable_model
 from tff_keyboard.federated.learning.client_training import TouchedRows
-from tff_keyboard.federated.learning.composition import ClientWork, ModelFn
-from tff_keyboard.federated.learning.initial_state import with_initial_weights
+from tff_keyboard.federated.learning.composition import ClientWork, ModelFn, with_initial_weights
 from tff_keyboard.federated.learning.optimizers import optimizers
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.initial_weights import assign_initial_weights
@@ -90,10 +89,10 @@ def _weight_unit(config: RunConfig) -> str:
     return "examples" if config.aggregation.client_weighting == "examples" else "tokens"
 
 
-def build_weight_limit(config: RunConfig, vocabulary_size: int) -> weight_limits.WeightLimit:
+def build_weight_limit(config: RunConfig, vocabulary_size: int) -> WeightLimit:
     """What the server believes of a claim at all; what it then caps is in `weight_cap.py`."""
     uniform = config.aggregation.client_weighting == "uniform"
-    limit: weight_limits.WeightLimit = weight_limits.zero_or_one if uniform else tf.identity
+    limit: WeightLimit = zero_or_one if uniform else tf.identity
     if isinstance(config.aggregation.rule, FedMed):
         return limit_fedmed_weight(limit, vocabulary_size)
     if isinstance(config.aggregation.row_correction, TouchedRowsConfig):
@@ -105,7 +104,6 @@ class _Parts(NamedTuple):
     """What an algorithm is built of.
 
     Attributes:
-      protect: Puts around it what deltas meet before.
       touched_rows: What clients tell for `aggregation.row_correction`; None: nothing.
     """
 

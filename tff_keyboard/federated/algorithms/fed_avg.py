@@ -32,17 +32,14 @@ def build_fed_avg(
     """Federated averaging: local SGD, then a server step along the aggregated delta.
 
     Args:
-      model_fn: Builds the model; what it reports as `num_examples` (tokens or messages) is a
-        client's weight.
+      model_fn: Builds the model; its `num_examples` (tokens or messages) is a client's weight.
       client_optimizer: Local optimizer; its state starts anew on every client in every round.
       server_optimizer: Takes w_server - w_client, aggregated, as the gradient.
-      aggregator: Aggregates deltas weighted by a float32 scalar, or by what `touched_rows` makes
-        the weight.
+      aggregator: Aggregates deltas weighted by a float32 scalar, or by what `touched_rows` makes.
       uniform_weights: Whether every client weighs 1 instead.
       touched_rows: See `client_training.build_client_training`.
       wrap_client_work: Changes what clients do, e.g. `attackers.build_attacked_client_work`.
-      joined: Whether clients hold their batches joined, as `packs.elements.joined_dataset` makes
-        them, rather than one by one.
+      joined: Whether clients hold their batches as `packs.elements.joined_dataset` makes them.
 
     Source: McMahan et al. 2017, Algorithm 1, https://arxiv.org/abs/1602.05629; server optimizer as
     in Reddi et al. 2021, Algorithm 1, https://arxiv.org/abs/2003.00295.

@@ -48,8 +48,7 @@ def private_sums(
     """Noisy sums over clients, computed federatedly.
 
     Args:
-      vectors: [counts] each, >= 0, one a client; a vector with a value that is not finite is left
-        out.
+      vectors: [counts] each, >= 0, one a client; one with a value that is not finite is left out.
       clip_norm: C > 0.
       noise_multiplier: z > 0.
       key: 32 bytes; a key makes the noise once, and must never be used for other counts.

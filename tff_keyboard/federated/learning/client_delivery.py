@@ -5,8 +5,6 @@ faster for clients with little text. The cut into packs is a pure function of th
 config.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -18,7 +16,7 @@ import tensorflow_federated as tff
 from tff_keyboard.config import RunConfig
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.federated.aggregation.private.host_noise import NoisedProcess
-from tff_keyboard.packs import compiler, dealing, elements, server_here, three_calls
+from tff_keyboard.packs import compiler, dealing, elements, server_here
 
 # What a client costs besides its tokens (weights, delta, protections, sums), in tokens; see
 # docs/performance.md. It balances packs and changes nothing else.
@@ -36,8 +34,7 @@ class Handover:
     cohort, so the second can be done elsewhere.
 
     Attributes:
-      clients_per_pack: Clients a pack, see `packs.dealing.num_packs`; None: a dataset for each
-        client.
+      clients_per_pack: Clients a pack (`packs.dealing.num_packs`); None: a dataset for each client.
       is_joined: Whether a client's batches are one element, see `packs/elements.py`.
     """
 
@@ -51,8 +48,7 @@ class Handover:
     def plan(self, sizes: Sequence[int]) -> list[list[int]]:
         """Positions in `sizes` (tokens of each client) that `make` is given, each once.
 
-        One by one in the order of `largest_first`; else packs of like size, those of a sub-round
-        one after the other.
+        One by one as `largest_first` says; else packs of like size, a sub-round after the other.
         """
         if self.clients_per_pack is None:
             return [[position] for position in largest_first(sizes, self.sub_rounds)]
@@ -96,7 +92,7 @@ def build_delivery(process: Any, config: RunConfig, *, thin: bool = False) -> De
 
     Args:
       config: Config of the run; `execution.clients_per_pack` = 1 means one by one.
-      thin: Whether a round in packs is three calls (`packs/three_calls.py`), so that no more of the
+      thin: Whether a round in packs is three calls (`ThreeCallProcess`), so that no more of the
         state is sent to clients than they need.
     """
     if isinstance(process, NoisedProcess):
@@ -110,7 +106,7 @@ def build_delivery(process: Any, config: RunConfig, *, thin: bool = False) -> De
     is_joined = _is_joined(compiler.element_spec(process.next))
     if per_pack == 1:
         return Delivery(process, Handover(parts, None, is_joined))
-    build = three_calls.ThreeCallProcess if thin else server_here.ServerHereProcess
+    build = compiler.ThreeCallProcess if thin else server_here.ServerHereProcess
     try:
         packed = build(process)
     except compiler.CannotPackError as error:
@@ -124,9 +120,6 @@ def largest_first(sizes: Sequence[int], num_parts: int) -> list[int]:
     A worker trains as many clients at a time as it has cores; when the largest comes last, one core
     trains it and the others wait. The list is cut into `num_parts` runs afterwards, so clients are
     dealt out to the runs in turn, and no run has all the large ones.
-
-    Returns:
-      Positions in `sizes`, each once.
 
     >>> largest_first([10, 40, 20, 30], 1), largest_first([10, 40, 20, 30], 2)
     ([1, 3, 2, 0], [1, 2, 3, 0])

@@ -38,8 +38,7 @@ class CohortInputs:
     Args:
       rehearsal: Source of messages beside the clients' own; None: they train on their own alone.
       cohort_key: Salts the cohorts; without it they, too, depend on seed and round alone.
-      num_parameters: Parameters of the model that clients are sent; 0 where nobody asks how much
-        that is.
+      num_parameters: Parameters of the model that clients are sent; 0 where nobody asks.
 
     Raises:
       ValueError: The population is too small for the cohort and its minimum separation.
@@ -57,16 +56,11 @@ class CohortInputs:
         self._num_examples = store.num_examples("train")
         self._config = config
         self._store = store
-        self._client_ids = store.client_ids("train")
+        self.client_ids = store.client_ids("train")
         self._weights = check_in_weights(config, self._num_examples)
         self._cohort_key = cohort_key
         self.wait_after(())
         self._model_bytes = num_parameters * BYTES_PER_PARAMETER
-
-    @property
-    def client_ids(self) -> list[str]:
-        """Ids of the people who may be drawn, by position."""
-        return self._client_ids
 
     def selected(self, round_num: int) -> np.ndarray:
         """Positions of the people who are asked in a round."""
@@ -74,7 +68,7 @@ class CohortInputs:
 
     def wait_after(self, earlier: Sequence[np.ndarray]) -> None:
         """Lets the people of other runs' last rounds wait; before the first round is asked for."""
-        people = len(self._client_ids)
+        people = len(self.client_ids)
         self._sampler = CohortSampler(
             self._config.train, people, earlier, self._weights, self._cohort_key
         )
@@ -82,7 +76,7 @@ class CohortInputs:
     @property
     def population(self) -> int:
         """People who may be drawn."""
-        return len(self._client_ids)
+        return len(self.client_ids)
 
     def round_input(self, round_num: int, deliver: Deliver | None = None) -> tuple[list[Any], Row]:
         """`(data, facts)` of a round >= 1: the batches of all clients that report, as `deliver`
@@ -120,13 +114,12 @@ class CohortInputs:
         """What a client trains on in a round, [messages, time + 1] int32 arrays.
 
         Args:
-          index: Position of the client among all, sorted.
           rehearsed: General messages it is sent; drawn if None, where there is rehearsal.
         """
         config, seed = self._config, self._seed(round_num, index)
         if rehearsed is None:
             rehearsed = self._rehearsed_by(index, round_num)
-        messages: Sequence[np.ndarray] = self._store.messages("train", self._client_ids[index])
+        messages: Sequence[np.ndarray] = self._store.messages("train", self.client_ids[index])
         most = config.client.max_examples
         lengths = None
         if rehearsed is None:
@@ -147,10 +140,7 @@ class CohortInputs:
         )
 
     def _sizes(
-        self,
-        round_num: int,
-        indices: Sequence[int],
-        rehearsed: Mapping[int, Sequence[np.ndarray]],
+        self, round_num: int, indices: Sequence[int], rehearsed: Mapping[int, Sequence[np.ndarray]]
     ) -> np.ndarray:
         """Sequences and targets of each client's `batches`, over all epochs: [clients, 2]."""
         lengths = [self._store.message_lengths("train", index) for index in indices]
@@ -194,7 +184,7 @@ class CohortInputs:
         examples: int,
         tokens: int,
     ) -> Row:
-        names = "\n".join(self._client_ids[index] for index in reporting)
+        names = "\n".join(self.client_ids[index] for index in reporting)
         rehearsal_bytes = (
             sum(self._rehearsal.num_bytes(messages) for messages in rehearsed.values())
             if self._rehearsal

@@ -5,8 +5,7 @@ metrics have the same bits (tested). It differs in what TFF's cannot do: it take
 joined into a few tensors (`packs/elements.py`), tells the mean loss of a client, which FedMed
 weighs by and TFF's sums over clients at once, and copies nothing on clients that are fine.
 
-Source of the loop: McMahan et al. 2017, Algorithm 1, ClientUpdate,
-https://arxiv.org/abs/1602.05629.
+Source: McMahan et al. 2017, Algorithm 1, ClientUpdate, https://arxiv.org/abs/1602.05629.
 """
 
 import collections
@@ -182,14 +181,10 @@ def build_client_training(
 
         return train_on_all_batches()
 
-    @tff.tensorflow.computation(hparams_type)
-    def get_hparams(state):
-        return state
-
-    @tff.tensorflow.computation(hparams_type, hparams_type)
-    def set_hparams(state, hparams):
-        del state
-        return hparams
+    get_hparams = tff.tensorflow.computation(lambda state: state, hparams_type)
+    set_hparams = tff.tensorflow.computation(
+        lambda state, hparams: hparams, hparams_type, hparams_type
+    )
 
     @tff.federated_computation(
         initialize.type_signature.result,

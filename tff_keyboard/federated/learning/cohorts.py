@@ -1,15 +1,12 @@
 """Who takes part in a round: a pure function of (seed, round), and of the run's key if it has one.
 
-The server selects more clients than it needs (over-selection), some never report
-(drop-outs), and the first that do make up the round. A client that was selected is
-not selected again for some rounds, as Gboard's participation timer has it (and as
-DP-FTRL's accounting needs). A private run salts its cohorts with a secret key:
-amplification by sampling holds against those who do not know who was drawn, and a
-seed is no secret. Sources: Bonawitz et al. 2019, https://arxiv.org/abs/1902.01046;
-Kairouz et al. 2021, https://arxiv.org/abs/2103.00039.
+The server selects more clients than it needs (over-selection), some never report (drop-outs), and
+the first that do make up the round. A client that was selected waits for some rounds, as Gboard's
+participation timer has it (and as DP-FTRL's accounting needs). A private run salts its cohorts with
+a secret key: amplification by sampling holds against those who do not know who was drawn. Sources:
+Bonawitz et al. 2019, https://arxiv.org/abs/1902.01046; Kairouz et al. 2021,
+https://arxiv.org/abs/2103.00039.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import hmac
@@ -30,8 +27,7 @@ class Cohort:
     """The clients of one round; all arrays are int64 indices in random order.
 
     Attributes:
-      reporting: The first `clients_per_round` of the others; fewer only when too many
-        dropped out.
+      reporting: The first `clients_per_round` of the others; fewer only when too many dropped out.
     """
 
     selected: np.ndarray
@@ -48,14 +44,14 @@ class CohortSampler:
     rounds in order costs one draw, and asking in any order gives the same.
 
     Args:
-      config: Sizes of the cohorts, seed, drop-outs and separation.
-      num_clients: Clients in the population.
       earlier: Who was selected in the rounds of other runs just before round 1, the oldest first;
         they wait, too. Round 0 is then the last of them.
       weights: [num_clients] > 0; a cohort's next client is drawn among those left in proportion to
         it (`check_in_weights`). None: uniformly.
-      key: Secret salt; b"" for none. Without it nobody can tell a round's cohort from the seed, nor
-        from other rounds' cohorts.
+      key: Secret salt; b"" for none. Without it neither seed nor other rounds tell a cohort.
+
+    Attributes:
+      num_selected: Clients asked in a round, in the largest.
 
     Raises:
       ValueError: The population is too small for the selection and the separation.
@@ -70,12 +66,12 @@ class CohortSampler:
         key: bytes = b"",
     ):
         self._config = config
-        self._num_selected = self._to_select(config.most_clients_per_round)
+        self.num_selected = self._to_select(config.most_clients_per_round)
         self._separation = config.min_separation_rounds
-        needed = self._num_selected * self._separation
+        needed = self.num_selected * self._separation
         if needed > num_clients:
             raise ValueError(
-                f"Selecting {self._num_selected} clients a round with `min_separation_rounds` = "
+                f"Selecting {self.num_selected} clients a round with `min_separation_rounds` = "
                 f"{self._separation} needs {needed} clients, got {num_clients}. Lower "
                 "`clients_per_round`, `over_selection` or `min_separation_rounds`."
             )
@@ -87,11 +83,6 @@ class CohortSampler:
         self._weights = weights
         # Selected clients of rounds 0, 1, ...
         self._history: list[np.ndarray] = self._earlier[-1:]
-
-    @property
-    def num_selected(self) -> int:
-        """Clients asked in a round, in the largest."""
-        return self._num_selected
 
     def cohort(self, round_num: int) -> Cohort:
         """The cohort of a round; the same at every call, in any order of calls."""
@@ -149,7 +140,6 @@ def check_in_weights(config: RunConfig, num_messages: np.ndarray) -> np.ndarray 
     """Rounds that each client's text fills: what `train.check_in` makes of it.
 
     Args:
-      config: Config of the run; `train.check_in_factor` bounds what a client may claim.
       num_messages: Messages of each client, [clients].
 
     Returns:
@@ -164,9 +154,6 @@ def share_of_seats(config: TrainConfig, accounts: float) -> float:
     """The most that attackers can have of the cohorts on average, whatever text they claim.
 
     Of those selected; of those that report, where attackers drop out as often as others do.
-
-    Args:
-      accounts: Their share of the population, in [0, 1].
     """
     if config.check_in == "uniform":
         return accounts

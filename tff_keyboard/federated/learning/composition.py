@@ -1,8 +1,10 @@
 """Composes a learning process of its parts: broadcast, client work, aggregation, server step."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import numpy as np
+import tensorflow as tf
 import tensorflow_federated as tff
 
 ModelFn: TypeAlias = Callable[[], tff.learning.models.VariableModel]
@@ -38,4 +40,41 @@ def compose_process(
         client_work,
         aggregator.create(client_result.update, client_result.update_weight),
         tff.learning.templates.build_apply_optimizer_finalizer(server_optimizer, weights_type),
+    )
+
+
+def with_initial_weights(
+    process: tff.learning.templates.LearningProcess, trainable: Sequence[np.ndarray]
+) -> tff.learning.templates.LearningProcess:
+    """`process`, whose `initialize` gives a state with these weights; all else is unchanged.
+
+    A model function runs on every client in every round, so what it initialises is computed
+    thousands of times and overwritten at once: it may start from whatever is cheapest.
+
+    Args:
+      process: Any learning process without non-trainable weights.
+      trainable: float32 arrays in the order and shapes of the model's trainable variables.
+
+    Raises:
+      TypeError: Number, shape or dtype differ from the model's.
+    """
+
+    @tff.tensorflow.computation
+    def weights():
+        return tff.learning.models.ModelWeights([tf.constant(w) for w in trainable], [])
+
+    @tff.federated_computation
+    def initialize():
+        state = process.initialize()
+        return tff.federated_map(
+            process.set_model_weights, (state, tff.federated_eval(weights, tff.SERVER))
+        )
+
+    return tff.learning.templates.LearningProcess(
+        initialize,
+        process.next,
+        process.get_model_weights,
+        process.set_model_weights,
+        get_hparams_fn=process.get_hparams,
+        set_hparams_fn=process.set_hparams,
     )

@@ -1,10 +1,9 @@
 """Federated evaluation: the model goes to the clients, one row of sums per client comes back.
 
 TFF's own metric aggregation adds clients up before anyone can ask how much they differ; the
-jackknife over users needs the rows. Clients come in packs (`packs/compiler.py`): a pack gives its
-rows in one call, and the aggregation joins them in the order of the packs, also over several
-workers. Memory grows by a few dozen numbers a client. In a simulation the server may see such rows;
-a deployment must not, and would aggregate sums.
+jackknife over users needs the rows. A pack of clients gives its rows in one call, and the
+aggregation joins them in the order of the packs. In a simulation the server may see such rows; a
+deployment must not, and would aggregate sums.
 """
 
 import collections
@@ -152,9 +151,7 @@ def build_evaluation(model_fn: ModelFn) -> tff.Computation:
             (name, tf.concat([first[name], second[name]], 0)) for name in row_specs
         )
 
-    @tff.tensorflow.computation(rows_type)
-    def report(rows):
-        return rows
+    report = tff.tensorflow.computation(lambda rows: rows, rows_type)
 
     @tff.federated_computation(
         tff.FederatedType(weights_type, tff.SERVER), tff.FederatedType(client_type, tff.CLIENTS)

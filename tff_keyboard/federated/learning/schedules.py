@@ -13,15 +13,10 @@ https://arxiv.org/abs/1608.03983.
 
 import math
 
-from tff_keyboard.config.sections.schedule_config import (
-    Constant,
-    ConstantThenDecay,
-    Cosine,
-    Schedule,
-)
+from tff_keyboard.config.sections import schedule_config as tables
 
 
-def factor(schedule: Schedule, round_num: int) -> float:
+def factor(schedule: tables.Schedule, round_num: int) -> float:
     """What the learning rate is multiplied by in round `round_num` >= 1.
 
     Args:
@@ -30,7 +25,7 @@ def factor(schedule: Schedule, round_num: int) -> float:
     Raises:
       ValueError: `round_num` is less than 1, or nobody said how many rounds a cosine has.
 
-    >>> cosine = Cosine(rounds=9, warmup_rounds=4, lowest=0.1)
+    >>> cosine = tables.Cosine(rounds=9, warmup_rounds=4, lowest=0.1)
     >>> [round(factor(cosine, t), 3) for t in (1, 4, 5, 9, 100)]
     [0.25, 1.0, 0.914, 0.1, 0.1]
     """
@@ -39,19 +34,19 @@ def factor(schedule: Schedule, round_num: int) -> float:
     if round_num < schedule.warmup_rounds:
         return round_num / schedule.warmup_rounds
     match schedule:
-        case Constant():
+        case tables.Constant():
             return 1.0
-        case ConstantThenDecay():
+        case tables.ConstantThenDecay():
             past = max(0, round_num - schedule.constant_rounds)
             return max(schedule.lowest, 0.5 ** (past / schedule.half_life_rounds))
-        case Cosine(rounds=0):
+        case tables.Cosine(rounds=0):
             raise ValueError("`schedule.rounds` is 0. Say how many rounds the cosine has.")
-        case Cosine():
+        case tables.Cosine():
             span = schedule.rounds - schedule.warmup_rounds
             progress = min(1.0, (round_num - schedule.warmup_rounds) / span)
             return schedule.lowest + (1 - schedule.lowest) * (1 + math.cos(math.pi * progress)) / 2
 
 
-def is_constant(schedule: Schedule) -> bool:
+def is_constant(schedule: tables.Schedule) -> bool:
     """Whether the factor is 1 in all rounds."""
-    return isinstance(schedule, Constant) and schedule.warmup_rounds <= 1
+    return isinstance(schedule, tables.Constant) and schedule.warmup_rounds <= 1

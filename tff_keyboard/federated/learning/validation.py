@@ -22,16 +22,9 @@ from tff_keyboard.data.batches import choose_examples
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.evaluation.counts import predictor_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
-from tff_keyboard.evaluation.metrics.metric_table import (
-    FEDERATED_METRICS,
-    KEYSTROKE_METRICS,
-    METRICS,
-)
+from tff_keyboard.evaluation.metrics import metric_table
 from tff_keyboard.evaluation.statistics.sums import federated_metrics, metric_value
-from tff_keyboard.federated.learning.client_inputs import (
-    evaluation_clients,
-    evaluation_clients_batches,
-)
+from tff_keyboard.federated.learning import client_inputs
 from tff_keyboard.federated.learning.federated_evaluation import FederatedEvaluator
 from tff_keyboard.models import build_model
 from tff_keyboard.predictors.keras_predictor import KerasPredictor
@@ -45,9 +38,9 @@ Evaluate = Callable[[Any], Mapping[str, np.ndarray]]
 
 def metric_names(config: RunConfig) -> list[str]:
     """What a validation of this run reports, and so what `train.best_metric` may be."""
-    names = list(FEDERATED_METRICS)
+    names = list(metric_table.FEDERATED_METRICS)
     if config.evaluation.keystroke_words:
-        names += KEYSTROKE_METRICS
+        names += metric_table.KEYSTROKE_METRICS
     if config.fine_tuning.general_store:
         names += [f"{part}/{name}" for part in ("general", "trade_off") for name in names]
     return names
@@ -83,7 +76,7 @@ def federated(
     """
 
     def evaluate_on(store: ClientStore) -> Evaluate:
-        clients = evaluation_clients_batches(
+        clients = client_inputs.evaluation_clients_batches(
             store, POPULATION, config.evaluation, max_length=config.data.max_length
         )
         hand_over = None if name_packs is None else functools.partial(name_packs, store)
@@ -97,7 +90,7 @@ def in_this_process(config: RunConfig) -> Callable[[ClientStore], Evaluate]:
 
     def evaluate_on(store: ClientStore) -> Evaluate:
         predictor = _predictor(config, store)
-        people = evaluation_clients(store, POPULATION, config.evaluation)
+        people = client_inputs.evaluation_clients(store, POPULATION, config.evaluation)
         typed = [store.words(POPULATION, person) for person in people]
         most = config.evaluation.max_examples
         chosen = [[own[i] for i in choose_examples(len(own), most, (0,))] for own in typed]
@@ -118,8 +111,7 @@ class Validation:
     """`(round number, weights) -> metrics` on the same clients every time.
 
     Args:
-      evaluate_on: Prepares the evaluation of a store's validation clients: `federated` or
-        `in_this_process`.
+      evaluate_on: Prepares the evaluation of a store: `federated` or `in_this_process`.
     """
 
     def __init__(
@@ -151,7 +143,9 @@ class Validation:
             sums = predictor_evaluation.evaluate(
                 self._predictor, text, max_length=self._max_length
             ).sums
-            parts[prefix] |= {name: metric_value(sums, name) for name in KEYSTROKE_METRICS}
+            parts[prefix] |= {
+                name: metric_value(sums, name) for name in metric_table.KEYSTROKE_METRICS
+            }
         metrics = {
             f"{prefix}{name}": value for prefix, m in parts.items() for name, value in m.items()
         }
@@ -168,7 +162,7 @@ def trade_off(name: str, user: float, general: float, user_weight: float) -> flo
     >>> round(trade_off("perplexity", 60.0, 120.0, 0.5), 3)
     84.853
     """
-    if METRICS[name].is_perplexity:
+    if metric_table.METRICS[name].is_perplexity:
         return user**user_weight * general ** (1 - user_weight)
     return user_weight * user + (1 - user_weight) * general
 
@@ -191,7 +185,7 @@ def _text(store: ClientStore, config: RunConfig) -> TypedText:
     say more than many words of few.
     """
     wanted = config.evaluation.keystroke_words
-    people = evaluation_clients(store, POPULATION, config.evaluation)
+    people = client_inputs.evaluation_clients(store, POPULATION, config.evaluation)
     typed = [store.words(POPULATION, person) for person in people]
     chosen: list[list[list[str]]] = [[] for _ in people]
     words = turn = 0

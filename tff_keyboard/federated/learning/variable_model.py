@@ -51,8 +51,7 @@ class NextWordVariableModel(tff.learning.models.VariableModel):
     """A `tff.learning.models.VariableModel` over a next-word model.
 
     Batches are `OrderedDict(x, y)`, both int32 [batch, time], PAD on the right; `y` is what follows
-    `x`. The loss is the mean of -log p over the batch's real targets, in nats, 0 for a batch that
-    has none.
+    `x`. The loss is the mean of -log p over real targets, in nats, 0 without any.
 
     Args:
       model: Freshly built; no other process may share its variables.

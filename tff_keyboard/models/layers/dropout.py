@@ -21,14 +21,10 @@ def check_rate(rate: float, name: str = "dropout") -> None:
 def dropout(
     values: tf.Tensor, rate: float, ids: tf.Tensor, weight: tf.Tensor, *, salt: int
 ) -> tf.Tensor:
-    """Zeroes each entry of `values` with probability `rate` and scales up the rest.
+    """Zeroes each float32 entry of `values` with probability `rate` in [0, 1), scales up the rest.
 
-    Args:
-      values: Any shape, float32.
-      rate: Share of values dropped, in [0, 1); 0 returns `values`.
-      ids: The batch, int32, at least one entry: one half of the key.
-      weight: A trained weight, float32: the other half.
-      salt: Tells apart several masks in one step.
+    One half of the key is the batch, `ids` int32 with one entry at least, the other a trained
+    float32 weight; `salt` tells apart several masks in one step.
     """
     if rate == 0.0:
         return values

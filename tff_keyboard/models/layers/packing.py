@@ -15,25 +15,17 @@ import tensorflow as tf
 
 
 class Packing(NamedTuple):
-    """Where each packed row comes from.
+    """Where each packed row comes from."""
 
-    Attributes:
-      positions: [n, 2] int32, (row, time) in the padded batch of each packed position.
-      counts: [steps] int32, rows of each step, not increasing; every count is > 0.
-      starts: [steps] int32, where each step begins.
-    """
-
-    positions: tf.Tensor
-    counts: tf.Tensor
-    starts: tf.Tensor
+    positions: tf.Tensor  # [n, 2] int32, (row, time) in the padded batch of each packed position
+    counts: tf.Tensor  # [steps] int32, rows of each step, not increasing; every count is > 0
+    starts: tf.Tensor  # [steps] int32, where each step begins
 
 
 def pack(lengths: tf.Tensor, time: tf.Tensor | int) -> Packing:
-    """The packing of a batch of sequences.
+    """The packing of a batch: `lengths` [batch] int32 >= 0 real positions come first in each row.
 
-    Args:
-      lengths: [batch] int32, real positions of each row, which come first; 0 is allowed.
-      time: Width of the padded batch, >= every length.
+    `time` is the width of the padded batch, >= every length.
     """
     longest_first = tf.argsort(lengths, direction="DESCENDING", stable=True)
     running = tf.range(time)[:, tf.newaxis] < tf.gather(lengths, longest_first)  # [time, batch]

@@ -1,18 +1,16 @@
 """Runs a recurrent cell over packed sequences with a hand-written backward pass.
 
-Automatic differentiation of a loop over time computes a weight-gradient product *per step*: for a
-batch of 16 these are thin, memory-bound matrix products. Here the loops hold only what depends on
-the step before:
+Automatic differentiation of a loop over time computes a weight-gradient product *per step*: thin,
+memory-bound matrix products. Here the loops hold only what depends on the step before:
 
     forward    state[t], saved[t]          = cell.forward(pre[t], state[t-1])
     backward   d_pre[t], d_state[t-1], ... = cell.backward(factors[t], d_state[t])
 
-The products with the inputs (`pre = inputs @ kernel + bias`, one GEMM for all steps) stay outside,
-and so do the weight gradients (`sum over t of left[t]^T right[t]`, one GEMM for all steps). What
-the backward pass needs of the forward pass is read step by step, a few cached rows at a time.
-Positions are packed (`packing.py`): rows whose message has ended leave the state, and come back
-with zero gradient on the way back. A cell supplies its equations and their derivatives; nothing
-else about it is known here.
+The products with the inputs (`pre = inputs @ kernel + bias`) and the weight gradients (`sum over t
+of left[t]^T right[t]`) stay outside, one GEMM each for all steps. Positions are packed
+(`packing.py`): rows whose message has ended leave the state, and come back with zero gradient on
+the way back. A cell supplies its equations and their derivatives; nothing else about it is known
+here.
 """
 
 from collections.abc import Sequence
@@ -65,12 +63,8 @@ class Cell(Protocol):
 def run(cell: Cell, pre: tf.Tensor, weights: Sequence[tf.Tensor], packing: Packing) -> tf.Tensor:
     """Runs `cell` from the zero state over all steps; differentiable in `pre` and `weights`.
 
-    Args:
-      pre: [n, width] packed pre-activations from the inputs.
-      weights: What a step multiplies with, as tensors (read variables first).
-
-    Returns:
-      The output (`state[0]`) at every position, [n, cell.state_sizes[0]] packed.
+    `pre` is [n, width], the packed pre-activations from the inputs; `weights` are tensors (read
+    variables first). The output is `state[0]` at every position, [n, cell.state_sizes[0]] packed.
     """
 
     @tf.custom_gradient

@@ -11,14 +11,9 @@ import tensorflow as tf
 
 @tf.custom_gradient
 def lookup_tied(table: tf.Tensor, ids: tf.Tensor):
-    """Looks ids up in `table` and hands the table on.
+    """`(table[ids] [..., dim], table)`, the second of which the output layer must be computed from.
 
-    Args:
-      table: [vocabulary, dim] float32.
-      ids: [...] int32.
-
-    Returns:
-      `(table[ids] [..., dim], table)`. Compute the output layer from the second.
+    `table` is [vocabulary, dim] float32, `ids` are [...] int32.
     """
 
     def gradient(d_rows, d_table):

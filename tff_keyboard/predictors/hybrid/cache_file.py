@@ -20,6 +20,8 @@ FORMAT = f"{_FORMATS}2"
 # of the default half life and floor can hold. A person's is some 30 kB.
 MOST_BYTES = 24_000_000
 
+_BROKEN = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
+
 
 class DamagedCacheError(DataError):
     """A file that was a word cache of this format, and is whole no longer."""
@@ -28,8 +30,7 @@ class DamagedCacheError(DataError):
 def save(cache: WordCache, path: str | os.PathLike[str]) -> None:
     """Writes the file, whole or not at all.
 
-    Raises:
-      ProgramError: It cannot be written; what was there is still there.
+    Raises `ProgramError` if it cannot be written; what was there is still there.
     """
     content = {
         "half_life": cache.half_life,
@@ -47,9 +48,8 @@ def save(cache: WordCache, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str]) -> WordCache:
     """Reads what `save` wrote.
 
-    Raises:
-      DataError: It cannot be read, or is something else.
-      DamagedCacheError: It is too large, damaged, or holds what no cache can.
+    Raises `DataError` if it cannot be read, or is something else; `DamagedCacheError` if it is too
+    large, damaged, or holds what no cache can.
     """
     try:
         if not pathlib.Path(path).is_file() and pathlib.Path(path).exists():
@@ -77,14 +77,7 @@ def load(path: str | os.PathLike[str]) -> WordCache:
         content = json.loads(text.decode("utf-8", errors="surrogatepass"))
         cache = WordCache(content["half_life"], content["floor"])
         cache.restore(content["words"], content["pairs"], content["uses"], content["kept"])
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:
+    except _BROKEN as error:
         reason = str(error) if type(error) is ValueError else "it is damaged"
         raise DamagedCacheError(f"{path}: not a whole word cache ({reason}).") from None
     return cache
@@ -93,12 +86,9 @@ def load(path: str | os.PathLike[str]) -> WordCache:
 def load_or_fresh(path: str | os.PathLike[str]) -> tuple[WordCache, str | None]:
     """The cache of a file, a new one where there is none or a damaged one.
 
-    Returns:
-      The cache, and one line that says what is wrong with the file; None where nothing is. The file
-      stays as it is until the next `save`.
-
-    Raises:
-      DataError: It cannot be read, or never was a cache of this format: nothing may replace it.
+    Beside it, one line that says what is wrong with the file; None where nothing is. The file stays
+    as it is until the next `save`. Raises `DataError` if it cannot be read, or never was a cache of
+    this format: nothing may replace it.
     """
     if not os.path.lexists(path):
         return WordCache(), None

@@ -9,16 +9,13 @@ models give it and all such words together: perplexities compare with those of a
 table.
 
 A word out of the table is offered from its second use on, or once its owner insisted on it: a slip
-is made once, too. Compared with offering it at once, that costs 1.1 points of keystrokes saved and
-a quarter of the unknown words hit (docs/results.md). Some words are never learnt (`learnable.py`).
-
-Behind the first letters, words of a lexicon are offered as well (`predictors/tail_lexicon.py`):
-they share what the two models leave to OOV.
+is made once, too. Offering it at once would gain 1.1 points of keystrokes saved. Some words are
+never learnt (`learnable.py`). Behind the first letters, words of a lexicon are offered as well
+(`predictors/tail_lexicon.py`): they share what the two models leave to OOV.
 
 NumPy only, so that a phone runtime can use it with an exported network.
 """
 
-import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -31,7 +28,7 @@ from tff_keyboard.predictors.hybrid.word_cache import EDGE, KAPPA, UNIT, WordCac
 from tff_keyboard.predictors.ngram.compact_ngram import CompactNGram
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.predictors.predictor import Predictor, Suggestion, best_with_prefix, context_ids
-from tff_keyboard.predictors.prefix_index import PrefixIndex
+from tff_keyboard.predictors.prefix_index import PrefixIndex, range_of
 from tff_keyboard.predictors.tail_lexicon import TailLexicon, completed
 
 OFFERED_FROM = 2  # uses; whoever slips once should not be offered it
@@ -49,13 +46,8 @@ class Network(Predictor, Protocol):
 class CacheTable:
     """What a cache says in the ids of a vocabulary, until it learns or forgets.
 
-    Args:
-      vocabulary: The table.
-      offered_from: Uses from which on a word out of the table has an id of its own, where its
-        owner did not insist on it before; the others are OOV.
-
-    Attributes:
-      extras: Words out of the vocabulary that may be offered, sorted; word e has the id V + e.
+    A word out of the vocabulary has an id of its own, V + e for place e among the sorted `extras`,
+    after `offered_from` uses, or where its owner insisted on it; the others are OOV.
     """
 
     def __init__(self, cache: WordCache, vocabulary: Vocabulary, offered_from: int = OFFERED_FROM):
@@ -96,11 +88,9 @@ class CacheTable:
         return np.fromiter(by_id, np.int64, len(by_id)), shares
 
     def add_to(self, scores: np.ndarray, previous: str | None, weight: float) -> None:
-        """Adds `weight` times the distribution behind a word.
+        """Adds `weight` times the distribution behind a word to `scores`, [V + extras] float32.
 
-        Args:
-          scores: [V + extras] float32, changed in place.
-          previous: The word before; `EDGE` at the start of a message, None where unknown.
+        `previous` is the word before; `EDGE` at the start of a message, None where unknown.
         """
         followed = self._followed(previous)
         # Ids are distinct, so += reaches each once.
@@ -113,16 +103,9 @@ class CacheTable:
 class HybridPredictor:
     """Suggestions and scores of the mixture. Not thread-safe.
 
-    Args:
-      network: A Keras model or an exported file.
-      ngram: Its words are the network's, in any order.
-      cache: The owner's; empty if left out. Who has learnt something new needs no call here.
-      offered_from: Uses from which on a word out of the table is offered; see `CacheTable`.
-      index: Index of the network's vocabulary, where there is one already.
-      tail: Words beyond the table that are completed, if any.
-
-    Raises:
-      ValueError: The n-gram has other words than the network.
+    The network is a Keras model or an exported file; words of the n-gram are the network's, in any
+    order, or a `ValueError`. The owner's cache may change at any time. `index` is one of the
+    network's vocabulary, where there is one already; `tail` has words beyond the table.
     """
 
     def __init__(
@@ -151,11 +134,9 @@ class HybridPredictor:
         self._contexts: tuple[list[str] | None, list[int]] = (None, [])  # of the n-gram
 
     def learn(self, message: Sequence[str | None], kept: Iterable[str] = ()) -> None:
-        """Learns a message that was sent, less what is not to be remembered.
+        """Learns normalised words that were sent (None: a gap), less what is not to be remembered.
 
-        Args:
-          message: Normalised words; None is a gap.
-          kept: The words of them that were typed against a correction.
+        `kept` are those that were typed against a correction.
         """
         learnable = [word if word and may_be_learnt(word) else None for word in message]
         self.cache.observe(learnable, kept)
@@ -169,7 +150,7 @@ class HybridPredictor:
         best = [
             (self.vocabulary.words[i], float(p)) for i, p in zip(ids, found, strict=True) if p > 0
         ]
-        first, end = _range_of(extras, prefix)
+        first, end = range_of(extras, prefix)
         best += zip(extras[first:end], scores[size + first : size + end].tolist(), strict=True)
         return completed(best, self.tail, prefix, float(self.without_cache(context)[OOV]), k)
 
@@ -223,12 +204,8 @@ class HybridPredictor:
     def parts(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the two models say of a batch; the cache is no part of it.
 
-        Args:
-          ids: [batch, time] int, BOS + words, PAD on the right.
-
-        Returns:
-          `(network, ngram, matched orders)`: [positions, V] float32 probabilities, twice, and
-          [positions] int64.
+        `ids` are [batch, time] int, BOS + words, PAD on the right. The result is `(network, ngram,
+        matched orders)`: [positions, V] float32 probabilities, twice, and [positions] int64.
         """
         real = ids != PAD
         ngram_ids = ids if self._to_ngram is None else self._to_ngram[ids]
@@ -283,8 +260,7 @@ class HybridPredictor:
 def rows_in(outside: Vocabulary, inside: Vocabulary) -> np.ndarray | None:
     """Row of `inside` for each row of `outside`: [V] int64; None where they are in one order.
 
-    Raises:
-      ValueError: They do not hold the same words by the same rules.
+    Raises `ValueError` if they do not hold the same words by the same rules.
     """
     if outside == inside:
         return None
@@ -294,14 +270,3 @@ def rows_in(outside: Vocabulary, inside: Vocabulary) -> np.ndarray | None:
             "The n-gram has other words than the network: they are of different stores."
         )
     return np.array([row[word] for word in outside.words], np.int64)
-
-
-def _range_of(ascending: Sequence[str], prefix: str) -> tuple[int, int]:
-    """`(first, end)` of the words that start with a prefix."""
-    length = len(prefix)
-
-    def head(word: str) -> str:
-        return word[:length]
-
-    first = bisect.bisect_left(ascending, prefix, key=head)
-    return first, bisect.bisect_right(ascending, prefix, lo=first, key=head)

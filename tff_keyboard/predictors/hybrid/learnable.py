@@ -1,12 +1,10 @@
 """What a keyboard must not learn from its owner: numbers of cards and accounts, codes, passwords.
 
-Nothing with a digit of any script is learnt, be it in the table or not, in one group or several:
-"4111", "98 76 54", "hunter2", "2nd". What stands with a digit in one run without white space
-("hunter_2", "hunter.2") is not learnt either. So it is never offered to whoever looks over the
-owner's shoulder; numbers of the table stay what the models make of them.
-
-What remains: a password or passphrase of letters alone looks like words, and is learnt as words
-where it is typed into a normal field. A field for passwords must say that nothing of it is learnt.
+Nothing with a digit of any script is learnt, be it in the table or not, in one group or several
+("4111", "98 76 54", "hunter2", "2nd"), nor what stands with a digit in one run without white space
+("hunter_2", "hunter.2"). Numbers of the table stay what the models make of them. A password of
+letters alone looks like words, and is learnt where it is typed into a normal field: a field for
+passwords must say that nothing of it is learnt.
 """
 
 import unicodedata

@@ -6,10 +6,8 @@ with one set of weights, positive and summing to one, for each bucket b: how man
 context the n-gram knows (0-1, 2, 3 and more) times what the cache knows of the word before (the
 cache is empty; nothing that follows the word; up to 3 occurrences; more). 12 buckets of 3 weights;
 an empty cache has none, so 21 numbers are free. Fitted by expectation maximisation on people whose
-text trained nothing: the likelihood is concave in the weights, so its steps never lower it and end
-at the one maximum.
-
-On `ubuntu_irc`, buckets by the word before gave 2 % less perplexity than buckets by the number of
+text trained nothing: the likelihood is concave in the weights, so its steps end at the one maximum.
+On `ubuntu_irc` buckets by the word before gave 2 % less perplexity than those by the number of
 words in the cache, and 4 % less than one set of weights.
 
 Source: Jelinek and Mercer 1980, "Interpolated estimation of Markov source parameters from sparse
@@ -37,9 +35,7 @@ PRIOR = 20.0
 def familiarity(cache_total: float, followed: float) -> int:
     """What the cache knows of the word before, in [0, FAMILIARITIES).
 
-    Args:
-      cache_total: `WordCache.total`, occurrences of all words.
-      followed: Occurrences of the word before with something behind it.
+    `cache_total` is `WordCache.total`; `followed` are the word's uses with something behind it.
     """
     if cache_total <= 0:
         return 0
@@ -49,9 +45,8 @@ def familiarity(cache_total: float, followed: float) -> int:
 def bucket_of(matched_order: int, known: int) -> int:
     """The bucket of a position, in [0, BUCKETS).
 
-    Args:
-      matched_order: Words of the longest context the n-gram knows; >= 0.
-      known: Familiarity of the word, from `familiarity`.
+    `matched_order` >= 0 are the words of the longest context the n-gram knows, `known` is of
+    `familiarity`.
     """
     return min(max(matched_order - 1, 0), ORDER_GROUPS - 1) * FAMILIARITIES + known
 
@@ -63,13 +58,10 @@ def is_empty_bucket(bucket: int) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class MixtureWeights:
-    """Lambdas.
+    """Lambdas."""
 
-    Attributes:
-      table: [BUCKETS, 3] float64, rows sum to one, columns as `COMPONENTS`; the cache's is 0 where
-        it is empty.
-    """
-
+    # [BUCKETS, 3] float64, rows sum to one, columns as `COMPONENTS`; the cache's is 0 where it is
+    # empty
     table: np.ndarray
 
     def __post_init__(self) -> None:
@@ -90,11 +82,7 @@ class MixtureWeights:
 
     @classmethod
     def from_json(cls, rows: Any) -> "MixtureWeights":
-        """The inverse.
-
-        Raises:
-          ValueError: Not a table of weights.
-        """
+        """The inverse; a `ValueError` where it is no table of weights."""
         try:
             table = np.array(rows, np.float64)
         except (TypeError, ValueError):
@@ -119,20 +107,12 @@ EQUAL = MixtureWeights(_equal())  # before anything is fitted
 def fit(
     probabilities: np.ndarray, buckets: np.ndarray, *, steps: int = 200, tolerance: float = 1e-7
 ) -> tuple[MixtureWeights, list[float]]:
-    """Expectation maximisation.
+    """Expectation maximisation, until a step gains less than `tolerance`, in nats a word.
 
-    Args:
-      probabilities: [n, 3], what each component gave the word that was typed; that of an empty
-        cache is not read. Rows of zeros count for nothing.
-      buckets: [n] int, from `bucket_of`.
-      tolerance: Ends once a step gains less, in nats a word.
-
-    Returns:
-      The weights, and the mean log-likelihood of `probabilities` with the pull of `PRIOR` before
-      each step: never falling.
-
-    Raises:
-      ValueError: There is nothing to fit on.
+    `probabilities` [n, 3] are what each component gave the word that was typed; that of an empty
+    cache is not read, and rows of zeros count for nothing. `buckets` [n] are from `bucket_of`. With
+    the weights comes the mean log-likelihood, with the pull of `PRIOR`, before each step: never
+    falling. Raises `ValueError` if there is nothing to fit on.
     """
     empty = np.array([is_empty_bucket(bucket) for bucket in range(BUCKETS)])
     values = probabilities.astype(np.float64)
@@ -185,13 +165,9 @@ def _expectation_maximisation(
 
 
 def matched_orders(nodes: np.ndarray | Sequence[int]) -> np.ndarray:
-    """Words of the longest context an n-gram knows.
+    """Words of the longest context an n-gram knows: [...] int64, in [0, order - 1].
 
-    Args:
-      nodes: [..., order - 1] int, from `context_nodes` or `contexts`; -1 where unknown.
-
-    Returns:
-      [...] int64, in [0, order - 1].
+    `nodes` are [..., order - 1] int, from `context_nodes` or `contexts`; -1 where unknown.
     """
     nodes = np.asarray(nodes)
     lengths = np.arange(1, nodes.shape[-1] + 1)

@@ -2,9 +2,8 @@
 
     p(w | v) = (c(v w) + KAPPA c(w) / C) / (c(v) + KAPPA),    C = sum of all c(w)
 
-where an occurrence k words ago counts 2^(-k / half_life). The person's own words are far likelier
-than any table says, and words out of every table come back: names, places, slang. Sources: Kuhn and
-De Mori 1990, https://doi.org/10.1109/34.56193 (cache); Clarkson and Robinson 1997,
+where an occurrence k words ago counts 2^(-k / half_life). Sources: Kuhn and De Mori 1990,
+https://doi.org/10.1109/34.56193 (cache); Clarkson and Robinson 1997,
 https://doi.org/10.1109/ICASSP.1997.596049 (decay).
 
 Forgetting is exact. Counts are integers, in 2^-20 of an occurrence, and no count depends on another
@@ -15,12 +14,11 @@ word been a gap wherever it stood; a gap lets time pass, starts no pair and ends
 Beside each count stand two facts that do not decay while the word is remembered: how often it was
 typed (`uses`), and whether its owner insisted on it (`kept`).
 
-Size is bounded by the same rule and without one word pushing out another: a count below `floor`
-occurrences is dropped, and all counts together are at most 1 / (1 - 2^(-1 / half_life)), so fewer
-than 1.45 half_life / floor words (and as many pairs) are kept.
+A count below `floor` occurrences is dropped, and all counts together are at most 1 / (1 - 2^(-1 /
+half_life)), so fewer than 1.45 half_life / floor words (and as many pairs) are kept.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence
 
 from tff_keyboard.data.vocabulary import is_mask
 from tff_keyboard.predictors.hybrid.learnable import may_be_learnt
@@ -39,15 +37,16 @@ Counts = dict[str, int]
 class WordCache:
     """Counts of one person's words and pairs.
 
-    Args:
-      half_life: Words after which an occurrence counts half; in [1, 1,000,000]. People come
-        back to what they speak of now: 100 was best on `ubuntu_irc`, where most write a hundred
-        words or less, and 2,000 cost 2 % of perplexity. 300 with this `floor` keeps a word for
-        1,700.
-      floor: Occurrences below which a count is dropped; in (0, 1).
+    A half life, in [1, 1,000,000] words: people come back to what they speak of now. 100 was best
+    on `ubuntu_irc`, where most write a hundred words or less, and 2,000 cost 2 % of perplexity. 300
+    with this `floor`, in (0, 1) occurrences, keeps a word for 1,700. Else a `ValueError`.
 
-    Raises:
-      ValueError: An argument is out of range.
+    Attributes:
+      words: Counts in 1 / UNIT; `EDGE` counts ends of messages. Not to be changed, as the others.
+      pairs: Counts of what follows each word; `EDGE` as a first word is the start of a message.
+      uses: How often each word was typed since it is remembered; `EDGE` is none of them.
+      kept: Words that are right as they are: their owner took a correction of them back.
+      changes: Counts up whenever the content changes, so that others may keep what they derive.
     """
 
     def __init__(self, half_life: int = 300, floor: float = 0.02):
@@ -58,50 +57,23 @@ class WordCache:
             )
         self.half_life = half_life
         self.floor = floor
-        self._words: Counts = {}
-        self._pairs: dict[str, Counts] = {}
-        self._uses: Counts = {}
-        self._kept: set[str] = set()
+        self.words: Counts = {}
+        self.pairs: dict[str, Counts] = {}
+        self.uses: Counts = {}
+        self.kept: set[str] = set()
         self._total = 0
-        self._changes = 0
-
-    @property
-    def changes(self) -> int:
-        """Counts up whenever the content changes, so that others may keep what they derive."""
-        return self._changes
+        self.changes = 0
 
     @property
     def total(self) -> float:
         """C, in occurrences: about the number of words typed, until decay sets in."""
         return self._total / UNIT
 
-    @property
-    def words(self) -> Mapping[str, int]:
-        """Counts in 1 / UNIT; `EDGE` counts ends of messages. Not to be changed."""
-        return self._words
-
-    @property
-    def pairs(self) -> Mapping[str, Mapping[str, int]]:
-        """Counts of what follows each word; `EDGE` as a first word is the start of a message."""
-        return self._pairs
-
-    @property
-    def uses(self) -> Mapping[str, int]:
-        """How often each word was typed since it is remembered; `EDGE` is none of them."""
-        return self._uses
-
-    @property
-    def kept(self) -> Set[str]:
-        """Words that are right as they are: their owner took a correction of them back."""
-        return self._kept
-
     def observe(self, message: Sequence[str | None], kept: Iterable[str] = ()) -> None:
-        """Learns a message that was sent.
+        """Learns normalised words that were sent; None is a gap.
 
-        Args:
-          message: Normalised words; None is a gap. Masks, empty words and words longer than
-            `LONGEST_WORD` are read as gaps.
-          kept: The words of them that were typed against a correction.
+        Masks, empty words and words longer than `LONGEST_WORD` are read as gaps. `kept` are those
+        that were typed against a correction.
         """
         events = [*(self._learnable(word) for word in message), EDGE]
         self._decay(len(events))
@@ -110,31 +82,31 @@ class WordCache:
             # The beginning of a long message may be forgotten by its end.
             count = (UNIT * self._factor(age)) >> _PRECISION
             if event is not None and count >= self._smallest:
-                self._words[event] = self._words.get(event, 0) + count
+                self.words[event] = self.words.get(event, 0) + count
                 if event != EDGE:
-                    self._uses[event] = self._uses.get(event, 0) + 1
+                    self.uses[event] = self.uses.get(event, 0) + 1
                 if before is not None:
-                    row = self._pairs.setdefault(before, {})
+                    row = self.pairs.setdefault(before, {})
                     row[event] = row.get(event, 0) + count
             before = event
-        self._kept |= set(kept) & set(message) & self._uses.keys()
+        self.kept |= set(kept) & set(message) & self.uses.keys()
         self._changed()
 
     def forget(self, words: Iterable[str]) -> None:
         """Makes it as if these words had been gaps in every message ever observed."""
         for word in set(words) - {EDGE}:
-            self._words.pop(word, None)
-            self._uses.pop(word, None)
-            self._kept.discard(word)
-            self._pairs.pop(word, None)
-            for row in self._pairs.values():
+            self.words.pop(word, None)
+            self.uses.pop(word, None)
+            self.kept.discard(word)
+            self.pairs.pop(word, None)
+            for row in self.pairs.values():
                 row.pop(word, None)
-        self._pairs = {first: row for first, row in self._pairs.items() if row}
+        self.pairs = {first: row for first, row in self.pairs.items() if row}
         self._changed()
 
     def forget_all(self) -> None:
         """Makes the cache as new."""
-        self._words, self._pairs, self._uses, self._kept = {}, {}, {}, set()
+        self.words, self.pairs, self.uses, self.kept = {}, {}, {}, set()
         self._changed()
 
     def __eq__(self, other: object) -> bool:
@@ -144,7 +116,7 @@ class WordCache:
         return self._content() == other._content()
 
     def _content(self) -> tuple[object, ...]:
-        return (self.half_life, self.floor, self._words, self._pairs, self._uses, self._kept)
+        return (self.half_life, self.floor, self.words, self.pairs, self.uses, self.kept)
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
@@ -153,8 +125,7 @@ class WordCache:
     ) -> None:
         """Takes over counts that were read from a file, less what is not to be learnt.
 
-        Raises:
-          ValueError: They are none that `observe` could have left.
+        Raises `ValueError` if they are none that `observe` could have left.
         """
         rows = [words, *pairs.values()]
         if not all(
@@ -178,8 +149,8 @@ class WordCache:
             raise ValueError("its words and how often they were typed do not go together")
         if not all(type(number) is int and number >= 1 for number in uses.values()):
             raise ValueError("a word or a count is out of range")
-        self._words, self._pairs = dict(words), {first: dict(row) for first, row in pairs.items()}
-        self._uses, self._kept = dict(uses), kept
+        self.words, self.pairs = dict(words), {first: dict(row) for first, row in pairs.items()}
+        self.uses, self.kept = dict(uses), kept
         self.forget(word for word in uses if not may_be_learnt(word))
 
     @property
@@ -202,12 +173,12 @@ class WordCache:
             smaller = {word: (count * factor) >> _PRECISION for word, count in row.items()}
             return {word: count for word, count in smaller.items() if count >= smallest}
 
-        self._words = left(self._words)
-        self._uses = {word: uses for word, uses in self._uses.items() if word in self._words}
-        self._kept &= self._uses.keys()
-        rows = {first: left(row) for first, row in self._pairs.items()}
-        self._pairs = {first: row for first, row in rows.items() if row}
+        self.words = left(self.words)
+        self.uses = {word: uses for word, uses in self.uses.items() if word in self.words}
+        self.kept &= self.uses.keys()
+        rows = {first: left(row) for first, row in self.pairs.items()}
+        self.pairs = {first: row for first, row in rows.items() if row}
 
     def _changed(self) -> None:
-        self._total = sum(self._words.values())
-        self._changes += 1
+        self._total = sum(self.words.values())
+        self.changes += 1

@@ -15,24 +15,17 @@ from tff_keyboard.predictors.ngram.kneser_ney import interpolated
 
 @dataclasses.dataclass(frozen=True)
 class CompactTable:
-    """One order n >= 2 of the model.
+    """One order n >= 2 of the model."""
 
-    Attributes:
-      context_rows: [contexts] int32, ascending: the rows of the order before (ids, for n = 2) that
-        something follows. The place in this list is the context's number.
-      starts: [contexts + 1] int32; children of context c are rows `starts[c]:starts[c + 1]`.
-      words: [rows] uint16 or uint32, ascending within a context.
-      codes: [rows] uint8, place in `values`.
-      values: [256] float32, discounted probabilities.
-      gamma: [contexts] float32, weight of the shorter context.
-    """
-
+    # [contexts] int32, ascending: the rows of the order before (ids, for n = 2) that something
+    # follows. The place in this list is the context's number.
     context_rows: np.ndarray
+    # [contexts + 1] int32; children of context c are rows `starts[c]:starts[c + 1]`
     starts: np.ndarray
-    words: np.ndarray
-    codes: np.ndarray
-    values: np.ndarray
-    gamma: np.ndarray
+    words: np.ndarray  # [rows] uint16 or uint32, ascending within a context
+    codes: np.ndarray  # [rows] uint8, place in `values`
+    values: np.ndarray  # [256] float32, discounted probabilities
+    gamma: np.ndarray  # [contexts] float32, weight of the shorter context
 
     def first_terms(self, rows: np.ndarray) -> np.ndarray:
         """Discounted probabilities of some rows, float32."""
@@ -69,11 +62,7 @@ class CompactNGram:
         return self.unigram.nbytes + sum(table.num_bytes for table in self.tables)
 
     def reordered(self, new_ids: np.ndarray) -> "CompactNGram":
-        """The same model, speaking other ids.
-
-        Args:
-          new_ids: [V] int, a permutation: the new id of each id.
-        """
+        """The same model with other ids: `new_ids` [V] is a permutation, the new id of each id."""
         unigram = np.empty_like(self.unigram)
         unigram[new_ids] = self.unigram
         tables = []
@@ -101,14 +90,10 @@ class CompactNGram:
         return CompactNGram(unigram, tables)
 
     def context_nodes(self, ids: np.ndarray) -> np.ndarray:
-        """Numbers of all contexts of a batch.
+        """Numbers of all contexts of a batch [batch, time] int, BOS + words, PAD on the right.
 
-        Args:
-          ids: [batch, time] int, BOS + words, PAD on the right.
-
-        Returns:
-          [batch, time, order - 1] int64: at m - 1 the number of the context of the last m ids up
-          to here, -1 where nothing is known to follow them.
+        [batch, time, order - 1] int64: at m - 1 the number of the context of the last m ids up to
+        here, -1 where nothing is known to follow them.
         """
         batch, time = ids.shape
         nodes = np.full([batch, time, self.order - 1], -1, np.int64)
@@ -127,11 +112,8 @@ class CompactNGram:
     def contexts(self, ids: Sequence[int]) -> list[int]:
         """Numbers of the contexts at one position: `context_nodes` of it, for a keyboard.
 
-        Args:
-          ids: BOS + words, the end of them at least; only the last `order - 1` are read.
-
-        Returns:
-          `order - 1` numbers; -1 where nothing is known to follow, or `ids` is too short.
+        Of BOS + words only the last `order - 1` are read. There are `order - 1` numbers; -1 where
+        nothing is known to follow, or `ids` is too short.
         """
         found = [-1] * (self.order - 1)
         for word_id in ids[len(ids) - min(len(ids), self.order - 1) :]:
@@ -139,11 +121,7 @@ class CompactNGram:
         return found
 
     def step(self, contexts: Sequence[int], word_id: int) -> list[int]:
-        """The contexts one word further on.
-
-        Args:
-          contexts: Contexts before the word, from `contexts` or `step`.
-        """
+        """The contexts (from `contexts` or `step`) one word further on."""
         found = []
         row = word_id
         # Scalars of the arrays' own types: for others NumPy would convert whole arrays.

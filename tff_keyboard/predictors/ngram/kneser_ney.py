@@ -44,19 +44,13 @@ def discounts(counts: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """One order n >= 2 of the model: what follows each context of n - 1 words.
+    """One order n >= 2 of the model: what follows each context of n - 1 words."""
 
-    Attributes:
-      starts: [contexts + 1] int64; children of context c are rows `starts[c]:starts[c + 1]`.
-      words: [rows] int32, ascending within a context.
-      discounted: [rows] float32, the first term of p.
-      gamma: [contexts] float32, weight of the shorter context; 1 where nothing follows.
-    """
-
+    # [contexts + 1] int64; children of context c are rows `starts[c]:starts[c + 1]`
     starts: np.ndarray
-    words: np.ndarray
-    discounted: np.ndarray
-    gamma: np.ndarray
+    words: np.ndarray  # [rows] int32, ascending within a context
+    discounted: np.ndarray  # [rows] float32, the first term of p
+    gamma: np.ndarray  # [contexts] float32, weight of the shorter context; 1 where nothing follows
 
     def first_terms(self, rows: np.ndarray) -> np.ndarray:
         """`discounted` of some rows; what `interpolated` asks of a table."""
@@ -69,9 +63,7 @@ class Table:
 
 
 class KneserNey:
-    """Probabilities of the next id behind any context.
-
-    Made by `train` or `from_arrays`.
+    """Probabilities of the next id behind any context, made by `train` or `from_arrays`.
 
     Attributes:
       order: Length of the longest n-grams; 1 is a unigram model.
@@ -90,15 +82,9 @@ class KneserNey:
     def train(
         cls, messages: Iterable[np.ndarray], *, vocabulary_size: int, order: int = 5
     ) -> "KneserNey":
-        """Counts and smooths.
+        """Counts and smooths messages, ids [words] each, without BOS and EOS.
 
-        Args:
-          messages: Ids of each message, [words] int, without BOS and EOS.
-          vocabulary_size: V, > 4.
-          order: Longest n-gram in words, >= 1.
-
-        Raises:
-          ValueError: An argument is out of range, or there are no messages.
+        Raises `ValueError` if V is not > 4, the order not >= 1, or there are no messages.
         """
         if vocabulary_size <= NUM_SPECIAL:
             raise ValueError(
@@ -119,14 +105,10 @@ class KneserNey:
         return [int(np.count_nonzero(self.unigram)), *(len(table.words) for table in self.tables)]
 
     def context_nodes(self, ids: np.ndarray) -> np.ndarray:
-        """Where the ends of all contexts stand in the trie.
+        """Where the ends of all contexts stand in the trie, of ids [batch, time], BOS + words.
 
-        Args:
-          ids: [batch, time] int, BOS + words, PAD on the right.
-
-        Returns:
-          [batch, time, order - 1] int64: at m - 1 the node of the last m ids up to here, -1 where
-          they never occurred together.
+        [batch, time, order - 1] int64: at m - 1 the node of the last m ids up to here, -1 where
+        they never occurred together. PAD is on the right.
         """
         batch, time = ids.shape
         nodes = np.full([batch, time, self.order - 1], -1, np.int64)
@@ -143,13 +125,9 @@ class KneserNey:
         return nodes
 
     def probabilities(self, nodes: np.ndarray) -> np.ndarray:
-        """Distributions of the next id.
+        """Distributions behind [n, order - 1] nodes of `context_nodes`: [n, V] float32.
 
-        Args:
-          nodes: [n, order - 1] from `context_nodes`.
-
-        Returns:
-          [n, V] float32; each row sums to 1, PAD and BOS have 0.
+        Each row sums to 1; PAD and BOS have 0.
         """
         return interpolated(self.unigram, self.tables, nodes)
 
@@ -165,8 +143,7 @@ class KneserNey:
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "KneserNey":
         """The inverse of `to_arrays`.
 
-        Raises:
-          ValueError: Arrays are missing or their sizes do not fit together.
+        Raises `ValueError` if arrays are missing or their sizes do not fit together.
         """
         names = [field.name for field in dataclasses.fields(Table)]
         try:
@@ -190,22 +167,18 @@ class KneserNey:
 
 
 class InterpolatedTable(Protocol):
-    """One order of an interpolated model: a `Table`, or one that keeps its rows in fewer bytes."""
+    """One order of an interpolated model: a `Table`, or one that keeps its rows in fewer bytes.
+
+    `starts` [contexts + 1] says where the rows of each context begin among `words` [rows], the last
+    word of each n-gram; `gamma` [contexts] is what a context leaves to the next shorter one.
+    """
 
     @property
-    def starts(self) -> np.ndarray:
-        """[contexts + 1] int: where the rows of each context begin among `words`."""
-        ...
-
+    def starts(self) -> np.ndarray: ...
     @property
-    def words(self) -> np.ndarray:
-        """[rows] int: the last word of each n-gram."""
-        ...
-
+    def words(self) -> np.ndarray: ...
     @property
-    def gamma(self) -> np.ndarray:
-        """[contexts] float32: what each context leaves to the next shorter one."""
-        ...
+    def gamma(self) -> np.ndarray: ...
 
     def first_terms(self, rows: np.ndarray) -> np.ndarray:
         """float32, the discounted share of each of `rows`."""
@@ -215,19 +188,11 @@ class InterpolatedTable(Protocol):
 def interpolated(
     unigram: np.ndarray, tables: Sequence[InterpolatedTable], nodes: np.ndarray
 ) -> np.ndarray:
-    """Distributions behind contexts of every length.
+    """Distributions behind contexts of every length, [n, V] float32, from unigrams [V] float32.
 
     p = unigram * product of all gammas + sum over orders of first term * product of the gammas of
-    longer contexts.
-
-    Args:
-      unigram: [V] float32.
-      tables: Orders 2 on.
-      nodes: [n, len(tables)] int, at m - 1 the place among `gamma` of the context of m words, -1
-        where it is unknown.
-
-    Returns:
-      [n, V] float32.
+    longer contexts. Tables are of orders 2 on; `nodes` [n, len(tables)] has at m - 1 the place
+    among `gamma` of the context of m words, -1 where it is unknown.
     """
     longer = np.ones(len(nodes), np.float32)
     sparse = []

@@ -21,34 +21,21 @@ from tff_keyboard.data.vocabulary import BOS, EOS
 
 @dataclasses.dataclass(frozen=True)
 class Level:
-    """The n-grams of one length.
+    """The n-grams of one length."""
 
-    Attributes:
-      parents: [nodes] int64, node of level n - 1 of the first n - 1 words; zeros on level 1.
-      words: [nodes] int32, the last word.
-      counts: [nodes] int64, adjusted counts; 0 for n-grams that are context only (BOS, PAD).
-    """
-
+    # [nodes] int64, node of level n - 1 of the first n - 1 words; zeros on level 1
     parents: np.ndarray
-    words: np.ndarray
+    words: np.ndarray  # [nodes] int32, the last word
+    # [nodes] int64, adjusted counts; 0 for n-grams that are context only (BOS, PAD)
     counts: np.ndarray
 
 
 def count_ngrams(
     messages: Iterable[np.ndarray], *, vocabulary_size: int, order: int
 ) -> list[Level]:
-    """Adjusted counts of all n-grams up to `order`.
+    """Adjusted counts, levels 1 to `order`, of messages: ids [words] in [0, V), no BOS and EOS.
 
-    Args:
-      messages: Ids of each message, [words] int, without BOS and EOS.
-      vocabulary_size: V; ids are in [0, V).
-      order: Length of the longest n-grams, >= 1.
-
-    Returns:
-      Levels 1 to `order`.
-
-    Raises:
-      ValueError: `order` is out of range, or there are no messages.
+    Raises `ValueError` if `order` is out of range, or there are no messages.
     """
     if order < 1:
         raise ValueError(f"`order` must be >= 1, got {order}.")

@@ -11,15 +11,14 @@ Children: a bit for each row of the order before (each id, for order 2), whether
 for each row that has children, their number less one. Words: ascending within a context, so the
 first child is its id and each further one the difference to the one before. Probabilities: a byte a
 row, which picks one of 256 values at equal distances in logarithm between the smallest and the
-largest of its order; the error of a probability is half a step at most, 2 to 3 %. Numbers are
-stored as planes, all lowest bytes first: the higher bytes are mostly zero and deflate away.
+largest of its order: off by half a step at most, 2 to 3 %. Numbers are stored as planes, all lowest
+bytes first: the higher bytes are mostly zero and deflate away.
 
 Weights of shorter contexts are not stored: they are what the probabilities of a context leave of
-one, so that a distribution sums to one whatever rounding did. Where it would leave less than half
-of what there was, the whole context is rounded down.
+one. Where that would be less than half of what there was, the whole context is rounded down.
 
-About 1.8 bytes an n-gram. A damaged or hostile file is refused, and before memory is taken for what
-it claims to hold.
+About 1.8 bytes an n-gram. A damaged or hostile file is refused before memory is taken for what it
+claims to hold.
 """
 
 import dataclasses
@@ -61,20 +60,15 @@ _SMALLEST_GAMMA = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class _Header:
-    """Line 2.
-
-    Attributes:
-      rows: n-grams of orders 2 on.
-      contexts: Rows of the order before that have children, one number for each of these orders.
-      log_ranges: Smallest and largest logarithm of each order's probabilities, order 1 first.
-      part_bytes: Length of each part as stored.
-    """
+    """Line 2."""
 
     size: int
-    rows: list[int]
+    rows: list[int]  # n-grams of orders 2 on
+    # Rows of the order before that have children, one number for each of these orders
     contexts: list[int]
+    # Smallest and largest logarithm of each order's probabilities, order 1 first
     log_ranges: list[list[float]]
-    part_bytes: list[int]
+    part_bytes: list[int]  # length of each part as stored
     word_bytes: int
     rules: dict
     fingerprint: str
@@ -107,11 +101,7 @@ class _Header:
 
 
 def encode(model: KneserNey, vocabulary: Vocabulary) -> bytes:
-    """The content of the file.
-
-    Raises:
-      ValueError: Sizes of model and vocabulary differ.
-    """
+    """The content of the file. Raises `ValueError` if sizes of model and vocabulary differ."""
     if model.vocabulary_size != len(vocabulary):
         raise ValueError(
             f"The n-gram has {model.vocabulary_size} rows and the vocabulary {len(vocabulary)}."
@@ -151,8 +141,7 @@ def encode(model: KneserNey, vocabulary: Vocabulary) -> bytes:
 def decode(data: bytes, name: str = "n-gram") -> tuple[CompactNGram, Vocabulary]:
     """The inverse of `encode`, up to rounding.
 
-    Raises:
-      DataError: It is another kind of file, cut short, damaged, or claims what cannot be.
+    Raises `DataError` if it is another kind of file, cut short, damaged, or claims what cannot be.
     """
     try:
         return _decode(data)
@@ -161,11 +150,7 @@ def decode(data: bytes, name: str = "n-gram") -> tuple[CompactNGram, Vocabulary]
 
 
 def load(path: str | os.PathLike[str]) -> tuple[CompactNGram, Vocabulary]:
-    """Reads a file.
-
-    Raises:
-      DataError: As `decode`, or the file cannot be read.
-    """
+    """Reads a file; errors are those of `decode`, and a `DataError` where it cannot be read."""
     try:
         data = pathlib.Path(path).read_bytes()
     except OSError as error:

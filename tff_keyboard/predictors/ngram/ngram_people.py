@@ -18,18 +18,10 @@ from tff_keyboard.predictors.ngram.kneser_ney import KneserNey
 def people_of_ngrams(
     model: KneserNey, messages: Sequence[np.ndarray], owners: Sequence[int]
 ) -> list[np.ndarray]:
-    """Distinct people who typed each n-gram.
+    """Distinct people who typed each n-gram: [rows] int64 for each of `model.tables`.
 
-    Args:
-      model: A model that is not pruned.
-      messages: The text it was trained on, [words] int each, without BOS and EOS.
-      owners: Person of each message, a number from 0 on.
-
-    Returns:
-      For each of `model.tables`: [rows] int64.
-
-    Raises:
-      ValueError: There are more or fewer owners than messages.
+    The model is not pruned; messages are its text, [words] each, without BOS and EOS, and owners
+    their people, numbers from 0 on, as many or a `ValueError`.
     """
     if len(messages) != len(owners):
         raise ValueError(f"There are {len(messages)} messages and {len(owners)} owners.")

@@ -28,13 +28,9 @@ from tff_keyboard.storage.errors import DataError
 
 
 class NGramPredictor:
-    """Suggestions and scores of an n-gram model.
+    """Suggestions and scores of an n-gram model, as trained or from a file.
 
-    Args:
-      model: The n-gram, as trained or from a file; order 1 is the unigram baseline.
-
-    Raises:
-      ValueError: Sizes of model and vocabulary differ.
+    Order 1 is the unigram baseline. Raises `ValueError` if sizes of model and vocabulary differ.
     """
 
     def __init__(self, model: KneserNey | CompactNGram, vocabulary: Vocabulary):
@@ -75,19 +71,15 @@ class NGramPredictor:
 
     def log_probabilities(self, ids: np.ndarray) -> np.ndarray:
         """See `Predictor.log_probabilities`; PAD and BOS get -inf."""
-        return self._log(self.model.context_nodes(ids)[ids != PAD])
-
-    def _log(self, nodes: np.ndarray) -> np.ndarray:
-        probabilities = self.model.probabilities(nodes)
+        probabilities = self.model.probabilities(self.model.context_nodes(ids)[ids != PAD])
         with np.errstate(divide="ignore"):
             return np.log(probabilities, out=probabilities)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Writes the two files; the arrays come last, so a directory with them is whole.
 
-        Raises:
-          ProgramError: They cannot be written.
-          ValueError: The model is one from a small file, which is a copy of that file.
+        Raises `ProgramError` if they cannot be written; `ValueError` if the model is one from a
+        small file, which is a copy of that file.
         """
         if isinstance(self.model, CompactNGram):
             raise ValueError("A rounded n-gram is kept as the file it came from.")
@@ -102,8 +94,7 @@ class NGramPredictor:
     def load(cls, directory: str | os.PathLike[str]) -> "NGramPredictor":
         """Reads what `save` wrote, or a file of `ngram_file`.
 
-        Raises:
-          DataError: A file is missing or damaged, or they belong to different models.
+        Raises `DataError` if a file is missing or damaged, or they belong to different models.
         """
         folder = pathlib.Path(directory)
         if folder.is_file():

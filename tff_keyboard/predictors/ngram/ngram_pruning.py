@@ -2,8 +2,8 @@
 
 An n-gram (h, w) is dropped where dropping it alone changes the model least, that is where the
 relative entropy to the model without it, weighted by how often h is read, is smallest. With q(v) =
-p(v | h') behind the shorter context h', S the words with an n-gram of their own behind h, and
-gamma the weight of the shorter context,
+p(v | h') behind the shorter context h', S the words with an n-gram of their own behind h, and gamma
+the weight of the shorter context,
 
     D(h, w) = -p(h) { p(w | h) [log q(w) + log g - log p(w | h)]
                       + gamma (1 - sum_S q) (log g - log gamma) }
@@ -13,12 +13,11 @@ which is exact for the back-off form of the model: what is dropped is left to th
 what stays keeps its probability. Source: Stolcke 1998, "Entropy-based pruning of backoff language
 models", https://arxiv.org/abs/cs/0006025, section 3.
 
-Two choices of ours. p(h) is how often h stands in the training text, not what the model makes of
-it: the lower orders of a Kneser-Ney model are no marginals, and pruning by them goes wrong (Chelba,
-Brants, Neveitt and Xu 2010). And the discounted mass of a dropped n-gram goes into gamma(h), so
-that gamma(h) = 1 - sum of what is left: the model stays an interpolated one, every context sums to
-one whatever happens to the orders below, and gamma needs no room in a file. On `ubuntu_irc` this
-costs 0.3 % of perplexity at 1.25 M n-grams against Stolcke's back-off weights (124.9 and 124.6).
+Two choices of ours. p(h) is how often h stands in the training text: the lower orders of a
+Kneser-Ney model are no marginals, and pruning by them goes wrong (Chelba, Brants, Neveitt and Xu
+2010). And the discounted mass of a dropped n-gram goes into gamma(h): the model stays an
+interpolated one, every context sums to one, and gamma needs no room in a file, for 0.3 % of
+perplexity.
 
 An n-gram that a longer one begins with stays as long as the longer one: scores are raised to the
 largest one below in the trie. All unigrams stay.
@@ -37,12 +36,7 @@ _MESSAGES_AT_ONCE = 1024
 def context_counts(model: KneserNey, messages: Iterable[np.ndarray]) -> list[np.ndarray]:
     """How often each context of the model is read before a next word or the end of a message.
 
-    Args:
-      model: A model that is not pruned.
-      messages: The text it was trained on, [words] int each.
-
-    Returns:
-      For each of `model.tables`: [contexts] int64.
+    The model is not pruned; messages are its text. [contexts] int64 for each of `model.tables`.
     """
     counts = [np.zeros(len(table.gamma), np.int64) for table in model.tables]
     for ids in _padded(messages):
@@ -53,16 +47,10 @@ def context_counts(model: KneserNey, messages: Iterable[np.ndarray]) -> list[np.
 
 
 def relative_entropies(model: KneserNey, counts: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """D(h, w) of every n-gram.
+    """D(h, w) of every n-gram: [rows] float64, nats a word of the text, for each of `model.tables`.
 
-    Args:
-      model: A model that is not pruned.
-
-    Returns:
-      For each of `model.tables`: [rows] float64, nats a word of the text; >= 0 up to rounding.
-
-    Raises:
-      ValueError: The model has been pruned before: the shorter form of an n-gram is missing.
+    They are >= 0 up to rounding. Raises `ValueError` if the model has been pruned before: the
+    shorter form of an n-gram is missing.
     """
     words = max(1, sum(int(count.sum()) for count in counts[:1]))
     result = []
@@ -83,13 +71,10 @@ def relative_entropies(model: KneserNey, counts: Sequence[np.ndarray]) -> list[n
 
 
 class Pruner:
-    """Prunes one model to any size; the scores are computed once.
+    """Prunes one whole model, with its text, to any size; the scores are computed once.
 
-    Args:
-      model: A model that is not pruned.
-      messages: The text it was trained on.
-      allowed: Rows that may stay, [rows] bool for each of `model.tables`; a row whose beginning may
-        not stay may not either. All may stay if left out.
+    Rows may stay that are `allowed`, [rows] bool for each of `model.tables`; a row whose beginning
+    may not stay may not either. All may stay if left out.
 
     Attributes:
       fewest: n-grams that always stay, the unigrams.
@@ -126,8 +111,7 @@ class Pruner:
     def prune(self, num_ngrams: int) -> KneserNey:
         """The model with this many n-grams, unigrams counted; all of them where it has fewer.
 
-        Raises:
-          ValueError: `num_ngrams` is less than `fewest`.
+        Raises `ValueError` if `num_ngrams` is less than `fewest`.
         """
         if num_ngrams < self.fewest:
             raise ValueError(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tff_keyboard.data.vocabulary import Vocabulary
-from tff_keyboard.predictors.ngram import ngram_budget, ngram_file, ngram_people
+from tff_keyboard.predictors.ngram import ngram_file, ngram_people
 from tff_keyboard.predictors.ngram.kneser_ney import KneserNey
 from tff_keyboard.predictors.ngram.ngram_predictor import NGramPredictor
 from tff_keyboard.predictors.ngram.ngram_pruning import Pruner
@@ -21,30 +21,24 @@ DEFAULT_ORDER = 5
 
 _SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>k|M|kB|MB)")
 _UNITS = {"k": 1000, "M": 10**6}
+_FILLED = 0.995  # of a file's size: good enough
+_MOST_TRIALS = 12
 
 
 @dataclasses.dataclass(frozen=True)
 class NGramSpec:
-    """A baseline to train.
-
-    Attributes:
-      num_ngrams: Prune to this many; None keeps all.
-      num_bytes: Prune, round and write to a file of at most this many; None does not.
-    """
+    """A baseline to train."""
 
     order: int = DEFAULT_ORDER
-    num_ngrams: int | None = None
-    num_bytes: int | None = None
+    num_ngrams: int | None = None  # prune to this many; None keeps all
+    num_bytes: int | None = None  # prune and round to a file of at most this many; None does not
 
 
 def parse(word: str) -> NGramSpec:
-    """Reads a spec.
+    """Reads a spec; a `ValueError` if it is none.
 
     >>> parse("ngram:3"), parse("ngram:1.25M").num_ngrams, parse("ngram:500kB").num_bytes
     (NGramSpec(order=3, num_ngrams=None, num_bytes=None), 1250000, 500000)
-
-    Raises:
-      ValueError: It is none.
     """
     if word == "unigram":
         return NGramSpec(order=1)
@@ -67,13 +61,10 @@ def parse(word: str) -> NGramSpec:
 
 
 def of_file(size: str) -> NGramSpec:
-    """What fits into a file of so many bytes.
+    """What fits into a file of so many bytes; a `ValueError` if `size` is no number of them.
 
     >>> of_file("1.44MB").num_bytes
     1440000
-
-    Raises:
-      ValueError: `size` is no number of bytes.
     """
     wanted = f"{size}: a size in bytes is wanted, such as 500kB or 1.44MB."
     try:
@@ -93,19 +84,11 @@ def train(
     owners: Sequence[int] | None = None,
     least_people: int = 1,
 ) -> tuple[NGramPredictor, bytes | None]:
-    """Counts, smooths, and makes small.
+    """Counts, smooths, and makes small what people typed: ids [words] each, without BOS and EOS.
 
-    Args:
-      messages: Pooled text: ids [words] each, without BOS and EOS.
-      owners: Person of each message, a number from 0 on; needed by `least_people`.
-      least_people: A file lists only what so many people typed; >= 1.
-
-    Returns:
-      The predictor, and the content of its file: None for a spec without `num_bytes`. With it the
-      predictor is what a reader of that file has.
-
-    Raises:
-      ValueError: The vocabulary alone is larger than the size wanted.
+    A file lists only what `least_people` of the owners, numbers from 0 on, typed. The predictor
+    comes with the content of its file, and is what a reader of it has; None for a spec without
+    `num_bytes`. Raises `ValueError` if the vocabulary alone is larger than the size wanted.
     """
     model = KneserNey.train(messages, vocabulary_size=len(vocabulary), order=spec.order)
     if spec.num_bytes is not None:
@@ -114,8 +97,42 @@ def train(
             counts = ngram_people.people_of_ngrams(model, messages, owners)
             allowed = [count >= least_people for count in counts]
         pruner = Pruner(model, messages, allowed)
-        data = ngram_budget.encode_within(pruner, vocabulary, spec.num_bytes)
+        data = encode_within(pruner, vocabulary, spec.num_bytes)
         return NGramPredictor(*ngram_file.decode(data)), data
     if spec.num_ngrams is not None:
         model = Pruner(model, messages).prune(spec.num_ngrams)
     return NGramPredictor(model, vocabulary), None
+
+
+def encode_within(pruner: Pruner, vocabulary: Vocabulary, budget_bytes: int) -> bytes:
+    """Prunes until the file fits into so many bytes.
+
+    Bytes grow almost linearly with n-grams, so each trial is aimed by the line through the best
+    sizes known above and below the budget. The file has the whole model where that fits, else at
+    least 99.5 % of the budget unless no trial came as near. Raises `ValueError` if not even the
+    single words fit.
+    """
+    best = ngram_file.encode(pruner.prune(pruner.fewest), vocabulary)
+    if len(best) > budget_bytes:
+        raise ValueError(
+            f"{budget_bytes:,} bytes are too few: the vocabulary and its unigrams alone take "
+            f"{len(best):,}."
+        )
+    low, high = (pruner.fewest, len(best)), (pruner.most, 0)
+    for _ in range(_MOST_TRIALS):
+        if len(best) >= _FILLED * budget_bytes or high[0] - low[0] <= 1:
+            break
+        if high[1] == 0:  # a first guess, somewhat above 2 bytes an n-gram
+            size = low[0] + (budget_bytes - low[1]) // 2
+        else:
+            size = low[0] + (high[0] - low[0]) * (budget_bytes - low[1]) // (high[1] - low[1])
+            size -= (high[0] - low[0]) // 1000
+        size = min(max(size, low[0] + 1), high[0] if high[1] == 0 else high[0] - 1)
+        data = ngram_file.encode(pruner.prune(size), vocabulary)
+        if len(data) <= budget_bytes:
+            best, low = data, (size, len(data))
+            if size == pruner.most:
+                break
+        else:
+            high = (size, len(data))
+    return best

@@ -154,13 +154,7 @@ def unsampled_gaussian(
     """
     _check(noise_multiplier, participations, delta)
     rho = _rho(participations, noise_multiplier)
-    return Guarantee(
-        epsilon=epsilon_of_zcdp(rho, delta, method=method),
-        delta=delta,
-        rho=rho,
-        adjacency=ZERO_OUT_ONE,
-        method=f"zCDP, {method}",
-    )
+    return _of_zcdp(rho, delta, method)
 
 
 def tree_gaussian(
@@ -211,13 +205,7 @@ def tree_gaussian(
             max_participations=max_participations or rounds,
         )
         rho = _rho(sensitivity_squared, noise_multiplier)
-    return Guarantee(
-        epsilon=epsilon_of_zcdp(rho, delta, method=method),
-        delta=delta,
-        rho=rho,
-        adjacency=ZERO_OUT_ONE,
-        method=f"zCDP, {method}",
-    )
+    return _of_zcdp(rho, delta, method)
 
 
 def matrix_gaussian(
@@ -232,18 +220,9 @@ def matrix_gaussian(
 ) -> Guarantee:
     """DP-FTRL by correlated noise C^-1 z (BLT, banded); needs no random sampling of people.
 
-    Args:
-      noise: C, a `blt.Blt` or a `banded.Banded`.
-      noise_multiplier: Standard deviation of one draw z / clip norm. The sensitivity S of C is
-        accounted here: rho = S^2 / (2 z^2), as of a tree with its own S.
-      rounds: Rounds run, >= 0.
-      delta: Delta of the statement, in (0, 1).
-      min_separation: A person who joins round i joins none before i + min_separation; >= 1.
-      max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      method: See `epsilon_of_zcdp`. The published matrix mechanisms of Gboard use "exact Gaussian".
-
-    Raises:
-      ValueError: An argument is out of range.
+    `noise` is C, and the noise multiplier that of one draw z: the sensitivity S of C is accounted
+    here, rho = S^2 / (2 z^2), as of a tree with its own S. The other arguments and errors are those
+    of `tree_gaussian`; the published matrix mechanisms of Gboard use "exact Gaussian".
     """
     _check(noise_multiplier, rounds, delta)
     rho = 0.0
@@ -255,6 +234,10 @@ def matrix_gaussian(
             max_participations=max_participations,
         )
         rho = _rho(squared, noise_multiplier)
+    return _of_zcdp(rho, delta, method)
+
+
+def _of_zcdp(rho: float, delta: float, method: str) -> Guarantee:
     return Guarantee(
         epsilon=epsilon_of_zcdp(rho, delta, method=method),
         delta=delta,
@@ -265,18 +248,13 @@ def matrix_gaussian(
 
 
 def epsilon_of_zcdp(rho: float, delta: float, *, method: str) -> float:
-    """Epsilon of a Gaussian mechanism that is rho-zCDP.
+    """Epsilon at delta of a Gaussian mechanism that is rho-zCDP.
 
     Args:
-      rho: Rho of the mechanism's zCDP, >= 0.
-      delta: Delta of the statement, in (0, 1).
       method: "RDP conversion": the best Renyi order (Canonne et al. 2020, Proposition 12,
-        https://arxiv.org/abs/2004.00010). "exact Gaussian": the Gaussian's own privacy curve
-        (Balle & Wang 2018, Theorem 8, https://arxiv.org/abs/1805.06530).
-
-    Returns:
-      "RDP conversion" bounds it from above; "exact Gaussian" is it to 1e-9, relative above 1 and
-      absolute below.
+        https://arxiv.org/abs/2004.00010), a bound from above. "exact Gaussian": the Gaussian's own
+        privacy curve (Balle & Wang 2018, Theorem 8, https://arxiv.org/abs/1805.06530), to 1e-9,
+        relative above 1 and absolute below.
 
     >>> round(epsilon_of_zcdp(79 / 98, 1e-10, method="RDP conversion"), 2)
     8.9

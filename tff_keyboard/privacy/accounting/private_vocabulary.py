@@ -33,19 +33,13 @@ Normal = Callable[[int], np.ndarray]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyMechanism:
-    """The numbers of one choice of words.
+    """The numbers of one choice of words."""
 
-    Attributes:
-      sigma: Standard deviation of the noise on a word's weight; a person moves weights by 1 in L2.
-      threshold: Words of less noisy weight stay out.
-      max_words: Words of a person that count, >= 1.
-      delta_of_words: The chance that a word of one person alone gets in, at most.
-    """
-
+    # Standard deviation of the noise on a word's weight; a person moves weights by 1 in L2
     sigma: float
-    threshold: float
-    max_words: int
-    delta_of_words: float
+    threshold: float  # words of less noisy weight stay out
+    max_words: int  # words of a person that count, >= 1
+    delta_of_words: float  # the chance that a word of one person alone gets in, at most
 
     @property
     def rho(self) -> float:
@@ -70,13 +64,8 @@ def threshold_of(sigma: float, *, max_words: int, delta_of_words: float) -> floa
 def plan_vocabulary(*, epsilon: float, delta: float, max_words: int) -> VocabularyMechanism:
     """The least noise for (epsilon, delta), half of delta for the words of one person.
 
-    Args:
-      epsilon: Epsilon of the vocabulary, > 0.
-      delta: Delta of the vocabulary, in (0, 1).
-      max_words: Words of a person that count, >= 1.
-
-    Raises:
-      ValueError: An argument is out of range.
+    Raises `ValueError` if epsilon is not > 0, delta not in (0, 1), or `max_words`, the words of a
+    person that count, not >= 1.
     """
     from tff_keyboard.privacy.accounting import accounting  # two seconds
 
@@ -95,11 +84,7 @@ def plan_vocabulary(*, epsilon: float, delta: float, max_words: int) -> Vocabula
 
 
 class BoundedCounts:
-    """Weights of words, to which nobody adds more than a vector of norm 1.
-
-    Args:
-      max_words: Words of a person that count, at most.
-    """
+    """Weights of words, to which nobody adds more than a vector of norm 1 for `max_words` words."""
 
     def __init__(self, max_words: int):
         self._max_words = max_words
@@ -120,10 +105,8 @@ class BoundedCounts:
     def released(self, mechanism: VocabularyMechanism, normal: Normal) -> dict[str, float]:
         """Word to noisy weight, of those that reach the threshold.
 
-        Args:
-          mechanism: Its `max_words` is that of the counts.
-          normal: The generator of the noise, one draw a word in alphabetical order; it must be
-            secret, and one set of weights must meet one draw only.
+        `normal` generates the noise, one draw a word in alphabetical order; it must be secret, and
+        one set of weights must meet one draw only. The mechanism has the counts' `max_words`.
         """
         if mechanism.max_words != self._max_words:
             raise ValueError(

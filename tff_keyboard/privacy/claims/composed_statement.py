@@ -4,36 +4,34 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-from tff_keyboard.privacy.claims.guarantee import composed, distinct, history, unclaimed
+from tff_keyboard.privacy.claims.guarantee import Lists, composed, distinct, history, unclaimed
 from tff_keyboard.privacy.claims.statement import epsilon_in_words
 from tff_keyboard.privacy.ledger import people
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+from tff_keyboard.privacy.ledger.list_releases import lists_of
 from tff_keyboard.storage.run_directory import RunDirectory
 
 
 @dataclasses.dataclass(frozen=True)
 class LedgerAndPeople:
-    """A run as composition sees it.
-
-    Attributes:
-      people: People whose text it was trained on; None: the file that says so is gone.
-    """
+    """A run as composition sees it."""
 
     header: LedgerHeader
     rounds: int
+    # People whose text it was trained on; None: the file that says so is gone
     people: people.People | None
+    lists: Lists = ()  # word lists made of their text
 
     @classmethod
     def of_run(cls, path: pathlib.Path) -> "LedgerAndPeople":
         """The ledger and the people of a run directory.
 
-        Raises:
-          RunDirectoryError: It has no ledger, or a damaged one.
+        Raises `RunDirectoryError` if it has no ledger, or a damaged one.
         """
         run = RunDirectory(path)
         header, rounds = read_ledger(run.privacy_ledger)
-        return cls(header, len(rounds), people.read(run.people))
+        return cls(header, len(rounds), people.read(run.people), lists_of(path))
 
     def shares(self, other: "LedgerAndPeople") -> bool:
         """Whether people may be in both runs; what is not known counts as shared."""
@@ -47,9 +45,7 @@ class LedgerAndPeople:
 def composed_statement(ledgers: Mapping[str, LedgerAndPeople]) -> str:
     """What several runs give away together, population by population; "" where none is shared.
 
-    Args:
-      ledgers: Name of a run -> its header, rounds and people. Runs whose people cannot be compared
-        count as runs on one population.
+    Runs whose people cannot be compared count as runs on one population.
     """
     texts = []
     for group in _populations(ledgers):
@@ -64,7 +60,9 @@ def composed_statement(ledgers: Mapping[str, LedgerAndPeople]) -> str:
                 f"{', '.join(sorted(problems))} had people of theirs and claims nothing."
             )
             continue
-        releases = distinct([r for part in listed for r in history(part.header, part.rounds)])
+        releases = distinct(
+            [r for part in listed for r in history(part.header, part.rounds, part.lists)]
+        )
         found = composed(releases)
         texts.append(
             f"Together, {names_text} are {len(releases)} releases on one population: epsilon "

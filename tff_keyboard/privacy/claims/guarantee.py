@@ -28,6 +28,9 @@ class Release:
     rounds: int
 
 
+Lists = Sequence[tuple[LedgerHeader, int]]  # what `list_releases.lists_of` returns
+
+
 def guarantee_of(header: LedgerHeader, rounds: int) -> accounting.Guarantee:
     """(epsilon, delta) after `rounds` recorded rounds of this run alone.
 
@@ -93,14 +96,14 @@ def unclaimed(ancestors: Sequence[Ancestor]) -> list[Ancestor]:
     return [one for one in ancestors if one.shares_people and one.header is None]
 
 
-def history(header: LedgerHeader, rounds: int) -> list[Release]:
-    """The run and the private runs before it that share people, each once."""
+def history(header: LedgerHeader, rounds: int, lists: Lists = ()) -> list[Release]:
+    """The run, its word lists, and the private runs before it that share people, each once."""
     before = [
         Release(one.header, one.rounds)
         for one in header.ancestors
         if one.shares_people and one.header is not None
     ]
-    return distinct([Release(header, rounds), *before])
+    return distinct([Release(header, rounds), *(Release(*one) for one in lists), *before])
 
 
 def distinct(releases: Sequence[Release]) -> list[Release]:
@@ -119,12 +122,14 @@ def distinct(releases: Sequence[Release]) -> list[Release]:
     return list(found.values())
 
 
-def total_guarantee(header: LedgerHeader, rounds: int) -> accounting.Guarantee | None:
-    """Guarantee of the run with all that came before it on its people; None: nothing may be
-    claimed."""
+def total_guarantee(
+    header: LedgerHeader, rounds: int, lists: Lists = ()
+) -> accounting.Guarantee | None:
+    """Guarantee of the run, its word lists and all that came before it on its people; None: nothing
+    may be claimed."""
     if unclaimed(header.ancestors):
         return None
-    return composed(history(header, rounds))
+    return composed(history(header, rounds, lists))
 
 
 def composed(releases: Sequence[Release]) -> accounting.Guarantee:
@@ -132,10 +137,8 @@ def composed(releases: Sequence[Release]) -> accounting.Guarantee:
 
     A vocabulary that was chosen privately (`vocabulary_rho`, `vocabulary_delta` of the header)
     counts once for each distinct choice. Delta is the least of the runs', and what the vocabularies
-    add. Two of them with one noise key have no guarantee: their difference has no noise.
-
-    Args:
-      releases: One release or more, as `distinct` returns them.
+    add. Two of them with one noise key have no guarantee: their difference has no noise. Releases
+    are one or more, as `distinct` returns them.
     """
     headers = [release.header for release in releases]
     vocabularies = {

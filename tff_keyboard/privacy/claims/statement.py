@@ -14,6 +14,7 @@ from tff_keyboard.privacy.claims.guarantee import guarantee_of, total_guarantee,
 from tff_keyboard.privacy.ledger import people
 from tff_keyboard.privacy.ledger.ledger import Round, read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor, LedgerHeader
+from tff_keyboard.privacy.ledger.list_releases import lists_of
 from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Gaussian
 
@@ -48,7 +49,8 @@ def privacy_statement(path: pathlib.Path) -> str:
     """
     header, rounds = read_ledger(path)
     guarantee = guarantee_of(header, len(rounds))
-    total = total_guarantee(header, len(rounds))
+    lists = lists_of(path.parent)
+    total = total_guarantee(header, len(rounds), lists)
     rows = [
         ("initial model", _initial_model(header)),
         ("unit", "one person: everything one client ever contributes"),
@@ -58,6 +60,13 @@ def privacy_statement(path: pathlib.Path) -> str:
         ("noise", _SOURCES[header.noise_source]),
         ("clip norm", _clip_norms(header, rounds)),
         ("rounds released", f"{len(rounds)}"),
+        *(
+            (
+                "word lists released",
+                f"{n}: clip norm {one.clip_norm:g}, noise multiplier {one.noise_multiplier:g}",
+            )
+            for one, n in lists
+        ),
         ("sampling", _sampling(header)),
         ("accounting", guarantee.method),
         ("rho (zCDP)", "-" if guarantee.rho is None else _figure(guarantee.rho)),
@@ -65,15 +74,8 @@ def privacy_statement(path: pathlib.Path) -> str:
     ]
     width = max(len(name) for name, _ in rows)
     lines = [f"{name:<{width}}  {value}" for name, value in rows]
-    return "\n".join(
-        [
-            *_refusal(header),
-            *_projection(header, len(rounds)),
-            *lines,
-            "",
-            *_caveats(header, guarantee),
-        ]
-    )
+    refused = [*_refusal(header), *_projection(header, len(rounds))]
+    return "\n".join([*refused, *lines, "", *_caveats(header, guarantee)])
 
 
 def _projection(header: LedgerHeader, rounds: int) -> list[str]:

@@ -1,14 +1,13 @@
 """The privacy ledger: what every released round cost, on disk before the model is.
 
-One JSON object a line. The first line describes the run (`LedgerHeader`); every further line is a
-round's release. A line carries the SHA-256 of itself and of the line before, so that an edited,
-missing or repeated line is found. `record` returns only when the line is on disk (fsync), and the
-training loop calls it before it publishes the round's model: after a crash the ledger may know a
-round that nobody saw, never the other way round.
+One JSON object a line: the run (`LedgerHeader`), then the release of each round. A line carries the
+SHA-256 of itself and of the line before, so that an edited, missing or repeated line is found.
+`record` returns only when the line is on disk (fsync), and the training loop calls it before it
+publishes the round's model: after a crash the ledger may know a round that nobody saw, never the
+other way round.
 
-On resume the loop rolls the ledger back to the round it restores. Rolling back is honest only
-because noise is a pure function of (key, round): the rounds run again release the same noise and,
-under the same execution, the same bits.
+On resume the loop rolls the ledger back to the round it restores. That is honest only because noise
+is a pure function of (key, round): the rounds run again release the same bits.
 """
 
 import dataclasses
@@ -54,7 +53,7 @@ class PrivacyLedger:
         self._path = pathlib.Path(path)
         self._header = header
         if self._path.exists():
-            lines, on_disk = _read(self._path, tolerate_torn_end=True)
+            lines, on_disk = _read(self._path)
             if on_disk != header:
                 raise RunDirectoryError(_difference(self._path, on_disk, header))
             self._lines = lines
@@ -70,15 +69,10 @@ class PrivacyLedger:
         return len(self._lines) - 1
 
     def record(self, round_num: int, **facts: float) -> None:
-        """Appends a round and returns once it is on disk.
+        """Appends round `rounds + 1`, or raises `ValueError`, and returns once it is on disk.
 
-        Args:
-          round_num: `rounds + 1`.
-          **facts: Numbers worth keeping, such as `clip_norm` and `clients`.
-
-        Raises:
-          ValueError: `round_num` is not the next round.
-          ProgramError: The line could not be written; the model must not be released.
+        `facts` are numbers worth keeping, such as `clip_norm` and `clients`. Raises `ProgramError`
+        if the line could not be written: the model must not be released.
         """
         if round_num != self.rounds + 1:
             raise ValueError(
@@ -92,8 +86,7 @@ class PrivacyLedger:
     def roll_back_to(self, round_num: int) -> None:
         """Forgets the rounds after `round_num`, which are about to be run again.
 
-        Raises:
-          RunDirectoryError: The ledger knows fewer rounds: a model was released that it misses.
+        Raises `RunDirectoryError` if the ledger knows fewer: a model was released that it misses.
         """
         if round_num > self.rounds:
             raise RunDirectoryError(
@@ -106,7 +99,6 @@ class PrivacyLedger:
             self._rewrite()
 
     def _rewrite(self) -> None:
-        """Replaces the file atomically."""
         files.make_directory(self._path.parent)
         files.write_atomically(self._path, self._lines)
 
@@ -114,8 +106,7 @@ class PrivacyLedger:
 def read_ledger(path: pathlib.Path) -> tuple[LedgerHeader, list[Round]]:
     """The header and the rounds of a finished or running ledger.
 
-    Raises:
-      RunDirectoryError: No such file, or it is damaged; the message names the line.
+    Raises `RunDirectoryError` if there is no such file, or it is damaged; it names the line.
     """
     path = pathlib.Path(path)
     if not path.exists():
@@ -123,18 +114,15 @@ def read_ledger(path: pathlib.Path) -> tuple[LedgerHeader, list[Round]]:
             f"No {path.name} in {path.parent}: this run made no privacy claim. "
             "Set a mechanism of privacy and train."
         )
-    lines, header = _read(path, tolerate_torn_end=True)
+    lines, header = _read(path)
     return header, [_body(line) for line in lines[1:]]
 
 
 def refuse_shared_noise(paths: Sequence[pathlib.Path]) -> None:
     """Refuses releases that were noised by one key: their noise cancels.
 
-    Args:
-      paths: Ledgers; those that do not exist are passed over, one path may occur twice.
-
-    Raises:
-      RunDirectoryError: Two ledgers have one `key_id`.
+    Ledgers that do not exist are passed over, one path may occur twice. Raises `RunDirectoryError`
+    if two have one `key_id`.
     """
     seen: dict[str, pathlib.Path] = {}
     for path in dict.fromkeys(pathlib.Path(path).resolve() for path in paths):
@@ -170,9 +158,9 @@ def _body(line: bytes) -> dict[str, Any]:
     return {k: v for k, v in content.items() if k not in ("previous", "checksum")}
 
 
-def _read(path: pathlib.Path, *, tolerate_torn_end: bool) -> tuple[list[bytes], LedgerHeader]:
+def _read(path: pathlib.Path) -> tuple[list[bytes], LedgerHeader]:
     lines = files.read_bytes(path).splitlines(keepends=True)
-    if tolerate_torn_end and lines and not lines[-1].endswith(b"\n"):
+    if lines and not lines[-1].endswith(b"\n"):
         lines.pop()  # half a line: the process died while appending, before any release
     previous = ""
     for number, line in enumerate(lines, start=1):

@@ -9,19 +9,12 @@ NO_PEOPLE = "none"  # `Ancestor.people`: nobody is in both
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ancestor:
-    """One run behind an initial model.
+    """One run behind an initial model."""
 
-    Attributes:
-      model: The path as the config names it.
-      people: How its people overlap with ours: "same", "some", "none" or "unknown".
-      rounds: Rounds that it released, as its ledger says; 0 without one.
-      header: Header of its ledger, without its ancestors; None: it claims no privacy, or nobody
-        knows.
-    """
-
-    model: str
-    people: str
-    rounds: int = 0
+    model: str  # the path as the config names it
+    people: str  # how its people overlap with ours: "same", "some", "none" or "unknown"
+    rounds: int = 0  # rounds that it released, as its ledger says; 0 without one
+    # Header of its ledger, without its ancestors; None: it claims no privacy, or nobody knows
     header: "LedgerHeader | None" = None
 
     @property
@@ -32,59 +25,38 @@ class Ancestor:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LedgerHeader:
-    """What does not change during a run and the statement needs.
+    """What does not change during a run and the statement needs."""
 
-    Attributes:
-      mechanism: Mechanism with the coefficients that the run began with.
-      noise_multiplier: Noise standard deviation / sensitivity of one client.
-      clip_norm: L2 bound on one client's delta (the first one where it adapts).
-      clients_per_round: The report goal; the fixed denominator of the mean.
-      selected_per_round: People drawn a round, with over-selection.
-      sampling: "fixed_size" or "poisson".
-      uniform_sampling: Whether every cohort is a uniform draw from the whole population:
-        a minimum separation above 1 or a deterministic schedule makes it false.
-      secret_cohorts: Whether cohorts were drawn by a key that is kept secret, not by the config's
-        seed alone.
-      min_separation_rounds: A person who joins round i joins none before i + this.
-      max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      noise_source: Origin of the key: `noise_key.SECRET`, `NONCE` or `FIXED_NONCE`; "" where there
-        is no noise.
-      key_id: `NoiseKey.key_id`; "" where there is no noise.
-      noise_cohort_size: 0, or the clients a round of the larger federation whose noise was
-        simulated: every epsilon of this ledger is then a projection.
-      records_participation: Whether the separation holds across runs on the store.
-      store_sha256: SHA-256 of the client store.
-      initial_model: `model.initial_model`; "" is random weights.
-      ancestors: The runs behind the initial model (`lineage.py`).
-      vocabulary_sha256: SHA-256 of the vocabulary's rows and rules.
-      vocabulary_rho: zCDP of choosing it; 0: it was not chosen privately.
-      vocabulary_delta: The chance that a word of one person alone got in, where it was.
-      truecase_forms: Words of the vocabulary that have a form with capitals, which an export ships.
-    """
-
-    mechanism: Mechanism
+    mechanism: Mechanism  # mechanism with the coefficients that the run began with
     aggregator: str
-    noise_multiplier: float
-    clip_norm: float
+    noise_multiplier: float  # noise standard deviation / sensitivity of one client
+    clip_norm: float  # L2 bound on one client's delta (the first one where it adapts)
     delta: float
     population: int
-    clients_per_round: int
-    selected_per_round: int
-    sampling: str
+    clients_per_round: int  # the report goal; the fixed denominator of the mean
+    selected_per_round: int  # people drawn a round, with over-selection
+    sampling: str  # "fixed_size" or "poisson"
+    # Whether every cohort is a uniform draw from the whole population: a minimum separation above 1
+    # or a deterministic schedule makes it false
     uniform_sampling: bool
+    # Whether cohorts were drawn by a key that is kept secret, not by the config's seed alone
     secret_cohorts: bool
-    min_separation_rounds: int
-    max_participations: int
+    min_separation_rounds: int  # a person who joins round i joins none before i + this
+    max_participations: int  # rounds a person joins at most; 0 means what the separation allows
+    # Origin of the key: `noise_key.SECRET`, `NONCE` or `FIXED_NONCE`; "" where there is no noise
     noise_source: str = ""
-    key_id: str = ""
+    key_id: str = ""  # `NoiseKey.key_id`; "" where there is no noise
+    # 0, or the clients a round of the larger federation whose noise was simulated: every epsilon of
+    # this ledger is then a projection
     noise_cohort_size: int = 0
-    records_participation: bool = False
-    store_sha256: str = ""
-    initial_model: str = ""
-    ancestors: tuple[Ancestor, ...] = ()
-    vocabulary_sha256: str = ""
-    vocabulary_rho: float = 0.0
-    vocabulary_delta: float = 0.0
+    records_participation: bool = False  # whether the separation holds across runs on the store
+    store_sha256: str = ""  # SHA-256 of the client store
+    initial_model: str = ""  # `model.initial_model`; "" is random weights
+    ancestors: tuple[Ancestor, ...] = ()  # the runs behind the initial model (`lineage.py`)
+    vocabulary_sha256: str = ""  # SHA-256 of the vocabulary's rows and rules
+    vocabulary_rho: float = 0.0  # zCDP of choosing it; 0: it was not chosen privately
+    vocabulary_delta: float = 0.0  # the chance that a word of one person alone got in, where it was
+    # Words of the vocabulary that have a form with capitals, which an export ships
     truecase_forms: int = 0
 
     @property

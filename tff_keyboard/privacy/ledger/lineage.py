@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from tff_keyboard.privacy.ledger import people as people_lib
 from tff_keyboard.privacy.ledger.ledger import read_ledger
 from tff_keyboard.privacy.ledger.ledger_header import Ancestor
+from tff_keyboard.privacy.ledger.list_releases import lists_of
 from tff_keyboard.storage import names
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.storage.toml import tomllib
@@ -21,12 +22,8 @@ from tff_keyboard.storage.toml import tomllib
 def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple[Ancestor, ...]:
     """The runs behind a model, the youngest first.
 
-    Args:
-      initial_model: `model.initial_model`: a run directory or the saved model in it; "" for none.
-      ours: Its people, under each salt that a run before it may have used.
-
-    Raises:
-      RunDirectoryError: A ledger behind the model is damaged.
+    `ours` are its people, under each salt that a run before it may have used. Raises
+    `RunDirectoryError` if a ledger behind the model is damaged.
     """
     found: list[Ancestor] = []
     seen: set[pathlib.Path] = set()
@@ -43,6 +40,10 @@ def ancestors(initial_model: str, *, ours: Sequence[people_lib.People]) -> tuple
             header = dataclasses.replace(header, ancestors=())
             one = dataclasses.replace(one, rounds=len(rounds), header=header)
         found.append(one)
+        found += [
+            Ancestor(model=f"a word list of {initial_model}", people=one.people, rounds=n, header=h)
+            for h, n in lists_of(run.path)
+        ]
         initial_model = initial_model_of(run)
     return tuple(found)
 

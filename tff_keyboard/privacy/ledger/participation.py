@@ -1,14 +1,13 @@
 """A record beside the store of who took part when, which keeps people apart across runs, too.
 
-A run keeps its minimum separation by itself (`federated/learning/cohorts.py`). Two runs on one
-store, one after the other, would not: a person in the last round of the first could be in the first
-round of the second. So private runs of a deployment note their cohorts in one file beside the
-store, and the next run lets the people of the last rounds wait.
+A run keeps its minimum separation by itself (`federated/learning/cohorts.py`), but a person in the
+last round of one run could be in the first of the next. So private runs of a deployment note their
+cohorts in one file beside the store, and the next run lets the people of the last rounds wait.
 
 JSON lines, mode 0600, as secret as the data: run (the id of its noise key), round, digests of the
-people selected. Rounds of all runs count on: a run's rounds must be the last of the file when it
-goes on, or people would take part too early unnoticed. Who waits at the beginning decides the
-cohorts of a run, so it is one of the facts of its noise key.
+people selected. A run's rounds must be the last of the file when it goes on, or people would take
+part too early unnoticed. Who waits at the beginning decides the cohorts of a run, so it is one of
+the facts of its noise key.
 """
 
 import json
@@ -35,17 +34,9 @@ def cohorts_before(
 ) -> list[np.ndarray]:
     """Who was selected in the last `rounds` rounds of other runs before a run began.
 
-    Args:
-      run: The id of the run's noise key; None of a run that begins.
-      digests: Digests of the store's people, in the order of their positions.
-      rounds: Rounds to look back, at most.
-
-    Returns:
-      Positions of people, sorted, [selected] int64 a round. Those who are not in the store any more
-      are left out.
-
-    Raises:
-      RunDirectoryError: The record is damaged.
+    `run` is the id of its noise key, None of a run that begins; `digests` are of the store's
+    people, in the order of their positions. [selected] int64 positions a round, sorted, without
+    those who are not in the store any more. Raises `RunDirectoryError` if the record is damaged.
     """
     lines = _read(path)
     before = lines[: _begin(lines, run)]
@@ -57,16 +48,11 @@ def cohorts_before(
 
 
 class ParticipationRecord:
-    """The record as one run sees it; a hook of the training loop
-    (`program.rounds.training_loop.Hook`).
+    """The record as one run sees it; a `program.rounds.training_loop.Hook`.
 
-    Args:
-      digests: Digests of the store's people, in the order of their positions.
-      selected: Round >= 1 to the positions of the people selected.
-
-    Raises:
-      RunDirectoryError: The record is damaged, or another run has used the store since this one
-        began.
+    `digests` are of the store's people, in the order of their positions; `selected` gives the
+    positions of a round >= 1. Raises `RunDirectoryError` if the record is damaged, or another run
+    has used the store since this one began.
     """
 
     def __init__(

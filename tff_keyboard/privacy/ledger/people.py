@@ -25,15 +25,10 @@ _CONSTANT = b"tff-keyboard people 1"
 
 @dataclasses.dataclass(frozen=True)
 class People:
-    """Digests of people under one salt.
+    """Digests of people under one salt."""
 
-    Attributes:
-      salt_id: Names the salt and tells nothing of it.
-      digests: 16 hexadecimal digits a person.
-    """
-
-    salt_id: str
-    digests: frozenset[str]
+    salt_id: str  # names the salt and tells nothing of it
+    digests: frozenset[str]  # 16 hexadecimal digits a person
 
     def overlap(self, other: "People") -> str:
         """`SAME`, `SOME` or `NONE` of the people are in both; `UNKNOWN` under different salts."""
@@ -45,14 +40,10 @@ class People:
 
 
 def salted(client_ids: Iterable[str], secret: str = "") -> People:
-    """The people of a population.
+    """The people of a population, of all clients that may be drawn.
 
-    Args:
-      client_ids: Ids of all clients that may be drawn.
-      secret: `aggregation.privacy.noise_secret`: "", "env:NAME" or "file:PATH".
-
-    Raises:
-      NoiseKeyError: The secret is missing or too short.
+    `secret` is `aggregation.privacy.noise_secret`: "", "env:NAME" or "file:PATH". Raises
+    `NoiseKeyError` if it is missing or too short.
     """
     salt = read_secret(secret) or _CONSTANT
     return People(
@@ -79,8 +70,7 @@ def write(path: pathlib.Path, people: People) -> None:
 def read(path: pathlib.Path) -> People | None:
     """What `write` wrote; None: there is no such file.
 
-    Raises:
-      RunDirectoryError: It is damaged.
+    Raises `RunDirectoryError` if it is damaged.
     """
     if not path.exists():
         return None

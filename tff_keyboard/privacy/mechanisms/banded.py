@@ -27,16 +27,9 @@ _DIGITS = 9
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Banded:
-    """The diagonals of C.
+    """The diagonals of C. Raises `ValueError` if they are not."""
 
-    Attributes:
-      coefficients: c, [bands]: 1 first, non-negative, never increasing.
-
-    Raises:
-      ValueError: They are not.
-    """
-
-    coefficients: tuple[float, ...]
+    coefficients: tuple[float, ...]  # c, [bands]: 1 first, non-negative, never increasing
 
     def __post_init__(self) -> None:
         toeplitz.checked_column(self.coefficients)
@@ -65,16 +58,8 @@ def optimal_banded(
 ) -> Banded:
     """The column of least error * S. Cached by its arguments; pure and deterministic.
 
-    Args:
-      rounds: Rounds of the run, >= 1.
-      min_separation: Rounds between participations that the cohort sampler enforces, >= 1.
-      max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      bands: Number of bands, 1..rounds; 1 is independent noise.
-      momentum: Momentum of the server, in [0, 1).
-      error: "mean" or "max", see `toeplitz.reduced`.
-
-    Raises:
-      ValueError: An argument is out of range.
+    `bands` are 1..rounds; 1 is independent noise. The other arguments are those of `optimal_blt`.
+    Raises `ValueError` if one is out of range.
 
     >>> optimal_banded(rounds=8, min_separation=8, bands=1)
     Banded(coefficients=(1.0,))
@@ -84,10 +69,7 @@ def optimal_banded(
     workload = toeplitz.prefix_sums(rounds, momentum=momentum)
     toeplitz.reduced(workload, error)
     toeplitz.sensitivity_squared(  # refuses now what the search would divide by
-        [1.0],
-        rounds=rounds,
-        min_separation=min_separation,
-        max_participations=max_participations,
+        [1.0], rounds=rounds, min_separation=min_separation, max_participations=max_participations
     )
     if bands == 1:
         return Banded(coefficients=(1.0,))

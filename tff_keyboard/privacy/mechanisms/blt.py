@@ -41,16 +41,11 @@ _DIGITS = 9  # decays and scales are rounded: the last bits of a search mean not
 class Blt:
     """Decays lambda_i and scales s_i of the column.
 
-    Attributes:
-      decays: Decays, each in [0, 1).
-      scales: Scales, as many as decays, each >= 0, their sum at most 1.
-
-    Raises:
-      ValueError: They are not as above.
+    Raises `ValueError` if they are not as above.
     """
 
-    decays: tuple[float, ...]
-    scales: tuple[float, ...]
+    decays: tuple[float, ...]  # decays, each in [0, 1)
+    scales: tuple[float, ...]  # scales, as many as decays, each >= 0, their sum at most 1
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.decays) <= MAX_BUFFERS or len(self.scales) != len(self.decays):

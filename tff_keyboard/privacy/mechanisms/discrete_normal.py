@@ -2,12 +2,12 @@
 
     P(k) proportional to exp(-k^2 / (2 s^2)),   k an integer,   s = 2^bits steps of the grid
 
-A continuous Gaussian in doubles sits on a grid whose steps betray its size (Mironov 2012).
-Here sum and noise are integers, so there is nothing to betray. Sampled as Canonne et al. do, with s
-a power of two: uniform bits and a geometric make a discrete Laplace, which is accepted with
-probability exp(-(|k| / s - 1)^2 / 2). Each Bernoulli compares logarithms of uniforms that keep 52
-bits however small they are, so each probability is right to about 2^-49 relative: with 1.4 million
-coordinates and 2,000 rounds that moves epsilon by less than 2e-5.
+A continuous Gaussian in doubles sits on a grid whose steps betray its size (Mironov 2012); here sum
+and noise are integers. Sampled as Canonne et al. do, with s a power of two: uniform bits and a
+geometric make a discrete Laplace, which is accepted with probability exp(-(|k| / s - 1)^2 / 2).
+Each Bernoulli compares logarithms of uniforms that keep 52 bits however small they are, so each
+probability is right to about 2^-49 relative: with 1.4 million coordinates and 2,000 rounds that
+moves epsilon by less than 2e-5.
 
 Source: Canonne, Kamath & Steinke 2020, Algorithms 2 and 3, https://arxiv.org/abs/2004.00010.
 """
@@ -25,13 +25,8 @@ _MOST_TRIES = 400
 def keyed_discrete_normal(key: bytes, label: str, size: int, *, bits: int = BITS) -> np.ndarray:
     """[size] float64, whole multiples of 2^-bits: discrete Gaussians of standard deviation 1.
 
-    Args:
-      key: Key of 32 bytes.
-      label: Whatever tells draws apart.
-      size: Number of draws, >= 0.
-      bits: log2 of the standard deviation in steps of the grid, 0..30.
-
-    A pure function of its arguments.
+    A pure function of its arguments: a key of 32 bytes, a label that tells draws apart, and the
+    log2 of the standard deviation in steps of the grid, 0..30.
     """
     if not 0 <= bits <= 30:
         raise ValueError(f"`bits` must be in 0..30, got {bits}.")

@@ -19,13 +19,7 @@ _CHUNK = 1 << 16  # pairs at a time: stays in the cache
 
 
 def keyed_bytes(key: bytes, label: str, count: int) -> bytes:
-    """`count` bytes of the stream of `label`.
-
-    Args:
-      key: Key of 32 bytes.
-      label: Whatever tells draws apart, such as "delta round 12".
-      count: Number of bytes, >= 0.
-    """
+    """`count` bytes of the stream of `label`, such as "delta round 12", under a key of 32 bytes."""
     subkey = hmac.digest(key, label.encode(), hashlib.sha256)
     encryptor = Cipher(algorithms.AES256(subkey), modes.CTR(bytes(16))).encryptor()
     return encryptor.update(bytes(count))

@@ -39,16 +39,14 @@ class _Mechanism:
     """What all mechanisms have, ready to make noise and to be accounted for.
 
     Attributes:
-      name: Chooses the class.
       is_independent: Whether every round has noise of its own, so that sampling may amplify
         privacy.
-      is_adaptive: Whether the clip norm follows a quantile.
       clip_every: Rounds between changes of an adaptive clip norm.
     """
 
-    name: str
+    name: str  # chooses the class
     is_independent: ClassVar[bool] = False
-    is_adaptive: ClassVar[bool] = False
+    is_adaptive: ClassVar[bool] = False  # whether the clip norm follows a quantile
 
     @property
     def clip_every(self) -> int:
@@ -68,11 +66,7 @@ class _Mechanism:
         raise NotImplementedError
 
     def keyed_noise(self, key: bytes) -> Callable[[int], NoiseOfRounds]:
-        """Makes the noise of any round from the size of a round's noise.
-
-        Args:
-          key: Key of 32 bytes.
-        """
+        """Makes the noise of any round from a round's size, under a key of 32 bytes."""
         return lambda size: self.noise(keyed_draw(key), size)
 
 
@@ -88,14 +82,10 @@ class _Gaussian(_Mechanism):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Gaussian(_Gaussian):
-    """Fresh noise every round, fixed bound.
-
-    Attributes:
-      is_discrete: Whether sum and noise are integers: the discrete Gaussian.
-    """
+    """Fresh noise every round, fixed bound."""
 
     name: Literal["gaussian"] = "gaussian"
-    is_discrete: bool = False
+    is_discrete: bool = False  # whether sum and noise are integers: the discrete Gaussian
 
     def keyed_noise(self, key: bytes) -> Callable[[int], NoiseOfRounds]:
         draw = keyed_discrete_draw(key) if self.is_discrete else keyed_draw(key)
@@ -112,13 +102,9 @@ class GaussianAdaptive(_Gaussian):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Tree(_Mechanism):
-    """Noise of a binary tree over rounds.
+    """Noise of a binary tree over rounds."""
 
-    Attributes:
-      restart_rounds: Rounds of a tree; 0 means one tree.
-    """
-
-    restart_rounds: int = 0
+    restart_rounds: int = 0  # rounds of a tree; 0 means one tree
 
     @property
     def clip_every(self) -> int:
@@ -145,11 +131,7 @@ class TreeAdaptive(_Tree):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BltMechanism(_Mechanism):
-    """Buffered linear Toeplitz noise.
-
-    Raises:
-      ValueError: They are out of range.
-    """
+    """Buffered linear Toeplitz noise. Raises `ValueError` if they are out of range."""
 
     name: Literal["blt"] = "blt"
     decays: tuple[float, ...]
@@ -167,17 +149,10 @@ class BltMechanism(_Mechanism):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BandedMechanism(_Mechanism):
-    """Banded matrix factorisation.
-
-    Attributes:
-      bands: The diagonals c of C, 1 first.
-
-    Raises:
-      ValueError: They are out of range.
-    """
+    """Banded matrix factorisation. Raises `ValueError` if they are out of range."""
 
     name: Literal["banded"] = "banded"
-    bands: tuple[float, ...]
+    bands: tuple[float, ...]  # the diagonals c of C, 1 first
 
     def __post_init__(self) -> None:
         self.matrix()
@@ -198,8 +173,7 @@ NAMES = tuple(tables.variants(Mechanism))
 def named(name: str, **numbers: Any) -> Mechanism:
     """The mechanism of a name, with its own numbers.
 
-    Raises:
-      ValueError: There is no such mechanism, or a number is not its own or out of range.
+    Raises `ValueError` if there is no such mechanism, or a number is not its own or out of range.
     """
     return tables.build(Mechanism, {"name": name, **numbers})
 
@@ -218,16 +192,7 @@ def optimal_mechanism(
 ) -> Mechanism:
     """The mechanism of a schedule, its coefficients optimised where it has any.
 
-    Args:
-      min_separation: Rounds between participations that the cohort sampler enforces, >= 1.
-      max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      buffers: Buffers of a BLT, 1..4.
-      bands: Bands of a banded matrix, 1..rounds.
-      momentum: Momentum of the server: what the noise is to be small under.
-      error: "mean" or "max" over the iterates.
-
-    Raises:
-      ValueError: An argument is out of range.
+    Arguments and errors are those of `optimal_blt` and `optimal_banded`.
     """
     schedule = {
         "rounds": rounds,
@@ -250,14 +215,7 @@ def mechanism_of(
     min_separation_rounds: int = 1,
     momentum: float = 0.0,
 ) -> Mechanism:
-    """The mechanism that a config names, on a schedule; see `optimal_mechanism`.
-
-    Args:
-      min_separation_rounds: Rounds from one participation of a person to the next, >= 1.
-
-    Raises:
-      ValueError: The schedule is out of range.
-    """
+    """The mechanism that a config names, on a schedule; see `optimal_mechanism`."""
     if isinstance(privacy, privacy_config.Gaussian):
         return Gaussian(is_discrete=privacy.is_discrete)
     return optimal_mechanism(

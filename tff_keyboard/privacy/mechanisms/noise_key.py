@@ -56,15 +56,10 @@ class NoiseKeyError(RunDirectoryError, ValueError):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoiseKey:
-    """256 bits and where they come from.
+    """256 bits and where they come from."""
 
-    Attributes:
-      key: Key of 32 bytes; never printed.
-      source: Origin of the key: `NONCE`, `SECRET` or `FIXED_NONCE`.
-    """
-
-    key: bytes = dataclasses.field(repr=False)
-    source: str
+    key: bytes = dataclasses.field(repr=False)  # key of 32 bytes; never printed
+    source: str  # origin of the key: `NONCE`, `SECRET` or `FIXED_NONCE`
 
     def __post_init__(self) -> None:
         if len(self.key) != 32:
@@ -82,15 +77,10 @@ class NoiseKey:
 
 
 def derive_key(nonce: bytes, facts: Mapping[str, Any], *, secret: bytes = b"") -> bytes:
-    """The 32 bytes of the module's formula.
+    """The 32 bytes of the module's formula, of a nonce of 16 and a secret of 16 at least, or none.
 
-    Args:
-      nonce: Nonce of 16 bytes.
-      facts: JSON values; order does not matter, every value does.
-      secret: Secret of the deployment, at least 16 bytes, or nothing.
-
-    Raises:
-      NoiseKeyError: The nonce or the secret is too short.
+    `facts` are JSON values; order does not matter, every value does. Raises `NoiseKeyError` if the
+    nonce or the secret is too short.
     """
     if len(nonce) != NONCE_BYTES:
         raise NoiseKeyError(f"The noise nonce must have {NONCE_BYTES} bytes, got {len(nonce)}.")
@@ -113,15 +103,10 @@ def open_noise_key(
 ) -> NoiseKey:
     """The key of a run: reads its nonce, or draws and stores one if it has none yet.
 
-    Args:
-      facts: Facts that the key depends on; see the module.
-      may_draw: Whether nothing was released yet. A nonce drawn later would publish the same data
-        under a second noise.
-      secret: "" for none, "env:NAME" or "file:PATH".
-      fixed_nonce: 32 hexadecimal digits: reproducible, for simulations only; nothing is stored.
-
-    Raises:
-      NoiseKeyError: The nonce is missing after rounds were released, or anything is malformed.
+    `may_draw`: nothing was released yet. A nonce drawn later would publish the same data under a
+    second noise. A secret is "", "env:NAME" or "file:PATH"; a fixed nonce, for simulations, has 32
+    hexadecimal digits and is not stored. Raises `NoiseKeyError` if the nonce is missing after
+    rounds were released, or anything is malformed.
     """
     secret_bytes = read_secret(secret)
     if fixed_nonce:
@@ -143,8 +128,7 @@ def open_noise_key(
 def read_secret(place: str) -> bytes:
     """The secret at "env:NAME" or "file:PATH", without surrounding white space; b"" for "".
 
-    Raises:
-      NoiseKeyError: There is none, or it is too short. The message never has its content.
+    Raises `NoiseKeyError` if there is none, or it is too short. The message never has its content.
     """
     if not place:
         return b""

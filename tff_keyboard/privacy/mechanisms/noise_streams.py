@@ -37,11 +37,7 @@ class NoiseStream(Protocol):
 
 
 class IndependentNoise:
-    """A draw of its own for each round.
-
-    Args:
-      first_round: The round to begin with; nothing before it needs to be computed.
-    """
+    """A draw of its own for each round; nothing before the first one needs to be computed."""
 
     def __init__(self, draw: Draw, size: int, first_round: int = 0):
         self._draw = draw
@@ -61,11 +57,7 @@ class TreeNoise:
     its draw and its children's estimates, w_h = 1 / (2 - 2^-h) on its own draw (Honaker 2015,
     bottom up), of variance w_h. A restart begins a new tree and forgets the old.
 
-    Args:
-      restart_rounds: Rounds of a tree; 0 means one tree.
-
-    Raises:
-      ValueError: `restart_rounds` < 0.
+    `restart_rounds` >= 0 are those of a tree; 0 means one tree.
     """
 
     def __init__(self, draw: Draw, size: int, restart_rounds: int = 0):
@@ -142,10 +134,8 @@ class BandedNoise:
 class NoiseOfRounds:
     """Any round's noise of a mechanism; consecutive rounds cost one step each.
 
-    Args:
-      build: Begins the stream anew; its argument is the round asked for.
-      starts_anywhere: Whether the stream begins with that round. Otherwise it begins with round 0
-        and is run up to the round asked for.
+    `build` begins the stream anew; its argument is the round asked for. A stream that
+    `starts_anywhere` begins with that round, others with round 0, to be run up to it.
     """
 
     def __init__(self, build: Callable[[int], NoiseStream], *, starts_anywhere: bool = False):
@@ -156,10 +146,7 @@ class NoiseOfRounds:
         self._last: tuple[int, np.ndarray] | None = None
 
     def __call__(self, round_num: int) -> np.ndarray:
-        """Noise of round `round_num` (rounds done before it, >= 0), [size] float64.
-
-        Do not write to it: the same round may be asked for again.
-        """
+        """Noise of round `round_num` >= 0, [size] float64, which is not to be written to."""
         if round_num < 0:
             raise ValueError(f"`round_num` must be >= 0, got {round_num}.")
         if self._last is not None and self._last[0] == round_num:

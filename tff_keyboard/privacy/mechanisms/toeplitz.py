@@ -42,18 +42,8 @@ class ToeplitzNoise(Protocol):
 def prefix_sums(rounds: int, *, momentum: float = 0.0) -> np.ndarray:
     """Workload column a: how round 0's noise moves the iterate after each round.
 
-    Plain server SGD adds deltas up (all ones). With heavy-ball momentum m a delta still acts later:
-    a_t = 1 + m + ... + m^t.
-
-    Args:
-      rounds: Rounds of the run, >= 1.
-      momentum: Momentum of the server, in [0, 1).
-
-    Returns:
-      [rounds] float64.
-
-    Raises:
-      ValueError: An argument is out of range.
+    Plain server SGD adds deltas up (all ones). With heavy-ball momentum m in [0, 1) a delta still
+    acts later: a_t = 1 + m + ... + m^t. [rounds] float64, or a `ValueError`.
 
     >>> prefix_sums(3, momentum=0.5)
     array([1.  , 1.5 , 1.75])
@@ -81,15 +71,10 @@ def sensitivity_squared(
 ) -> float:
     """S^2 in squared delta norms; see the module.
 
-    Args:
-      column: c; a shorter one than `rounds` goes on with zeros (a banded C).
-      rounds: Rounds of the run, >= 1.
-      min_separation: A person who joins round i joins none before i + min_separation; >= 1.
-      max_participations: Rounds a person joins at most; 0 means what the separation allows.
-
-    Raises:
-      ValueError: An argument is out of range, or the column is not 1 first, non-negative and
-        never increasing: the formula would state too little.
+    A column c shorter than `rounds` goes on with zeros (a banded C). A person who joins round i
+    joins none before i + `min_separation` >= 1; `max_participations` 0 means what that allows.
+    Raises `ValueError` if an argument is out of range, or the column is not 1 first, non-negative
+    and never increasing: the formula would state too little.
 
     >>> sensitivity_squared([1.0, 0.5], rounds=4, min_separation=2)  # (1, .5, 1, .5)
     2.5
@@ -112,9 +97,7 @@ def sensitivity_squared(
 def iterate_variances(inverse_column: np.ndarray, workload: np.ndarray) -> np.ndarray:
     """Variance of the noise of each iterate under unit draws, [rounds] float64.
 
-    Args:
-      inverse_column: First column of C^-1, [rounds].
-      workload: a, [rounds]; see `prefix_sums`.
+    Of the first column of C^-1 and a workload of `prefix_sums`, [rounds] each.
     """
     from scipy import signal
 
@@ -124,11 +107,7 @@ def iterate_variances(inverse_column: np.ndarray, workload: np.ndarray) -> np.nd
 
 
 def reduced(variances: np.ndarray, error: str) -> float:
-    """One number of `iterate_variances`: the "mean", or the "max", which is the last.
-
-    Raises:
-      ValueError: `error` is neither.
-    """
+    """One number of `iterate_variances`: the "mean", or the "max", which is the last."""
     if error not in ("mean", "max"):
         raise ValueError(f"`error` must be 'mean' or 'max', got {error!r}.")
     return float(variances.mean() if error == "mean" else variances[-1])
@@ -137,8 +116,7 @@ def reduced(variances: np.ndarray, error: str) -> float:
 def checked_column(column: Sequence[float] | np.ndarray) -> np.ndarray:
     """The column in float64, if sensitivity may be computed of it.
 
-    Raises:
-      ValueError: It is not 1 first, non-negative and never increasing.
+    Raises `ValueError` if it is not 1 first, non-negative and never increasing.
     """
     column = np.asarray(column, np.float64)
     sound = (

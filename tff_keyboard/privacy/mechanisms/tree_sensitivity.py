@@ -10,10 +10,9 @@ and N(0, z^2) on each node is rho-zCDP with rho = S^2 / (2 z^2). A pattern has a
 `max_participations` rounds, two of them at least `min_separation` rounds apart.
 
 The maximum is exact. A block of leaves is a (max, +) matrix over the rounds a person must still
-wait when the block begins (row) and may still have to wait when it ends (column); the parent of
-two blocks is their product plus the square of its own count. The same dynamic program over
-recursive calls is in Kairouz et al. 2021, Appendix D.2, https://arxiv.org/abs/2103.00039; as
-matrices, with the repeated blocks computed once, two thousand rounds take a second.
+wait when the block begins (row) and may still have to wait when it ends (column); the parent of two
+blocks is their product plus the square of its own count. The same dynamic program over recursive
+calls is in Kairouz et al. 2021, Appendix D.2, https://arxiv.org/abs/2103.00039.
 """
 
 import functools
@@ -29,14 +28,8 @@ def tree_sensitivity_squared(
 ) -> float:
     """S^2 of one or more trees in a row, in squared delta norms.
 
-    Args:
-      tree_rounds: Leaves (rounds) of each tree, in order; a restart begins the next tree.
-      min_separation: A person who joins round i joins no round before i + min_separation; >= 1,
-        and 1 means that every round is allowed.
-      max_participations: Rounds a person joins at most; >= 1.
-
-    Raises:
-      ValueError: An argument is out of range.
+    Trees have so many leaves (rounds) each; a restart begins the next. Of `min_separation` >= 1, 1
+    means that every round is allowed. Raises `ValueError` if an argument is out of range.
 
     >>> tree_sensitivity_squared([4], min_separation=4, max_participations=1)  # 3 levels
     3.0

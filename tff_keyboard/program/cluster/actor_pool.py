@@ -3,8 +3,6 @@
 Ray's own retries are off: they wait for ever when no node fits, and would not let us choose one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import time
@@ -86,11 +84,7 @@ class ActorPool:
         ]
 
     def look_for_nodes(self) -> None:
-        """Puts an actor on every node that has none.
-
-        Raises:
-          ClusterError: There has been no node for too long.
-        """
+        """Puts an actor on every node that has none."""
         now = time.monotonic()
         self._left = {t: since for t, since in self._left.items() if t in self._running}
         for ticket, since in self._left.items():
@@ -175,11 +169,7 @@ class ActorPool:
             self._lose(self._running[ticket], TimeoutError("does not answer"))
 
     def wait(self, seconds: float) -> list[Outcome]:
-        """What ended meanwhile; nodes that became ready are seen by `free_slots`.
-
-        Raises:
-          ClusterError: Too many nodes were lost.
-        """
+        """What ended meanwhile; nodes that became ready are seen by `free_slots`."""
         references = [*self._joining, *self._running]
         if not references:
             time.sleep(min(seconds, _LOOK_SECONDS / 4))

@@ -9,8 +9,6 @@ Files: `ca.crt`, `ca.key` of an authority; `ca.crt`, `tls.crt`, `tls.key` of a m
 mode 0600. ECDSA on P-256 (RFC 5480), X.509 v3 with subject alternative names (RFC 5280).
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import ipaddress
@@ -59,9 +57,7 @@ def make_certificate(
     """Writes `ca.crt`, `tls.crt` and `tls.key` of a machine, over those it may have had.
 
     Args:
-      authority: Folder of `make_authority`.
-      names: IP addresses and DNS names by which others reach the machine, at least one; loopback
-        is added.
+      names: IP addresses and DNS names of the machine, at least one; loopback is added.
 
     Raises:
       ClusterError: There is no authority, or a name is none.
@@ -160,9 +156,7 @@ def _usage(**granted: bool) -> x509.KeyUsage:
 
 def _write_key(path: pathlib.Path, key: ec.EllipticCurvePrivateKey) -> None:
     pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     files.write_atomically(path, [pem], mode=files.OWNER_ONLY)
 

@@ -1,7 +1,5 @@
 """Describes a cluster without computing on it: its nodes, who uses them, and whether they fit."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -17,8 +15,7 @@ class NodeStatus:
 
     Attributes:
       used_by: "nobody", or "a training".
-      differences: Differences from this machine, as `node_facts.differences` says them; [] where it
-        fits.
+      differences: Differences from here, as `node_facts.differences` says them.
     """
 
     name: str

@@ -35,8 +35,6 @@ class NodeOptions:
     workers: int = 1
     max_concurrent_clients: int | None = None
     threads_per_worker: int = 1
-    max_restarts: int = 3
-    max_attempts: int = 5
     at_once: bool = True
 
 
@@ -49,49 +47,16 @@ class NodeStart:
     seconds: float
 
 
-class _NodeWorkers:
-    """TFF on this node, from when it is first needed."""
-
-    def __init__(self, options: NodeOptions):
-        self._options = options
-        self._lock = threading.Lock()
-        self._contexts: Sequence[tff.framework.SyncContext] = ()
-
-    def contexts(self) -> Sequence[tff.framework.SyncContext]:
-        """One for each worker; the first call takes ten seconds and more."""
-        with self._lock:
-            if not self._contexts:
-                self._contexts = self._start()
-        return self._contexts
-
-    def _start(self) -> Sequence[tff.framework.SyncContext]:
-        from tff_keyboard.host import quiet
-
-        quiet.import_tensorflow_federated()
-        from tff_keyboard.program.workers import worker_context, worker_copy
-
-        options = self._options
-        _, contexts = worker_context.start_workers(
-            options.workers,
-            max_concurrent_clients=options.max_concurrent_clients,
-            threads_per_worker=options.threads_per_worker,
-            max_attempts=options.max_attempts,
-            log_directory=worker_copy.cache_directory() / "node-logs",
-            max_restarts=options.max_restarts,
-        )
-        return contexts
-
-
 class NodePlace:
     """A worker of the node, an `engine.Place`."""
 
-    def __init__(self, workers: _NodeWorkers, position: int):
-        self._workers = workers
+    def __init__(self, server: NodeServer, position: int):
+        self._server = server
         self._position = position
 
     @property
     def context(self) -> tff.framework.SyncContext:
-        return self._workers.contexts()[self._position]
+        return self._server.contexts()[self._position]
 
 
 class NodeServer:
@@ -99,11 +64,33 @@ class NodeServer:
 
     def __init__(self, options: NodeOptions):
         self._options = options
-        self._workers = _NodeWorkers(options)
+        self._lock = threading.Lock()
+        self._contexts: Sequence[tff.framework.SyncContext] = ()
         self._places: queue.SimpleQueue[NodePlace] = queue.SimpleQueue()
         for position in range(options.workers):
-            self._places.put(NodePlace(self._workers, position))
+            self._places.put(NodePlace(self, position))
         self._functions: dict[str, Function] = {}
+
+    def contexts(self) -> Sequence[tff.framework.SyncContext]:
+        """TFF on each worker; the first call takes ten seconds and more."""
+        with self._lock:
+            if not self._contexts:
+                self._contexts = self._start_workers()
+        return self._contexts
+
+    def _start_workers(self) -> Sequence[tff.framework.SyncContext]:
+        from tff_keyboard.host import quiet
+
+        quiet.import_tensorflow_federated()
+        from tff_keyboard.program.workers import worker_context, worker_copy
+
+        _, contexts = worker_context.start_workers(
+            self._options.workers,
+            max_concurrent_clients=self._options.max_concurrent_clients,
+            threads_per_worker=self._options.threads_per_worker,
+            log_directory=worker_copy.cache_directory() / "node-logs",
+        )
+        return contexts
 
     def facts(self, files: Mapping[str, str]) -> dict[str, str]:
         """Facts of this node; see `node_facts.facts`."""
@@ -113,14 +100,11 @@ class NodeServer:
         """Gets ready."""
         begin = time.monotonic()
         if self._options.at_once:
-            self._workers.contexts()
+            self.contexts()
         return NodeStart(socket.gethostname(), os.getpid(), time.monotonic() - begin)
 
     def compute(self, key: str, function: list[Any], shared: Any, item: Any) -> tuple[Any, float]:
         """The result of an item and the seconds it took.
-
-        Args:
-          function: Holds the reference to the function, which is fetched if the key is new.
 
         Raises:
           ProgramError: A worker reports an error, or all have died.
@@ -149,7 +133,5 @@ def _one_line_errors() -> Iterator[None]:
         if grpc is None or not isinstance(error, grpc.RpcError):
             raise
         details = error.details() if isinstance(error, grpc.Call) else str(error)
-        first_line = (details or "no details").splitlines()[0][:300]
-        raise ProgramError(
-            f"A TFF worker on {socket.gethostname()} reports: {first_line}"
-        ) from None
+        line = (details or "no details").splitlines()[0][:300]
+        raise ProgramError(f"A TFF worker on {socket.gethostname()} reports: {line}") from None

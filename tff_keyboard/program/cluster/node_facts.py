@@ -1,7 +1,5 @@
 """What the bits that a node computes depend on, and what it needs: compared when it joins."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import os

@@ -1,7 +1,5 @@
 """Ray as we use it: joined with a token, without statistics, its signal handler put back."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal

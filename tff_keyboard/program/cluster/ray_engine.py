@@ -4,8 +4,6 @@ All of Ray is used in one thread of our own: a signal handler that raises inside
 out as another error, so the main thread only waits for results, where SIGINT and SIGTERM may raise.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import queue
@@ -48,9 +46,6 @@ class Span:
 
 class RayEngine:
     """An `engine.Engine` on a cluster.
-
-    Args:
-      files: Name -> path: files that every node must have, see `node_facts`.
 
     Raises:
       ClusterError: The cluster cannot be used, or too few nodes fit; says why.

@@ -2,11 +2,8 @@
 
 Items are pure functions, so whoever is free may compute any of them again. An item goes back to the
 queue when its node is lost, is tried a few times when it fails, and is computed by a second node
-when it takes much longer than the others (Dean & Ghemawat 2004, section 3.6, "backup tasks"); the
-first result counts.
+when it takes much longer than the others (Dean & Ghemawat 2004, section 3.6, "backup tasks").
 """
-
-from __future__ import annotations
 
 import collections
 import dataclasses

@@ -4,8 +4,6 @@ Whoever reaches a Ray cluster runs any code on it, and Ray listens on all interf
 address it is given. Its token keeps strangers out, and is readable on the wire without TLS.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import os
@@ -75,9 +73,6 @@ def check_reach(address: str, environ: Mapping[str, str] = os.environ) -> None:
     Ray would wait, or end this process without a word. So a connection is made before Ray makes its
     own: the head's certificate must be of our authority and name the head; ours must name the
     address by which the cluster reaches this machine.
-
-    Args:
-      address: Address from `address_of`; "local" has no head yet.
     """
     if address == LOCAL:
         return

@@ -1,9 +1,8 @@
 """Where work is computed: an interface of three methods, above which everything is the same.
 
-Work is a `Job`: a function, what all items share, and the items, each a pure function of the three.
-So an item may be computed anywhere, twice at once, or again after a loss; what is made of the
-results depends on none of that. `LocalEngine` computes on the workers of this machine, the engine
-of `program/cluster` on the nodes of a Ray cluster.
+Work is a `Job`: a function, what all items share, and the items, each a pure function of the three:
+an item may be computed anywhere, twice at once, or again after a loss. `LocalEngine` computes on
+the workers of this machine, the engine of `program/cluster` on the nodes of a Ray cluster.
 """
 
 from __future__ import annotations

@@ -3,12 +3,7 @@
 With one worker and one sub-round this is TFF's plain synchronous context. With more, a round is
 computed in parts by an engine (`engine.py`) and merged in a fixed order (`merge_context.py`): the
 workers of this machine, or the nodes of a cluster.
-
-A worker that dies in a round is started again and its part is repeated; when it cannot be, the
-part goes to another. Attempts are bounded, and then there is one clear error.
 """
-
-from __future__ import annotations
 
 import contextlib
 import os
@@ -28,9 +23,6 @@ class InstalledContext:
 
     The context stays TFF's default after it, and computations then raise `WorkerError`: TFF's own
     default would start a server of its own.
-
-    Attributes:
-      engine: What computes the parts of a round; None: there are no parts.
     """
 
     def __init__(
@@ -51,7 +43,7 @@ class InstalledContext:
             self.engine.close()
         self.pool.close()
 
-    def __enter__(self) -> InstalledContext:
+    def __enter__(self) -> "InstalledContext":
         return self
 
     def __exit__(self, *unused_exception: object) -> None:
@@ -75,14 +67,11 @@ def install_context(
 
     Args:
       num_workers: Worker processes, >= 1.
-      num_subrounds: Parts of a round, >= 1; results depend on it to the last bit (a sum is
-        grouped differently), so fix it when runs on different machines are compared. None:
-        `num_workers`.
-      merge_block: Parts that are folded before they meet others, >= 1; results depend on it to the
-        last bit, too.
+      num_subrounds: Parts of a round, >= 1; results depend on it to the last bit (a sum is grouped
+        differently), so fix it when runs on different machines are compared. None: `num_workers`.
+      merge_block: Parts that are folded before they meet others, >= 1; results depend on it, too.
       engine: Computes the parts; this owns it from here on. None: the workers of this machine do.
-      max_concurrent_clients: Clients at a time in each worker, >= 1; None: the workers' share of
-        the cores.
+      max_concurrent_clients: Clients at a time in each worker, >= 1; None: its share of the cores.
       threads_per_worker: TensorFlow threads of one operation, >= 1; None: 1. Clients side by side
         with single-threaded kernels beat threads inside a client's thin matrix products, and a
         result that depends on no number of cores can be computed again anywhere.
@@ -117,10 +106,9 @@ def install_context(
             start_timeout_seconds=start_timeout_seconds,
         )
         at_failure.pop_all()
-    installed = InstalledContext(pool, contexts[0])
+    context: tff.framework.SyncContext = contexts[0]
     if engine is not None or num_subrounds > 1:
         engine = engine or LocalEngine(contexts)
-        merging = MergeContext(contexts[0], engine, num_subrounds, merge_block)
-        installed = InstalledContext(pool, merging, engine)
-    tff.framework.set_default_context(installed.context)
-    return installed
+        context = MergeContext(context, engine, num_subrounds, merge_block)
+    tff.framework.set_default_context(context)
+    return InstalledContext(pool, context, engine)

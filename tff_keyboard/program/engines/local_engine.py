@@ -1,7 +1,5 @@
 """Computes jobs on TFF workers of this machine, a thread for each."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Generator, Sequence
 from concurrent import futures

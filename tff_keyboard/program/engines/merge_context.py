@@ -1,15 +1,11 @@
 """TFF's context over an engine: rounds in parts, in parallel, merged in a fixed order.
 
-The clients of a round are cut into `num_subrounds` contiguous parts. Runs of `merge_block`
-consecutive parts are items of the engine, folded from left to right where they are computed; the
-items are folded from left to right here, as they come. The result is a function of these two
-numbers alone: not of where the parts were computed, what failed there, or which was first. (TFF's
-own `MergeableCompExecutionContext` merges in order of completion and runs one part after the
-other.) Several parts need a computation with a single aggregation, as all our algorithms have,
-apart from those that say so.
+The clients of a round are cut into `num_subrounds` contiguous parts. Runs of `merge_block` of them
+are items of the engine, folded from left to right where they are computed and then here. The result
+is a function of these two numbers alone: not of where the parts were computed, what failed there,
+or which was first. (TFF's `MergeableCompExecutionContext` merges in order of completion.) Several
+parts need a computation with a single aggregation.
 """
-
-from __future__ import annotations
 
 import contextlib
 import time

@@ -4,8 +4,6 @@ Clients are lists, or sequences that know how to make themselves (`MadeWhereUsed
 of clients, are cut like lists, and become data only where a part is computed.
 """
 
-from __future__ import annotations
-
 import copyreg
 import dataclasses
 import functools
@@ -33,7 +31,7 @@ class MadeWhereUsed(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, key: slice, /) -> MadeWhereUsed: ...
+    def __getitem__(self, key: slice, /) -> "MadeWhereUsed": ...
 
     def make(self) -> Sequence[Any]:
         """The clients' data, as a list at clients takes it."""
@@ -80,13 +78,11 @@ def is_at_clients(type_spec: tff.Type) -> bool:
 def _template(value: Any, type_spec: tff.Type, num_parts: int, columns: list[list[Any]]) -> Any:
     if isinstance(type_spec, tff.StructType):
         elements = tff.structure.iter_elements(tff.structure.from_container(value))
-        names_and_types = tff.structure.iter_elements(type_spec)
+        types = tff.structure.iter_elements(type_spec)
         return tff.structure.Struct(
             [
                 (name, _template(element, element_type, num_parts, columns))
-                for (_, element), (name, element_type) in zip(
-                    elements, names_and_types, strict=True
-                )
+                for (_, element), (name, element_type) in zip(elements, types, strict=True)
             ]
         )
     if is_at_clients(type_spec) and not type_spec.all_equal:
@@ -97,11 +93,7 @@ def _template(value: Any, type_spec: tff.Type, num_parts: int, columns: list[lis
 
 
 class PortableComputation:
-    """A computation that pickles as its bytes, and is read from them once a process.
-
-    Args:
-      computation: Compiled for a worker when it is sent, so that nodes need not.
-    """
+    """A computation that pickles as its bytes, and is read from them once a process."""
 
     def __init__(self, computation: tff.Computation):
         self.computation = computation

@@ -41,8 +41,7 @@ class AveragedState(NamedTuple):
 class AveragedProcess:
     """A `RoundProcess` that keeps an average of the models of another.
 
-    `get_model_weights` returns `IterateWeights`. A round that was rejected counts the model that it
-    left unchanged.
+    `get_model_weights` returns `IterateWeights`. A rejected round counts the unchanged model.
     """
 
     def __init__(self, process: RoundProcess, averaging: ExponentialAverage | TailAverage):
@@ -79,8 +78,7 @@ class AveragedProcess:
 def _held_weights(state: Any) -> Any:
     """The model that a TFF learning process has in its state, however it is wrapped, or None.
 
-    The computation `get_model_weights` would send all of the state to a worker each round, the
-    optimizer's included, to get back a part of what is here.
+    The computation `get_model_weights` would send all of the state to a worker to get it.
     """
     while not hasattr(state, "global_model_weights"):
         if not hasattr(state, "process"):

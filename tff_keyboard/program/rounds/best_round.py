@@ -1,7 +1,5 @@
 """Which round was best, when to stop for want of a better one, and how many were rejected."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -19,8 +17,7 @@ class BestMetric:
 
     Attributes:
       name: Name in `metrics.csv`, e.g. "evaluation/recall_at_1".
-      patience: Training stops after this many comparisons in a row without a better value; None:
-        it does not.
+      patience: Comparisons in a row without a better value after which training stops; None: never.
     """
 
     name: str
@@ -34,7 +31,7 @@ class BestMetric:
             raise ValueError(f"`patience` must be >= 1 evaluations or None, got {self.patience}.")
 
     @classmethod
-    def of_config(cls, train: TrainConfig) -> BestMetric:
+    def of_config(cls, train: TrainConfig) -> "BestMetric":
         """That of a run."""
         name = f"{EVALUATION_PREFIX}/{train.best_metric}"
         return cls(name, train.best_mode, train.early_stop_patience or None)
@@ -60,11 +57,11 @@ class LoopState(NamedTuple):
     rejected_in_a_row: int = 0
 
     @classmethod
-    def from_arrays(cls, arrays: LoopState) -> LoopState:
+    def from_arrays(cls, arrays: "LoopState") -> "LoopState":
         """The state with Python numbers, where a checkpoint gives NumPy's."""
         return cls(float(arrays[0]), *map(int, arrays[1:]))
 
-    def after_comparison(self, best: BestMetric, value: float, round_num: int) -> LoopState:
+    def after_comparison(self, best: BestMetric, value: float, round_num: int) -> "LoopState":
         """The state after a value of the metric was measured. NaN is never better; a tie is not
         better."""
         if math.isnan(value):
@@ -81,7 +78,7 @@ class LoopState(NamedTuple):
         """Whether training stops for want of a better value."""
         return best.patience is not None and self.comparisons_since_best >= best.patience
 
-    def after_round(self, *, rejected: bool) -> LoopState:
+    def after_round(self, *, rejected: bool) -> "LoopState":
         """The state after a round was trained, whether its update was thrown away or not."""
         return self._replace(
             rejected_rounds=self.rejected_rounds + rejected,

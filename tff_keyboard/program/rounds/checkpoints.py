@@ -6,12 +6,7 @@ A checkpoint is one file, `round_00000012.checkpoint`:
     line 2   sha256, hex, of everything that follows
     line 3   JSON: {"version": 12, "leaves": [{"name", "dtype", "shape"}, ...]}
     then     the leaves' bytes, in that order, row-major, little-endian
-
-It is written beside its place, forced to disk and renamed, so a kill leaves no half file. Nothing
-is unpickled: the structure comes from a template (the initial state), the file has arrays only.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -92,9 +87,7 @@ class CheckpointManager(tff.program.ProgramStateManager):
 
         Raises:
           ProgramStateNotFoundError: There is no such version.
-          DamagedCheckpointError: The file is damaged.
-          ProgramError: It is a sound checkpoint of something else: names, dtypes or shapes
-            differ from those of `structure`.
+          ProgramError: It is sound, but of something else: names, dtypes or shapes differ.
         """
         path = self.path(version)
         try:

@@ -1,7 +1,5 @@
 """Prepares the data of the next round while the workers compute this one."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
@@ -42,7 +40,7 @@ class ReadAhead:
         self._submit(round_num + 1)
         return result
 
-    def __enter__(self) -> ReadAhead:
+    def __enter__(self) -> "ReadAhead":
         return self
 
     def __exit__(self, *unused_exception: object) -> None:

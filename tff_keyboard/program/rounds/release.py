@@ -4,18 +4,12 @@
 for a run that was killed and resumed and one that was not. Wall clock goes to `timings.csv`.
 
 The loop writes a round's row first and its checkpoint afterwards. On resume from round r,
-`restart_after(r)` drops the rows of later rounds, which are computed again, and a last line that
-a kill cut short. Where rows of earlier rounds are damaged or missing, `rounds_on_disk` says so
-and the loop resumes before them (`storage/metrics_rows.py`). The JSON lines are the original; the
-CSV file is made from them again on resume and whenever a new column appears (evaluation comes
-every few rounds only), so its header always has all columns, in the order of their first
-appearance.
-
-NaN and infinity are written `NaN`, `Infinity`, `-Infinity`, as Python's `json` and pandas read
-them.
+`restart_after(r)` drops the rows of later rounds, which are computed again, and a last line that a
+kill cut short. Where rows of earlier rounds are damaged or missing, `rounds_on_disk` says so and
+the loop resumes before them (`storage/metrics_rows.py`). The JSON lines are the original; the CSV
+file is made from them again on resume and whenever a new column appears (evaluation comes every few
+rounds only), so its header always has all columns, in the order of their first appearance.
 """
-
-from __future__ import annotations
 
 import abc
 import csv
@@ -89,10 +83,6 @@ class RoundReleaseManager(tff.program.ReleaseManager):
         """Rounds 1 to this are there and sound; None where it does not matter."""
         return None
 
-    @abc.abstractmethod
-    async def release(self, value: Mapping[str, Value], key: int) -> None:
-        """Writes the row `value` of round `key`."""
-
 
 class MetricsRelease(RoundReleaseManager):
     """`metrics.jsonl` and `metrics.csv`."""
@@ -123,7 +113,7 @@ class MetricsRelease(RoundReleaseManager):
         else:
             files.append(self._csv_path, _csv_lines([row], self._columns, header=False))
 
-    def _rewrite_csv(self, rows: Sequence[Mapping[str, Value]]) -> None:
+    def _rewrite_csv(self, rows: Sequence[Row]) -> None:
         # dict.fromkeys keeps the order of first appearance
         self._columns = list(dict.fromkeys([ROUND, *(name for row in rows for name in row)]))
         content = _csv_lines(rows, self._columns, header=True)
@@ -133,14 +123,11 @@ class MetricsRelease(RoundReleaseManager):
 class TimingsRelease(RoundReleaseManager):
     """`timings.csv`: wall clock of each round, with the fixed columns given.
 
-    A value that was not measured is left empty. A kill between a checkpoint and this file loses
-    the timings of one round.
+    What was not measured is left empty. A kill behind a checkpoint may lose those of one round.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], columns: Sequence[str], *, mode: int = files.ANYONE
-    ):
-        self._path = pathlib.Path(path)
+    def __init__(self, path: pathlib.Path, columns: Sequence[str], *, mode: int = files.ANYONE):
+        self._path = path
         self._mode = mode
         self._columns = [ROUND, *columns]
 
@@ -166,9 +153,6 @@ class TensorBoardRelease(RoundReleaseManager):
 
     Each start writes a new event file, which tells TensorBoard to forget what earlier files say
     of the rounds that are computed again. Strings are left out.
-
-    Args:
-      mode: Permissions of the files, which say when each round ended.
     """
 
     def __init__(self, directory: str | os.PathLike[str], *, mode: int = files.ANYONE):
@@ -214,9 +198,7 @@ class TensorBoardRelease(RoundReleaseManager):
             raise files.cannot_write(self._directory, error) from error
 
 
-def _csv_lines(
-    rows: Sequence[Mapping[str, Value]], columns: Sequence[str], *, header: bool
-) -> bytes:
+def _csv_lines(rows: Sequence[Mapping], columns: Sequence[str], *, header: bool) -> bytes:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     if header:

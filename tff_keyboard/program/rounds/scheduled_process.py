@@ -6,11 +6,11 @@ before each round. What is put there depends on the round alone (`schedules.py`)
 trains with the rates it would have had.
 """
 
-import collections
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tree
 
 from tff_keyboard.program.rounds.round_process import CountedState, RoundOutput, RoundProcess
 
@@ -24,8 +24,7 @@ class ScheduledProcess:
     """A `RoundProcess` that sets learning rates before each round of another.
 
     Args:
-      process: Process whose state is a named tuple with the parts that `rates` names, each holding
-        exactly one `learning_rate`.
+      process: Its state is a named tuple with the parts of `rates`, each with one `learning_rate`.
     """
 
     def __init__(self, process: RoundProcess, rates: RatesOfRound):
@@ -52,22 +51,9 @@ class ScheduledProcess:
 
 def _with_rate(part: Any, rate: float) -> Any:
     """`part` with its one `learning_rate` replaced."""
-    found = 0
-
-    def walk(value: Any, key: str = "") -> Any:
-        nonlocal found
-        if key == LEARNING_RATE:
-            found += 1
-            return np.float32(rate)
-        if isinstance(value, Mapping):
-            return collections.OrderedDict((name, walk(item, name)) for name, item in value.items())
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return type(value)(*(walk(getattr(value, name), name) for name in value._fields))
-        if isinstance(value, tuple | list):
-            return type(value)(walk(item) for item in value)
-        return value
-
-    changed = walk(part)
-    if found != 1:
-        raise ValueError(f"The state has {found} learning rates where a schedule needs 1.")
-    return changed
+    found = [path for path, _ in tree.flatten_with_path(part) if path[-1:] == (LEARNING_RATE,)]
+    if len(found) != 1:
+        raise ValueError(f"The state has {len(found)} learning rates where a schedule needs 1.")
+    return tree.map_structure_with_path(
+        lambda path, value: np.float32(rate) if path == found[0] else value, part
+    )

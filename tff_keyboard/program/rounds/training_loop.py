@@ -16,12 +16,7 @@ After a kill the loop goes on from the newest sound checkpoint, round r, and eve
 keeps rows first drops those after r. Rounds r + 1, ... are then computed again. A row is thus on
 disk once, and a checkpoint never is ahead of the rows. Where it is, somebody lost or damaged rows:
 the loop then takes the newest checkpoint that is not ahead of the sound ones, or none.
-
-The interfaces are those of `tff.program`: any `tff.program.ReleaseManager` keyed by round can be
-given besides our own.
 """
-
-from __future__ import annotations
 
 import asyncio
 import contextlib
@@ -80,9 +75,7 @@ class TrainingResult:
     """What a finished training gives.
 
     Attributes:
-      model_weights: `tff.learning.models.ModelWeights` of that state.
       best_model_weights: Weights of the best round; the same object where no metric was compared.
-      resumed_round: The round this process began after; 0 for a new run.
       stop_reason: Why it ended before `total_rounds`, or "".
     """
 
@@ -119,9 +112,7 @@ class TrainingLoop:
 
     Attributes:
       cohort_source: Round number, from 1, to `RoundInput`; pure, called in another thread.
-      total_rounds: Rounds of the whole training, >= 1. A finished training goes on when it is
-        raised.
-      release_managers: Get each row, `{name: number or string}`, keyed by round.
+      total_rounds: Rounds in all, >= 1. A finished training goes on when it is raised.
       timings_manager: Gets `round_clock.TIMING_COLUMNS` of each round, None for what is not known.
       evaluate: Round number and model weights to metrics, released as `evaluation/<name>`.
       evaluate_every: Rounds between evaluations, the last round always has one; 0: never.
@@ -171,7 +162,6 @@ class TrainingLoop:
         SIGINT and SIGTERM end the current round unfinished; those before it are saved.
 
         Raises:
-          TrainingInterrupted: A signal came; has the exit code.
           ProgramError: Disk, checkpoint, worker or metric trouble, or too many rejected rounds.
         """
         training = _Training()
@@ -219,10 +209,7 @@ class TrainingLoop:
         training.round_num = training.saved_round = training.resumed_round = round_num
 
     async def _train_a_round(
-        self,
-        training: _Training,
-        inputs: read_ahead.ReadAhead,
-        signals: interruption.Interruption,
+        self, training: _Training, inputs: read_ahead.ReadAhead, signals: interruption.Interruption
     ) -> None:
         """Computes a round and writes it; a signal ends the one, and waits for the other."""
         round_num, clock = training.round_num + 1, RoundClock()

@@ -22,7 +22,6 @@ class WithholdingRelease(RoundReleaseManager):
 
     Args:
       path: JSON lines, one a round, mode 0600.
-      is_public: Whether a metric of this name may be released.
     """
 
     def __init__(

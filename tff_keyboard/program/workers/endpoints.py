@@ -12,8 +12,6 @@ place can be written to, or no copy be made, there is no worker, unless
 `TFF_KEYBOARD_ALLOW_OPEN_PORT=1` says that the open port may be used; a warning then says so.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
@@ -22,7 +20,7 @@ import shutil
 import socket
 import tempfile
 import warnings
-from typing import Protocol
+from typing import TypeAlias
 
 from tff_keyboard.program import errors
 from tff_keyboard.program.workers import private_places, worker_copy
@@ -34,34 +32,8 @@ _PREFIX = "tff-keyboard-socket-"
 _numbers = itertools.count(1)  # of sockets: an address is never used twice, as a descriptor may be
 
 
-class Endpoint(Protocol):
-    """A place for one worker to listen, reserved by the constructor and freed by `close`.
-
-    Attributes:
-      port: Its flag `--port`.
-      working_directory: Directory to start it in; None: anywhere.
-    """
-
-    address: str
-    binary: pathlib.Path
-    port: int
-    working_directory: pathlib.Path | None
-    inherited: tuple[int, ...]
-
-    def is_listening(self) -> bool:
-        """Whether a server takes connections."""
-        ...
-
-    def close(self) -> None:
-        """Gives the address back."""
-        ...
-
-
-def open_endpoint(worker_binary: pathlib.Path, run: pathlib.Path | None = None) -> Endpoint:
+def open_endpoint(worker_binary: pathlib.Path, run: pathlib.Path | None = None) -> "Endpoint":
     """A socket file, or a TCP port and a warning where that is allowed.
-
-    Args:
-      run: The last place that is tried for socket and copy: a directory of this run.
 
     Raises:
       NoPrivateEndpointError: No socket file is possible here, and no open port allowed.
@@ -88,8 +60,9 @@ class SocketFile:
 
     The directory is locked while this is open. What killed programs left unlocked is removed first.
 
-    Args:
-      copy: The program; owned by this from here on.
+    Attributes:
+      address: Where a gRPC channel connects.
+      binary: The program to start, with `--port=port`, `inherited`, `working_directory`.
     """
 
     def __init__(self, copy: worker_copy.WorkerCopy, run: pathlib.Path | None = None):
@@ -115,6 +88,7 @@ class SocketFile:
         self.address = f"unix:{self._path}"
 
     def is_listening(self) -> bool:
+        """Whether a server takes connections."""
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(1.0)
             probe.connect(str(self._path))
@@ -122,23 +96,21 @@ class SocketFile:
         return False
 
     def close(self) -> None:
+        """Gives the address back."""
         shutil.rmtree(self.directory, ignore_errors=True)
         os.close(self._lock)
         self._copy.close()
 
 
 class TcpPort:
-    """A free port of this machine, kept from others until `close`.
+    """A free port of this machine, kept from others until `close`."""
 
-    With SO_REUSEPORT on both sides the server may bind the port as well. The reserving socket never
-    listens, so all connections go to the server.
-    """
-
-    working_directory = None
-    inherited = ()
+    working_directory: pathlib.Path | None = None
+    inherited: tuple[int, ...] = ()
 
     def __init__(self, binary: pathlib.Path):
         self.binary = binary
+        # With SO_REUSEPORT on both sides the server may bind it, too; this socket never listens.
         self._reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         self._reservation.bind(("127.0.0.1", 0))
@@ -155,6 +127,9 @@ class TcpPort:
 
     def close(self) -> None:
         self._reservation.close()
+
+
+Endpoint: TypeAlias = SocketFile | TcpPort
 
 
 def _new_directory(place: pathlib.Path) -> tuple[pathlib.Path, int]:

@@ -8,8 +8,6 @@ Here grappler gets a cluster that is only a description of one processor: there 
 The graphs are the same, node for node.
 """
 
-from __future__ import annotations
-
 import functools
 import threading
 import types

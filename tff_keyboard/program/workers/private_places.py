@@ -6,8 +6,6 @@ a container need not be sticky. What is reached through the descriptor of an ope
 this user and only this user may write to it, nobody else has put it there.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 import stat

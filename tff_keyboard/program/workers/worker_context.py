@@ -1,7 +1,5 @@
 """TFF's context on a worker of ours: bounded retries, the next worker when one is gone."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -135,8 +133,8 @@ def start_workers(
     *,
     max_concurrent_clients: int | None,
     threads_per_worker: int | None,
-    max_attempts: int,
-    max_restarts: int,
+    max_attempts: int = 5,
+    max_restarts: int = 3,
     log_directory: str | os.PathLike[str] | None = None,
     start_timeout_seconds: float = START_TIMEOUT_SECONDS,
 ) -> tuple[WorkerPool, Sequence[WorkerContext]]:

@@ -6,8 +6,6 @@ it and its folder, and nobody else may write to either: another user could have 
 that nobody has used for a month are removed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pathlib
@@ -33,8 +31,7 @@ class WorkerCopy:
       folder: Descriptor of its folder; a process that starts `path` must inherit it.
 
     Raises:
-      NoPrivateEndpointError: The program is not one that this works for, or there is no place for
-        the copy.
+      NoPrivateEndpointError: It does not work for this program, or there is no place.
     """
 
     def __init__(self, worker_binary: pathlib.Path, run: pathlib.Path | None = None):

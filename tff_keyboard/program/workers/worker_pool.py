@@ -1,7 +1,5 @@
 """Several TFF workers, each started again when it dies, a bounded number of times."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import threading
@@ -13,12 +11,7 @@ from tff_keyboard.program.workers import workers
 
 
 class WorkerPool:
-    """`num_workers` workers, restarted when they die, at most `max_restarts` times in all.
-
-    Args:
-      log_directory: Gets `worker_0.log`, ...; None: no logs.
-      **options: Those of each `workers.Worker`.
-    """
+    """`num_workers` workers, restarted when they die, at most `max_restarts` times in all."""
 
     def __init__(
         self,

@@ -11,11 +11,8 @@ is ignored (`nohup`, `&` in a script) Python waits for it for ever. Here the ker
   * It writes to its own log file and reads `/dev/null`: it holds no pipe of the caller open.
 
 Security: the server computes any TensorFlow graph it is sent and asks for no password.
-`program/workers/endpoints.py` therefore has it listen on a socket file that only this user can
-open.
+`program/workers/endpoints.py` has it listen on a socket file of this user.
 """
-
-from __future__ import annotations
 
 import atexit
 import importlib.util
@@ -140,7 +137,7 @@ class Worker:
             self._endpoint.close()
             self._endpoint = None
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> "Worker":
         return self
 
     def __exit__(self, *unused_exception: object) -> None:

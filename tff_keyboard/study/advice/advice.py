@@ -7,8 +7,6 @@ with what was reached on them. `costs.py` has the time.
 Reads the data card only: counts, no text.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -41,8 +39,6 @@ class Advice:
     """What to do with a store.
 
     Attributes:
-      reason: Text that the recipe is for.
-      config: The recipe with this store, its number of rounds and people a round.
       cost: The cost of the training; None where nobody has measured the model.
       nearest: The three corpora nearest in size, with what was reached on them.
     """
@@ -60,9 +56,6 @@ class Advice:
 
 def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -> Advice:
     """Advice for a store.
-
-    Args:
-      overrides: Keys of the config that are not left to the advice, `section.key=value`.
 
     Raises:
       ConfigError: An override breaks a rule, or the shipped configs are not here.
@@ -114,20 +107,14 @@ def _data_of(card: Mapping[str, Any], store: str) -> list[str]:
 
 
 def _messages_of_a_visit(population: Mapping[str, Any], config: config_lib.RunConfig) -> float:
-    """What a person brings to a round on average.
-
-    A person of n messages comes ceil(n / most) times as often as one who brings all of theirs at
-    once, up to `train.check_in_factor`.
-    """
+    """What a person brings to a round on average."""
     people, most = PersonSizes.of_card(population), config.client.max_examples or math.inf
     if config.train.check_in == "uniform":
         return people.mean(lambda messages: min(messages, most))
     return people.mean(lambda messages: min(messages, most), most, config.train.check_in_factor)
 
 
-def _cost(
-    card: Mapping[str, Any], config: config_lib.RunConfig, of_a_visit: float
-) -> costs.Cost | None:
+def _cost(card: Mapping[str, Any], config: config_lib.RunConfig, visit: float) -> costs.Cost | None:
     model, train, every = config.model, config.train, config.evaluation.every
     if not isinstance(model, Cifg):
         return None
@@ -140,7 +127,7 @@ def _cost(
         weights=card["vocabulary"]["rows"] * width + units * (7 * width + 3),
         rounds=train.rounds,
         clients=train.clients_per_round,
-        targets=of_a_visit
+        targets=visit
         * config.client.epochs
         * (typed["words"] + typed["messages"])
         / typed["messages"],

@@ -23,7 +23,6 @@ def begun_or_advised(
       store: Client store; None where the run has begun.
 
     Raises:
-      UsageError: Nothing says what to train on.
       RunDirectoryError: The run began with another store.
     """
     run = RunDirectory(workdir)

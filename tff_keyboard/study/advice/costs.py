@@ -7,8 +7,6 @@ added up. Operations are those of the matrix products: 6 for a weight and target
 validation. The constants are fitted to whole trainings: docs/performance.md, what `advise` expects.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 from tff_keyboard.host.machine_speed import Machine
@@ -44,12 +42,7 @@ class Cost:
 def cost(
     *, weights: int, rounds: int, clients: int, targets: float, validation_targets: float
 ) -> Cost:
-    """The cost of a training.
-
-    Args:
-      targets: Targets that a client trains on in a round.
-      validation_targets: Targets of all validations together.
-    """
+    """The cost of a training."""
     server = SERVER_SECONDS + SERVER_SECONDS_PER_WEIGHT * weights
     client = CLIENT_SECONDS + CLIENT_SECONDS_PER_WEIGHT * weights + 6 * weights * targets / SPEED
     validation = 2 * weights * validation_targets / SPEED

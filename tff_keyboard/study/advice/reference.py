@@ -23,7 +23,6 @@ class Model(Table, path="corpora.models"):
       passes: Passes over the train population's text; 0 where `advise` does not show the row.
       top_1: Recall, and the ends of its 95 % interval over people.
       keystrokes: Saved; 0 where it was not measured.
-      file: Name of the file in `docs/results/`.
     """
 
     model: str
@@ -50,10 +49,7 @@ class Corpus(Table, path="corpora"):
     """A corpus and the models that were judged on it.
 
     Attributes:
-      people: Number of people of the train population.
-      words: Number of words that they typed.
       population: People whose text the models were judged on.
-      page: Page of the recipe's model, in `docs/`.
     """
 
     name: str

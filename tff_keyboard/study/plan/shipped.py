@@ -1,7 +1,6 @@
 """Finds the file of a study that is named, not given by its path: `rules_irc`.
 
-Names are those of the files in `configs/studies`, here or among the shipped files; the current
-directory's count first.
+Names are those of the files in `configs/studies`, here or, behind those, among the shipped files.
 """
 
 import difflib
@@ -18,9 +17,6 @@ def find(study: pathlib.Path) -> pathlib.Path:
 
     Args:
       study: Its path; or a name, which is one word without a folder and an ending.
-
-    Raises:
-      UsageError: No study has the name; lists those there are.
     """
     if study.is_file() or study.suffix or len(study.parts) > 1:
         return study  # `study_file.load` says what is wrong with it

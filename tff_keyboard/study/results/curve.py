@@ -19,7 +19,6 @@ class Curve(NamedTuple):
     """Validation perplexity of a run.
 
     Attributes:
-      rounds: Rounds with a validation.
       tokens: Tokens trained on up to each of these rounds.
     """
 

@@ -53,11 +53,7 @@ def of_run(run: Run) -> Origin:
 
 
 def of_row(runs: Sequence[Run]) -> Recipe:
-    """The recipe of an arm at one point of a sweep.
-
-    Args:
-      runs: One run or more; they differ in nothing but the seed and the run that they begin with.
-    """
+    """The recipe of an arm at one point of a sweep."""
     first = runs[0]
     overrides = first.overrides[:-1]  # the seed is the last
     if first.after is not None:

@@ -1,8 +1,4 @@
-"""What a study leaves: `study.json`, `study.md` and `curves.png` in its directory.
-
-They are made of the files of the runs alone and written anew after every run that ends, so a study
-that was interrupted shows what it has.
-"""
+"""What a study leaves: `study.json`, `study.md` and `curves.png` in its directory."""
 
 import dataclasses
 import datetime

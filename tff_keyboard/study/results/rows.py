@@ -103,7 +103,7 @@ class Row:
             "point": self.point,
             "name": self.name,
             "facts": {
-                str(s): fact.to_json(study) if fact else {} for s, fact in self.facts.items()
+                str(s): each.to_json(study) if each else {} for s, each in self.facts.items()
             },
             "metrics": _to_json(self.metrics),
             "seeds": {str(seed): _to_json(each) for seed, each in self.seeds.items()},

@@ -42,7 +42,6 @@ class RunFacts:
     Attributes:
       upload_bytes_per_round: Bytes that clients sent, a mean over rounds; 0 of a server's training.
       rehearsal_bytes: Bytes of general text that a client is sent in a round.
-      rejected_rounds: Rounds whose update was not applied.
       last_quarter_gain: Share by which the last quarter of the rounds lowered it.
       flat: Whether that is no more than the study's `flat_within`.
       effective_clients: Mean over rounds, of a rule that measures them.

@@ -77,9 +77,7 @@ def _steps(study: Study, rows: Sequence[Row]) -> str:
 
 
 def _side_by_side(
-    study: Study,
-    heads: Sequence[str],
-    lines: Sequence[tuple[Sequence[str], Compared]],
+    study: Study, heads: Sequence[str], lines: Sequence[tuple[Sequence[str], Compared]]
 ) -> str:
     """Differences on the metrics of all populations, each line after cells of its own."""
     head = [*heads, "seeds"]
@@ -201,9 +199,6 @@ def _markdown(rows: Sequence[Sequence[str]]) -> str:
 
 def replace_section(text: str, name: str, table: str) -> str:
     """`text` with `table` between the two markers of `name`.
-
-    Raises:
-      ValueError: The markers are not there, once each.
 
     >>> replace_section("a\\n<!-- table: t -->\\nold\\n<!-- end: t -->\\nb", "t", "new")
     'a\\n<!-- table: t -->\\n\\nnew\\n\\n<!-- end: t -->\\nb'

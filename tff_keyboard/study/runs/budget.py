@@ -1,16 +1,17 @@
-"""A study's budget: what its runs have used of it, and whether another may begin.
+"""A study's budget: what its runs have used of it, and whether another may begin."""
 
-Hours are those of all runs added up, over all sessions, also where several ran at a time. A run
-that has begun ends as it would without a budget, so the last ones may go beyond it.
-"""
-
+import contextlib
+import csv
 import math
 import pathlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from tff_keyboard.storage import metrics_rows
+from tff_keyboard.storage.errors import RunDirectoryError
+from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.study.plan.study_file import Budget
-from tff_keyboard.study.runs import usage
+from tff_keyboard.study.results import curve
 
 
 class Amount(NamedTuple):
@@ -28,8 +29,8 @@ def used_by(runs: Iterable[pathlib.Path]) -> Amount:
     """
     found = list(runs)
     return Amount(
-        math.fsum(s for run in found for s in usage.seconds_by_round(run).values()) / 3600,
-        math.fsum(t for run in found for t in usage.tokens_by_round(run).values()) / 1e6,
+        math.fsum(s for run in found for s in seconds_by_round(run).values()) / 3600,
+        math.fsum(t for run in found for t in tokens_by_round(run).values()) / 1e6,
     )
 
 
@@ -60,13 +61,11 @@ def compare(budget: Budget, used: Amount, to_go: Amount) -> str:
     'Budget: 0.50 of 2.00 hours used, 1.75 to go: 0.25 hours too few.'
     """
     parts = []
-    for key, unit, most, spent_of_it in _limits(budget, used):
+    for key, unit, most, spent in _limits(budget, used):
         needed = getattr(to_go, key)
-        short = spent_of_it + needed - most
+        short = spent + needed - most
         verdict = f"{short:,.2f} {unit} too few" if short > 0 else "enough"
-        parts.append(
-            f"{spent_of_it:,.2f} of {most:,.2f} {unit} used, {needed:,.2f} to go: {verdict}"
-        )
+        parts.append(f"{spent:,.2f} of {most:,.2f} {unit} used, {needed:,.2f} to go: {verdict}")
     return f"Budget: {'; '.join(parts)}."
 
 
@@ -76,3 +75,26 @@ def _limits(budget: Budget, used: Amount) -> Iterator[tuple[str, str, float, flo
         most = getattr(budget, key)
         if most:
             yield key, unit, most, getattr(used, key)
+
+
+def seconds_by_round(run: pathlib.Path) -> dict[int, float]:
+    """Round -> seconds, of the rounds whose time is known."""
+    path = RunDirectory(run).timings_csv
+    if not path.exists():
+        return {}
+    with path.open(newline="", errors="replace") as file:
+        rows = list(csv.DictReader(file))
+    seconds = {}
+    for row in rows:
+        with contextlib.suppress(TypeError, ValueError):  # a line that a kill has cut
+            seconds[int(row[metrics_rows.ROUND])] = float(row["round_seconds"])
+    return seconds
+
+
+def tokens_by_round(run: pathlib.Path) -> dict[int, float]:
+    """Round -> tokens; none where the metrics are damaged: those rounds are computed again."""
+    try:
+        rows = RunDirectory(run).all_rows()
+    except RunDirectoryError:
+        return {}
+    return {metrics_rows.round_of(row): float(row.get(curve.TOKENS, 0)) for row in rows}

@@ -23,17 +23,13 @@ from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.host.text_table import aligned
 from tff_keyboard.study.plan.plan import Run
 from tff_keyboard.study.plan.study_file import Budget
-from tff_keyboard.study.runs import budget, runner, usage
+from tff_keyboard.study.runs import budget, runner
 
 ASSUMED_RATE = 4000.0  # tokens a second: small clients, two cores (docs/performance.md)
 
 
 class Text(NamedTuple):
-    """The train population of a store.
-
-    Attributes:
-      tokens: Tokens of a message, on average.
-    """
+    """The train population of a store."""
 
     people: PersonSizes
     tokens: float
@@ -46,6 +42,7 @@ def tokens_of(run: Run, stores: dict[str, Text]) -> float:
       stores: Texts by path; filled in here.
     """
     config, own = run.config, _text(run.config.data.store, stores)
+    clients = config.train.clients_per_round
     if run.task == "train":
         tokens = _tokens_of_client(config, own, stores) * config.client.epochs
     else:  # a round of pooled training is as many messages as clients may have
@@ -54,8 +51,9 @@ def tokens_of(run: Run, stores: dict[str, Text]) -> float:
         method = config.fine_tuning.method
         if isinstance(method, RehearsalMethod):
             general = _text(config.fine_tuning.general_store, stores)
-            tokens += messages * method.portion / (1 - method.portion) * general.tokens
-    return config.train.rounds * config.train.clients_per_round * tokens
+            added = clients * messages * method.portion / (1 - method.portion)
+            tokens += min(added, general.people.messages) / clients * general.tokens
+    return config.train.rounds * clients * tokens
 
 
 def _tokens_of_client(config: config_lib.RunConfig, own: Text, stores: dict[str, Text]) -> float:
@@ -166,8 +164,8 @@ def measured_rate(runs: Sequence[Run]) -> float:
     """Tokens a second of one run, over all rounds on disk; 0 where there is none."""
     tokens = seconds = 0.0
     for run in runs:
-        of_round = usage.tokens_by_round(run.path)
-        for round_num, time in usage.seconds_by_round(run.path).items():
+        of_round = budget.tokens_by_round(run.path)
+        for round_num, time in budget.seconds_by_round(run.path).items():
             if round_num in of_round:
                 tokens += of_round[round_num]
                 seconds += time

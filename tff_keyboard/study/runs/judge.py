@@ -24,18 +24,11 @@ from tff_keyboard.study.plan.plan import Run
 from tff_keyboard.study.plan.study_file import Study
 
 
-@dataclasses.dataclass(frozen=True)
-class _Text:
-    store: ClientStore
-    text: TypedText
-
-
 class Judge:
     """Evaluates runs on the populations of a study: whole messages, as `evaluate` does.
 
     Raises:
       ConfigError: "general" is asked for and the control has no general store.
-      DataError: A population is empty.
     """
 
     def __init__(self, study: Study, control: config_lib.RunConfig):
@@ -61,7 +54,6 @@ class Judge:
 
         Args:
           open_model: Opens it; not called where all is kept.
-          facts: What to call it.
           kept_at: File that keeps its evaluation, by a word that names text and population.
 
         Raises:
@@ -69,26 +61,24 @@ class Judge:
         """
         predictor = None
         found: dict[str, Evaluation] = {}
-        for name, each in self._texts.items():
-            kept = kept_at(f"{name}_whole_{each.store.card_hash[:8]}_{each.text.num_words}")
+        for name, (store, text) in self._texts.items():
+            kept = kept_at(f"{name}_whole_{store.card_hash[:8]}_{text.num_words}")
             evaluation = run_evaluation.read_kept(kept)
             if evaluation is None:
                 predictor = predictor or open_model()
-                if predictor.vocabulary != each.store.vocabulary:
+                if predictor.vocabulary != store.vocabulary:
                     raise DataError(
                         f"{facts.source} was trained with another vocabulary than that of "
-                        f"{each.store.directory}. Give all arms of a study one vocabulary "
+                        f"{store.directory}. Give all arms of a study one vocabulary "
                         "(`tff-keyboard merge-vocabulary`)."
                     )
-                evaluation = run_evaluation.evaluate_named(
-                    predictor, facts, each.text, store=each.store
-                )
+                evaluation = run_evaluation.evaluate_named(predictor, facts, text, store=store)
                 run_evaluation.write_evaluation(kept, evaluation)
             found[name] = evaluation
         return found
 
 
-def _text(study: Study, control: config_lib.RunConfig, name: str) -> _Text:
+def _text(study: Study, control: config_lib.RunConfig, name: str) -> tuple[ClientStore, TypedText]:
     store, population = control.data.store, name
     if name == "general":
         store, population = control.fine_tuning.general_store, "held_out"
@@ -100,4 +90,4 @@ def _text(study: Study, control: config_lib.RunConfig, name: str) -> _Text:
     opened = ClientStore(store)
     text = typed_text.of_population(opened, population)
     text = typed_text.first_messages(text, study.most_messages)
-    return _Text(opened, dataclasses.replace(text, name=name))
+    return opened, dataclasses.replace(text, name=name)

@@ -1,7 +1,7 @@
-"""The models of a study that are no training of a config: baselines, and hybrids of an arm's runs.
+"""The models of a study that no config trains: baselines, and hybrids of an arm's runs.
 
-They are made from the text of the control's train people, and judged on the same text as the arms.
-Their evaluations are kept in the study's folder, under a digest of all that they are made of.
+They are made from the text of the control's train people. Their evaluations are kept in the
+study's folder, under a digest of all that they are made of.
 """
 
 import functools

@@ -96,13 +96,11 @@ def train_all(
     Args:
       runs: Runs from `plan.runs_of`: what a run waits for comes before it.
       ended: Called with each run that is finished, also with those that were before.
-      may_begin: Asked before each process; once it says no, those that train end and no other one
-        begins.
+      may_begin: Asked before each process; once it says no, no other one begins.
       command: The words that start `tff-keyboard`, before those of `Run.command`.
 
     Raises:
-      SignalReceived: This process or a training was interrupted; they have all saved their rounds
-        and ended.
+      SignalReceived: This process or a training was interrupted; all have saved their rounds.
     """
     work = _Work(list(runs), ended, may_begin)
     pool = _Pool(jobs, command)
@@ -158,8 +156,9 @@ class _Work:
 
     def next(self) -> Run | None:
         """The next run to train; finished ones on the way are reported, hopeless ones left out."""
+        kinds = self.failed, self.left_out
         for run in list(self.waiting):
-            lost = next((kind for kind in (self.failed, self.left_out) if _waits(run, kind)), None)
+            lost = next((kind for kind in kinds if run.after in {each.path for each in kind}), None)
             if lost is None and run.after is not None and run.after not in self.finished:
                 continue
             self.waiting.remove(run)
@@ -204,10 +203,12 @@ class _Pool:
 
     def start(self, run: Run) -> None:
         files.make_directory(run.path.parent)
+        # A run that began with another number of rounds is refused.
+        length = [f"--set={each}" for each in rounds_of_cosines(run.config)]
         with log_of(run).open("ab") as log:
             process = subprocess.Popen(
                 children.signalled_when_orphaned(
-                    [*self._command, *run.command, *_length(run), *self._share(run)], signal.SIGTERM
+                    [*self._command, *run.command, *length, *self._share(run)], signal.SIGTERM
                 ),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -224,9 +225,7 @@ class _Pool:
 
     def collect(self) -> list[tuple[Run, int]]:
         """Those that have ended since, with their exit codes."""
-        ended = [
-            (run, process.returncode) for run, process in self.working if process.poll() is not None
-        ]
+        ended = [(run, child.returncode) for run, child in self.working if child.poll() is not None]
         self.working = [pair for pair in self.working if pair[1].returncode is None]
         return ended
 
@@ -237,12 +236,3 @@ class _Pool:
         for _, process in self.working:
             process.wait()
         self.working = []
-
-
-def _length(run: Run) -> list[str]:
-    """How long its cosines are: a run that began with another number of rounds is refused."""
-    return [f"--set={each}" for each in rounds_of_cosines(run.config)]
-
-
-def _waits(run: Run, runs: Sequence[Run]) -> bool:
-    return run.after in {each.path for each in runs}

@@ -3,12 +3,7 @@
 A round is one item of work, a pure function of the run's config, the state and the round, and so is
 a validation of the state's model. The node has the messages in its own store. A node that is lost
 costs the round it was at: another one begins it again with the same state.
-
-The bits are those of this machine where the node has as many cores (TensorFlow cuts a matrix
-product by cores).
 """
-
-from __future__ import annotations
 
 import contextlib
 import dataclasses
@@ -72,7 +67,7 @@ class CentralNode:
         self._recipe = Recipe.of(config, *stores)
         self._engine = engine
 
-    def around(self, process: RoundProcess) -> OnNode:
+    def around(self, process: RoundProcess) -> "OnNode":
         """The process whose rounds are computed on the node; its data are numbers of rounds."""
         return OnNode(process, functools.partial(self._compute, CentralRound(self._recipe)))
 
@@ -114,11 +109,7 @@ class OnNode:
 
 @contextlib.contextmanager
 def node_of(config: RunConfig, *stores: ClientStore | None) -> Iterator[CentralNode | None]:
-    """A node of the cluster for a run; None where `execution.engine` is "local".
-
-    Raises:
-      ClusterError: The cluster cannot be used, or has no free node that fits.
-    """
+    """A node of the cluster for a run; None where `execution.engine` is "local"."""
     if config.execution.engine == "local":
         yield None
         return

@@ -40,8 +40,7 @@ def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProce
     if schedules.is_constant(table.schedule):
         return process
     return ScheduledProcess(
-        process,
-        lambda t: {"optimizer": table.learning_rate * schedules.factor(table.schedule, t)},
+        process, lambda t: {"optimizer": table.learning_rate * schedules.factor(table.schedule, t)}
     )
 
 

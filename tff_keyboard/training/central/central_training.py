@@ -2,9 +2,8 @@
 
 Pooled, shuffled messages, a step a batch, as the server-trained twin of Hard et al. 2018 (section
 5.1, https://arxiv.org/abs/1811.03604), by the optimizer of [central]: the clients' SGD, or Adam,
-Yogi or Adagrad with a schedule. `CentralTraining` is a `RoundProcess`, so the round loop
-with its checkpoints, metrics and exact resume serves both; a "round" here is a fixed number of
-messages and nothing is averaged.
+Yogi or Adagrad with a schedule. `CentralTraining` is a `RoundProcess`, so the round loop with its
+checkpoints, metrics and exact resume serves both; a "round" is a fixed number of messages.
 
 With [fine_tuning.method] it is the single node of Popov et al. 2018 (section 2.5, Table 1,
 https://arxiv.org/abs/1712.07473): rehearsal mixes general messages into each round, and learning
@@ -84,9 +83,6 @@ class CentralTraining:
 
     def next(self, state: CentralState, datasets: Sequence[np.ndarray]) -> RoundOutput:
         """One step per batch, in order.
-
-        Args:
-          datasets: Batches [messages, time + 1] int32 of `data.batches`.
 
         Returns:
           The new state, and sums over the round. Where weights are no longer finite the state is

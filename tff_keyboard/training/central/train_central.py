@@ -19,12 +19,7 @@ from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.central import central_on_nodes
 from tff_keyboard.training.central.central_process import build_central_process
 from tff_keyboard.training.central.central_training import PooledInputs
-from tff_keyboard.training.train_run import (
-    check_best_metric,
-    open_run,
-    recorded_config,
-    train_run,
-)
+from tff_keyboard.training.train_run import check_best_metric, open_run, recorded_config, train_run
 
 
 def train_central(
@@ -43,8 +38,7 @@ def train_central(
       epochs: Budget in passes over the pooled text, likewise.
 
     Raises:
-      ConfigError, DataError, SavedModelError: The config, the store or `model.initial_model` does
-        not fit.
+      ConfigError, DataError, SavedModelError: Config, store or initial model does not fit.
     """
     recorded = recorded_config(workdir)
     config = as_begun(config, recorded)
@@ -85,7 +79,6 @@ class Budget:
     """What a federated model was given.
 
     Attributes:
-      tokens: It was trained on, in all its parts.
       parts: Runs that followed each other on the same client store, the last one first.
       initial_model: What the first part began with; empty for random weights.
     """

@@ -5,8 +5,6 @@ of the config, the round and that position, so whoever has the same store (its c
 which has a digest of every message) makes the same batches.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import pathlib
@@ -34,7 +32,7 @@ class Recipe:
     stores: tuple[tuple[str, StoreReference], ...]
 
     @classmethod
-    def of(cls, config: RunConfig, *stores: ClientStore | None) -> Recipe:
+    def of(cls, config: RunConfig, *stores: ClientStore | None) -> "Recipe":
         """Recipe of a run and its stores as they are opened here."""
         opened = [store for store in stores if store is not None]
         found = [(str(store.directory), StoreReference.of(store)) for store in opened]
@@ -50,13 +48,13 @@ class Recipe:
 
     def train_clients(
         self, handover: Handover, round_num: int, groups: Sequence[Sequence[int]]
-    ) -> TrainClients:
+    ) -> "TrainClients":
         """Names what a round takes: groups as `CohortInputs.round_plan` returns them."""
         return TrainClients(self, as_groups(groups), handover, round_num)
 
     def evaluation_clients(
         self, store: ClientStore, groups: Sequence[Sequence[int]]
-    ) -> EvaluationClients:
+    ) -> "EvaluationClients":
         """Packs of a store's validation clients."""
         return EvaluationClients(self, as_groups(groups), str(store.directory))
 

@@ -6,8 +6,6 @@ sums are those of this machine, to the bit where nodes have as many cores as it 
 a matrix product by cores).
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -96,32 +94,18 @@ class EvaluationOnNodes:
         nodes = self._engine_for(store_references.files_of(store))
 
         def compute(
-            predictor: Predictor,
-            text: TypedText,
-            parts: Sequence[slice],
-            *,
-            max_length: int,
-            reference: Vocabulary | None,
-            scored: Callable[[int], None],
+            predictor: Predictor, text: TypedText, parts: Sequence[slice], **options: Any
         ) -> Iterator[tuple[int, PartCounts]]:
             try:
                 function = CountPart(pickle.dumps(predictor))
             except (TypeError, AttributeError, pickle.PicklingError):
                 self._tell("This kind of model does not travel to nodes: it is evaluated here.")
-                yield from predictor_evaluation.one_by_one(
-                    predictor,
-                    text,
-                    parts,
-                    max_length=max_length,
-                    reference=reference,
-                    scored=scored,
-                )
+                yield from predictor_evaluation.one_by_one(predictor, text, parts, **options)
                 return
-            with contextlib.closing(
-                nodes.run(engine.Job(function, (named, population, max_length, reference), parts))
-            ) as found:
+            shared = named, population, options["max_length"], options["reference"]
+            with contextlib.closing(nodes.run(engine.Job(function, shared, parts))) as found:
                 for place, counts in found:
-                    scored(counts.targets)
+                    options["scored"](counts.targets)
                     yield place, counts
 
         return compute

@@ -1,10 +1,4 @@
-"""From `[execution]` to where a run is computed: this machine's workers, or a cluster's nodes.
-
-On a cluster, clients are handed over by name (`client_references.py`), and the run directory keeps
-what the nodes did (`node_timings.py`).
-"""
-
-from __future__ import annotations
+"""From `[execution]` to where a run is computed: this machine's workers, or a cluster's nodes."""
 
 from collections.abc import Callable, Sequence
 
@@ -26,9 +20,6 @@ def install(
     config: RunConfig, run: RunDirectory, stores: Sequence[ClientStore | None]
 ) -> execution.InstalledContext:
     """The context of a run, for a `with` statement.
-
-    Args:
-      config: Config of the run, its `sub_rounds` and `merge_block` decided.
 
     Raises:
       ConfigError: The run cannot be cut into parts.
@@ -67,13 +58,11 @@ def build_engine(config: RunConfig, stores: Sequence[ClientStore | None]) -> Ray
     return RayEngine(wanted.cluster, options, files)
 
 
-def by_name(
-    config: RunConfig, store: ClientStore, general_store: ClientStore | None
-) -> Recipe | None:
+def by_name(config: RunConfig, store: ClientStore, general: ClientStore | None) -> Recipe | None:
     """How clients are named on a cluster; None on this machine, where their data is handed over."""
     if config.execution.engine == "local":
         return None
-    return Recipe.of(config, store, general_store)
+    return Recipe.of(config, store, general)
 
 
 def around_lines(

@@ -7,8 +7,6 @@ blocks of parts) of each call of a round, those of its evaluation too. This is w
 not the same in every run; rows of rounds that a stop undid stay.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import pathlib

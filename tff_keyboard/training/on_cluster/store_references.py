@@ -1,7 +1,5 @@
 """Client stores by name, so that each node of a cluster opens its own copy."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from tff_keyboard.data.store.client_store import ClientStore
@@ -12,25 +10,17 @@ from tff_keyboard.storage.errors import DataError
 
 @dataclasses.dataclass(frozen=True)
 class StoreReference:
-    """A client store.
-
-    Attributes:
-      place: Path of the store on the driver, absolute.
-    """
+    """A client store."""
 
     place: str
     card_hash: str
 
     @classmethod
-    def of(cls, store: ClientStore) -> StoreReference:
+    def of(cls, store: ClientStore) -> "StoreReference":
         return cls(str(store.directory.absolute()), store.card_hash)
 
     def open(self) -> ClientStore:
-        """The store, where it is on this machine.
-
-        Raises:
-          DataError: It is not there, or is another one.
-        """
+        """The store, where it is on this machine."""
         store = ClientStore(node_facts.place_of(self.place))
         if store.card_hash != self.card_hash:
             raise DataError(

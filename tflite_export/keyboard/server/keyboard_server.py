@@ -21,6 +21,7 @@ import contextlib
 import dataclasses
 import http
 import io
+import itertools
 import json
 import pathlib
 import threading
@@ -57,12 +58,10 @@ class _Wish:
 
 
 class KeyboardApplication:
-    """The WSGI application.
+    """The WSGI application, of one or two keyboards by the name to show.
 
-    Args:
-      keyboards: Name to show -> what suggests; one or two.
-      owner: Who learns what is sent; nobody if left out.
-      events: Logs of what became of the strips, one a keyboard or none.
+    The owner learns what is sent; nobody if left out. Events are logs of what became of the strips,
+    one a keyboard or none.
     """
 
     def __init__(
@@ -109,15 +108,11 @@ class KeyboardApplication:
         endpoint, _ = self._urls.bind_to_environ(request.environ).match()
         if endpoint == "models":
             models = [_facts(*item) for item in self._keyboards.items()]
-            first = next(iter(self._keyboards.values()))
-            language = {
-                "code": first.code,
-                "keys": first.language.keys,
-                "example": first.language.example,
-            }
-            return _json(
-                {"models": models, "language": language, "logs_events": bool(self._events)}
-            )
+            answer = {"models": models, "logs_events": bool(self._events)}
+            for first in itertools.islice(self._keyboards.values(), 1):  # the page has its keys
+                keys = {"code": first.code, "keys": first.language.keys}
+                answer["language"] = {**keys, "example": first.language.example}
+            return _json(answer)
         if endpoint == "suggest":
             return _json({"models": self._strips(*_texts_of(request))})
         if endpoint == "events":
@@ -217,15 +212,9 @@ def make_server(
     owner: Owner | None = None,
     events: Sequence[KeyboardEvents] = (),
 ) -> "KeyboardServer":
-    """A server on the loopback interface, bound but not yet serving.
+    """A server on the loopback interface, bound to a port (0: any free one), not yet serving.
 
-    Args:
-      keyboards: Name to show -> what suggests.
-      port: Port to bind to; 0 takes any free one.
-      events: Logs of what became of the strips, one a keyboard or none.
-
-    Raises:
-      ProgramError: The port is taken or not allowed.
+    Raises `ProgramError` if the port is taken or not allowed. See `KeyboardApplication`.
     """
     application = KeyboardApplication(keyboards, owner, events)
     said = io.StringIO()

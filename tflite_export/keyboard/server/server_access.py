@@ -4,11 +4,9 @@
     http://127.0.0.1:8765/PLACE/               where everything wants that cookie
 
 Every user of a machine reaches its loopback interface, so an address alone is no owner. The token
-has 256 random bits and is compared in constant time. It stands in the address bar for one redirect,
-and no answer lets a browser name the address to others. The cookie is for no script, for no page of
-another site, and for the random PLACE only: browsers send cookies to all ports of a host, so one
-for `/` would reach whoever listens on another port, and two keyboards would overwrite each other's.
-
+has 256 random bits, is compared in constant time and stands in the address bar for one redirect; no
+answer lets a browser name the address to others. The cookie is for no script, for no page of
+another site, and for the random PLACE only, as browsers send cookies to all ports of a host.
 Foreign Host headers are refused, too (DNS rebinding), and bodies of unknown length.
 """
 
@@ -66,9 +64,7 @@ class Key:
 class OwnersOnly:
     """A WSGI application in front of another, which sees only what its owner asks for.
 
-    Args:
-      application: What is asked; its paths begin behind `key.path`.
-      admit: Is told of each request that showed the key.
+    The other's paths begin behind `key.path`. `admit` is told of each request that showed the key.
     """
 
     def __init__(

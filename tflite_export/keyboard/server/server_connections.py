@@ -26,12 +26,7 @@ MOST_BYTES = 5_000_000  # that are read of a request, head and all; more is not 
 
 
 class Server(serving.ThreadedWSGIServer):
-    """A thread a connection, a request a connection.
-
-    Args:
-      port: Port to bind to; 0 takes any free one.
-      application: Application to serve; may call `admit`.
-    """
+    """A thread a connection, a request a connection; its application may call `admit`."""
 
     def __init__(self, host: str, port: int, application: "WSGIApplication"):
         self._lock = threading.Lock()

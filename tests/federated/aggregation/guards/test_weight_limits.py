@@ -10,8 +10,7 @@ import tensorflow_federated as tff
 
 from tests.support.aggregation_fakes import VALUE_TYPE, WEIGHT_TYPE, assert_close, deltas, one_round
 from tff_keyboard.config.sections.rule_config import FedMed
-from tff_keyboard.federated.aggregation.guards import weight_limits
-from tff_keyboard.federated.aggregation.guards.update_guard import UpdateGuardFactory
+from tff_keyboard.federated.aggregation.guards.update_guard import UpdateGuardFactory, zero_or_one
 from tff_keyboard.federated.algorithms.fedmed.aggregator import FedMedFactory
 from tff_keyboard.federated.algorithms.fedmed.client_weight import (
     fedmed_weight_type,
@@ -71,7 +70,7 @@ def test_a_capped_liar_weighs_what_a_client_can():
 
 def test_under_uniform_weights_a_lie_changes_nothing():
     values = one_liar()
-    process = guarded_mean(weight_limits.zero_or_one)
+    process = guarded_mean(zero_or_one)
     lied = one_round(process, values, [*[1.0] * 8, 0.0, LIE])
     honest = one_round(process, values, [*[1.0] * 8, 0.0, 1.0])
     for a, b in zip(lied.result, honest.result, strict=True):

@@ -12,7 +12,7 @@ from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.federated.algorithms import fed_avg as algorithms
 from tff_keyboard.federated.algorithms.fine_tuning import lwf
 from tff_keyboard.federated.learning import variable_model
-from tff_keyboard.federated.learning.initial_state import with_initial_weights
+from tff_keyboard.federated.learning.composition import with_initial_weights
 from tff_keyboard.models import build_model
 
 VOCABULARY, OPTIONS, LEARNING_RATE = 15, {"units": 6, "embedding_size": 4}, 0.7

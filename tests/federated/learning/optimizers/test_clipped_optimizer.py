@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tff_keyboard.federated.learning.optimizers.clipped_optimizer import ClippedOptimizer
+from tff_keyboard.federated.learning.optimizers.local_sgd import ClippedOptimizer
 
 SGD = tff.learning.optimizers.build_sgdm(0.5)
 SPECS = (tf.TensorSpec([2], tf.float32), tf.TensorSpec([], tf.float32))

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tff_keyboard.federated.learning.optimizers.clipped_optimizer import ClippedOptimizer
-from tff_keyboard.federated.learning.optimizers.local_sgd import LocalSgd
+from tff_keyboard.federated.learning.optimizers.local_sgd import ClippedOptimizer, LocalSgd
 
 numbers = st.lists(st.floats(-1e3, 1e3, width=32), min_size=3, max_size=3)
 

@@ -17,12 +17,10 @@ def all_finite(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     if not tensors:
         return tf.constant(True)
     sums_are_finite = tf.reduce_all(
-        tf.stack([tf.math.is_finite(tf.nn.l2_loss(tensor)) for tensor in tensors])
+        tf.stack([tf.math.is_finite(tf.nn.l2_loss(x)) for x in tensors])
     )
 
     def exactly() -> tf.Tensor:
-        return tf.reduce_all(
-            tf.stack([tf.reduce_all(tf.math.is_finite(tensor)) for tensor in tensors])
-        )
+        return tf.reduce_all(tf.stack([tf.reduce_all(tf.math.is_finite(x)) for x in tensors]))
 
     return tf.cond(sums_are_finite, lambda: tf.constant(True), exactly)

@@ -11,8 +11,6 @@ norms are `max(max x, -min x)` and `tf.nn.l2_loss`. The second rounds differentl
 Source of the bounds that adapt: Andrew et al. 2021, https://arxiv.org/abs/1905.03871.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 

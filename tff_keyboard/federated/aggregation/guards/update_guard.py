@@ -3,19 +3,27 @@
 A refused client arrives at the inner aggregation as a delta of zeros with weight 0, so a weighted
 mean, FedAtt, FedMed and medians leave it out, and a differentially private sum adds zeros. TFF's
 own zeroing and clipping let NaN pass, because NaN > bound is false; this wraps outside them. A
-client that claims what no client can counts for what one can (`weight_limits.py`).
+client that claims what no client can counts for what one can: a limit is a fact of the config or
+the model, which no client moves; what people bring `weight_cap.py` follows.
 """
 
 import collections
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.federated.aggregation.guards.finiteness import all_finite
-from tff_keyboard.federated.aggregation.guards.weight_limits import WeightLimit
 from tff_keyboard.federated.aggregation.processes import AggregationProcess, Factory, build_process
+
+# From a weight (finite, >= 0) to what it may count at most, in TensorFlow.
+WeightLimit: TypeAlias = Callable[[Any], Any]
+
+
+def zero_or_one(weight: tf.Tensor) -> tf.Tensor:
+    """The limit where all weigh alike: 1 for whoever counts, however much it claims."""
+    return tf.cast(weight > 0, weight.dtype)
 
 
 class UpdateGuardFactory(tff.aggregators.WeightedAggregationFactory):

@@ -9,20 +9,14 @@ that claims 10^6 *is* the weighted mean, whatever clips its delta. For the media
 as a claim just above m is. From one token, where all weigh alike, m takes 2 ln(median) rounds to
 the median (450 tokens: 12 rounds), so there is no first round in which a liar is believed.
 
-What lies are worth: ln m moves by b_t - 1/2 a round and stays where it is in the long run, so on
-average half of the claims are above m_t. If a share a < 1/2 of clients lies, on average at least
-1/2 - a are honest and bring m_t or more, while liars have 2 m_t each. So liars get at most this
-share of the weight of many rounds, each counted in units of its m_t:
+What lies are worth: ln m stays where it is in the long run, so on average half of the claims are
+above m_t. If a share a < 1/2 of clients lies, at least 1/2 - a are honest and bring m_t or more,
+while liars have 2 m_t each. So liars get at most this share of the weight of many rounds:
 
-    2 a / (2 a + 1/2 - a) = 4 a / (1 + 2 a)
+    2 a / (2 a + 1/2 - a) = 4 a / (1 + 2 a),    33 % for a = 10 %
 
-3.9 % for 1 %, 33 % for 10 %. It is no bound on a round, nor on the mean of the rounds' shares: m_t
-lags behind text per person that changes. A tenth of liars has up to 97 % of a round, 55 % in the
-mean, where all honest clients bring 1,000 tokens in one round and 10 in the next; and up to 61 % of
-a round of 10 clients whose tokens are log-normal (sigma 2). Where all bring the same, m_t
-oscillates: the mean share is 20.0 % for 10 %, 36.8 % for 20 %, 51.0 % for 30 % of liars. (NumPy,
-that share of liars in each round.) For a bound in every round use `client_weighting` = "uniform".
-Half the clients and more may have all they claim: no median helps there.
+It is no bound on a round: m_t lags behind text per person that changes. For one use
+`client_weighting` = "uniform".
 
 Source of the update: Andrew et al. 2021, https://arxiv.org/abs/1905.03871, there for clip norms.
 """
@@ -49,6 +43,9 @@ class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
     with such a `num_examples`. A round without a weight > 0 leaves the median where it is. State:
     `median` (float32, tokens or messages) and `inner`. Measurements: `weight_cap` (float32, of
     this round), `capped_weights` (int32, clients whose weight was cut) and `inner`.
+
+    Args:
+      inner: A weighted factory.
     """
 
     def __init__(self, inner: Factory):
@@ -77,13 +74,8 @@ class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
             clients, above = (tf.cast(votes[name], tf.float32) for name in ("clients", "above"))
             share = tf.where(clients > 0, tf.math.divide_no_nan(above, clients), 0.5)
             moved = median * tf.exp(share - 0.5)
-            return tf.clip_by_value(moved, FIRST_MEDIAN, LARGEST_MEDIAN)
-
-        @tff.tensorflow.computation(np.float32, votes_type)
-        def measure(median, votes):
-            return collections.OrderedDict(
-                weight_cap=MULTIPLE * median, capped_weights=votes["capped"]
-            )
+            after = tf.clip_by_value(moved, FIRST_MEDIAN, LARGEST_MEDIAN)
+            return after, MULTIPLE * median, votes["capped"]
 
         def initialize():
             first = tff.federated_value(np.float32(FIRST_MEDIAN), tff.SERVER)
@@ -94,14 +86,10 @@ class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
             weight, votes = tff.federated_map(capped, (weight, tff.federated_broadcast(median)))
             votes = tff.federated_sum(votes)
             output = inner.next(state["inner"], value, weight)
-            after = collections.OrderedDict(
-                median=tff.federated_map(follow, (median, votes)), inner=output.state
-            )
-            found = tff.federated_map(measure, (median, votes))
+            median, cap, cut = tff.federated_map(follow, (median, votes))
+            after = collections.OrderedDict(median=median, inner=output.state)
             measurements = collections.OrderedDict(
-                weight_cap=found["weight_cap"],
-                capped_weights=found["capped_weights"],
-                inner=output.measurements,
+                weight_cap=cap, capped_weights=cut, inner=output.measurements
             )
             return after, output.result, measurements
 

@@ -5,13 +5,13 @@ A private aggregator (`noised_sum.py`) has a slot for a round's noise in its sta
 slot is emptied, so that states that are kept, checkpointed or compared hold no noise.
 """
 
-import collections
 import copy
 import secrets
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tree
 
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.federated.aggregation.private.noised_sum import (
@@ -37,20 +37,15 @@ class NoisedProcess:
     """
 
     def __init__(self, process: Any, build_noise: Callable[[int], NoiseOfRound]):
-        self._process = process
+        self.process = process
         self._initial = process.initialize()
         self._size = len(_query_state(self._initial).slot.values)
         self._noise = build_noise(self._size)
 
-    @property
-    def process(self) -> Any:
-        """The process it wraps."""
-        return self._process
-
     def around(self, process: Any) -> "NoisedProcess":
         """The same noise for another form of the same process, with the same states."""
         other = copy.copy(self)
-        other._process = process
+        other.process = process
         return other
 
     def initialize(self) -> Any:
@@ -61,14 +56,14 @@ class NoisedProcess:
         """One round: the output of the process, the slot of its state empty."""
         round_num = int(_query_state(state).round)
         filled = self._with_slot(state, round_num, self._noise(round_num))
-        output = self._process.next(filled, *arguments)
+        output = self.process.next(filled, *arguments)
         emptied = self._with_slot(output.state, EMPTY_ROUND, np.zeros(0))
         return _replaced(output, state=emptied)
 
     def get_model_weights(self, state: Any) -> Any:
         """Model weights; see `tff.learning.templates.LearningProcess`."""
         full = self._with_slot(state, EMPTY_ROUND, np.zeros(self._size))
-        return self._process.get_model_weights(full)
+        return self.process.get_model_weights(full)
 
     def _with_slot(self, state: Any, round_num: int, values: np.ndarray) -> Any:
         slot = NoiseSlot(np.int64(round_num), values)
@@ -99,33 +94,20 @@ def with_noise(
       What has `initialize`, `next` and `get_model_weights` of the process.
 
     Raises:
-      ValueError: The process is not private, the key has another length, or the schedule is out of
-        range.
+      ValueError: It is not private, the key has another length, or the schedule is out of range.
     """
     key = secrets.token_bytes(32) if key is None else key
     if len(key) != 32:
         raise ValueError(f"`key` must be 32 bytes, got {len(key)}. Use `secrets.token_bytes(32)`.")
     mechanism = mechanism_of(
-        privacy,
-        rounds=rounds,
-        min_separation_rounds=min_separation_rounds,
-        momentum=momentum,
+        privacy, rounds=rounds, min_separation_rounds=min_separation_rounds, momentum=momentum
     )
     return NoisedProcess(process, mechanism.keyed_noise(key))
 
 
 def map_query_states(state: Any, change: Callable[[NoisedSumState], NoisedSumState]) -> Any:
-    """`state` with `change` applied to every `NoisedSumState` in it; mappings come out ordered."""
-    if isinstance(state, NoisedSumState):
-        return change(state)
-    if isinstance(state, collections.abc.Mapping):
-        items = ((key, map_query_states(value, change)) for key, value in state.items())
-        return collections.OrderedDict(items)
-    if isinstance(state, tuple) and hasattr(state, "_fields"):
-        return type(state)(*(map_query_states(value, change) for value in state))
-    if isinstance(state, tuple | list):
-        return type(state)(map_query_states(value, change) for value in state)
-    return state
+    """`state` with `change` applied to every `NoisedSumState` in it."""
+    return tree.traverse(lambda x: change(x) if isinstance(x, NoisedSumState) else None, state)
 
 
 def _query_state(state: Any) -> NoisedSumState:

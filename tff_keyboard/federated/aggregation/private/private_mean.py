@@ -13,23 +13,13 @@ import tensorflow_federated as tff
 
 from tff_keyboard.config.reading import tables
 from tff_keyboard.config.reading.checks import require_one_of
-from tff_keyboard.config.sections.privacy_config import (
-    Gaussian,
-    GaussianAdaptive,
-    MechanismConfig,
-    NoPrivacy,
-    Privacy,
-    TreeAdaptive,
-)
+from tff_keyboard.config.sections import privacy_config
 from tff_keyboard.federated.aggregation.layers import require_float_tensors
-from tff_keyboard.federated.aggregation.private.adaptive_clip import (
-    AdaptiveClip,
-    delta_noise_multiplier,
-)
+from tff_keyboard.federated.aggregation.private import adaptive_clip
 from tff_keyboard.federated.aggregation.private.noised_sum import NoisedSumQuery
 from tff_keyboard.privacy.mechanisms.discrete_normal import BITS
 
-MECHANISMS = tables.variants(Privacy)
+MECHANISMS = tables.variants(privacy_config.Privacy)
 _OF_RUNS = ("noise_secret", "fixed_nonce", "participation")  # what only a run directory keeps
 
 
@@ -40,8 +30,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
     Measurements: `dp_query_metrics` with `clip_norm` and `noise_stddev`, and `dp`.
 
     Args:
-      privacy: Config of the mechanism, which the other arguments change where they are not None.
-        None: that of `mechanism`.
+      privacy: Config, which the other arguments change where not None. None: that of `mechanism`.
       clients_per_round: The report goal, >= 1: the mean's fixed denominator.
       noise_multiplier: Standard deviation of one draw of noise / clip norm, >= 0; 0 clips and
         claims nothing. Has no default but that of `privacy`.
@@ -54,14 +43,13 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
       privacy: Config as all arguments make it; `with_noise` takes it.
 
     Raises:
-      ValueError: An argument is out of range or missing, or adaptive clipping would spend all of
-        the noise.
+      ValueError: An argument is out of range or missing; adaptive clipping would spend all noise.
       TypeError: The mechanism has no such option.
     """
 
     def __init__(
         self,
-        privacy: MechanismConfig | None = None,
+        privacy: privacy_config.MechanismConfig | None = None,
         *,
         clients_per_round: int,
         noise_multiplier: float | None = None,
@@ -76,31 +64,30 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         if privacy is None:
             if noise_multiplier is None:
                 raise ValueError("`noise_multiplier` is missing. Set it to 0 to clip only.")
-            known = {name: cls for name, cls in MECHANISMS.items() if cls is not NoPrivacy}
+            known = {
+                name: cls for name, cls in MECHANISMS.items() if cls is not privacy_config.NoPrivacy
+            }
             require_one_of("mechanism", mechanism or "gaussian", known)
             privacy = known[mechanism or "gaussian"]()
         self.privacy = privacy = privacy.changed(
-            mechanism=mechanism,
-            noise_multiplier=noise_multiplier,
-            clip_norm=clip_norm,
-            **options,
+            mechanism=mechanism, noise_multiplier=noise_multiplier, clip_norm=clip_norm, **options
         )
         adaptive, clip_every = None, 1
-        if isinstance(privacy, GaussianAdaptive | TreeAdaptive):
-            adaptive = AdaptiveClip(
+        if isinstance(privacy, privacy_config.GaussianAdaptive | privacy_config.TreeAdaptive):
+            adaptive = adaptive_clip.AdaptiveClip(
                 target_quantile=privacy.target_unclipped_quantile,
                 learning_rate=privacy.clip_learning_rate,
                 count_stddev=privacy.clipped_count_noise * clients_per_round,
                 expected_clients=float(clients_per_round),
             )
             # refuses now what `create` would refuse later
-            delta_noise_multiplier(privacy.noise_multiplier, adaptive.count_stddev)
-        if isinstance(privacy, TreeAdaptive):
+            adaptive_clip.delta_noise_multiplier(privacy.noise_multiplier, adaptive.count_stddev)
+        if isinstance(privacy, privacy_config.TreeAdaptive):
             clip_every = privacy.restart_rounds
         multiplier = _multiplier_here(privacy, clients_per_round)
         # No event of TFF's says "correlated, with participation limits": the ledger does.
         event: dp_accounting.DpEvent = dp_accounting.UnsupportedDpEvent()
-        if isinstance(privacy, Gaussian | GaussianAdaptive):
+        if isinstance(privacy, privacy_config.Gaussian | privacy_config.GaussianAdaptive):
             event = dp_accounting.GaussianDpEvent(multiplier)
         self._arguments: dict[str, Any] = {
             "clip_norm": float(privacy.clip_norm),
@@ -109,7 +96,9 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
             "denominator": float(clients_per_round),
             "adaptive": adaptive,
             "clip_every": clip_every,
-            "grid_bits": BITS if isinstance(privacy, Gaussian) and privacy.is_discrete else 0,
+            "grid_bits": BITS
+            if isinstance(privacy, privacy_config.Gaussian) and privacy.is_discrete
+            else 0,
         }
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
@@ -121,7 +110,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         return factory.create(value_type)
 
 
-def _multiplier_here(privacy: MechanismConfig, clients_per_round: int) -> float:
+def _multiplier_here(privacy: privacy_config.MechanismConfig, clients_per_round: int) -> float:
     """Noise multiplier of this cohort's sum: less where a larger cohort's noise is simulated."""
     size = privacy.noise_cohort_size
     if not size:

@@ -3,11 +3,10 @@
     s_k^l = ||theta^l - theta_k^l||_p,   alpha^l = softmax_k(s^l / temperature),
     theta^l <- theta^l - epsilon sum_k alpha_k^l (theta^l - theta_k^l)
 
-The factory gives sum_k alpha_k^l delta_k^l; epsilon is the learning rate of the server's SGD, so
-it can be scheduled (or `step`, where that is fixed), and FedAvg with that learning rate is the
+The factory gives sum_k alpha_k^l delta_k^l; epsilon is the learning rate of the server's SGD, so it
+can be scheduled (or `step`, where that is fixed), and FedAvg with that learning rate is the
 control: equal norms give equal weights. Attention goes to whoever moved *furthest*: of ten clients
-with norms 1, ..., 1, 10 the last gets 99.9 %. Clip deltas first (the default of
-`build_aggregator`).
+with norms 1, ..., 1, 10 the last gets 99.9 %. Clip deltas first.
 
 Source: Ji et al. 2019, eqs. 2-4 and Algorithm 3, https://arxiv.org/abs/1812.07108.
 """
@@ -20,12 +19,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.config.sections.rule_config import FedAtt, LayerGroups
-from tff_keyboard.federated.aggregation.layers import (
-    layer_norms,
-    require_float_tensors,
-    resolve_layers,
-    scale_layers,
-)
+from tff_keyboard.federated.aggregation import layers as layers_lib
 from tff_keyboard.federated.aggregation.processes import AggregationProcess, build_process, no_state
 from tff_keyboard.federated.algorithms.fedatt import online_softmax
 
@@ -49,8 +43,7 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
       variable_names: Names of the tensors of a delta, in order; what `layer_groups` may name.
 
     Raises:
-      ValueError: An argument is out of range, or, in `create`, groups are no partition of the
-        variables.
+      ValueError: An argument is out of range; in `create`, groups are no partition of variables.
     """
 
     def __init__(
@@ -75,8 +68,10 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
 
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """See base class; `weight_type` is a number."""
-        require_float_tensors(value_type, "FedAtt")
-        layers = resolve_layers(value_type, self._rule.layer_groups, self._variable_names)
+        layers_lib.require_float_tensors(value_type, "FedAtt")
+        layers = layers_lib.resolve_layers(
+            value_type, self._rule.layer_groups, self._variable_names
+        )
         specs = tff.types.type_to_tf_tensor_specs(value_type)
 
         @tff.tensorflow.computation
@@ -88,7 +83,7 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
         @tff.tensorflow.computation(accumulator_type, tff.to_type([value_type, weight_type]))
         def accumulate(accumulator, client):
             value, weight = client
-            norms = layer_norms(value, layers, self._rule.norm, exact=False)
+            norms = layers_lib.layer_norms(value, layers, self._rule.norm, exact=False)
             scores = norms / self._rule.temperature
             one = online_softmax.single(value, scores, tf.cast(weight, tf.float32) > 0)
             return online_softmax.merge(accumulator, one, layers)
@@ -101,7 +96,7 @@ class FedAttFactory(tff.aggregators.WeightedAggregationFactory):
         def report(accumulator):
             result = online_softmax.weighted_mean(accumulator, layers)
             if self._step != 1:
-                result = scale_layers(result, layers, tf.fill([len(layers)], self._step))
+                result = layers_lib.scale_layers(result, layers, tf.fill([len(layers)], self._step))
             return result, collections.OrderedDict(
                 clients=accumulator["clients"],
                 attention=online_softmax.attention_measurements(accumulator, layers),

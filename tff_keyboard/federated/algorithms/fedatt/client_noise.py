@@ -5,9 +5,6 @@
 NOT a differential privacy guarantee: deltas are not clipped, so no sigma hides any person; and the
 paper's attention scores see the noise too. For a guarantee use `private_fedatt.py`.
 
-A client's noise is a pure function of (seed, round, client), see `seeded_client_map.py`: clients
-have noise of their own, and a resumed run repeats the bits.
-
 Source: Ji et al. 2019, eq. 6, https://arxiv.org/abs/1812.07108.
 """
 
@@ -31,6 +28,7 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
     State: `round` (int32, rounds done) and `inner`. Measurements are those of `inner`.
 
     Args:
+      inner: A weighted factory.
       noise: Config; None: that of `scale`.
       scale: beta times sigma, the standard deviation in weight units, > 0. None: as `noise` has
         it, or 0.001.

@@ -31,14 +31,8 @@ import tensorflow_federated as tff
 
 from tff_keyboard.config.sections.privacy_config import Gaussian
 from tff_keyboard.config.sections.rule_config import LayerGroups, PrivateFedAtt
+from tff_keyboard.federated.aggregation import layers as layers_lib
 from tff_keyboard.federated.aggregation.guards.finiteness import all_finite
-from tff_keyboard.federated.aggregation.layers import (
-    Layer,
-    layer_norms,
-    require_float_tensors,
-    resolve_layers,
-    scale_layers,
-)
 from tff_keyboard.federated.aggregation.private.noised_sum import NoisedSumQuery
 
 
@@ -53,7 +47,7 @@ def record_sensitivity(num_layers: int, denominator_scale: float) -> float:
 
 def attention_record(
     value: Any,
-    layers: Sequence[Layer],
+    layers: Sequence[layers_lib.Layer],
     *,
     layer_clip_norm: float,
     attention_bound: float,
@@ -76,12 +70,12 @@ def attention_record(
         lambda: value,
         lambda: tf.nest.map_structure(tf.zeros_like, value),
     )
-    norms = layer_norms(value, layers, "2")  # float64: no delta overflows it
+    norms = layers_lib.layer_norms(value, layers, "2")  # float64: no delta overflows it
     clipped = tf.minimum(norms / layer_clip_norm, 1.0)
     attention = tf.exp(attention_bound * (clipped - 1.0))
     scale = attention * clipped / tf.where(norms > 0, norms, tf.ones_like(norms))
     return collections.OrderedDict(
-        numerator=scale_layers(value, layers, scale),
+        numerator=layers_lib.scale_layers(value, layers, scale),
         denominator=tf.cast(denominator_scale * attention, tf.float32),
     )
 
@@ -151,8 +145,8 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:
         """The process, for these types."""
-        require_float_tensors(value_type, "Private FedAtt")
-        layers = resolve_layers(value_type, self._layer_groups, self._variable_names)
+        layers_lib.require_float_tensors(value_type, "Private FedAtt")
+        layers = layers_lib.resolve_layers(value_type, self._layer_groups, self._variable_names)
 
         @tff.tensorflow.computation(value_type)
         def record(value):
@@ -177,7 +171,7 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
         @tff.tensorflow.computation(record_type)
         def ratio(total):
             weights = total["denominator"] / self._scale
-            result = scale_layers(
+            result = layers_lib.scale_layers(
                 total["numerator"], layers, self._clip_norm / tf.maximum(weights, self._floor)
             )
             measured = collections.OrderedDict(
@@ -186,8 +180,7 @@ class PrivateFedAttFactory(tff.aggregators.UnweightedAggregationFactory):
             return result, measured
 
         @tff.federated_computation(
-            mechanism.initialize.type_signature.result,
-            tff.FederatedType(value_type, tff.CLIENTS),
+            mechanism.initialize.type_signature.result, tff.FederatedType(value_type, tff.CLIENTS)
         )
         def next_fn(state, value):
             output = mechanism.next(state, tff.federated_map(record, value))

@@ -31,8 +31,7 @@ class Accumulator:
 
     An accumulator has `clients` (int32, who counted), `loss_total` (float64 nats), the `sums` of
     clients who contribute for certain and a `buffer` of `buffer_size` rows for those who may yet be
-    left out. Rows that hold nobody have `used` 0 and lose every comparison, so the buffer needs no
-    length.
+    left out. Rows that hold nobody have `used` 0 and lose every comparison, so it needs no length.
 
     Attributes:
       buffer_size: Clients that can be left out, >= 0.

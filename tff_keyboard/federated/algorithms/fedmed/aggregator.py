@@ -16,8 +16,7 @@ branches fit in sums, of which the server uses one, and a buffer holds the clien
 leave out, at most D = N - ceil(fraction * N) of the N expected (`accumulator.py`). Memory: two sums
 and D deltas; D is 0 without topK.
 
-gamma is always within a factor 2 of uniform, because JS <= ln 2: compare with FedAvg at server
-learning rate eta.
+gamma is always within a factor 2 of uniform, because JS <= ln 2: compare with FedAvg at rate eta.
 
 Source: Wu, Liang & Wang 2020, eqs. 2-9 and Algorithm 1, "FedMed: A Federated Learning Framework
 for Language Modeling", https://doi.org/10.3390/s20144048.
@@ -26,19 +25,14 @@ for Language Modeling", https://doi.org/10.3390/s20144048.
 import collections
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.config.sections.rule_config import FedMed, LayerGroups
-from tff_keyboard.federated.aggregation.layers import (
-    Layer,
-    require_float_tensors,
-    resolve_layers,
-    scale_layers,
-)
+from tff_keyboard.federated.aggregation import layers as layers_lib
 from tff_keyboard.federated.aggregation.processes import AggregationProcess, build_process
 from tff_keyboard.federated.aggregation.upload_size import raw_bytes
 from tff_keyboard.federated.algorithms.fedmed.accumulator import Accumulator, attention_measurements
@@ -54,14 +48,6 @@ def top_count(fraction: float, clients: int) -> int:
     [0, 1, 4, 8, 9]
     """
     return min(clients, max(1, math.ceil(fraction * clients - _CEIL_SLACK)))
-
-
-class _Mediation(NamedTuple):
-    """What mediation found, scalars: L(t) and its change in nats, and which rule it chose."""
-
-    mean_loss: tf.Tensor
-    change: tf.Tensor
-    adaptive: tf.Tensor
 
 
 class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
@@ -120,13 +106,9 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         self._upload_bytes = upload_bytes
         self._variable_names = variable_names
 
-    def layers_of(self, value_type: tff.Type) -> tuple[Layer, ...]:
-        """The layers of a delta of that type; what `fedmed_weight_type` counts.
-
-        Raises:
-          ValueError: A group does not fit the type.
-        """
-        return resolve_layers(value_type, self.rule.layer_groups, self._variable_names)
+    def layers_of(self, value_type: tff.Type) -> tuple[layers_lib.Layer, ...]:
+        """The layers of a delta of that type; what `fedmed_weight_type` counts."""
+        return layers_lib.resolve_layers(value_type, self.rule.layer_groups, self._variable_names)
 
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """See base class.
@@ -135,7 +117,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
           TypeError: `weight_type` is not `fedmed_weight_type` of the layers: the client work must
             be that of `build_scored_client_work`.
         """
-        require_float_tensors(value_type, "FedMed")
+        layers_lib.require_float_tensors(value_type, "FedMed")
         layers = self.layers_of(value_type)
         _check_weight_type(weight_type, len(layers))
         specs = tff.types.type_to_tf_tensor_specs(value_type)
@@ -159,9 +141,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         def merge(a, b):
             return accumulator.merge(a, b)
 
-        @tff.tensorflow.computation(total_type)
-        def report(total):
-            return total
+        report = tff.tensorflow.computation(lambda total: total, total_type)
 
         state_type = tff.to_type(collections.OrderedDict(previous_loss=np.float32, round=np.int32))
 
@@ -170,12 +150,9 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         def finish(state, total):
             return self._finish(state, total, accumulator, delta_bytes)
 
-        @tff.tensorflow.computation
-        def initial_state():
-            return collections.OrderedDict(previous_loss=tf.constant(0.0), round=tf.constant(0))
-
         def initialize():
-            return tff.federated_eval(initial_state, tff.SERVER)
+            zeros = {"previous_loss": np.float32(0), "round": np.int32(0)}
+            return {name: tff.federated_value(zero, tff.SERVER) for name, zero in zeros.items()}
 
         def next_fn(state, value, weight):
             clients = tff.federated_zip((value, weight))
@@ -192,20 +169,20 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
             clients = self._checked(clients)
         top = self._top_count(clients)
         sums = accumulator.drain(total, clients - top)
-        mediation = self._mediate(state, total["loss_total"], clients)
-        result = self._result(sums, accumulator.layers, mediation.adaptive)
+        mean_loss, change, adaptive = self._mediate(state, total["loss_total"], clients)
+        result = self._result(sums, accumulator.layers, adaptive)
         some = clients > 0
         measurements = collections.OrderedDict(
-            adaptive=tf.cast(mediation.adaptive, tf.int32),
-            loss_change=tf.where(some, mediation.change, 0.0),
-            mean_loss=mediation.mean_loss,
+            adaptive=tf.cast(adaptive, tf.int32),
+            loss_change=tf.where(some, change, 0.0),
+            mean_loss=mean_loss,
             clients=clients,
             top_clients=top,
             bytes_not_uploaded=tf.cast(clients - top, tf.int64) * delta_bytes,
             attention=attention_measurements(sums, accumulator.layers),
         )
         new_state = collections.OrderedDict(
-            previous_loss=tf.where(some, mediation.mean_loss, state["previous_loss"]),
+            previous_loss=tf.where(some, mean_loss, state["previous_loss"]),
             round=state["round"] + tf.cast(some, tf.int32),
         )
         return result, new_state, measurements
@@ -225,21 +202,22 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         exact = tf.cast(clients, tf.float64) * self.rule.top_fraction - _CEIL_SLACK
         return tf.minimum(clients, tf.maximum(1, tf.cast(tf.math.ceil(exact), tf.int32)))
 
-    def _mediate(self, state: Any, loss_total: tf.Tensor, clients: tf.Tensor) -> _Mediation:
+    def _mediate(self, state: Any, loss_total: tf.Tensor, clients: tf.Tensor):
+        """L(t) and its change in nats, and whether the adaptive rule is chosen; scalars."""
         mean_loss = tf.math.divide_no_nan(loss_total, tf.cast(clients, tf.float64))
         mean_loss = tf.cast(mean_loss, tf.float32)
         first = tf.equal(state["round"], 0)
         change = tf.where(first, 0.0, tf.abs(mean_loss - state["previous_loss"]))
         adaptive = tf.logical_or(first, change >= self.rule.mediation_threshold)
-        return _Mediation(mean_loss, change, adaptive)
+        return mean_loss, change, adaptive
 
-    def _result(self, sums: Any, layers: Sequence[Layer], adaptive: tf.Tensor) -> Any:
+    def _result(self, sums: Any, layers: Sequence[layers_lib.Layer], adaptive: tf.Tensor) -> Any:
         gammas = tf.math.reciprocal_no_nan(sums["exp_total"])
         means = tf.fill([len(layers)], tf.math.reciprocal_no_nan(sums["example_total"]))
         return tf.nest.map_structure(
             lambda a, b: tf.where(adaptive, a, b),
-            scale_layers(sums["adaptive"], layers, gammas),
-            scale_layers(sums["average"], layers, means),
+            layers_lib.scale_layers(sums["adaptive"], layers, gammas),
+            layers_lib.scale_layers(sums["average"], layers, means),
         )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_keyboard.federated.aggregation.guards.weight_limits import WeightLimit
+from tff_keyboard.federated.aggregation.guards.update_guard import WeightLimit
 
 MAX_DIVERGENCE = math.log(2)
 

@@ -2,9 +2,6 @@
 
     JS(p, q) = KL(p || m) / 2 + KL(q || m) / 2,   m = (p + q) / 2,   in [0, ln 2] nats
 
-In float32 the rounding of p / m leaves an error of about 1e-7 / sqrt(weights of the layer) nats,
-far below what FedMed's exp(JS) shows.
-
 Elementwise operations on a whole model wait for memory, so layers are worked on in pieces that
 stay in a core's cache; the client's weights, too, are made piece by piece.
 
@@ -17,7 +14,7 @@ Source: Wu, Liang & Wang 2020, eq. 2, https://doi.org/10.3390/s20144048.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import tensorflow as tf
 
@@ -25,42 +22,28 @@ from tff_keyboard.federated.aggregation.layers import Layer
 
 _PIECE = 2**15  # elements: 128 kB a tensor, half a dozen of which fit a core's cache
 
-_Second: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # of a pair, from what is given
-
-
-def js_divergences(server: Any, client: Any, layers: Sequence[Layer]) -> tf.Tensor:
-    """JS of each layer in nats, float32 [layers].
-
-    Two layers of zeros are equal (0). Weights that are not finite give something that is not
-    finite: guard before.
-    """
-    return _divergences(server, client, lambda ours, theirs: theirs, layers)
-
 
 def js_divergences_of_update(server: Any, update: Any, layers: Sequence[Layer]) -> tf.Tensor:
-    """`js_divergences` of the server's weights and those of a client, server - update."""
-    return _divergences(server, update, tf.subtract, layers)
+    """JS of each layer of the server's weights and a client's, server - update; nats, [layers].
 
-
-def _divergences(server: Any, given: Any, second: _Second, layers: Sequence[Layer]) -> tf.Tensor:
-    flat_server, flat_given = tf.nest.flatten(server), tf.nest.flatten(given)
+    Two layers of zeros are equal (0). Weights that are not finite give NaN or infinity.
+    """
+    flat_server, flat_update = tf.nest.flatten(server), tf.nest.flatten(update)
     result = []
     for layer in layers:
         ours = [tf.reshape(flat_server[i], [-1]) for i in layer.positions]
-        theirs = [tf.reshape(flat_given[i], [-1]) for i in layer.positions]
-        result.append(_divergence_of_shares(ours, theirs, second))
+        updates = [tf.reshape(flat_update[i], [-1]) for i in layer.positions]
+        result.append(_divergence_of_shares(ours, updates))
     return tf.stack(result)
 
 
-def _divergence_of_shares(
-    ours: list[tf.Tensor], given: list[tf.Tensor], second: _Second
-) -> tf.Tensor:
+def _divergence_of_shares(ours: list[tf.Tensor], updates: list[tf.Tensor]) -> tf.Tensor:
     """JS between |ours| / sum |ours| and |theirs| / sum |theirs|; all zeros are uniform."""
     size = float(sum(x.shape[0] for x in ours))
     masses = _sum_over_pieces(
-        lambda a, b: tf.stack([tf.reduce_sum(tf.abs(a)), tf.reduce_sum(tf.abs(second(a, b)))]),
+        lambda a, b: tf.stack([tf.reduce_sum(tf.abs(a)), tf.reduce_sum(tf.abs(a - b))]),
         ours,
-        given,
+        updates,
     )
     are_zero = tf.equal(masses, 0.0)
     each = tf.cast(are_zero, tf.float32)  # where all are 0 each counts as 1
@@ -69,12 +52,12 @@ def _divergence_of_shares(
 
     def total(add_each: bool) -> tf.Tensor:
         def twice_js(a, b):  # times `masses[0]`
-            p, q = tf.abs(a), tf.abs(second(a, b))
+            p, q = tf.abs(a), tf.abs(a - b)
             if add_each:
                 p, q = p + each[0], q + each[1]
             return _twice_js(p, q * scale)
 
-        return _sum_over_pieces(twice_js, ours, given)
+        return _sum_over_pieces(twice_js, ours, updates)
 
     twice = tf.cond(tf.reduce_any(are_zero), lambda: total(True), lambda: total(False))
     divergence = 0.5 * twice / masses[0]

@@ -34,15 +34,12 @@ def build_fedmed(
       factory: Its rule says which L_k topK and mediation compare ("after_training": of the trained
         model over the batches it was trained on, one more pass; "during_training": the mean over
         these batches, each before its step), and how divergences are taken.
-      server_optimizer: SGD with learning rate 1 makes the FedAvg branch exactly FedAvg; eta is the
-        factory's own.
+      client_optimizer: Local optimizer.
+      server_optimizer: SGD with learning rate 1 makes the FedAvg branch exactly FedAvg.
       protect: Puts around the factory what deltas meet before it; None: nothing.
       uniform_weights: Whether n_k is 1 for every client.
       wrap_client_work: Wraps the local training before it is scored (the attack harness does).
       joined: See `fed_avg.build_fed_avg`.
-
-    Raises:
-      ValueError: A layer group does not fit the model.
     """
     # Wrapped work may change what was learnt: its loss is then looked at from outside.
     is_wrapped = wrap_client_work is not None
@@ -56,11 +53,7 @@ def build_fedmed(
     )
     if wrap_client_work is not None:
         training = wrap_client_work(training)
-    work = build_scored_client_work(
-        training,
-        model_fn,
-        layers_of=factory.layers_of,
-    )
+    work = build_scored_client_work(training, model_fn, layers_of=factory.layers_of)
     return compose_process(
         model_fn,
         client_work=work,

@@ -1,11 +1,9 @@
 """Client work that also reports what FedMed weighs clients by: local loss and JS per layer.
 
-Wraps any client work that returns a model delta and a number of examples. After the wrapped
-training the client compares its weights with the server's. Its loss is "computed at the tail of
-local training" (section 3.4): the trained model runs once over the client's own data, forwards
-only, which costs about a third of the training. Training that tells a loss (`client_training.py`)
-has done so where the trained model lay in memory, or tells that of the models on the way; after any
-other training the client builds the trained model again.
+Wraps any client work that returns a model delta and a number of examples. A client's loss is
+"computed at the tail of local training" (section 3.4): the trained model runs once over the
+client's own data, forwards only. Training that tells a loss (`client_training.py`) has done so
+where the trained model lay in memory; after any other the client builds the trained model again.
 
 Source: Wu, Liang & Wang 2020, Algorithm 1, lines of the worker, https://doi.org/10.3390/s20144048.
 """

@@ -24,8 +24,7 @@ from tff_keyboard.models.distillation_loss import soft_softmax_loss
 class LwfVariableModel(NextWordVariableModel):
     """A `NextWordVariableModel` whose training loss is that of learning without forgetting.
 
-    `forward_pass(training=False)` has the ordinary loss. Metrics are the ordinary ones in both:
-    `nll` counts the true words alone.
+    `forward_pass(training=False)` has the ordinary loss. Metrics are the ordinary ones in both.
 
     Args:
       model: Freshly built; no other process may share its variables.
@@ -92,11 +91,7 @@ def build_lwf_model_fn(
     true_label_weight: float,
     weight_unit: str = "tokens",
 ) -> Callable[[], LwfVariableModel]:
-    """A function that builds the TFF model anew at each call, its weights zeros.
-
-    Args:
-      weight_unit: "tokens" or "examples": what TFF weighs a client by.
-    """
+    """A function that builds the TFF model anew at each call, its weights zeros."""
 
     def model_fn() -> LwfVariableModel:
         model, teacher = (

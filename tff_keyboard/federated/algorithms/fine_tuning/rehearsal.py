@@ -72,12 +72,10 @@ class Rehearsal:
         return sum(len(message) + 1 for message in messages) * self._bytes_per_id
 
 
-def build_rehearsal(
-    config: FineTuningConfig, general_store: ClientStore | None
-) -> Rehearsal | None:
+def build_rehearsal(config: FineTuningConfig, general: ClientStore | None) -> Rehearsal | None:
     """What `CohortInputs` mixes in where `fine_tuning.method` is rehearsal; None for the others."""
     if not isinstance(config.method, RehearsalMethod):
         return None
-    if general_store is None:
+    if general is None:
         raise ValueError("Rehearsal needs the client store of `fine_tuning.general_store`.")
-    return Rehearsal(general_store, config.method.portion)
+    return Rehearsal(general, config.method.portion)

@@ -5,9 +5,6 @@
 p_k are the K models that clients trained from the server's, p is the server's, x runs over the
 contexts of a text that the server has or generates (`transfer_text.py`). Source: Popov et al. 2018,
 section 2.3, eq. 4, https://arxiv.org/abs/1712.07473.
-
-**Simulation only.** The server sees every client's own model. That rules out secure aggregation,
-and what a single model gives away about its user's text is neither bounded nor accounted for.
 """
 
 import dataclasses
@@ -31,7 +28,7 @@ from tff_keyboard.federated.algorithms.fine_tuning.transfer_text import (
     TransferText,
     build_transfer_text,
 )
-from tff_keyboard.federated.learning.optimizers.clipped_optimizer import ClippedOptimizer
+from tff_keyboard.federated.learning.optimizers.local_sgd import ClippedOptimizer
 from tff_keyboard.models import NextWordModel, build_model
 from tff_keyboard.models.distillation_loss import soft_softmax_loss
 from tff_keyboard.program.rounds.round_process import CountedState, RoundOutput, RoundProcess
@@ -58,8 +55,7 @@ class ServerTransferProcess:
       process: FedAvg whose server takes the one client's model as it is (`one_client_config`), and
         whose finalizer reports `update_non_finite` = 1 where the client had no usable model.
       model: Tells the architecture; neither its weights nor the instance are used.
-      learning_rate: Learning rate of the server's SGD; the loss is the mean over a batch's tokens,
-        in nats.
+      learning_rate: Rate of the server's SGD; the loss is the mean over a batch's tokens, in nats.
       clip_norm: Bound on the L2 norm of the server's gradients; 0 means none.
     """
 
@@ -216,7 +212,6 @@ def build_server_transfer(
       process: The process of `one_client_config(config)`, aggregating by a mean that is NaN for a
         client of weight 0 (`tff.aggregators.MeanFactory()`), so that the finalizer rejects it.
       config: Config of the run; its sections `[server]` and `[aggregation]` have no effect.
-      general_store: The store of `fine_tuning.general_store`; used where the text is "general".
 
     Raises:
       ValueError: There is no general text, or its vocabulary has another size than the model's.

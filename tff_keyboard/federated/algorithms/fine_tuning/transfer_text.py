@@ -41,11 +41,7 @@ def build_transfer_text(config: RunConfig, general_store: ClientStore | None) ->
 def general_text(config: RunConfig, transfer: Transfer, store: ClientStore) -> TransferText:
     """`transfer.messages` messages of the store's train population, anew every round.
 
-    Drawn without replacement from all of them together, whoever wrote them; all of them where there
-    are no more.
-
-    Raises:
-      DataError: The population has no messages.
+    Drawn without replacement, whoever wrote them; all of them where there are no more.
     """
     messages = store.all_examples("train")
 
@@ -65,11 +61,7 @@ def generated_text(config: RunConfig, transfer: Transfer) -> TransferText:
     def text(round_num: int, model: NextWordModel) -> list[np.ndarray]:
         seed = np.random.SeedSequence(_seed(config, round_num)).generate_state(1, np.uint64)
         rows = sample_texts(
-            model,
-            transfer.messages,
-            config.data.max_length,
-            int(seed[0]),
-            allow_end=True,
+            model, transfer.messages, config.data.max_length, int(seed[0]), allow_end=True
         )
         return _batches(config, transfer, [row[row != PAD] for row in rows], round_num)
 

@@ -7,7 +7,7 @@ Adagrad is FedAdagrad of Reddi et al. 2021 (Algorithm 2, with beta_1 = 0), whose
 what their tuned values are for. TFF's own `build_adagrad` takes sqrt(v + epsilon): at 1e-4 it would
 behave as tau = 1e-2. TFF's Adam and Yogi have theirs outside, as the paper.
 
-Nesterov momentum is the server optimizer of Hard et al. 2018 (section 4.3: lr 1.0, momentum 0.9),
+Nesterov momentum is the server optimizer of Hard et al. 2018 (section 5.2: lr 1.0, momentum 0.9),
 where g is the weighted mean of client deltas w_server - w_client. TFF ships heavy-ball momentum
 only.
 

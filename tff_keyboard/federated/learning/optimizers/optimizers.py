@@ -19,8 +19,7 @@ import tensorflow_federated as tff
 
 from tff_keyboard.config.sections import learning_config as tables
 from tff_keyboard.federated.learning.optimizers.accumulating import Adagrad, NesterovSGD
-from tff_keyboard.federated.learning.optimizers.clipped_optimizer import ClippedOptimizer
-from tff_keyboard.federated.learning.optimizers.local_sgd import LocalSgd
+from tff_keyboard.federated.learning.optimizers.local_sgd import ClippedOptimizer, LocalSgd
 
 Optimizer: TypeAlias = tff.learning.optimizers.Optimizer
 

@@ -1,0 +1,1 @@
+"""What a command costs until its user has something."""

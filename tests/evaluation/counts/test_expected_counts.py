@@ -1,0 +1,90 @@
+"""Expected counts against sums over positions, one by one, in float64."""
+
+import itertools
+import math
+
+import hypothesis
+import numpy as np
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tff_keyboard.data.vocabulary import (
+    BOS,
+    NUM_SPECIAL,
+    PAD,
+    SPECIAL_WORDS,
+    NormalisationRules,
+    Vocabulary,
+)
+from tff_keyboard.evaluation.counts.expected_counts import expected_counts, likely_pairs
+
+WORDS = ("a", "b", "c", "d", "e")
+VOCABULARY = Vocabulary((*SPECIAL_WORDS, *WORDS), NormalisationRules())
+TABLE = np.random.default_rng(1).dirichlet(np.ones(9), size=(9, 9)).astype(np.float64)
+
+
+class TwoWords:
+    """p(w | the last two ids), a random table; the id before a row begins is PAD."""
+
+    vocabulary = VOCABULARY
+
+    def log_probabilities(self, ids):
+        before = np.concatenate([np.full([len(ids), 1], PAD, np.int32), ids[:, :-1]], axis=1)
+        return np.log(TABLE[before, ids])[ids != PAD].astype(np.float32)
+
+
+def of_person(messages, following):
+    """(u, b) of one person, by the definition."""
+    u, b = np.zeros(9), np.zeros(following.shape)
+    for words in messages:
+        ids = [PAD, BOS, *VOCABULARY.encode(words)]
+        for before, last in itertools.pairwise(ids):
+            p = TABLE[before, last]
+            u += p
+            if last >= NUM_SPECIAL:
+                b[last] += p[following[last]]
+    return u, b
+
+
+MESSAGES = st.lists(st.lists(st.sampled_from([*WORDS, "zz"]), min_size=1, max_size=5), max_size=4)
+
+
+@hypothesis.given(st.lists(MESSAGES, max_size=4), st.sampled_from([0.3, 2.0, math.inf]))
+@examples(60)
+def test_sums_are_those_of_the_definition(people, clip_norm):
+    following = likely_pairs(TwoWords(), 3)
+    told = []
+    found = expected_counts(TwoWords(), people, following, clip_norm=clip_norm, summed=told.append)
+    u, b = np.zeros(9), np.zeros(following.shape)
+    for messages in people:
+        own = of_person(messages, following)
+        norm = math.sqrt(sum(float(np.sum(part**2)) for part in own))
+        share = min(1, clip_norm / norm) if norm else 1
+        u, b = u + share * own[0], b + share * own[1]
+    np.testing.assert_allclose(found.unigrams, u, rtol=1e-5)
+    np.testing.assert_allclose(found.bigrams, b, rtol=1e-5, atol=1e-12)
+    assert found.people == len(people)
+    assert told == list(range(1, len(people) + 1))
+    typists = [sum(any(word in m for m in p) for p in people) for word in WORDS]
+    assert found.typists[NUM_SPECIAL:].tolist() == typists
+    assert not found.bigrams[:NUM_SPECIAL].any()
+
+
+@hypothesis.given(st.lists(MESSAGES, min_size=1, max_size=4), MESSAGES)
+@examples(60)
+def test_nobody_moves_the_sums_by_more_than_the_clip_norm(people, one):
+    following = likely_pairs(TwoWords(), 3)
+    found = [
+        expected_counts(TwoWords(), everybody, following, clip_norm=0.7)
+        for everybody in (people, [*people, one])
+    ]
+    moved = [found[1].unigrams - found[0].unigrams, found[1].bigrams - found[0].bigrams]
+    assert math.sqrt(sum(float(np.sum(part**2)) for part in moved)) <= 0.7 * (1 + 1e-9)
+
+
+def test_pairs_are_the_models_likeliest_words():
+    following = likely_pairs(TwoWords(), 2)
+    for word in range(NUM_SPECIAL, 9):
+        best = np.argsort(-TABLE[PAD, word, NUM_SPECIAL:])[:2] + NUM_SPECIAL
+        assert sorted(best) == following[word].tolist()
+    assert likely_pairs(TwoWords(), 50).shape == (9, len(WORDS))

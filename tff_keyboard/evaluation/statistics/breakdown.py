@@ -1,0 +1,62 @@
+"""Where a model is better or worse than its total says: slices of the text, groups of people."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from tff_keyboard.evaluation.metrics.metric_table import METRICS
+from tff_keyboard.evaluation.statistics.jackknife import Interval
+from tff_keyboard.evaluation.statistics.people import typists, words_typed
+from tff_keyboard.evaluation.statistics.sums import Sums, metric_interval
+
+SLICE_METRICS = ("recall_at_1_no_eos", "recall_at_3_no_eos", "kss", "perplexity_words")
+TYPISTS = "typists"
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part of a text.
+
+    Attributes:
+      people: Number of people whose text was looked at.
+      share: Share of all words typed.
+      intervals: Metric of `SLICE_METRICS`, where its sums are enough for it -> its interval.
+    """
+
+    people: int
+    share: float
+    intervals: Mapping[str, Interval]
+
+
+def breakdown(sums: Sums, slices: Mapping[str, Mapping[str, Sums]]) -> dict[str, dict[str, Part]]:
+    """The parts of each family of slices, and of `TYPISTS`: heavy, then light ones.
+
+    Confidence is left out: it is a curve (`reliability.py`).
+
+    Args:
+      sums: Sums of the whole text.
+      slices: Family -> slice -> sums of the same people.
+    """
+    families = {name: found.items() for name, found in slices.items() if name != "confidence"}
+    families[TYPISTS] = _groups(sums).items()
+    total = float(words_typed(sums).sum())
+    return {
+        family: {label: _part(found, total) for label, found in parts}
+        for family, parts in families.items()
+    }
+
+
+def _groups(sums: Sums) -> dict[str, Sums]:
+    return {
+        label: {name: values[members] for name, values in sums.items()}
+        for label, members in typists(sums).items()
+    }
+
+
+def _part(sums: Sums, total: float) -> Part:
+    words = words_typed(sums)
+    intervals = {
+        name: metric_interval(sums, name)
+        for name in SLICE_METRICS
+        if METRICS[name].sums <= set(sums)
+    }
+    return Part(len(words), float(words.sum()) / total, intervals)

@@ -1,0 +1,58 @@
+"""Is a suggestion that claims 30 % right 30 % of the time?
+
+The strip of next words claims, with its first suggestion, a probability over the whole vocabulary.
+Positions are put into bins of equal width by that claim, as Guo et al. 2017
+(https://arxiv.org/abs/1706.04599) do; every strip that is shown counts, also the one behind the
+last word, which nothing matches.
+
+    claimed_b, right_b = mean probability, share of first suggestions that were the next word
+    ECE = sum_b n_b / n * |claimed_b - right_b|
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from tff_keyboard.evaluation.metrics.metric_table import HITS_AT_1
+from tff_keyboard.evaluation.statistics.sums import Sums, combine
+
+
+@dataclasses.dataclass(frozen=True)
+class Bin:
+    """Positions whose first suggestion claims about the same.
+
+    Attributes:
+      label: Its range of probability.
+      positions: Number of positions.
+      claimed: Mean probability of the first suggestion.
+      right: Share of them that were the next word.
+    """
+
+    label: str
+    positions: int
+    claimed: float
+    right: float
+
+
+def reliability(slices: Mapping[str, Sums]) -> list[Bin]:
+    """The curve, one point a bin that holds positions.
+
+    Args:
+      slices: The family "confidence" of `predictor_evaluation.Counts`.
+    """
+    bins = []
+    for label, sums in slices.items():
+        shown = int(np.sum(sums["impressions"]))
+        claimed = float(np.sum(sums["confidence"])) / shown
+        right = float(np.sum(combine(sums, HITS_AT_1))) / shown
+        bins.append(Bin(label, shown, claimed, right))
+    return bins
+
+
+def expected_calibration_error(bins: list[Bin]) -> float:
+    """ECE, in [0, 1]; nan without positions."""
+    total = sum(point.positions for point in bins)
+    if not total:
+        return float("nan")
+    return sum(point.positions * abs(point.claimed - point.right) for point in bins) / total

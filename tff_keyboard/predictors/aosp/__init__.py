@@ -1,0 +1,1 @@
+"""Word lists of keyboards that descend from AOSP, and their lookup, simulated."""

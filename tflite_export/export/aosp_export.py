@@ -1,0 +1,177 @@
+"""From a trained model and people's text to a `.combined` word list, with what it gives away.
+
+open -> sum person by person -> noise -> record the release -> list -> write
+"""
+
+import math
+import pathlib
+import time
+
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import OOV
+from tff_keyboard.evaluation.counts import typed_text
+from tff_keyboard.evaluation.counts.expected_counts import (
+    ExpectedCounts,
+    expected_counts,
+    likely_pairs,
+)
+from tff_keyboard.host.progress import Progress
+from tff_keyboard.host.text_table import next_command
+from tff_keyboard.predictors.aosp.engine import AospPredictor
+from tff_keyboard.predictors.predictor import Predictor
+from tff_keyboard.storage import files, names
+from tff_keyboard.storage.errors import ExportError, UsageError
+from tflite_export.export import aosp_part, tail_part
+from tflite_export.export.aosp_options import AospOptions
+from tflite_export.export.trained_run import NO_PRIVACY_CLAIM, TrainedRun
+from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
+
+_LEAST_PEOPLE = 2
+_DELTA = 1e-6  # of a list whose run has no ledger with one
+
+
+def export(
+    model: pathlib.Path, store_directory: pathlib.Path, out: pathlib.Path, options: AospOptions
+) -> list[str]:
+    """Writes the list; returns what a person is told.
+
+    Args:
+      model: A run directory or an exported `.tflite` file.
+      store_directory: The client store whose people are summed.
+      out: The file, `.combined`.
+
+    Raises:
+      UsageError, ExportError: See `AospOptions.check`; or there is nothing to list.
+      DataError: The store cannot be used, or nobody is in the population.
+      ProgramError: The file, or the record of the release, cannot be written.
+    """
+    options.check(model, out)
+    files.make_directory(out.parent)  # before the work, not after it
+    predictor, forms = _open(model)
+    store = ClientStore(store_directory)
+    typed_text.check_rules(store, predictor.vocabulary.rules)
+    tail = None
+    if options.tail:
+        place = store_directory, options.tail, options.word_list
+        tail, _ = tail_part.find(model, predictor.vocabulary, *place)
+    population = options.clients or "train"
+    counts = _summed(predictor, store, population, options.clip_norm)
+    least_people = 0
+    if not options.noise_multiplier:
+        card = store.card["vocabulary"]
+        wanted = options.min_word_users or card.get("min_word_users", 0)
+        least_people = max(_LEAST_PEOPLE, wanted)
+    else:
+        counts = aosp_part.noised(counts, options.noise_multiplier * options.clip_norm)
+    try:
+        words = aosp_part.build(
+            counts,
+            predictor.vocabulary,
+            date=int(time.time()),
+            least_people=least_people,
+            tail=tail,
+            forms=forms,
+            most_bigrams=options.bigrams or None,
+        )
+    except ValueError as error:
+        raise UsageError(f"{store.directory}: {error}.") from None
+    statement = _statement(model, counts.people, options)
+    remarks = [f"{counts.people:,} people of '{population}'", f"privacy: {statement}"]
+    data = words.to_bytes(remarks)
+    files.write_atomically(out, [data])
+    lines = [
+        f"{out}: {len(words.words):,} words, {words.num_bigrams:,} bigrams, {len(data):,} bytes"
+    ]
+    if least_people:
+        listed = AospPredictor(words, predictor.vocabulary.rules).vocabulary
+        typists = zip(predictor.vocabulary.words, counts.typists.tolist(), strict=True)
+        alone = sum(n == 1 and listed.id_of(word) != OOV for word, n in typists)
+        lines.append(
+            f"words that one person alone typed: {alone} (at least {least_people} of "
+            f"{counts.people:,} people each)"
+        )
+    dictionary = f"main_{predictor.vocabulary.rules.language}.dict"
+    lines += [
+        f"privacy: {statement}",
+        f"For HeliBoard: java -jar dicttool_aosp.jar makedict -s {out} -d {dictionary}; add "
+        f"{dictionary} in its settings, under Dictionaries.",
+    ]
+    if (model / names.LEDGER).is_file():
+        lines.append(next_command("privacy", model))
+    return lines
+
+
+def _open(model: pathlib.Path) -> tuple[Predictor, list[str]]:
+    """The model, and its words' forms with capitals."""
+    if model.suffix != ".tflite":
+        from tff_keyboard.predictors.keras_predictor import KerasPredictor
+
+        trained = TrainedRun.load(model)
+        return KerasPredictor(trained.model, trained.vocabulary), trained.truecase()
+    keyboard = KeyboardPredictor(model)
+    if keyboard.manifest.privacy != NO_PRIVACY_CLAIM:
+        raise ExportError(
+            f"{model} claims differential privacy, and its run must record what a list costs. Give "
+            "the run directory."
+        )
+    return keyboard, list(keyboard.manifest.truecase)
+
+
+def _summed(
+    predictor: Predictor, store: ClientStore, population: str, clip_norm: float
+) -> ExpectedCounts:
+    people = store.client_ids(population)
+    if not people:
+        raise ExportError(
+            f"{store.directory}: nobody is in the population '{population}'. Choose "
+            "another with --clients."
+        )
+    following = likely_pairs(predictor)
+    with Progress("sum", total=len(people), unit="people") as line:
+        return expected_counts(
+            predictor,
+            (store.words(population, person) for person in people),
+            following,
+            clip_norm=clip_norm or math.inf,
+            summed=line.update,
+        )
+
+
+def _statement(model: pathlib.Path, people: int, options: AospOptions) -> str:
+    """What the list gives away; records the release of a run with a ledger."""
+    if not options.noise_multiplier:
+        return (
+            "none. The sums have no noise; that several people typed each word is all that bounds "
+            "what the list may show of a person."
+        )
+    from tff_keyboard.privacy.accounting import accounting
+    from tff_keyboard.privacy.claims.guarantee import total_guarantee
+    from tff_keyboard.privacy.claims.statement import epsilon_in_words
+    from tff_keyboard.privacy.ledger import ledger, list_releases
+
+    noise = f"clip norm {options.clip_norm:g}, noise multiplier {options.noise_multiplier:g}"
+    path = model / names.LEDGER
+    if not path.is_file():
+        alone = accounting.unsampled_gaussian(
+            noise_multiplier=options.noise_multiplier, participations=1, delta=_DELTA
+        )
+        return (
+            "NO CLAIM: the model was trained without privacy. The sums alone "
+            f"({noise}) have epsilon {epsilon_in_words(alone.epsilon)}, delta {alone.delta:g} "
+            f"({alone.adjacency})."
+        )
+    header, rounds = ledger.read_ledger(path)
+    release = list_releases.list_header(
+        header,
+        noise_multiplier=options.noise_multiplier,
+        clip_norm=options.clip_norm,
+        people=people,
+    )
+    list_releases.record(model, release)
+    total = total_guarantee(header, len(rounds), list_releases.lists_of(model))
+    if total is None:
+        return f"NO CLAIM, as for the model. Sums: {noise}."
+    return (
+        f"epsilon {epsilon_in_words(total.epsilon)}, delta {total.delta:g}, of this list ({noise}) "
+        f"with all else of its run ({total.adjacency}; {total.method})."
+    )

@@ -1,0 +1,1 @@
+"""An export as a keyboard in C++17, without any other library."""

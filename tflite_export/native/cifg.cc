@@ -1,0 +1,261 @@
+// The C interface over the header.
+#include "cifg.h"
+
+#include <cstdio>
+#include <new>
+
+#include "cifg/keyboard.h"
+
+struct cifg_keyboard {
+  cifg::Keyboard keyboard;
+  std::string error, text;
+  std::vector<cifg::Suggestion> suggestions;
+};
+
+namespace {
+
+constexpr const char* kNoMemory = "there is not enough memory";
+
+void tell(const std::string& message, char* error, size_t size) {
+  if (error && size) std::snprintf(error, size, "%s", message.c_str());
+}
+
+// Runs `work`, which returns an error or null. Memory may run out anywhere in it.
+template <typename Work>
+int guarded(cifg_keyboard* k, Work work) {
+  const char* error = nullptr;
+#if defined(__cpp_exceptions)
+  try {
+    error = work();
+  } catch (const std::bad_alloc&) {
+    k->keyboard.reset();
+    error = kNoMemory;
+  }
+#else
+  error = work();
+#endif
+  k->error = error ? error : "";
+  return error ? -1 : 0;
+}
+
+cifg::Bytes bytes_of(const cifg_bytes& bytes) {
+  return {static_cast<const uint8_t*>(bytes.data), bytes.data ? bytes.size : 0};
+}
+
+std::vector<std::string> lines_of(const char* text) {
+  std::vector<std::string> lines;
+  if (!text || !*text) return lines;
+  std::string_view rest = text;
+  for (;;) {
+    const size_t end = rest.find('\n');
+    lines.emplace_back(rest.substr(0, end));
+    if (end == std::string_view::npos) return lines;
+    rest.remove_prefix(end + 1);
+  }
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : "\n") + word;
+  return text;
+}
+
+bool are_finite(const float* values, size_t size) {
+  float sum = 0;
+  for (size_t i = 0; i < size; ++i) sum += values[i] * 0.0f;
+  return sum == 0;
+}
+
+int give(cifg_keyboard* k, cifg_suggestion* out) {
+  for (size_t i = 0; i < k->suggestions.size(); ++i) {
+    out[i] = {k->suggestions[i].word.c_str(), k->suggestions[i].probability};
+  }
+  return static_cast<int>(k->suggestions.size());
+}
+
+#ifndef CIFG_NO_FILES
+bool read_file(const std::string& path, std::string& out) {
+  static constexpr size_t kMostBytes = 1 << 28;
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (!file) return false;
+  char block[1 << 16];
+  size_t count = 0;
+  while ((count = std::fread(block, 1, sizeof block, file)) > 0 && out.size() <= kMostBytes) {
+    out.append(block, count);
+  }
+  const bool is_read = !std::ferror(file) && out.size() <= kMostBytes;
+  std::fclose(file);
+  return is_read;
+}
+#endif
+
+}  // namespace
+
+cifg_keyboard* cifg_open_files(const cifg_files* files, char* error, size_t error_size) {
+  auto* k = new (std::nothrow) cifg_keyboard;
+  if (!k) return tell(kNoMemory, error, error_size), nullptr;
+  const cifg::Parts parts = {bytes_of(files->model), bytes_of(files->vocabulary),
+                             bytes_of(files->manifest), bytes_of(files->ngram), bytes_of(files->tail)};
+  if (guarded(k, [&] { return k->text = k->keyboard.open(parts), nullptr; }) < 0) k->text = k->error;
+  if (k->text.empty()) return k;
+  tell(k->text, error, error_size);
+  delete k;
+  return nullptr;
+}
+
+#ifndef CIFG_NO_FILES
+cifg_keyboard* cifg_open(const char* path, char* error, size_t error_size) {
+  std::string contents[5];
+  std::string stem = path;
+  if (stem.size() < 7 || stem.substr(stem.size() - 7) != ".tflite") {
+    return tell("the model's name must end with .tflite", error, error_size), nullptr;
+  }
+  if (!read_file(stem, contents[0])) return tell(stem + " cannot be read", error, error_size), nullptr;
+  stem.resize(stem.size() - 7);
+  const char* endings[] = {".vocabulary", ".json", ".ngram", ".tail"};
+  for (int i = 0; i < 4; ++i) {
+    if (!read_file(stem + endings[i], contents[i + 1]) && i < 2) {
+      return tell(stem + endings[i] + " cannot be read", error, error_size), nullptr;
+    }
+  }
+  const auto bytes = [&](int i) { return cifg_bytes{contents[i].data(), contents[i].size()}; };
+  const cifg_files files = {bytes(0), bytes(1), bytes(2), bytes(3), bytes(4)};
+  return cifg_open_files(&files, error, error_size);
+}
+#endif
+
+void cifg_close(cifg_keyboard* k) { delete k; }
+
+const char* cifg_error(const cifg_keyboard* k) { return k->error.c_str(); }
+
+cifg_sizes cifg_get_sizes(const cifg_keyboard* k) {
+  auto& network = const_cast<cifg_keyboard*>(k)->keyboard.network();
+  return {network.vocabulary(), network.dim(), network.units(), network.is_trainable(),
+          k->keyboard.is_hybrid()};
+}
+
+void cifg_set_nfkc(cifg_keyboard* k, cifg_nfkc nfkc, void* user) {
+  if (!nfkc) return k->keyboard.set_nfkc(nullptr);
+  k->keyboard.set_nfkc([nfkc, user](const std::string& text) {
+    std::string out(text.size() + 64, '\0');
+    int64_t size = nfkc(user, text.data(), text.size(), out.data(), out.size());
+    if (size > int64_t(out.size())) {
+      out.resize(static_cast<size_t>(size));
+      size = nfkc(user, text.data(), text.size(), out.data(), out.size());
+    }
+    if (size < 0 || size > int64_t(out.size())) return text;
+    out.resize(static_cast<size_t>(size));
+    return out;
+  });
+}
+
+int cifg_strip(cifg_keyboard* k, const char* text, int count, cifg_suggestion* out, const char** prefix) {
+  const int status = guarded(k, [&] {
+    cifg::Strip strip = k->keyboard.strip(text, count);
+    k->suggestions = std::move(strip.suggestions);
+    k->text = std::move(strip.prefix);
+    return nullptr;
+  });
+  if (prefix) *prefix = status == 0 ? k->text.c_str() : "";
+  return status == 0 ? give(k, out) : status;
+}
+
+int cifg_predict(cifg_keyboard* k, const char* words, const char* prefix, int count, cifg_suggestion* out) {
+  const int status = guarded(k, [&] {
+    k->suggestions = k->keyboard.suggest(lines_of(words), prefix ? prefix : "", count);
+    return nullptr;
+  });
+  return status == 0 ? give(k, out) : status;
+}
+
+const char* cifg_tokens(cifg_keyboard* k, const char* text) {
+  const int status = guarded(k, [&] { return k->text = joined(k->keyboard.tokens(text)), nullptr; });
+  return status == 0 ? k->text.c_str() : nullptr;
+}
+
+int32_t cifg_id_of(const cifg_keyboard* k, const char* word) { return k->keyboard.vocabulary().id_of(word); }
+
+const char* cifg_word_of(cifg_keyboard* k, int32_t id) {
+  const cifg::Vocabulary& vocabulary = k->keyboard.vocabulary();
+  if (id < cifg::kNumSpecial || id >= vocabulary.size()) return nullptr;
+  const int status = guarded(k, [&] { return k->text = vocabulary.word(id), nullptr; });
+  return status == 0 ? k->text.c_str() : nullptr;
+}
+
+int cifg_step(cifg_keyboard* k, int32_t token, float* c, float* h) {
+  return guarded(k, [&]() -> const char* {
+    cifg::Network& network = k->keyboard.network();
+    cifg::State state = {{c, c + network.units()}, {h, h + network.dim()}};
+    if (!state.is_finite()) return "the state has a value that is not finite";
+    network.step(token, state);
+    std::copy(state.c.begin(), state.c.end(), c);
+    std::copy(state.h.begin(), state.h.end(), h);
+    return nullptr;
+  });
+}
+
+int cifg_logits(cifg_keyboard* k, const float* h, float* out) {
+  return guarded(k, [&]() -> const char* {
+    cifg::Network& network = k->keyboard.network();
+    if (!are_finite(h, network.dim())) return "the state has a value that is not finite";
+    network.logits(h, out);
+    return nullptr;
+  });
+}
+
+int cifg_train(cifg_keyboard* k, const int32_t* tokens, size_t count, float learning_rate, float* loss) {
+  k->keyboard.reset();
+  return guarded(k, [&]() -> const char* {
+    if (!are_finite(&learning_rate, 1)) return "the learning rate is not finite";
+    return cifg::Training(k->keyboard.network()).step(tokens, count, learning_rate, loss);
+  });
+}
+
+int64_t cifg_weights(cifg_keyboard* k, const char* name, float* out, size_t size) {
+  cifg::Network& network = k->keyboard.network();
+  const std::vector<float>* found = network.is_trainable() ? network.weight(name) : nullptr;
+  const int status = guarded(k, [&]() -> const char* {
+    if (!found) return "the model has no such weights; it needs --trainable";
+    return out && size < found->size() ? "there is too little room for the weights" : nullptr;
+  });
+  if (status < 0) return status;
+  if (out) std::copy(found->begin(), found->end(), out);
+  return static_cast<int64_t>(found->size());
+}
+
+int cifg_set_weights(cifg_keyboard* k, const char* name, const float* values, size_t size) {
+  k->keyboard.reset();
+  return guarded(k, [&]() -> const char* {
+    cifg::Network& network = k->keyboard.network();
+    std::vector<float>* found = network.is_trainable() ? network.weight(name) : nullptr;
+    if (!found) return "the model has no such weights; it needs --trainable";
+    if (size != found->size()) return "the weights have another size";
+    if (!are_finite(values, size)) return "a weight is not finite";
+    std::copy(values, values + size, found->begin());
+    return nullptr;
+  });
+}
+
+int cifg_learn(cifg_keyboard* k, const char* words, const char* kept) {
+  return guarded(k, [&]() -> const char* {
+    if (!k->keyboard.is_hybrid()) return "the model learns no words; it needs --ngram";
+    k->keyboard.learn(lines_of(words), lines_of(kept));
+    return nullptr;
+  });
+}
+
+int cifg_forget(cifg_keyboard* k, const char* word) {
+  return guarded(k, [&] {
+    word ? k->keyboard.cache().forget(word) : k->keyboard.cache().forget_all();
+    return nullptr;
+  });
+}
+
+const char* cifg_cache(cifg_keyboard* k) {
+  const int status = guarded(k, [&] { return k->text = k->keyboard.cache().write(), nullptr; });
+  return status == 0 ? k->text.c_str() : nullptr;
+}
+
+int cifg_set_cache(cifg_keyboard* k, const void* data, size_t size) {
+  return guarded(k, [&] { return k->keyboard.cache().read(bytes_of({data, size})); });
+}
