@@ -3,7 +3,11 @@
 Usage: tff-keyboard TASK [flags]      tff-keyboard TASK --help      tff-keyboard --version
 """
 
+import atexit
+import contextlib
 import importlib
+import os
+import signal
 import sys
 from types import ModuleType
 
@@ -46,6 +50,7 @@ GROUPS = {
         "events": "click-through and impression recall from keyboards' logs",
     },
 }
+INTERRUPTED, TERMINATED = 130, 143  # as shells report signals
 TASKS = [task for group in GROUPS.values() for task in group]
 
 
@@ -76,7 +81,23 @@ def main() -> None:
         _main(sys.argv[1:])
     except KeyboardInterrupt:
         print("error: interrupted.", file=sys.stderr)
-        sys.exit(130)
+        _end_at_once(INTERRUPTED)
+    except SystemExit as end:
+        if isinstance(end.code, int) and end.code in (INTERRUPTED, TERMINATED):
+            _end_at_once(end.code)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done and said
+        raise
+
+
+def _end_at_once(code: int) -> None:
+    """Ends an interrupted process, but does not take Python down: a thread that TensorFlow or gRPC
+    still works in would abort it ("FATAL: exception not rethrown")."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # absl closes the stream that it logged to
+            stream.flush()
+    os._exit(code)
 
 
 def _main(arguments: list[str]) -> None:

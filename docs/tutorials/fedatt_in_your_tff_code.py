@@ -4,9 +4,8 @@
 # You have TFF code with a Keras model. Here it gets two rules of aggregation that were made for
 # keyboards, beside the control that tells whether they help.
 #
-# Any `ClientData` with a feature of text will do, such as TFF's Stack Overflow. So that this page
-# runs anywhere, its people are made up: each has favourite topics, a greeting and a length of
-# message.
+# Any `ClientData` with a feature of text will do, such as TFF's Stack Overflow. These people are
+# made up: each has favourite topics, a greeting and a length of message.
 
 # %%
 import matplotlib.pyplot as plt
@@ -50,8 +49,7 @@ print(f"{len(words)} words; {len(train_ids)} people train, {len(test_ids)} judge
 spec
 
 # %% [markdown]
-# Your model is yours. `from_keras_model` is TFF's, and so are optimizers: TFF 0.87 takes no Keras
-# ones.
+# Your model is yours; optimizers are TFF's, as TFF 0.87 takes no Keras ones.
 
 # %%
 
@@ -152,10 +150,9 @@ axes.legend()
 figure
 
 # %% [markdown]
-# Those who typed much teach more here, so of the two controls the one with equal weights is behind;
-# FedAtt is in between. A difference counts once it holds for several seeds: the project's own
-# figures are in *docs/results.md*. What FedAtt did is in the metrics. Of eight clients, how many
-# did the attention to each layer amount to?
+# Those who typed much teach more here, so the control with equal weights is behind; FedAtt is in
+# between. A difference counts once it holds for several seeds. What FedAtt did is in the metrics:
+# of eight clients, how many did the attention to each layer amount to?
 
 # %%
 attention = last["FedAtt"]["aggregator"]["inner"]["attention"]

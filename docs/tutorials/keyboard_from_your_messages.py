@@ -91,9 +91,8 @@ models = ("mine.tflite", "network:mine.tflite", "ngram")
 tff_keyboard("compare", *models, "--store=data/mine", "--out=runs/comparison")
 
 # %% [markdown]
-# Read the comparison before you are proud: after so little training the network is the weakest,
-# and the n-gram alone as good as all three together. `advise` warns of that. Read it
-# [like a statistician](read_an_evaluation.md).
+# After so little training the network is the weakest, and the n-gram alone as good as all three
+# together; `advise` warns of that. Read it [like a statistician](read_an_evaluation.md).
 #
 # ## Typing
 #

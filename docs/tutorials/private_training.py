@@ -42,8 +42,8 @@ for plan in (chosen, tk.privacy.plan("blt", larger, target_epsilon=8)):
     print(f"{plan.schedule.cohort:4} a round: error {plan.error:.4f}")
 
 # %% [markdown]
-# The same epsilon at a tenth of the error. Real federations are large for this reason; ours is a
-# toy of made-up typists, so expect to pay.
+# The same epsilon at a tenth of the error: real federations are large. Ours is a toy, so expect to
+# pay.
 #
 # A claim needs more than noise: cohorts that keep the separation, a key, a record of every round.
 # `tff-keyboard train` sees to these; in a loop of your own (`PrivateMean`, `with_noise`) you do.

@@ -79,7 +79,7 @@ print(f"half width unpaired {points(unpaired)}")
 # shows with 80 % power. `power` does this sum for any metric. The test itself takes people who were
 # not in the pilot, and is looked at once.
 #
-# A pilot of ten says "not distinguishable", which is not "equal", and its error is a rough guide.
+# A pilot of ten says "not distinguishable", which is not "equal".
 # "Two groups" is an experiment in which each person has one model: nothing cancels.
 
 # %%

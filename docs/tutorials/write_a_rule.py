@@ -129,7 +129,7 @@ figure
 
 # %% [markdown]
 # A contradiction is damped, not refused: near x = -4 nothing moves, and beyond it the fifth client
-# wins, if by less than with the mean. So this is no defence against attackers; the median is.
+# wins. So this is no defence against attackers; the median is.
 # Exaggeration in the same direction goes through in full: put `tk.aggregators.clipping` around the
 # rule.
 #

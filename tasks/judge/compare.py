@@ -10,9 +10,8 @@ train clients: `ngram` (order 5), `ngram:3`, `ngram:1.25M` (pruned to so many n-
 `ngram+own` learns each person's own. `hybrid:RUN` is a run or a .tflite file with an n-gram file of
 500 kB and a cache of each person's words; a .tflite exported with --ngram is that already, and
 `network:FILE` its network alone. `hybrid+tail:RUN` completes words beyond the table, too. Every
-number has a 95 % jackknife interval over people, and every later model its paired difference to the
-first one: better, worse, or not distinguishable. --all prints every metric.
-docs/evaluation.md says what is counted. Writes comparison.json and comparison.csv to --out.
+number has a 95 % jackknife interval over people, every later model its difference to the first.
+--all prints every metric; docs/evaluation.md says what is counted. Writes comparison.json and .csv.
 
 tff-keyboard compare old.tflite new.tflite --store=DIR --fail-if-worse=top-3:0.2,kss:0.2 --prompts=F
 is the gate of a release: exit code 5 unless new.tflite is shown to lose no more than so many points

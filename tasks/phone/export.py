@@ -2,23 +2,20 @@
 
 tff-keyboard export runs/sms --out keyboard.tflite --quantize int8-rows
 
-Writes keyboard.tflite, keyboard.vocabulary, keyboard.json (the manifest) and keyboard.card.md (the
-model card), keyboard.ngram with --ngram and keyboard.tail with --tail.
-The Keras model and the new file then read the same held-out text; if the file suggests noticeably
-worse words, nothing is written.
+Writes keyboard.tflite, .vocabulary, .json (the manifest), .card.md (the model card), .ngram with
+--ngram and .tail with --tail. The Keras model and the new file then read the same held-out text; if
+the file suggests noticeably worse words, nothing is written.
 
 tff-keyboard export runs/sms --format=aosp --out=en.combined
 
-writes the word list of a keyboard of AOSP's line (HeliBoard, OpenBoard, FUTO) instead: how often
-the model expects people of the store to type each word and pair of words. It takes --store,
---clients, --tail, --word-list, and the options that say "aosp:".
+writes a word list for HeliBoard and its kin instead (docs/phone/aosp.md).
 """
 
 import dataclasses
 import pathlib
 from typing import Annotated, Literal
 
-from ..options import Population, Range, TaskOptions, Words
+from ..options import Range, TaskOptions, Words
 from tff_keyboard.data.store.store_card import read_card
 from tff_keyboard.evaluation.results import golden_prompts
 from tff_keyboard.host import quiet
@@ -26,35 +23,21 @@ from tff_keyboard.predictors.ngram import ngram_spec
 from tff_keyboard.storage import names, shipped_files
 from tff_keyboard.storage.errors import UsageError
 from tff_keyboard.storage.model_description import read_description
+from tflite_export.export.aosp_options import AospOptions
 from tflite_export.format import signing
 from tflite_export.gate import texts
 
-_AOSP = ("bigrams", "min_word_users", "clip_norm", "noise_multiplier")
-_BOTH = ("run_dir", "out", "format", "store", "clients", "tail", "word_list")
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(TaskOptions):
+class Options(AospOptions, TaskOptions):
     """What the task can be told."""
 
     run_dir: Annotated[pathlib.Path, Words("a run directory")]
-    out: Annotated[
-        pathlib.Path | None, "File to write; keyboard.tflite or words.combined if left out."
-    ] = None
-    format: Annotated[Literal["tflite", "aosp"], "A model, or a word list."] = "tflite"
     quantize: Annotated[
         Literal["int8", "int8-rows", "int4-rows", "float16", "none"],
         "Weights of the file: int8 by the converter, int8 or int4 with one scale a row of the "
         "word table, float16, or float32.",
     ] = "int8-rows"
-    store: Annotated[
-        pathlib.Path | None,
-        "Client store for the parity gate; the one the run was trained on if left out.",
-    ] = None
-    clients: Annotated[
-        Population | None,
-        "Population that the parity gate reads (held_out), or that the word list sums (train).",
-    ] = None
     text: Annotated[
         pathlib.Path | None,
         "File for the parity gate in place of a store: a message a line, or user<TAB>message.",
@@ -72,12 +55,6 @@ class Options(TaskOptions):
         str | None,
         "Size of an n-gram file beside the model, as 500kB: with it the keyboard is a hybrid that "
         "learns its owner's words. Counted from the store's train people.",
-    ] = None
-    tail: Annotated[
-        int, "Words beyond the table to complete, of train people and --word-list.", Range(0)
-    ] = 0
-    word_list: Annotated[
-        pathlib.Path | None, "Public list for --tail, lines of word<TAB>frequency."
     ] = None
     allow_little_text: Annotated[
         bool, "Let the gate decide on fewer than 1,000 words of 5 people."
@@ -100,30 +77,11 @@ class Options(TaskOptions):
         Range(0),
     ] = 0
     explain: Annotated[bool, "Print a table of bytes by tensor."] = False
-    bigrams: Annotated[int, "aosp: most bigrams; 0: what 3 MB hold.", Range(0)] = 0
-    min_word_users: Annotated[
-        int, "aosp: people who typed a word, at least; 0: as the store's vocabulary.", Range(0)
-    ] = 0
-    clip_norm: Annotated[float, "aosp: L2 bound on one person's sums; 0: none.", Range(0)] = 0.0
-    noise_multiplier: Annotated[
-        float, "aosp: standard deviation of the sums' noise / clip norm; 0: no noise.", Range(0)
-    ] = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for field in dataclasses.fields(self):
-            is_of_aosp = field.name in _AOSP
-            if field.name in _BOTH or is_of_aosp == (self.format == "aosp"):
-                continue
-            if getattr(self, field.name) != field.default:
-                flag = f"--{field.name.replace('_', '-')}"
-                raise UsageError(f"{flag} has no meaning with --format={self.format}.")
 
 
 def run(options: Options) -> None:
     """Exports and prints what was written."""
-    if options.word_list and not options.tail:
-        raise UsageError("--word-list: give the number of words to take of it with --tail.")
+    options.check_flags()
     if options.format == "aosp":
         _export_words(options)
         return
@@ -149,7 +107,7 @@ def run(options: Options) -> None:
 
     trained = TrainedRun.load(options.run_dir)
     words = trained.vocabulary
-    held_out = calibration = None
+    held_out = calibration = tail = None
     if options.parity:
         held_out = texts.read(
             options.text, store, options.clients or "held_out", words, options.parity_words
@@ -157,17 +115,11 @@ def run(options: Options) -> None:
     if options.quantize == "int4-rows":
         calibration = texts.read(options.calibration_text, store, "train", words, 10_000)
     ngram = ngram_part.build(trained, store, ngram_wanted) if ngram_wanted else None
-    tail = None
     if options.tail:
         tail = tail_part.build(trained, store, options.tail, options.word_list)
+    shared = {field.name for field in dataclasses.fields(ExportOptions)} - {"quantization"}
     export_options = ExportOptions(
-        quantization=options.quantize,
-        top_k=options.top_k,
-        max_bytes=options.max_bytes,
-        trainable=options.trainable,
-        pack=options.pack,
-        allow_loss=options.allow_loss,
-        allow_little_text=options.allow_little_text,
+        quantization=options.quantize, **{name: getattr(options, name) for name in shared}
     )
     try:
         result = export.export(
@@ -190,30 +142,14 @@ def run(options: Options) -> None:
 
 
 def _export_words(options: Options) -> None:
-    """The word list of `--format=aosp`."""
-    model = shipped_files.found(options.run_dir)
-    out = options.out or pathlib.Path("words.combined")
+    model, out = shipped_files.found(options.run_dir), options.out or pathlib.Path("words.combined")
+    options.check(model, out)
     if model.suffix != ".tflite":
         read_description(model)
         quiet.import_tensorflow()
     elif options.store is None:
         raise UsageError("Give --store=DIR: a .tflite file names no client store.")
-    store = texts.store_of(model, options.store)
-    read_card(store)
     from tflite_export.export import aosp_export
 
-    lines = aosp_export.export(
-        model,
-        store,
-        out,
-        aosp_export.AospOptions(
-            population=options.clients or "train",
-            min_word_users=options.min_word_users,
-            bigrams=options.bigrams,
-            clip_norm=options.clip_norm,
-            noise_multiplier=options.noise_multiplier,
-            tail=options.tail,
-            word_list=options.word_list,
-        ),
-    )
-    print("\n".join(lines))
+    store = texts.store_of(model, options.store)
+    print("\n".join(aosp_export.export(model, store, out, options)))

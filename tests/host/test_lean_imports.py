@@ -1,5 +1,6 @@
 """What a start leaves out, and that all of it is there when it is asked for."""
 
+import gc
 import pathlib
 import subprocess
 import sys
@@ -16,7 +17,8 @@ import types
 from tff_keyboard.host import quiet
 
 tff = quiet.import_tensorflow_federated()
-for name in ("jax", "tensorflow_probability.python", "dp_accounting.pld.common"):
+left_out = ("jax", "sklearn", "scipy.stats", "requests.api", "scipy.optimize._optimize")
+for name in (*left_out, "tensorflow_probability.python", "dp_accounting.pld.common"):
     assert name not in sys.modules, name
 from tensorflow.python.autograph.core import config
 for name in ("tff_keyboard.models.cifg", "tff_keyboard.packs.elements"):
@@ -27,9 +29,11 @@ from dp_accounting.pld import privacy_loss_distribution as losses
 
 delta = losses.from_gaussian_mechanism(1.0).get_delta_for_epsilon(1.0)
 print(f"{delta:.4f}")
+from scipy import optimize
 import tensorflow_probability as tfp
 
 print(float(tfp.distributions.Normal(0.0, 1.0).cdf(0.0)))
+print(round(optimize.brentq(lambda x: x - 3.0, 0.0, 9.0)))
 """
 
 
@@ -69,6 +73,8 @@ def test_a_part_of_it_can_be_imported_before(later):
 
 def test_nothing_is_absent_afterwards(later):
     assert "jax" not in sys.modules or sys.modules["jax"] is not None
+    assert getattr(sys.modules.get("sklearn"), "preprocessing", "whole") is not None
+    assert gc.isenabled()
 
 
 @pytest.mark.slow
@@ -77,4 +83,10 @@ def test_tff_without_what_no_task_uses():
         [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["Action.DO_NOT_CONVERT", "Action.CONVERT", "0.1269", "0.5"]
+    assert done.stdout.splitlines() == [
+        "Action.DO_NOT_CONVERT",
+        "Action.CONVERT",
+        "0.1269",
+        "0.5",
+        "3",
+    ]

@@ -69,6 +69,13 @@ def test_a_failed_import_shows_everything(tmp_path):
     assert "ImportError: libfoo is missing" in program.stderr
 
 
+def test_an_interrupted_import_shows_no_chatter(tmp_path):
+    code = "try:\n    quiet._import('noisy')\nexcept KeyboardInterrupt:\n    print('ended')"
+    program = run_python(fake_module(tmp_path, NOISE + "raise KeyboardInterrupt") + code)
+    assert program.stdout == "ended\n"
+    assert program.stderr.splitlines()[1:] == ["disk is failing"]
+
+
 def test_verbose_changes_nothing(tmp_path):
     code = fake_module(tmp_path, NOISE) + "quiet._import('noisy')"
     program = run_python(code, **{quiet.VERBOSE_VARIABLE: "1"})

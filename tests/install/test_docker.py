@@ -35,6 +35,7 @@ def test_it_is_whole(path):
     found = instructions(path)
     assert {name for name, _ in found} <= known
     assert found[0][0] == "FROM"
+    assert ("ENV", "UV_COMPILE_BYTECODE=1") in found
     assert all((ROOT / source).exists() for source in copied(path))
     needed = {"tff_keyboard", "tflite_export", "tasks", "configs", "models"}
     assert needed | {"pyproject.toml", "setup.py", "README.md"} <= copied(path)

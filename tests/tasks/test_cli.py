@@ -116,6 +116,28 @@ def test_ctrl_c_during_imports_is_one_line(module, tmp_path):
     assert (result.returncode, result.stderr) == (cli.INTERRUPTED, "error: interrupted.\n")
 
 
+# A thread that never ends stands for one that works in TensorFlow.
+INTERRUPTED_BESIDE_A_THREAD = """
+import atexit, sys, threading
+from tasks import __main__ as console
+def interrupted(words):
+    threading.Thread(target=threading.Event().wait).start()
+    atexit.register(sys.stderr.close)  # as absl does
+    atexit.register(print, "worker stopped", end="")
+    {}
+console._main = interrupted
+console.main()
+"""
+
+
+@pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "sys.exit(130)", "sys.exit(143)"])
+def test_an_interrupted_process_waits_for_no_thread(end):
+    command = [sys.executable, "-c", INTERRUPTED_BESIDE_A_THREAD.format(end)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert ended.returncode == (143 if "143" in end else cli.INTERRUPTED)
+    assert ended.stdout == "worker stopped"
+
+
 @pytest.mark.parametrize("name, goes_on", [("train", True), ("report", False), ("fake", False)])
 def test_only_what_a_second_start_resumes_is_told_so(name, goes_on, capsys):
     task = fake_task(KeyboardInterrupt())

@@ -52,7 +52,7 @@ class Found:
 
     Attributes:
       epsilon: Epsilon at `Settings.delta`; None where there is no estimate, and `outcome` says why.
-      epsilon_conservative: With the lower end of alpha's interval; None also where infinite.
+      epsilon_conservative: The same at alpha's lower end; None also where infinite.
       epsilon_direct: A 95 % lower bound that needs no tail.
     """
 

@@ -31,6 +31,7 @@ def what_rounds_compute(config: RunConfig) -> Toml:
     """
     kept = to_dict(config)
     del kept["execution"]
+    del kept["data"]["language"]  # 0.1.0 had none; the store's hash tells what was prepared
     for key in MAY_CHANGE:
         *tables, name = key.split(".")
         table = kept

@@ -183,11 +183,17 @@ def split(batch: np.ndarray) -> collections.OrderedDict:
 
 
 def batches_dataset(batches: Sequence[np.ndarray]) -> tf.data.Dataset:
-    """Hands batches [messages, time + 1] int32 to TFF, as elements of `ELEMENT_SPEC`.
+    """Hands batches to TFF.
 
     TFF serialises the graph of every client's dataset in every round, so it is kept tiny: one flat
     constant, and one function, traced once a process, that cuts a batch out of it. docs/data.md has
     the timings.
+
+    Args:
+      batches: `[messages, time + 1]` int32 arrays.
+
+    Returns:
+      Elements `OrderedDict(x=[messages, time], y=[messages, time])` of `ELEMENT_SPEC`.
     """
     sizes = np.array([batch.shape for batch in batches], dtype=np.int64).reshape(-1, 2)
     ends = np.cumsum(sizes[:, 0] * sizes[:, 1])

@@ -256,7 +256,10 @@ def write_evaluation(path: pathlib.Path, evaluation: Evaluation) -> None:
 
 
 def read_evaluation(path: pathlib.Path) -> Evaluation:
-    """Reads what `tff-keyboard evaluate` wrote.
+    """Reads what `write_evaluation` wrote.
+
+    Args:
+      path: File that `tff-keyboard evaluate` wrote.
 
     Raises:
       DataError: It is no such file.

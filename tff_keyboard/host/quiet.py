@@ -85,16 +85,18 @@ def _filter_warnings() -> None:
 
 @contextlib.contextmanager
 def _chatter_dropped() -> Iterator[None]:
-    """Prints what the block says after it; of one that completes only what is no chatter."""
-    completed = False
+    """Prints what the block says after it; all of it only where it fails."""
+    failed = False
     caught: list[str] = []
     try:
         with _caught_standard_error() as caught:
             yield
-        completed = True
+    except Exception:  # no Ctrl-C
+        failed = True
+        raise
     finally:
         for line in caught:
-            if not completed or not _CHATTER.match(line):
+            if failed or not _CHATTER.match(line):
                 print(line, file=sys.stderr)
 
 

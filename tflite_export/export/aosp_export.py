@@ -3,7 +3,6 @@
 open -> sum person by person -> noise -> record the release -> list -> write
 """
 
-import dataclasses
 import math
 import pathlib
 import time
@@ -18,62 +17,17 @@ from tff_keyboard.evaluation.counts.expected_counts import (
 )
 from tff_keyboard.host.progress import Progress
 from tff_keyboard.host.text_table import next_command
-from tff_keyboard.predictors.aosp.combined_file import SUFFIX
 from tff_keyboard.predictors.aosp.engine import AospPredictor
 from tff_keyboard.predictors.predictor import Predictor
 from tff_keyboard.storage import files, names
 from tff_keyboard.storage.errors import ExportError, UsageError
 from tflite_export.export import aosp_part, tail_part
+from tflite_export.export.aosp_options import AospOptions
 from tflite_export.export.trained_run import NO_PRIVACY_CLAIM, TrainedRun
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 _LEAST_PEOPLE = 2
 _DELTA = 1e-6  # of a list whose run has no ledger with one
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class AospOptions:
-    """How to make a list.
-
-    Attributes:
-      population: Population of the store that is summed.
-      min_word_users: People who typed a word, at least; 0: what the store's vocabulary asked for.
-      bigrams: Bigrams at most; 0: what 3 MB hold.
-      clip_norm: L2 bound on one person's sums; 0 does not clip.
-      noise_multiplier: Standard deviation of the noise / `clip_norm`; 0 adds none.
-      tail: Words beyond the table, at most.
-      word_list: Public list of words for `tail`.
-    """
-
-    population: str = "train"
-    min_word_users: int = 0
-    bigrams: int = 0
-    clip_norm: float = 0.0
-    noise_multiplier: float = 0.0
-    tail: int = 0
-    word_list: pathlib.Path | None = None
-
-    def check(self, model: pathlib.Path, out: pathlib.Path) -> None:
-        """Refuses what can be refused before anything is read.
-
-        Raises:
-          UsageError: Options do not fit together, or `out` is no name for a list.
-          ExportError: The run is private, and there is no noise.
-        """
-        if out.suffix != SUFFIX:
-            raise UsageError(f"--out must end in {SUFFIX}, got '{out.name}'.")
-        if self.noise_multiplier and not self.clip_norm:
-            raise UsageError("--noise-multiplier needs --clip-norm=C, the bound that it is about.")
-        if self.noise_multiplier and self.min_word_users:
-            raise UsageError(
-                "--min-word-users: who typed a word is counted exactly, which noise on the sums "
-                "does not hide. Leave it out, or the noise."
-            )
-        if (model / names.LEDGER).is_file() and not self.noise_multiplier:
-            raise ExportError(
-                f"{model} has a privacy ledger, and sums over the same people's text would say "
-                "what its noise hides. Give --clip-norm and --noise-multiplier."
-            )
 
 
 def export(
@@ -100,7 +54,8 @@ def export(
     if options.tail:
         place = store_directory, options.tail, options.word_list
         tail, _ = tail_part.find(model, predictor.vocabulary, *place)
-    counts = _summed(predictor, store, options)
+    population = options.clients or "train"
+    counts = _summed(predictor, store, population, options.clip_norm)
     least_people = 0
     if not options.noise_multiplier:
         card = store.card["vocabulary"]
@@ -121,7 +76,7 @@ def export(
     except ValueError as error:
         raise UsageError(f"{store.directory}: {error}.") from None
     statement = _statement(model, counts.people, options)
-    remarks = [f"{counts.people:,} people of '{options.population}'", f"privacy: {statement}"]
+    remarks = [f"{counts.people:,} people of '{population}'", f"privacy: {statement}"]
     data = words.to_bytes(remarks)
     files.write_atomically(out, [data])
     lines = [
@@ -162,20 +117,22 @@ def _open(model: pathlib.Path) -> tuple[Predictor, list[str]]:
     return keyboard, list(keyboard.manifest.truecase)
 
 
-def _summed(predictor: Predictor, store: ClientStore, options: AospOptions) -> ExpectedCounts:
-    people = store.client_ids(options.population)
+def _summed(
+    predictor: Predictor, store: ClientStore, population: str, clip_norm: float
+) -> ExpectedCounts:
+    people = store.client_ids(population)
     if not people:
         raise ExportError(
-            f"{store.directory}: nobody is in the population '{options.population}'. Choose "
+            f"{store.directory}: nobody is in the population '{population}'. Choose "
             "another with --clients."
         )
     following = likely_pairs(predictor)
     with Progress("sum", total=len(people), unit="people") as line:
         return expected_counts(
             predictor,
-            (store.words(options.population, person) for person in people),
+            (store.words(population, person) for person in people),
             following,
-            clip_norm=options.clip_norm or math.inf,
+            clip_norm=clip_norm or math.inf,
             summed=line.update,
         )
 

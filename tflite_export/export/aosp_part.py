@@ -75,7 +75,7 @@ def build(
     Args:
       vocabulary: The rows of `counts`.
       date: Seconds since 1970.
-      least_people: Of the summed people, to have typed a word; 0 lists the whole table.
+      least_people: How many of those people typed a listed word; 0 lists the whole table.
       tail: Words beyond the table.
       forms: Words in the capitals in which they are shown.
       most_bigrams: Bigrams at most; None: what `most_bytes` hold.

@@ -103,14 +103,13 @@ def export(
         written = staged.model.read_bytes()
         report = _verified(written, weights, options)
         facts = _manifest(run, options, weights, written, vocabulary_data, ngram, tail, licence)
-        parts = {manifest.PACKED_VOCABULARY: vocabulary_data}
+        parts = {associated_files.VOCABULARY: vocabulary_data}
         if ngram is not None:
-            parts[manifest.PACKED_NGRAM] = ngram.data
+            parts[associated_files.NGRAM] = ngram.data
         if tail is not None:
             parts[associated_files.TAIL] = tail.data
-        for name, part in (
-            parts | {manifest.PACKED_MANIFEST: manifest_content.to_bytes(facts)}
-        ).items():
+        parts[associated_files.MANIFEST] = manifest_content.to_bytes(facts)
+        for name, part in parts.items():
             staged.part(name).write_bytes(part)
 
         predictor = KeyboardPredictor(staged.model)
@@ -124,11 +123,11 @@ def export(
         about_card = manifest_content.CardFacts(bytes=len(card), sha256=manifest.sha256(card))
         facts = dataclasses.replace(facts, card=about_card)
         parts |= {
-            manifest.PACKED_MANIFEST: manifest_content.to_bytes(facts),
+            associated_files.MANIFEST: manifest_content.to_bytes(facts),
             associated_files.CARD: card,
         }
         if sign_key is not None:
-            signed = signing.sign(parts[manifest.PACKED_MANIFEST], sign_key)
+            signed = signing.sign(parts[associated_files.MANIFEST], sign_key)
             parts[associated_files.SIGNATURE] = signed
         model_bytes = _publish(staged, out, written, parts, pack=options.pack)
     return ExportResult(

@@ -65,10 +65,7 @@ def find(
 
 
 def build(
-    run: TrainedRun,
-    store_directory: pathlib.Path,
-    size: int,
-    word_list: pathlib.Path | None,
+    run: TrainedRun, store_directory: pathlib.Path, size: int, word_list: pathlib.Path | None
 ) -> TailPart:
     """The file of what `find` finds."""
     lexicon, counted_on = find(run.directory, run.vocabulary, store_directory, size, word_list)

@@ -22,15 +22,11 @@ from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import associated_files, vocabulary_file
 from tflite_export.format.manifest_content import MOST_MODEL_BYTES, Manifest, parse
 
-PACKED_VOCABULARY = associated_files.VOCABULARY
-PACKED_MANIFEST = associated_files.MANIFEST
-PACKED_NGRAM = associated_files.NGRAM
-
 # Ending of each file beside the model, by the name it has where it is packed.
 SUFFIXES = {
-    PACKED_VOCABULARY: ".vocabulary",
-    PACKED_MANIFEST: ".json",
-    PACKED_NGRAM: ".ngram",
+    associated_files.VOCABULARY: ".vocabulary",
+    associated_files.MANIFEST: ".json",
+    associated_files.NGRAM: ".ngram",
     associated_files.TAIL: ".tail",
     associated_files.CARD: ".card.md",
     associated_files.SIGNATURE: ".sig",
@@ -61,16 +57,16 @@ class ExportPaths:
     @property
     def vocabulary(self) -> pathlib.Path:
         """Beside the model."""
-        return self.part(PACKED_VOCABULARY)
+        return self.part(associated_files.VOCABULARY)
 
     @property
     def manifest(self) -> pathlib.Path:
         """Beside the model."""
-        return self.part(PACKED_MANIFEST)
+        return self.part(associated_files.MANIFEST)
 
     @property
     def ngram(self) -> pathlib.Path:
-        return self.part(PACKED_NGRAM)
+        return self.part(associated_files.NGRAM)
 
     @property
     def names(self) -> list[str]:
@@ -90,9 +86,9 @@ def load_checked(model: pathlib.Path) -> tuple[Manifest, Vocabulary]:
     if model_data[4:8] != _FILE_IDENTIFIER:
         raise ExportError(f"{model}: not a TFLite model. Export it again.")
     packed = {} if paths.manifest.is_file() else associated_files.extract(model_data, paths.model)
-    if PACKED_MANIFEST in packed:
-        manifest = parse(packed[PACKED_MANIFEST], paths.model)
-        vocabulary_data = packed.get(PACKED_VOCABULARY, b"")
+    if associated_files.MANIFEST in packed:
+        manifest = parse(packed[associated_files.MANIFEST], paths.model)
+        vocabulary_data = packed.get(associated_files.VOCABULARY, b"")
         vocabulary_name: pathlib.Path = paths.model
     elif paths.manifest.is_file():
         manifest = parse(_read(paths.manifest), paths.manifest)

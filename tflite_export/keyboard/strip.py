@@ -188,11 +188,7 @@ class StripKeyboard:
         if (
             not self._lowercase
             or not typed
-            or fragment
-            not in (
-                typed,
-                casing.capitalised(typed, self.code),
-            )
+            or fragment not in (typed, casing.capitalised(typed, self.code))
         ):
             return None
         if typing.glued or self._own.is_kept(typed):

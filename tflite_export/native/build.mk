@@ -37,6 +37,21 @@ $(OUT)/libcifg_jni.so: $(HERE)jni/cifg_jni.cc $(HERE)cifg.cc $(HEADERS)
 	$(CXX) $(CXXFLAGS) -fPIC -shared -s -I$(JAVA_HOME)/include -I$(JAVA_HOME)/include/linux \
 	  $(HERE)jni/cifg_jni.cc $(HERE)cifg.cc -o $@
 
+# The page of `play` without a server. Debian: clang lld wasi-libc libc++-dev-wasm32
+# libclang-rt-dev-wasm32. MODEL is an export's `.tflite`; any web server may serve $(OUT)/page.
+MODEL := $(HERE)../../models/messages/keyboard.tflite
+SERVER_PAGE := $(HERE)../keyboard/server/page
+WASM_EXPORTS := malloc free cifg_open_files cifg_strip cifg_tokens cifg_id_of cifg_learn cifg_forget cifg_cache
+$(OUT)/page/cifg.wasm: $(HERE)page/wasm.cc $(HERE)cifg.cc $(HEADERS)
+	@mkdir -p $(OUT)/page
+	clang++ --target=wasm32-wasi -mexec-model=reactor -std=c++17 -O2 -msimd128 -ffp-contract=off \
+	  -fno-exceptions -fno-rtti -fvisibility=hidden -DCIFG_NO_FILES -Wl,--strip-all \
+	  $(WASM_EXPORTS:%=-Wl,--export=%) $(HERE)page/wasm.cc $(HERE)cifg.cc -o $@
+$(OUT)/page/index.html: $(OUT)/page/cifg.wasm $(wildcard $(HERE)page/*.js $(SERVER_PAGE)/*)
+	cp $(SERVER_PAGE)/* $(HERE)page/*.js $(MODEL:.tflite=).* $(OUT)/page/
+	cp $(HERE)../keyboard/blocklists/en.txt $(OUT)/page/blocklist.txt
+	sed -i 's|<script src="keyboard.js"|<script src="offline.js" type="module"></script>\n  &|' $@
+
 # clang only. Seeds and finds: $(OUT)/seeds/$(FUZZ).
 $(OUT)/fuzz_$(FUZZ): $(HERE)tests/fuzz.cc $(HEADERS)
 	@mkdir -p $(OUT)/seeds/$(FUZZ)

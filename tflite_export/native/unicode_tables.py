@@ -7,8 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from tff_keyboard.data.text import word_characters
-from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
-from tff_keyboard.data.vocabulary import NormalisationRules
+from tff_keyboard.data.text.python_tokenizer import lower_case
 
 _HEAD = """\
 // Made by tflite_export/native/unicode_tables.py of tff_keyboard/data/text/word_characters.py.
@@ -63,11 +62,10 @@ def _ranges(codes: Iterable[int]) -> list[tuple[int, int]]:
 def _lowered_runs() -> list[tuple[int, int, int, int]]:
     """`(first, count, step, difference)` of what has a lower case of one character."""
     runs: list[tuple[int, int, int, int]] = []
-    lower_of = PythonTokenizer(NormalisationRules())._lower
     for code in range(0x110000):
         if 0xD800 <= code < 0xE000:
             continue
-        lower = lower_of(chr(code))
+        lower = lower_case(chr(code))
         if lower == chr(code) or len(lower) != 1:  # U+0130 alone has two
             continue
         difference = ord(lower) - code

@@ -13,14 +13,13 @@ import numpy as np
 
 from tff_keyboard.evaluation.metrics import metric_table
 from tff_keyboard.evaluation.statistics.jackknife import Interval, ratio_interval
-from tff_keyboard.evaluation.statistics.people import values_of_people, words_typed
+from tff_keyboard.evaluation.statistics.people import values_of_people, who_counts, words_typed
 from tff_keyboard.evaluation.statistics.sums import Sums, metric_difference, metric_interval
 from tff_keyboard.host.text_table import aligned
 from tflite_export.personalisation.person import CACHE, CACHE_TUNED, NETWORK, TUNED, PersonResult
 
 GATED, CACHE_GATED = "gated", "cache_gated"
 FEWEST_WORDS = 50
-_FEWEST_PEOPLE = 10
 
 # Model -> what to call it, and what it is compared with.
 _ROWS = {
@@ -81,9 +80,7 @@ class Summary:
     @property
     def counted(self) -> np.ndarray:
         """Whose own values say something: [people] bool."""
-        words = words_typed(self.sums[NETWORK])
-        enough = words >= FEWEST_WORDS
-        return enough if np.count_nonzero(enough) >= _FEWEST_PEOPLE else words > 0
+        return who_counts(self.sums[NETWORK], FEWEST_WORDS)
 
     def change(self, metric: str, model: str, base: str) -> Change:
         """`model` less `base`."""

@@ -126,7 +126,7 @@ def _with_ngram(
     path, ngram_facts, mixture = network.path, network.manifest.ngram, network.manifest.mixture
     assert ngram_facts is not None
     assert mixture is not None
-    data = manifests.load_described(path, manifests.PACKED_NGRAM, ngram_facts.sha256)
+    data = manifests.load_described(path, associated_files.NGRAM, ngram_facts.sha256)
     try:
         weights = MixtureWeights.from_json(mixture.weights)
         model, vocabulary = ngram_file.decode(data, str(manifests.ExportPaths(path).ngram))

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tff_keyboard import config as config_lib
-from tff_keyboard.config.sections.cohort_config import GrowingCohort
-from tff_keyboard.config.sections.train_config import TrainConfig
+from tff_keyboard.config.sections.train_config import GrowingCohort, TrainConfig
 from tff_keyboard.federated.learning.cohorts import CohortSampler, check_in_weights, share_of_seats
 
 

@@ -76,6 +76,7 @@ def test_the_rule_of_several_people_and_the_number_of_bigrams_are_options(place,
     assert "no word was typed by enough people" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_list_is_compared_beside_its_model(place, tmp_path, capsys):
     out = tmp_path / "en.combined"
     public = tmp_path / "public.tsv"

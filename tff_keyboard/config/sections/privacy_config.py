@@ -24,6 +24,7 @@ class MechanismConfig(Table, path="aggregation.privacy"):
     """What all mechanisms have.
 
     Attributes:
+      mechanism: Name that chooses the class.
       clip_norm: L2 bound on one client's whole delta (with private FedAtt on each of its layers),
         in weight units, > 0; where the bound adapts, its first value.
       noise_multiplier: Standard deviation of one draw of noise / clip_norm, no unit, >= 0; 0 clips

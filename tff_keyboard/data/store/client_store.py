@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import hmac
+import io
 import itertools
 import operator
 import os
@@ -13,19 +14,13 @@ import sqlite3
 import stat
 import threading
 import warnings
-from collections.abc import Sequence
-from typing import overload
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
 import numpy as np
 
 from tff_keyboard.data.sources.messages import POPULATIONS
-from tff_keyboard.data.store import (
-    example_bytes,
-    message_lengths,
-    store_card,
-    store_writer,
-    truecase_table,
-)
+from tff_keyboard.data.store import example_bytes, store_card, store_writer, truecase_table
 from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.storage import errors, names
 
@@ -97,7 +92,7 @@ class ClientStore:
         has_forms = names.TRUECASE in self.card["file_bytes"]
         self.truecase = truecase_table.read_forms(forms.read_bytes()) if has_forms else []
         self._threads = threading.local()
-        self._lengths = message_lengths.open_lengths(self.directory, self.card)
+        self._lengths = _open_lengths(self.directory, self.card)
         try:
             recorded = self._metadata()
             self._clients = _by_population(recorded)
@@ -265,3 +260,43 @@ def _by_population(recorded: list[tuple[str, str, int]]) -> dict[str, _Clients]:
         numbers = np.array([numbers for _, *numbers in clients], np.int64).reshape(-1, 2)
         found[population] = _Clients(ids, *numbers.T.copy())
     return found
+
+
+def _open_lengths(directory: pathlib.Path, card: Mapping[str, Any]) -> np.ndarray:
+    """Words of each message, [messages] int32 in the order of the rows; not read into memory.
+
+    Rounds of many clients are planned from them without reading text. Raises `DataError` if the
+    file is not the array that the card records.
+    """
+    path = directory / names.MESSAGE_LENGTHS
+    try:
+        lengths = _mapped(path)
+        is_whole = hashlib.sha256(lengths.data).hexdigest() == card["lengths_sha256"]
+    except (OSError, ValueError, KeyError):
+        is_whole = False
+    if not is_whole:
+        raise errors.DataError(
+            f"{path}: was changed since `prepare`. Run `tff-keyboard prepare` again with "
+            "--overwrite."
+        )
+    return lengths
+
+
+def _mapped(path: pathlib.Path) -> np.ndarray:
+    """The array of a `.npy` file as `prepare` writes it: of one kind, so its head is known.
+
+    NumPy would read the head as Python, which fails in many ways on one that was damaged.
+    """
+    start = len(_head(0))
+    head = _head((path.stat().st_size - start) // 4)
+    with path.open("rb") as file:
+        if file.read(len(head)) != head:
+            raise ValueError("another head than ours")
+    return np.asarray(np.memmap(path, "<i4", "r", start))  # slices of it are cheap views
+
+
+def _head(size: int) -> bytes:
+    stream = io.BytesIO()
+    array = {"descr": "<i4", "fortran_order": False, "shape": (size,)}
+    np.lib.format.write_array_header_1_0(stream, array)  # type: ignore[no-untyped-call]
+    return stream.getvalue()

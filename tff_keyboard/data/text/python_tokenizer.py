@@ -106,13 +106,13 @@ class PythonTokenizer:
         if not is_words:
             tokens = [token for token in _WHITESPACE.split(text) if token]
             if lowercase:
-                tokens = [_lower(token, self._lower_first) for token in tokens]
+                tokens = [lower_case(token, self._lower_first) for token in tokens]
         else:
             text = cut_long_runs(text)
             text = _NOT_TEXT.sub(" ", _HYPHENS.sub("-", _APOSTROPHES.sub("'", text)))
             text = unicodedata.normalize("NFKC", text)
             if lowercase:
-                text = unicodedata.normalize("NFKC", _lower(text, self._lower_first))
+                text = unicodedata.normalize("NFKC", lower_case(text, self._lower_first))
             tokens = [
                 URL_MASK if _URL.fullmatch(token) else token for token in self._token.findall(text)
             ]
@@ -138,5 +138,6 @@ def cut_long_runs(text: str) -> str:
     )
 
 
-def _lower(text: str, first: Mapping[int, str] = _LOWER_FIRST) -> str:
+def lower_case(text: str, first: Mapping[int, str] = _LOWER_FIRST) -> str:
+    """Lower case by letters alone; `first` are replaced before."""
     return _MAY_HAVE_CASE.sub(lambda match: match.group().lower(), text.translate(first))

@@ -64,9 +64,7 @@ class Tokenizer:
         token = text_python.token_pattern(self._rules.language)
         # Every character is in a delimiter, and the delimiters that are tokens are kept.
         tokens = tf_text.regex_split(
-            texts,
-            delim_regex_pattern=f"{token}|{_ANY}",
-            keep_delim_regex_pattern=token,
+            texts, delim_regex_pattern=f"{token}|{_ANY}", keep_delim_regex_pattern=token
         )
         masked = tf.strings.regex_replace(
             tokens.flat_values, f"^(?:{text_python.URL})$", text_python.URL_MASK

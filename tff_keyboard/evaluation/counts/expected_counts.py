@@ -77,7 +77,7 @@ def expected_counts(
       people: The messages of each person, as words by the rules of the predictor's vocabulary.
       following: What `likely_pairs` returns.
       clip_norm: C > 0; infinite does not clip.
-      summed: Told how many people were summed so far.
+      summed: A listener to the number of people summed so far.
     """
     vocabulary = predictor.vocabulary
     unigrams = np.zeros(len(vocabulary))

@@ -36,9 +36,9 @@ def words_typed(sums: Sums) -> np.ndarray:
     return np.asarray(sums["tokens"] - sums["eos_tokens"], np.float64)
 
 
-def who_counts(sums: Sums) -> np.ndarray:
+def who_counts(sums: Sums, fewest_words: int = FEWEST_WORDS) -> np.ndarray:
     """People whose own values say something: [people] bool."""
-    enough = words_typed(sums) >= FEWEST_WORDS
+    enough = words_typed(sums) >= fewest_words
     return enough if np.count_nonzero(enough) >= _FEWEST_PEOPLE else words_typed(sums) > 0
 
 

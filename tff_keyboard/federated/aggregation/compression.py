@@ -42,6 +42,7 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
     round), `uncompressed_bytes`, and `inner`.
 
     Args:
+      inner: A weighted factory.
       codec: Config, which the next two arguments change where they are not None. None: 8 bits,
         tensors of up to 1,000 elements whole.
       bits: Bits a coordinate, 1..16.

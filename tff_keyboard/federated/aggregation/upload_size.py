@@ -44,6 +44,7 @@ class UploadSizeFactory(tff.aggregators.WeightedAggregationFactory):
     clients of the round) and `inner`.
 
     Args:
+      inner: A weighted factory.
       bits: Bits a coordinate, where `inner` encodes tensors of more than `threshold` elements;
         None: deltas are sent whole.
       threshold: See `bits`.

@@ -23,6 +23,8 @@ def build_fed_sgd(
     """Federated SGD.
 
     Args:
+      model_fn: Builds the model.
+      server_optimizer: Takes the aggregated gradient.
       aggregator: Aggregates gradients weighted by a float32 scalar, the model's `num_examples`.
     """
     return tff.learning.algorithms.build_fed_sgd(

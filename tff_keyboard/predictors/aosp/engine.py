@@ -90,8 +90,8 @@ class AospPredictor:
             known = ids >= NUM_SPECIAL
             (before,) = self.vocabulary.encode([_normalised(word, rules)])
             if before >= NUM_SPECIAL and known.any():
-                ids, f = ids[known], np.array(list(following.values()))[known]
-                self._behind[before] = (ids, stored(self._unigram[ids], f))
+                ids, pairs = ids[known], np.array(list(following.values()))[known]
+                self._behind[before] = (ids, stored(self._unigram[ids], pairs))
 
     def suggest(self, context: Sequence[str], prefix: str = "", k: int = 3) -> list[Suggestion]:
         """See `Predictor.suggest`."""

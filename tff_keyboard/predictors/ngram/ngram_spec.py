@@ -35,12 +35,10 @@ class NGramSpec:
 
 
 def parse(word: str) -> NGramSpec:
-    """Reads a spec.
+    """Reads a spec; a `ValueError` if it is none.
 
     >>> parse("ngram:3"), parse("ngram:1.25M").num_ngrams, parse("ngram:500kB").num_bytes
     (NGramSpec(order=3, num_ngrams=None, num_bytes=None), 1250000, 500000)
-
-    Raises `ValueError` if it is none.
     """
     if word == "unigram":
         return NGramSpec(order=1)
@@ -63,12 +61,10 @@ def parse(word: str) -> NGramSpec:
 
 
 def of_file(size: str) -> NGramSpec:
-    """What fits into a file of so many bytes.
+    """What fits into a file of so many bytes; a `ValueError` if `size` is no number of them.
 
     >>> of_file("1.44MB").num_bytes
     1440000
-
-    Raises `ValueError` if `size` is no number of bytes.
     """
     wanted = f"{size}: a size in bytes is wanted, such as 500kB or 1.44MB."
     try:

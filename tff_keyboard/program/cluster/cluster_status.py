@@ -15,7 +15,7 @@ class NodeStatus:
 
     Attributes:
       used_by: "nobody", or "a training".
-      differences: From this machine, as `node_facts.differences` says them; [] where it fits.
+      differences: Differences from here, as `node_facts.differences` says them.
     """
 
     name: str

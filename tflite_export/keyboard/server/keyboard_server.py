@@ -21,6 +21,7 @@ import contextlib
 import dataclasses
 import http
 import io
+import itertools
 import json
 import pathlib
 import threading
@@ -107,15 +108,11 @@ class KeyboardApplication:
         endpoint, _ = self._urls.bind_to_environ(request.environ).match()
         if endpoint == "models":
             models = [_facts(*item) for item in self._keyboards.items()]
-            first = next(iter(self._keyboards.values()))
-            language = {
-                "code": first.code,
-                "keys": first.language.keys,
-                "example": first.language.example,
-            }
-            return _json(
-                {"models": models, "language": language, "logs_events": bool(self._events)}
-            )
+            answer = {"models": models, "logs_events": bool(self._events)}
+            for first in itertools.islice(self._keyboards.values(), 1):  # the page has its keys
+                keys = {"code": first.code, "keys": first.language.keys}
+                answer["language"] = {**keys, "example": first.language.example}
+            return _json(answer)
         if endpoint == "suggest":
             return _json({"models": self._strips(*_texts_of(request))})
         if endpoint == "events":

@@ -2,9 +2,10 @@
 //
 // Products are TFLite's hybrid FULLY_CONNECTED (`asymmetricQuantizeInputs`): the input is rounded to
 // int8 with one scale and zero point, summed in int32, and scaled once. Integer sums have no order,
-// so every machine computes the same bits; build with -ffp-contract=off to keep it so. The functions
-// are those of Moshier's Cephes, https://www.netlib.org/cephes: 2 units in the last place. TFLite
-// has others (Eigen's), so states differ in their last bits, as they do between its own builds.
+// so every machine computes the same bits; build with -ffp-contract=off to keep it so. The gates'
+// functions are, to the bit, those of LiteRT 2.3 on x86-64, which are Eigen's
+// (https://gitlab.com/libeigen/eigen): a last bit decides which step of int8 an input falls to, and
+// that decides strips. TFLite of TensorFlow 2.14 has others.
 #pragma once
 
 #include <cmath>
@@ -60,6 +61,16 @@ struct Rounded {
   int32_t offset = 0;
 };
 
+// `offset` plus the nearest whole number, halves away from zero, in [-128, 127]; that is `offset` for
+// what is no number.
+CIFG_INLINE int16_t nearest_int8(float x, int32_t offset) {
+  const float bounded = x < -512.0f ? -512.0f : x > 512.0f ? 512.0f : x == x ? x : 0.0f;
+  const int32_t whole = static_cast<int32_t>(bounded);
+  const float rest = bounded - float(whole);
+  const int32_t q = whole + (rest >= 0.5f) - (rest <= -0.5f) + offset;
+  return static_cast<int16_t>(q < -128 ? -128 : q > 127 ? 127 : q);
+}
+
 CIFG_FAST inline void round_to_int8(const float* x, int size, Rounded& out) {
   out.q.assign(padded(size), 0);
   float low = 0, high = 0;
@@ -69,7 +80,7 @@ CIFG_FAST inline void round_to_int8(const float* x, int size, Rounded& out) {
   }
   out.scale = 1, out.offset = 0;
   if (low == high) return;
-  const double scale = (double(high) - double(low)) / 255.0;
+  const double scale = double(high - low) / 255.0;  // of a float, as there
   const double from_low = -128.0 - low / scale, from_high = 127.0 - high / scale;
   const bool low_is_exact = 128.0 + std::fabs(low / scale) < 127.0 + std::fabs(high / scale);
   const double zero = std::round(low_is_exact ? from_low : from_high);
@@ -77,10 +88,7 @@ CIFG_FAST inline void round_to_int8(const float* x, int size, Rounded& out) {
   out.offset = zero > -128 ? (zero < 127 ? static_cast<int32_t>(zero) : 127) : -128;
   const float inverse = 1.0f / out.scale;
   for (int i = 0; i < size; ++i) {
-    const float at = float(out.offset) + x[i] * inverse;
-    // Halves away from zero, as std::round; the cast is defined for whatever a state may hold.
-    const float clipped = at < -128.0f ? -128.0f : at > 127.0f ? 127.0f : at == at ? at : 0.0f;
-    out.q[i] = static_cast<int16_t>(clipped + (clipped < 0 ? -0.5f : 0.5f));
+    out.q[i] = nearest_int8(x[i] * inverse, out.offset);
   }
 }
 
@@ -139,6 +147,7 @@ CIFG_FAST inline void add_product(const Matrix& matrix, const Rounded& x, float*
 
 // --- functions, written so that a compiler makes vectors of a loop over them
 
+// Of the softmax: Moshier's Cephes, https://www.netlib.org/cephes.
 CIFG_INLINE float exp_of(float x) {
   x = x > -87.3f ? (x < 88.3f ? x : 88.3f) : -87.3f;  // NaN, too, so that the cast is defined
   const float turns = x * 1.44269504088896341f;
@@ -158,29 +167,64 @@ CIFG_INLINE float exp_of(float x) {
   return fraction * power;
 }
 
-CIFG_INLINE float logistic_of(float x) { return 1.0f / (1.0f + exp_of(-x)); }
-
-CIFG_INLINE float tanh_of(float x) {
-  const float size = std::fabs(x);
-  const float far = 1.0f - 2.0f / (exp_of(2.0f * size) + 1.0f);
-  const float s = x * x;
-  float p = -5.70498872745e-3f;
-  p = p * s + 2.06390887954e-2f;
-  p = p * s - 5.37397155531e-2f;
-  p = p * s + 1.33314422036e-1f;
-  p = p * s - 3.33332819422e-1f;
-  const float near = p * s * x + x;
-  const float signed_far = x < 0 ? -far : far;
-  return size < 0.625f ? near : signed_far;
+// e^x / (1 + e^x), with e^x = (2^n e^r)^2 of x / 2 = n ln 2 + r.
+CIFG_INLINE float logistic_of(float x) {
+  const float clipped = x > -104.0f ? (x < 16.6355324f ? x : 16.6355324f) : -104.0f;
+  const float half = clipped * 0.5f;
+  const float turns = half * 1.44269504088896341f + 0.5f;
+  int32_t n = static_cast<int32_t>(turns);
+  n -= float(n) > turns;
+  const float k = static_cast<float>(n);
+  float r = k * -0.693359375f + half;
+  r = k * 2.12194440e-4f + r;
+  const float r2 = r * r;
+  const float even = r2 * 4.1898667812347412109375e-2f + 0.49999141693115234375f;
+  const float odd = r2 * 8.33471305668354034423828125e-3f + 0.16666877269744873046875f;
+  const float p = r2 * (r * odd + even) + (r + 1.0f);
+  const int32_t bits = (n + 127) * (1 << 23);
+  float power;
+  std::memcpy(&power, &bits, sizeof power);
+  const float root = p * power;
+  const float e = root * root;
+  return x < -104.0f ? 0.0f : e / (1.0f + e);
 }
 
-// c' = c + i (g - c) and m = o tanh(c'), of z = (z_i, z_g, z_o), each [units]; c and m may be one.
+// A quotient of polynomials that is 1 from the bound on.
+CIFG_INLINE float tanh_of(float x) {
+  constexpr float kOne = 7.90738964080810547f;
+  x = x > -kOne ? (x < kOne ? x : kOne) : -kOne;
+  const float s = x * x;
+  float p = 1.394553628e-8f;
+  p = p * s + 2.102733560e-5f;
+  p = p * s + 3.520756727e-3f;
+  p = p * s + 1.340216100e-1f;
+  float q = 8.015776984e-7f;
+  q = q * s + 3.326951409e-4f;
+  q = q * s + 2.597254514e-2f;
+  q = q * s + 4.673548340e-1f;
+  q = q * s + 1.0f;
+  return (s * x * p + x) / q;
+}
+
+// The same for what is left of a vector that LiteRT takes four by four.
+inline float logistic_of_rest(float x) {
+  const float e = static_cast<float>(std::exp(double(x < 16.6355324f ? x : 16.6355324f)));
+  return e / (1.0f + e);
+}
+
+// c' = c + i (g - c) and m = o tanh(c'), of z = (z_i, z_g, z_o), each [units].
 CIFG_INLINE void gate_loop(const float* z, int units, float* c, float* m) {
   const float *zi = z, *zg = z + units, *zo = z + 2 * units;
-  for (int u = 0; u < units; ++u) {
+  const int whole = units / 4 * 4;
+  for (int u = 0; u < whole; ++u) {
     const float cell = c[u] + logistic_of(zi[u]) * (tanh_of(zg[u]) - c[u]);
     c[u] = cell;
     m[u] = logistic_of(zo[u]) * tanh_of(cell);
+  }
+  for (int u = whole; u < units; ++u) {
+    const float cell = c[u] + logistic_of_rest(zi[u]) * (tanh_of(zg[u]) - c[u]);
+    c[u] = cell;
+    m[u] = logistic_of_rest(zo[u]) * tanh_of(cell);
   }
 }
 

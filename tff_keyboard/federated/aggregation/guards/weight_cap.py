@@ -43,6 +43,9 @@ class WeightCapFactory(tff.aggregators.WeightedAggregationFactory):
     with such a `num_examples`. A round without a weight > 0 leaves the median where it is. State:
     `median` (float32, tokens or messages) and `inner`. Measurements: `weight_cap` (float32, of
     this round), `capped_weights` (int32, clients whose weight was cut) and `inner`.
+
+    Args:
+      inner: A weighted factory.
     """
 
     def __init__(self, inner: Factory):

@@ -28,6 +28,7 @@ class ClientNoiseFactory(tff.aggregators.WeightedAggregationFactory):
     State: `round` (int32, rounds done) and `inner`. Measurements are those of `inner`.
 
     Args:
+      inner: A weighted factory.
       noise: Config; None: that of `scale`.
       scale: beta times sigma, the standard deviation in weight units, > 0. None: as `noise` has
         it, or 0.001.

@@ -34,6 +34,7 @@ def build_fedmed(
       factory: Its rule says which L_k topK and mediation compare ("after_training": of the trained
         model over the batches it was trained on, one more pass; "during_training": the mean over
         these batches, each before its step), and how divergences are taken.
+      client_optimizer: Local optimizer.
       server_optimizer: SGD with learning rate 1 makes the FedAvg branch exactly FedAvg.
       protect: Puts around the factory what deltas meet before it; None: nothing.
       uniform_weights: Whether n_k is 1 for every client.
