@@ -14,9 +14,9 @@ MUCH_OUT = {"oov_rate": 0.2}
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (card(words=19_000), "models/messages/keyboard.tflite --cache"),
-        (card(words=90_000), "--set=model.initial_model=RUN"),
-        (card(words=300_000), "--set=model.initial_model=RUN"),
+        (card(words=19_000), "models/base/keyboard.tflite --cache"),
+        (card(words=90_000), "--set=model.initial_model=models/base"),
+        (card(words=300_000), "--set=model.initial_model=models/base"),
         (card(people=99), "99 train people"),
         (card(**MUCH_OUT), "20% of the train words"),
     ],

@@ -18,7 +18,7 @@ from tff_keyboard.config.sections.averaging_config import NoAverage
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.config.sections.model_config import Cifg
 from tff_keyboard.data.store.person_sizes import PersonSizes
-from tff_keyboard.study.advice import base_model, costs, reference
+from tff_keyboard.study.advice import costs, reference
 from tff_keyboard.study.advice.warnings_of_card import warnings_of_card
 
 PASSES = 6.0
@@ -30,7 +30,6 @@ VALIDATIONS = 10
 # (docs/results.md, "Which choices matter"). On little text with more dropout.
 MUCH_TEXT = "configs/reference/ubuntu_irc.toml"
 LITTLE_TEXT = "configs/reference/messages.toml"
-FROM_BASE = "configs/reference/nus_sms.toml"
 _MUCH_WORDS = 1_000_000
 
 
@@ -62,7 +61,8 @@ def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -
     """
     train = card["populations"]["train"]
     people, words, messages = train["clients"], train["words"], train["messages"]
-    recipe, reason = _recipe(card)
+    is_much = words >= _MUCH_WORDS
+    recipe = MUCH_TEXT if is_much else LITTLE_TEXT
     config = config_lib.load(recipe)
     clients = max(1, min(config.train.clients_per_round, people // 4))
     visits = messages / _messages_of_a_visit(train, config)
@@ -80,22 +80,13 @@ def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -
         people=people,
         words=words,
         recipe=recipe,
-        reason=reason,
+        reason=f"{'' if is_much else 'less than '}a million words{' and more' if is_much else ''}",
         config=config,
         passes=config.train.rounds * config.train.clients_per_round * of_a_visit / messages,
         cost=_cost(card, config, of_a_visit),
         nearest=tuple(sorted(by_distance[:3], key=lambda it: it.words)),
         warnings=warnings_of_card(card),
     )
-
-
-def _recipe(card: Mapping[str, Any]) -> tuple[str, str]:
-    """A shipped config, and the text that it is for."""
-    if base_model.has_its_words(card):
-        return FROM_BASE, f"text with the words of {base_model.NAME}, which it begins with"
-    if card["populations"]["train"]["words"] >= _MUCH_WORDS:
-        return MUCH_TEXT, "a million words and more"
-    return LITTLE_TEXT, "less than a million words"
 
 
 def _data_of(card: Mapping[str, Any], store: str) -> list[str]:

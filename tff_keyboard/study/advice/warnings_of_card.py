@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tff_keyboard.study.advice import base_model
-
 _LITTLE_TEXT = 500_000  # words; below, general text first: 1.5 to 2 points more at 300,000
 _TOO_LITTLE_TEXT = 20_000
 _FEW_PEOPLE = 100
@@ -19,13 +17,15 @@ def warnings_of_card(card: Mapping[str, Any]) -> tuple[str, ...]:
         found.append(
             "So little text teaches a network little of its own. The base model learns the words "
             "that you send without any training: "
-            f"`tff-keyboard play {base_model.NAME}/keyboard.tflite --cache=words.cache`."
+            "`tff-keyboard play models/base/keyboard.tflite --cache=words.cache`."
         )
-    elif train["words"] < _LITTLE_TEXT and not base_model.has_its_words(card):
+    elif train["words"] < _LITTLE_TEXT:
         found.append(
             "With so little text a model is better that begins with other people's. For English, "
-            f"prepare again with --vocabulary={base_model.NAME}, and training begins with that "
-            "model. docs/fine_tuning.md has other ways."
+            "prepare with --vocabulary=models/base if that leaves few words out, and train with "
+            "--set=model.initial_model=models/base --set=server.learning_rate=0.002. "
+            "docs/fine_tuning.md has one vocabulary for both. Or prepare both texts as one store, "
+            "as configs/reference/messages.toml does."
         )
     if train["clients"] < _FEW_PEOPLE:
         found.append(
