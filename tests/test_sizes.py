@@ -7,7 +7,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 MOST_LINES = 400
-MOST_LINES_OF_DATA = 8_000  # JSON and CSV
+MOST_LINES_OF_DATA = 7_000  # JSON and CSV, shipped models left out
 MOST_LINES_OF_A_TASK, MEAN_LINES_OF_TASKS = 155, 87  # 20 files had 3,423 lines once
 # Longer ones, with what excuses them.
 LONGER = {
@@ -41,7 +41,7 @@ def test_tasks_are_wiring():
 
 def test_data_is_what_pages_show():
     """What is of one epoch, one person or one seed stays with the run it is of."""
-    command = ["git", "-C", str(ROOT), "ls-files", "*.json", "*.csv"]
+    command = ["git", "-C", str(ROOT), "ls-files", "*.json", "*.csv", ":!models"]
     names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     found = {name: lines(ROOT / name) for name in names if (ROOT / name).exists()}
     assert sum(found.values()) <= MOST_LINES_OF_DATA, found

@@ -17,7 +17,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 TUTORIALS = sorted(tutorials.FOLDER.glob("*.py"))
 # Words that a page may have; a page that gets shorter keeps its budget until somebody lowers it.
 BUDGETS = {
-    "CHANGELOG.md": 270,
+    "CHANGELOG.md": 290,
     "CONTRIBUTING.md": 820,
     "README.md": 660,
     "docs/aggregation.md": 360,
@@ -33,9 +33,10 @@ BUDGETS = {
     "docs/phone/install.md": 190,
     "docs/phone/keyboard.md": 740,
     "docs/phone/languages.md": 360,
-    "docs/phone/integrate.md": 1290,
+    "docs/phone/integrate.md": 1300,
     "docs/library.md": 390,
     "docs/model.md": 350,
+    "docs/models/base.md": 430,
     "docs/models/blogs.md": 380,
     "docs/models/messages.md": 370,
     "docs/models/nus_sms.md": 350,
@@ -53,7 +54,7 @@ BUDGETS = {
     "docs/privacy.md": 2000,
     "docs/privacy/private_fedatt.md": 830,
     "docs/cluster/program.md": 580,
-    "docs/results.md": 1490,
+    "docs/results.md": 1500,
     "docs/studies.md": 750,
     "docs/privacy/tail_audit.md": 840,
     "docs/tutorials/fedatt_in_your_tff_code.py": 250,

@@ -213,3 +213,10 @@ def test_damage_is_one_line(damage, directory):
         load_model(directory)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_shipped_base_model_is_whole(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # it is found from anywhere
+    model, vocabulary = load_model("models/base")
+    assert len(vocabulary) == model.vocabulary_size == 10_000
+    assert model.count_params() == 1_412_250

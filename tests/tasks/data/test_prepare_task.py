@@ -10,7 +10,7 @@ from tasks import cli
 from tasks.data import prepare
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, OOV, Vocabulary
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -38,6 +38,24 @@ def test_own_messages_in_one_command_and_again(tmp_path, capsys):
     prepare.run(prepare.Options(inputs=(str(tmp_path / "my.tsv"),), out=tmp_path / "mine"))
     assert "mine: up to date" in capsys.readouterr().out
     assert ClientStore(tmp_path / "mine").card == card
+
+
+def test_words_of_the_shipped_model_from_anywhere(tmp_path):
+    """Training then begins with it: `--set=model.initial_model=models/base`."""
+    (tmp_path / "my.tsv").write_text("\n".join(f"u{n % 30}\tsee you soon zqzq" for n in range(300)))
+    done = command("--input=my.tsv", "--out=mine", "--vocabulary=models/base", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (cli.OK, "")
+    shipped = Vocabulary.load(ROOT / "models" / "base" / "model" / "vocabulary.txt")
+    store = ClientStore(tmp_path / "mine")
+    assert store.vocabulary == shipped
+    (person, *_) = store.client_ids("train")
+    assert store.examples("train", person)[0].tolist() == [
+        *shipped.encode(["see", "you", "soon"]),
+        OOV,
+    ]
+    done = command("--input=my.tsv", "--out=other", "--vocabulary=models", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "there is no saved model here" in done.stderr
 
 
 def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys):
