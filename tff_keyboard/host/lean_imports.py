@@ -8,6 +8,7 @@
   over tensors. It looks at those modules alone that have some: the graphs are the same.
 """
 
+import atexit
 import contextlib
 import gc
 import importlib.abc
@@ -60,7 +61,8 @@ def lean() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.freeze()  # nor will it be
+        gc.freeze()  # nor will it be, until TFF's servers end, which need `subprocess` for it
+        atexit.register(gc.unfreeze)
         if is_collecting:
             gc.enable()
         sys.meta_path.remove(finder)
