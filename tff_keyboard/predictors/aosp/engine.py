@@ -57,7 +57,7 @@ def stored(unigram: np.ndarray, bigram: np.ndarray) -> np.ndarray:
       bigram: f of the bigrams; one below the word's counts as equal to it.
 
     >>> stored(np.array([100, 100, 100, 255]), np.array([100, 180, 255, 255])).tolist()
-    [109, 184, 250, 255]
+    [109, 175, 250, 255]
     """
     step = (MOST - unigram) / _STEPS
     above = np.maximum(bigram, unigram) - (1 + unigram + step / 2)
