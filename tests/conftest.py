@@ -1,6 +1,7 @@
 """What every test session needs: no open port, no process left behind, the long files first."""
 
 import os
+import pathlib
 import signal
 import sys
 
@@ -60,9 +61,18 @@ def pytest_configure(config):
         lean_imports.convert_loops_only()
 
 
+BENCHMARKS = pathlib.Path(__file__).parent / "benchmarks"
+
+
 def pytest_collection_modifyitems(items):
-    """Long files first, all else in its order; before `-m` looks at the markers."""
+    """Long files first, all else in its order; before `-m` looks at the markers.
+
+    Benchmarks time the product, so their tests run with the slow ones.
+    """
     quick_witnesses.mark(items)
+    for item in items:
+        if BENCHMARKS in item.path.parents:
+            item.add_marker(pytest.mark.slow)
     places = {name: place for place, name in enumerate(LONG_FILES)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 

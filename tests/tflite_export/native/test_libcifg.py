@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.phone import libcifg
@@ -145,6 +145,7 @@ def test_tokens_of_long_runs(native):
 
 
 @given(text=MIXED, repeats=st.integers(1, 60))
+@example(text="\ud800", repeats=1)  # a lone surrogate is a question mark
 @settings(deadline=None, max_examples=30)
 def test_context_of_any_text(library, python, text, repeats):
     text = (text.replace("\0", " ") + " ok ") * repeats
