@@ -94,8 +94,8 @@ class NativeKeyboard:
     def strip_for(self, text: str, k: int = 3) -> tuple[str, list[tuple[str, float]]]:
         """Prefix and suggestions."""
         found, prefix = (_Suggestion * k)(), ctypes.c_char_p()
-        text = text.encode("utf-8", "replace").decode()
-        count = self._checked("strip", text.encode(), k, found, ctypes.byref(prefix))
+        typed = text.encode("utf-8", "replace")
+        count = self._checked("strip", typed, k, found, ctypes.byref(prefix))
         return (prefix.value or b"").decode(), _pairs(found[:count])
 
     def suggest(

@@ -29,6 +29,11 @@ _BASELINE = re.compile(r"unigram|ngram(?P<all>\+all)?(?P<own>\+own)?(?P<size>:.*
 _NETWORK = "network:"
 
 
+def _says(pattern: re.Pattern[str], word: str, group: str) -> bool:
+    match = pattern.fullmatch(word)
+    return match is not None and match[group] is not None
+
+
 def is_baseline(word: str) -> bool:
     """Whether `word` names a baseline rather than a path.
 
@@ -44,8 +49,7 @@ def has_every_word(word: str) -> bool:
     >>> has_every_word("ngram+all:3"), has_every_word("ngram+own")
     (True, False)
     """
-    match = _BASELINE.fullmatch(word)
-    return match is not None and match["all"] is not None
+    return _says(_BASELINE, word, "all")
 
 
 def has_own_words(word: str) -> bool:
@@ -54,8 +58,7 @@ def has_own_words(word: str) -> bool:
     >>> has_own_words("ngram+all+own:1.25M"), has_own_words("ngram+all")
     (True, False)
     """
-    match = _BASELINE.fullmatch(word)
-    return match is not None and match["own"] is not None
+    return _says(_BASELINE, word, "own")
 
 
 def is_trained_here(word: str) -> bool:
@@ -129,8 +132,7 @@ def has_tail(word: str) -> bool:
     >>> has_tail("hybrid+tail:runs/sms"), has_tail("hybrid:runs/sms")
     (True, False)
     """
-    match = _HYBRID.fullmatch(word)
-    return match is not None and match["tail"] is not None
+    return _says(_HYBRID, word, "tail")
 
 
 def is_network_alone(word: str) -> bool:

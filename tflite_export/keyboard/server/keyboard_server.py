@@ -21,7 +21,6 @@ import contextlib
 import dataclasses
 import http
 import io
-import itertools
 import json
 import pathlib
 import threading
@@ -109,7 +108,8 @@ class KeyboardApplication:
         if endpoint == "models":
             models = [_facts(*item) for item in self._keyboards.items()]
             answer = {"models": models, "logs_events": bool(self._events)}
-            for first in itertools.islice(self._keyboards.values(), 1):  # the page has its keys
+            first = next(iter(self._keyboards.values()), None)
+            if first is not None:  # the page has its keys
                 keys = {"code": first.code, "keys": first.language.keys}
                 answer["language"] = {**keys, "example": first.language.example}
             return _json(answer)
