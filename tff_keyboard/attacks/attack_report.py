@@ -19,38 +19,30 @@ Intervals: TypeAlias = Mapping[str, Mapping[str, float | None]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What an attack did.
-
-    Attributes:
-      difference: Difference of recall to the clean run; None for the clean run, as the next two.
-      hit: Hit rate of a backdoor by population, see `backdoor.hit_rate`; None where none was tried.
-    """
+    """What an attack did."""
 
     recall: Intervals
     perplexity: Intervals
+    # difference of recall to the clean run; None for the clean run, as the next two
     difference: Intervals | None = None
     perplexity_factor: Intervals | None = None
     verdict: Mapping[str, str] | None = None
+    # hit rate of a backdoor by population, see `backdoor.hit_rate`; None where none was tried
     hit: Mapping[str, float] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """One training of the report.
-
-    Attributes:
-      share_of_seats: Share of the cohorts that they are to have.
-      refused_updates: Updates with NaN or infinity, refused.
-    """
+    """One training of the report."""
 
     rule: str
     attack: str
     share: float
-    share_of_seats: float
+    share_of_seats: float  # share of the cohorts that they are to have
     seed: int
     rounds: int
     clients_per_round: int
-    refused_updates: int
+    refused_updates: int  # updates with NaN or infinity, refused
     impossible_claims: int
     capped_weights: int
     rejected_rounds: int

@@ -28,18 +28,12 @@ Rows: TypeAlias = Sequence[tf.Tensor]
 
 
 class Plan(NamedTuple):
-    """What the attackers of a round agree on.
+    """What the attackers of a round agree on."""
 
-    Attributes:
-      delta: What each of them sends; a backdoor sends `scaled` of its own instead.
-      replace: Clients over attackers: a delta so often its length replaces the mean.
-      honest: Honest clients, int32; with 0 there is nobody to hide among.
-    """
-
-    delta: Any
+    delta: Any  # what each of them sends; a backdoor sends `scaled` of its own instead
     longest: tf.Tensor
-    replace: tf.Tensor
-    honest: tf.Tensor
+    replace: tf.Tensor  # clients over attackers: a delta so often its length replaces the mean
+    honest: tf.Tensor  # honest clients, int32; with 0 there is nobody to hide among
 
 
 def plan(attack: str, honest: Any, own: Any) -> Plan:

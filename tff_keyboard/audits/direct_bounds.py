@@ -36,17 +36,11 @@ _GRID = np.concatenate([np.linspace(0, 1, 21), np.linspace(1.1, 20, 190)])
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Refutation:
-    """Samples against a tail: at `epsilon` delta is larger than the tail allows, with 95 %.
+    """Samples against a tail: at `epsilon` delta is larger than the tail allows, with 95 %."""
 
-    Attributes:
-      epsilon: Epsilon where they disagree most (by the ratio).
-      delta_tail: What the tail, its exponent at the lower end, says there.
-      delta_direct_low: The lower end of what the other model's texts say there.
-    """
-
-    epsilon: float
-    delta_tail: float
-    delta_direct_low: float
+    epsilon: float  # epsilon where they disagree most (by the ratio)
+    delta_tail: float  # what the tail, its exponent at the lower end, says there
+    delta_direct_low: float  # the lower end of what the other model's texts say there
 
 
 def detection_limit(num_texts: int) -> float:

@@ -20,17 +20,11 @@ from tff_keyboard.data.vocabulary import NUM_SPECIAL
 
 @dataclasses.dataclass(frozen=True)
 class Exposure:
-    """Exposure of one phrase.
+    """Exposure of one phrase."""
 
-    Attributes:
-      bits: The estimate; where no random phrase is as likely, the bound log2(N + 1).
-      is_bound: Whether it is that bound, so that the truth may be more.
-      nats_per_word: Mean negative log-likelihood of the phrase.
-    """
-
-    bits: float
-    is_bound: bool
-    nats_per_word: float
+    bits: float  # the estimate; where no random phrase is as likely, the bound log2(N + 1)
+    is_bound: bool  # whether it is that bound, so that the truth may be more
+    nats_per_word: float  # mean negative log-likelihood of the phrase
 
 
 def random_phrases(count: int, words: int, vocabulary_size: int, seed: int) -> np.ndarray:

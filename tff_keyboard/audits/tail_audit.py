@@ -26,18 +26,12 @@ REFUTED, NOT_ESTABLISHED = "refuted", "not established"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What is drawn and reported.
+    """What is drawn and reported."""
 
-    Attributes:
-      num_texts: Drawn from each model; the smallest tail that is tried needs 100.
-      delta: Epsilon is given here; in (0, 1). Below `detection_limit` there is none.
-      epsilon: Delta is given here, too; >= 0.
-    """
-
-    num_texts: int = 10_000
+    num_texts: int = 10_000  # drawn from each model; the smallest tail that is tried needs 100
     num_words: int = 10
-    delta: float = 1e-3
-    epsilon: float = 1.0
+    delta: float = 1e-3  # Epsilon is given here; in (0, 1). Below `detection_limit` there is none.
+    epsilon: float = 1.0  # delta is given here, too; >= 0
     seed: int = 1
 
     @property
@@ -48,18 +42,14 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Found:
-    """What texts say of epsilon.
-
-    Attributes:
-      epsilon: Epsilon at `Settings.delta`; None where there is no estimate, and `outcome` says why.
-      epsilon_conservative: The same at alpha's lower end; None also where infinite.
-      epsilon_direct: A 95 % lower bound that needs no tail.
-    """
+    """What texts say of epsilon."""
 
     outcome: str
+    # epsilon at `Settings.delta`; None where there is no estimate, and `outcome` says why
     epsilon: float | None = None
+    # the same at alpha's lower end; None also where infinite
     epsilon_conservative: float | None = None
-    epsilon_direct: float = 0.0
+    epsilon_direct: float = 0.0  # A 95 % lower bound that needs no tail
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,39 +63,29 @@ class Tried:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Direction(Found):
-    """What the texts of one model of a pair say; of the other's texts the last three fields.
-
-    Attributes:
-      tail: The chosen one; None where none passes, or every ratio is 1.
-      delta_at_epsilon_conservative: Delta; see `epsilon_conservative`.
-      refutation: Place where they contradict the tail; None: nowhere.
-    """
+    """What the texts of one model of a pair say; of the other's texts the last three fields."""
 
     largest_log_ratio: float
     tried: tuple[Tried, ...]
+    # the chosen one; None where none passes, or every ratio is 1
     tail: tail_statistics.TailFit | None = None
     delta_at_epsilon: float | None = None
-    delta_at_epsilon_conservative: float | None = None
+    delta_at_epsilon_conservative: float | None = None  # delta; see `epsilon_conservative`
     delta_at_epsilon_direct: float = 0.0
+    # place where they contradict the tail; None: nowhere
     refutation: direct_bounds.Refutation | None = None
     smallest_log_ratio_direct: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pair(Found):
-    """The worse of both directions of one pair of models.
+    """The worse of both directions of one pair of models."""
 
-    Attributes:
-      directions: "without" and "with", whose texts they are.
-      rounds_joined: Rounds that the person joined; None: not known.
-      other_differences: Config keys in which the runs differ beside the person.
-    """
-
-    directions: Mapping[str, Direction]
+    directions: Mapping[str, Direction]  # "without" and "with", whose texts they are
     name: str = ""
     model: str = ""
-    rounds_joined: int | None = None
-    other_differences: Sequence[str] = ()
+    rounds_joined: int | None = None  # rounds that the person joined; None: not known
+    other_differences: Sequence[str] = ()  # config keys in which the runs differ beside the person
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -13,15 +13,11 @@ CLAIM = "EMPIRICAL ESTIMATE of this one training, NOT A GUARANTEE"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TailAudit:
-    """What the texts of pairs of models say.
-
-    Attributes:
-      formal: What its ledger proves; None: it kept none.
-    """
+    """What the texts of pairs of models say."""
 
     settings: tail_audit.Settings
     full: str
-    formal: Formal | None
+    formal: Formal | None  # what its ledger proves; None: it kept none
     pairs: Sequence[tail_audit.Pair]
 
     @property

@@ -48,22 +48,16 @@ class HillEstimate(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TailFit:
-    """One tail of a sample of log-ratios: how heavy it is, and whether it may be Pareto.
-
-    Attributes:
-      log_threshold: ln u; P(c > u) is estimated by k / n.
-      alpha_low: Lower end of its 95 % interval: the heavier tail, the conservative choice.
-      statistic: Lilliefors' distance of the tail from an exponential distribution.
-    """
+    """One tail of a sample of log-ratios: how heavy it is, and whether it may be Pareto."""
 
     num_samples: int
     num_tail: int
-    log_threshold: float
+    log_threshold: float  # ln u; P(c > u) is estimated by k / n
     alpha: float
-    alpha_low: float
+    alpha_low: float  # lower end of its 95 % interval: the heavier tail, the conservative choice
     alpha_high: float
     log_scale: float
-    statistic: float
+    statistic: float  # Lilliefors' distance of the tail from an exponential distribution
     p_value: float
 
     def conservative(self) -> "TailFit":
@@ -79,14 +73,10 @@ class TailFit:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TailSearch:
-    """All tails that were tried on one sample.
+    """All tails that were tried on one sample."""
 
-    Attributes:
-      tried: Largest tail first, up to and with the first that was not rejected.
-      no_difference: Every ratio is exactly 1: nothing was tried; delta is 0 for every eps.
-    """
-
-    tried: tuple[TailFit, ...]
+    tried: tuple[TailFit, ...]  # largest tail first, up to and with the first that was not rejected
+    # every ratio is exactly 1: nothing was tried; delta is 0 for every eps
     no_difference: bool = False
 
     @property

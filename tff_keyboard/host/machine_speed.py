@@ -13,13 +13,10 @@ _STACK, _SIZE = 50, 64  # small products, which a BLAS computes in one thread
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """Cores, and what one of them does.
-
-    Attributes:
-      gflops: Billions of operations of a core in a second: float32 products of 64 by 64 matrices.
-    """
+    """Cores, and what one of them does."""
 
     cores: int
+    # billions of operations of a core in a second: float32 products of 64 by 64 matrices
     gflops: float
 
 

@@ -133,14 +133,10 @@ def element_spec(next_computation: tff.Computation) -> elements_lib.Spec:
 
 
 class PackForm(NamedTuple):
-    """What a learning process is made of, its clients in packs.
-
-    Attributes:
-      run_pack: `(pack, what `prepare` gave) -> sums` of the pack's clients.
-    """
+    """What a learning process is made of, its clients in packs."""
 
     map_reduce: tff.backends.mapreduce.MapReduceForm
-    run_pack: tff.Computation
+    run_pack: tff.Computation  # `(pack, what `prepare` gave) -> sums` of the pack's clients
     client_type: tff.Type
 
     def total(self, packs: tff.Value, context: tff.Value) -> tff.Value:

@@ -57,15 +57,11 @@ class Failure(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """A name and a function that returns what it found, or raises `Failure`.
-
-    Attributes:
-      takes: What it does that takes long; "" for most.
-    """
+    """A name and a function that returns what it found, or raises `Failure`."""
 
     name: str
     look: Callable[[], str]
-    takes: str = ""
+    takes: str = ""  # what it does that takes long; "" for most
 
 
 def check_python() -> str:

@@ -8,8 +8,6 @@ Turkish has two letters i, and `ß` stays `ß`: its capital is `ẞ`, which come
 ('DIŞ İŞ', 'GROẞ', 'İstanbul')
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 # Lower case must not depend on the machine's locale, as ICU's does for these (Turkish dotted I,

@@ -29,21 +29,13 @@ _SCORES_AT_ONCE = 2**23
 
 @dataclasses.dataclass(frozen=True)
 class ExpectedCounts:
-    """Sums over people.
+    """Sums over people."""
 
-    Attributes:
-      following: [V, pairs] int64: w of each (v, w).
-      unigrams: [V] float64.
-      bigrams: [V, pairs] float64.
-      people: How many were summed.
-      typists: [V] int64, how many of them typed a word: exact, and never noised.
-    """
-
-    following: np.ndarray
-    unigrams: np.ndarray
-    bigrams: np.ndarray
-    people: int
-    typists: np.ndarray
+    following: np.ndarray  # [V, pairs] int64: w of each (v, w)
+    unigrams: np.ndarray  # [V] float64
+    bigrams: np.ndarray  # [V, pairs] float64
+    people: int  # how many were summed
+    typists: np.ndarray  # [V] int64, how many of them typed a word: exact, and never noised
 
 
 def likely_pairs(predictor: Predictor, pairs: int = PAIRS) -> np.ndarray:

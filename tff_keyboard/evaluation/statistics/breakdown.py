@@ -14,16 +14,11 @@ TYPISTS = "typists"
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A part of a text.
+    """A part of a text."""
 
-    Attributes:
-      people: Number of people whose text was looked at.
-      share: Share of all words typed.
-      intervals: Metric of `SLICE_METRICS`, where its sums are enough for it -> its interval.
-    """
-
-    people: int
-    share: float
+    people: int  # number of people whose text was looked at
+    share: float  # share of all words typed
+    # metric of `SLICE_METRICS`, where its sums are enough for it -> its interval
     intervals: Mapping[str, Interval]
 
 

@@ -20,19 +20,12 @@ from tff_keyboard.evaluation.statistics.sums import Sums, combine
 
 @dataclasses.dataclass(frozen=True)
 class Bin:
-    """Positions whose first suggestion claims about the same.
+    """Positions whose first suggestion claims about the same."""
 
-    Attributes:
-      label: Its range of probability.
-      positions: Number of positions.
-      claimed: Mean probability of the first suggestion.
-      right: Share of them that were the next word.
-    """
-
-    label: str
-    positions: int
-    claimed: float
-    right: float
+    label: str  # its range of probability
+    positions: int  # number of positions
+    claimed: float  # mean probability of the first suggestion
+    right: float  # share of them that were the next word
 
 
 def reliability(slices: Mapping[str, Sums]) -> list[Bin]:

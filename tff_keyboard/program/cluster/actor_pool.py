@@ -22,17 +22,13 @@ _LEFTOVER_SECONDS = 600.0  # a node that still computes what nobody needs is giv
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a computation ended.
-
-    Attributes:
-      value: Result and seconds, as `NodeServer.compute` returns them; None without.
-      error: What the item raised; None where the node was lost.
-    """
+    """How a computation ended."""
 
     ticket: Any
     node: str
+    # result and seconds, as `NodeServer.compute` returns them; None without
     value: tuple[Any, float] | None = None
-    error: Exception | None = None
+    error: Exception | None = None  # what the item raised; None where the node was lost
 
 
 @dataclasses.dataclass

@@ -11,16 +11,11 @@ _ANSWER_SECONDS = 120.0  # a node starts a process to answer
 
 @dataclasses.dataclass(frozen=True)
 class NodeStatus:
-    """A node with our resource.
-
-    Attributes:
-      used_by: "nobody", or "a training".
-      differences: Differences from here, as `node_facts.differences` says them.
-    """
+    """A node with our resource."""
 
     name: str
-    used_by: str
-    differences: tuple[str, ...]
+    used_by: str  # "nobody", or "a training"
+    differences: tuple[str, ...]  # differences from here, as `node_facts.differences` says them
 
 
 def look(address: str, files: Mapping[str, str]) -> list[NodeStatus]:

@@ -38,15 +38,10 @@ class Function(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """Items of work.
+    """Items of work."""
 
-    Attributes:
-      function: Sent to a node once, whatever the number of jobs.
-      shared: What each item needs; sent to a node once a job.
-    """
-
-    function: Function
-    shared: Any
+    function: Function  # sent to a node once, whatever the number of jobs
+    shared: Any  # what each item needs; sent to a node once a job
     items: Sequence[Any]
 
 

@@ -13,15 +13,11 @@ EVALUATION_PREFIX = "evaluation"
 
 @dataclasses.dataclass(frozen=True)
 class BestMetric:
-    """The metric by which rounds are compared.
+    """The metric by which rounds are compared."""
 
-    Attributes:
-      name: Name in `metrics.csv`, e.g. "evaluation/recall_at_1".
-      patience: Comparisons in a row without a better value after which training stops; None: never.
-    """
-
-    name: str
+    name: str  # Name in `metrics.csv`, e.g. "evaluation/recall_at_1".
     mode: str = "max"
+    # comparisons in a row without a better value after which training stops; None: never
     patience: int | None = None
 
     def __post_init__(self) -> None:
@@ -43,15 +39,10 @@ class BestMetric:
 
 
 class LoopState(NamedTuple):
-    """What the loop remembers between rounds beside the state of the process; checkpointed.
+    """What the loop remembers between rounds beside the state of the process; checkpointed."""
 
-    Attributes:
-      best_value: Best value of the metric so far, NaN before the first.
-      best_round: Its round, 0 before the first.
-    """
-
-    best_value: float = math.nan
-    best_round: int = 0
+    best_value: float = math.nan  # best value of the metric so far, NaN before the first
+    best_round: int = 0  # its round, 0 before the first
     comparisons_since_best: int = 0
     rejected_rounds: int = 0
     rejected_in_a_row: int = 0

@@ -12,15 +12,10 @@ import numpy as np
 
 
 class RoundOutput(NamedTuple):
-    """What a round gives, as TFF's `LearningProcessOutput` does.
+    """What a round gives, as TFF's `LearningProcessOutput` does."""
 
-    Attributes:
-      state: State after the round: a structure of arrays, as checkpoints hold it.
-      metrics: Numbers and strings, which may be nested.
-    """
-
-    state: Any
-    metrics: Any
+    state: Any  # state after the round: a structure of arrays, as checkpoints hold it
+    metrics: Any  # numbers and strings, which may be nested
 
 
 class CountedState(NamedTuple):

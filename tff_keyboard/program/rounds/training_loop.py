@@ -56,36 +56,29 @@ class Hook(Restartable, Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """Given to the `progress` callback after each round.
-
-    Attributes:
-      seconds: Seconds of the round, by `round_clock.TIMING_COLUMNS`; None: not measured.
-    """
+    """Given to the `progress` callback after each round."""
 
     round_num: int
     total_rounds: int
     resumed_round: int
     row: Mapping[str, Value]
+    # seconds of the round, by `round_clock.TIMING_COLUMNS`; None: not measured
     seconds: Mapping[str, float | None]
     is_best: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingResult:
-    """What a finished training gives.
-
-    Attributes:
-      best_model_weights: Weights of the best round; the same object where no metric was compared.
-      stop_reason: Why it ended before `total_rounds`, or "".
-    """
+    """What a finished training gives."""
 
     state: Any
     model_weights: Any
+    # weights of the best round; the same object where no metric was compared
     best_model_weights: Any
     loop_state: best_round.LoopState
     rounds: int
     resumed_round: int
-    stop_reason: str
+    stop_reason: str  # why it ended before `total_rounds`, or ""
 
 
 class _ProgramState(NamedTuple):
@@ -108,29 +101,23 @@ class _Training:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingLoop:
-    """Trains up to `total_rounds`, from the newest checkpoint if there is one.
-
-    Attributes:
-      cohort_source: Round number, from 1, to `RoundInput`; pure, called in another thread.
-      total_rounds: Rounds in all, >= 1. A finished training goes on when it is raised.
-      timings_manager: Gets `round_clock.TIMING_COLUMNS` of each round, None for what is not known.
-      evaluate: Round number and model weights to metrics, released as `evaluation/<name>`.
-      evaluate_every: Rounds between evaluations, the last round always has one; 0: never.
-      best_metric: Compared in evaluated rounds if it is of the evaluation, else in all.
-      checkpoint_every: Rounds between checkpoints, >= 1; a kill repeats at most so many.
-      max_rejected_in_a_row: This many rejected rounds in a row end the training with an error.
-    """
+    """Trains up to `total_rounds`, from the newest checkpoint if there is one."""
 
     process: RoundProcess
+    # round number, from 1, to `RoundInput`; pure, called in another thread
     cohort_source: read_ahead.CohortSource
-    total_rounds: int
+    total_rounds: int  # Rounds in all, >= 1. A finished training goes on when it is raised.
     checkpoint_manager: checkpoints.CheckpointManager
     release_managers: Sequence[tff.program.ReleaseManager] = ()
+    # gets `round_clock.TIMING_COLUMNS` of each round, None for what is not known
     timings_manager: tff.program.ReleaseManager | None = None
+    # round number and model weights to metrics, released as `evaluation/<name>`
     evaluate: Callable[[int, Any], Mapping[str, Any]] | None = None
-    evaluate_every: int = 0
+    evaluate_every: int = 0  # rounds between evaluations, the last round always has one; 0: never
+    # compared in evaluated rounds if it is of the evaluation, else in all
     best_metric: best_round.BestMetric | None = None
-    checkpoint_every: int = 1
+    checkpoint_every: int = 1  # rounds between checkpoints, >= 1; a kill repeats at most so many
+    # this many rejected rounds in a row end the training with an error
     max_rejected_in_a_row: int = 10
     hooks: Sequence[Hook] = ()
     progress: Callable[[Progress], None] | None = None

@@ -35,12 +35,7 @@ _MUCH_WORDS = 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Advice:
-    """What to do with a store.
-
-    Attributes:
-      cost: The cost of the training; None where nobody has measured the model.
-      nearest: The three corpora nearest in size, with what was reached on them.
-    """
+    """What to do with a store."""
 
     people: int
     words: int
@@ -48,7 +43,8 @@ class Advice:
     reason: str
     config: config_lib.RunConfig
     passes: float
-    cost: costs.Cost | None
+    cost: costs.Cost | None  # the cost of the training; None where nobody has measured the model
+    # the three corpora nearest in size, with what was reached on them
     nearest: tuple[reference.Corpus, ...]
     warnings: tuple[str, ...]
 

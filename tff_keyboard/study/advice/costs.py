@@ -20,15 +20,10 @@ CLIENT_SECONDS, CLIENT_SECONDS_PER_WEIGHT = 0.002, 0.006e-6
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """CPU seconds on the machine of the constants.
+    """CPU seconds on the machine of the constants."""
 
-    Attributes:
-      alone: Seconds of one core, whatever there are: the start, the server.
-      shared: Seconds of clients, which cores share.
-    """
-
-    alone: float
-    shared: float
+    alone: float  # seconds of one core, whatever there are: the start, the server
+    shared: float  # seconds of clients, which cores share
 
     def core_minutes(self, machine: Machine) -> float:
         """Minutes of one core of a machine."""

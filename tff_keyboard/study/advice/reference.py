@@ -15,24 +15,18 @@ FILE = shipped_files.ROOT / "configs" / "reference.toml"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Model(Table, path="corpora.models"):
-    """A row of a corpus' table; shares in percent, end of message not counted.
-
-    Attributes:
-      command: A config in `configs/`, a study, or the model's name for `compare`.
-      tokens_m: Millions of tokens read in training; 0 for a model that is counted, not trained.
-      passes: Passes over the train population's text; 0 where `advise` does not show the row.
-      top_1: Recall, and the ends of its 95 % interval over people.
-      keystrokes: Saved; 0 where it was not measured.
-    """
+    """A row of a corpus' table; shares in percent, end of message not counted."""
 
     model: str
-    command: str
+    command: str  # A config in `configs/`, a study, or the model's name for `compare`
     start: str = ""
+    # millions of tokens read in training; 0 for a model that is counted, not trained
     tokens_m: float = 0.0
+    # passes over the train population's text; 0 where `advise` does not show the row
     passes: float = 0.0
-    top_1: tuple[float, ...]
+    top_1: tuple[float, ...]  # recall, and the ends of its 95 % interval over people
     top_3: float
-    keystrokes: float = 0.0
+    keystrokes: float = 0.0  # saved; 0 where it was not measured
     perplexity: float
     date: str
     file: str
@@ -46,17 +40,13 @@ class Model(Table, path="corpora.models"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Corpus(Table, path="corpora"):
-    """A corpus and the models that were judged on it.
-
-    Attributes:
-      population: People whose text the models were judged on.
-    """
+    """A corpus and the models that were judged on it."""
 
     name: str
     kind: str
     people: int
     words: int
-    population: Literal["held_out", "validation"]
+    population: Literal["held_out", "validation"]  # people whose text the models were judged on
     judged: str
     page: str
     models: tuple[Model, ...]

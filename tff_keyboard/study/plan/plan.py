@@ -16,23 +16,17 @@ _Training: TypeAlias = tuple[str, str, int]  # arm, point of a sweep or "", seed
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One training.
-
-    Attributes:
-      point: `key=value` of the sweep it belongs to; "" for the arms as they are.
-      overrides: Overrides of the file, in the order in which they count.
-      after: Run directory that must be finished first, or None.
-    """
+    """One training."""
 
     arm: str
-    point: str
+    point: str  # `key=value` of the sweep it belongs to; "" for the arms as they are
     seed: int
     path: pathlib.Path
     task: str
     config_file: pathlib.Path
-    overrides: tuple[str, ...]
+    overrides: tuple[str, ...]  # overrides of the file, in the order in which they count
     config: config_lib.RunConfig
-    after: pathlib.Path | None
+    after: pathlib.Path | None  # run directory that must be finished first, or None
 
     @property
     def variant(self) -> str:

@@ -52,30 +52,20 @@ _OF_ARM = re.compile(r"\{(.*)\}")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Arm(tables.Table, path="arms"):
-    """One training of a study.
+    """One training of a study."""
 
-    Attributes:
-      name: Begins the names of its runs; small letters, digits and underscores.
-      config: TOML file, relative to the study's.
-      label: Name in tables and pictures; `name` if empty.
-      task: The task that trains it.
-      after: Another arm; `{after}` in `set` stands for that arm's run of the same seed and sweep.
-      step_from: Another arm that this one changes in one thing; a table of its own says what the
-        step adds. "" for none.
-      set: Overrides `section.key=value` of this arm, after those of the study.
-      seeds: Seeds in place of the study's.
-      paper: What the paper reports for it, as it stands there.
-    """
-
-    name: str
-    config: str
-    label: str = ""
-    task: Literal["train", "train-server"] = "train"
+    name: str  # begins the names of its runs; small letters, digits and underscores
+    config: str  # TOML file, relative to the study's
+    label: str = ""  # name in tables and pictures; `name` if empty
+    task: Literal["train", "train-server"] = "train"  # the task that trains it
+    # another arm; `{after}` in `set` stands for that arm's run of the same seed and sweep
     after: str = ""
+    # Another arm that this one changes in one thing; a table of its own says what the step adds. ""
+    # for none.
     step_from: str = ""
-    set: tuple[str, ...] = ()
-    seeds: tuple[int, ...] = ()
-    paper: str = ""
+    set: tuple[str, ...] = ()  # overrides `section.key=value` of this arm, after those of the study
+    seeds: tuple[int, ...] = ()  # seeds in place of the study's
+    paper: str = ""  # what the paper reports for it, as it stands there
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,14 +75,11 @@ class Arm(tables.Table, path="arms"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Model(tables.Table, path="models"):
-    """A model beside the arms, made from the text of the control's train people.
-
-    Attributes:
-      model: A baseline as `compare` takes it, such as `ngram:1.25M`, or `hybrid:{ARM}`, each run
-        of an arm behind one strip with an n-gram and the person's own words.
-    """
+    """A model beside the arms, made from the text of the control's train people."""
 
     name: str
+    # A baseline as `compare` takes it, such as `ngram:1.25M`, or `hybrid:{ARM}`, each run of an arm
+    # behind one strip with an n-gram and the person's own words
     model: str
     label: str = ""
     paper: str = ""
@@ -115,17 +102,11 @@ class Model(tables.Table, path="models"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sweep(tables.Table, path="sweeps"):
-    """A key of the config, and the values it takes.
+    """A key of the config, and the values it takes."""
 
-    Attributes:
-      key: Dotted, such as `client.epochs`.
-      values: Values of the key, as TOML writes them.
-      arms: Names; all if empty. The control is always among them.
-    """
-
-    key: str
-    values: tuple[str, ...]
-    arms: tuple[str, ...] = ()
+    key: str  # dotted, such as `client.epochs`
+    values: tuple[str, ...]  # values of the key, as TOML writes them
+    arms: tuple[str, ...] = ()  # Names; all if empty. The control is always among them.
     seeds: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -152,32 +133,27 @@ class Budget(tables.Table, path="budget"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Study(tables.Table):
-    """A study.
-
-    Attributes:
-      control: The arm that differences are to.
-      before: An arm of one seed that others begin with, `after` it; a table of its own says what
-        they gained since. "" for none.
-      seeds: Values of `train.seed`; all arms have the first before any has the second.
-      populations: People to evaluate on; "general" is the general corpus of a fine-tuning run.
-      metrics: Columns; the first one decides.
-      most_messages: Messages of each person that are evaluated; 0 for all.
-      target: Perplexity on validation people for the column "rounds to target"; 0 for none.
-      flat_within: A curve is flat when the last quarter of its rounds gained no more than this
-        share of validation perplexity.
-    """
+    """A study."""
 
     question: str
-    control: str
+    control: str  # the arm that differences are to
+    # An arm of one seed that others begin with, `after` it; a table of its own says what they
+    # gained since. "" for none.
     before: str = ""
     arms: tuple[Arm, ...]
     sweeps: tuple[Sweep, ...] = ()
     models: tuple[Model, ...] = ()
+    # values of `train.seed`; all arms have the first before any has the second
     seeds: tuple[int, ...] = (1,)
+    # people to evaluate on; "general" is the general corpus of a fine-tuning run
     populations: tuple[Population, ...] = ("validation", "held_out")
+    # columns; the first one decides
     metrics: tuple[str, ...] = ("recall_at_1_no_eos", "recall_at_3_no_eos", "perplexity")
-    most_messages: FromZero = 0
+    most_messages: FromZero = 0  # messages of each person that are evaluated; 0 for all
+    # perplexity on validation people for the column "rounds to target"; 0 for none
     target: NotNegative = 0.0
+    # A curve is flat when the last quarter of its rounds gained no more than this share of
+    # validation perplexity
     flat_within: Fraction = 0.01
     set: tuple[str, ...] = ()
     budget: Budget | None = None

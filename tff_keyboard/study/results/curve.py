@@ -16,14 +16,10 @@ _FEWEST = 4
 
 
 class Curve(NamedTuple):
-    """Validation perplexity of a run.
-
-    Attributes:
-      tokens: Tokens trained on up to each of these rounds.
-    """
+    """Validation perplexity of a run."""
 
     rounds: list[int]
-    tokens: list[float]
+    tokens: list[float]  # tokens trained on up to each of these rounds
     perplexities: list[float]
 
 

@@ -24,17 +24,11 @@ class Origin:
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """What the seeds of an arm have in common, and the command of each.
+    """What the seeds of an arm have in common, and the command of each."""
 
-    Attributes:
-      config: TOML file, relative to the current directory if it lies there.
-      set: Overrides without the seed; `{after}` as in the study's file.
-      commands: Seed -> words for a shell.
-    """
-
-    config: str
-    set: list[str]
-    commands: dict[str, str]
+    config: str  # TOML file, relative to the current directory if it lies there
+    set: list[str]  # overrides without the seed; `{after}` as in the study's file
+    commands: dict[str, str]  # seed -> words for a shell
 
 
 def of_run(run: Run) -> Origin:

@@ -32,15 +32,10 @@ Metrics: TypeAlias = dict[str, dict[str, Interval]]  # population -> metric -> v
 
 
 class Difference(NamedTuple):
-    """A paired difference.
+    """A paired difference."""
 
-    Attributes:
-      interval: Interval over people; of a perplexity the factor.
-      says: What the interval alone says, without regard to the number of seeds.
-    """
-
-    interval: Interval
-    says: str
+    interval: Interval  # interval over people; of a perplexity the factor
+    says: str  # what the interval alone says, without regard to the number of seeds
 
     def to_json(self) -> dict[str, object]:
         """Plain values."""
@@ -52,16 +47,11 @@ Differences: TypeAlias = dict[str, dict[str, Difference]]  # population -> metri
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """An arm against another one, on the seeds that both have.
-
-    Attributes:
-      of_seeds: Seed -> the differences that it has by itself.
-      verdicts: Population -> metric -> what all seeds say together.
-    """
+    """An arm against another one, on the seeds that both have."""
 
     differences: Differences
-    of_seeds: dict[int, Differences]
-    verdicts: dict[str, dict[str, str]]
+    of_seeds: dict[int, Differences]  # seed -> the differences that it has by itself
+    verdicts: dict[str, dict[str, str]]  # population -> metric -> what all seeds say together
 
     def to_json(self) -> dict[str, object]:
         """Plain values."""
@@ -74,26 +64,22 @@ class Compared:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """An arm, or a model beside the arms, at one point of a sweep.
-
-    Attributes:
-      facts: Seed -> facts of its run; None of a model, which is no training.
-      metrics: Means over seeds, of a perplexity the geometric one.
-      to_control: Comparison to the control at the same point; None of the control, and without a
-        seed that both have.
-      since: Comparison to the one model of `study.before`, for the arms that begin with it.
-      step: Comparison to the arm of `step_from` at the same point, for those that name one.
-    """
+    """An arm, or a model beside the arms, at one point of a sweep."""
 
     arm: str
     point: str
     name: str
+    # seed -> facts of its run; None of a model, which is no training
     facts: dict[int, RunFacts | None]
-    metrics: Metrics
+    metrics: Metrics  # means over seeds, of a perplexity the geometric one
     seeds: dict[int, Metrics]
     paper: str = ""
+    # comparison to the control at the same point; None of the control, and without a seed that both
+    # have
     to_control: Compared | None = None
+    # comparison to the one model of `study.before`, for the arms that begin with it
     since: Compared | None = None
+    # comparison to the arm of `step_from` at the same point, for those that name one
     step: Compared | None = None
 
     def to_json(self, study: Study) -> dict[str, object]:

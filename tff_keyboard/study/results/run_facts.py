@@ -18,48 +18,33 @@ from tff_keyboard.study.results import curve, provenance
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivacyFacts:
-    """What a run's ledger claims.
-
-    Attributes:
-      epsilon: None where nothing is claimed.
-      delta: Delta of the guarantee, or the one asked for where nothing is claimed.
-      adjacency: What two neighbouring data sets differ in; "" where nothing is claimed.
-      accounting: How epsilon was computed; says "PROJECTION" and "no claim", too.
-    """
+    """What a run's ledger claims."""
 
     noise_multiplier: float
     clip_norm: float
-    epsilon: float | None
-    delta: float
-    adjacency: str
-    accounting: str
+    epsilon: float | None  # None where nothing is claimed
+    delta: float  # delta of the guarantee, or the one asked for where nothing is claimed
+    adjacency: str  # what two neighbouring data sets differ in; "" where nothing is claimed
+    accounting: str  # how epsilon was computed; says "PROJECTION" and "no claim", too
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """Facts of one finished run; None where a run has none.
-
-    Attributes:
-      upload_bytes_per_round: Bytes that clients sent, a mean over rounds; 0 of a server's training.
-      rehearsal_bytes: Bytes of general text that a client is sent in a round.
-      last_quarter_gain: Share by which the last quarter of the rounds lowered it.
-      flat: Whether that is no more than the study's `flat_within`.
-      effective_clients: Mean over rounds, of a rule that measures them.
-      adaptive_rounds: Share of the rounds that an adaptive rule adapted in.
-    """
+    """Facts of one finished run; None where a run has none."""
 
     rounds: int
     tokens: float
+    # bytes that clients sent, a mean over rounds; 0 of a server's training
     upload_bytes_per_round: float
-    rehearsal_bytes: float
+    rehearsal_bytes: float  # bytes of general text that a client is sent in a round
     total_bytes: float
     rejected_rounds: int
     best_validation_perplexity: float | None
-    last_quarter_gain: float | None
-    flat: bool
+    last_quarter_gain: float | None  # share by which the last quarter of the rounds lowered it
+    flat: bool  # whether that is no more than the study's `flat_within`
     rounds_to_target: int | None = None
-    effective_clients: float | None = None
-    adaptive_rounds: float | None = None
+    effective_clients: float | None = None  # mean over rounds, of a rule that measures them
+    adaptive_rounds: float | None = None  # share of the rounds that an adaptive rule adapted in
     privacy: PrivacyFacts | None = None
     origin: provenance.Origin
 

@@ -72,15 +72,10 @@ def log_of(run: Run) -> pathlib.Path:
 
 
 class Missing(NamedTuple):
-    """The runs that are not finished.
+    """The runs that are not finished."""
 
-    Attributes:
-      failed: Runs that failed, or waited for one that did.
-      left_out: Runs left out, as no further one might begin.
-    """
-
-    failed: list[Run]
-    left_out: list[Run]
+    failed: list[Run]  # runs that failed, or waited for one that did
+    left_out: list[Run]  # runs left out, as no further one might begin
 
 
 def train_all(

@@ -76,16 +76,12 @@ def train_central(
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """What a federated model was given.
-
-    Attributes:
-      parts: Runs that followed each other on the same client store, the last one first.
-      initial_model: What the first part began with; empty for random weights.
-    """
+    """What a federated model was given."""
 
     tokens: int
+    # runs that followed each other on the same client store, the last one first
     parts: tuple[pathlib.Path, ...]
-    initial_model: str
+    initial_model: str  # what the first part began with; empty for random weights
 
     def at_the_beginning(self, config: RunConfig) -> RunConfig:
         """The config with the first part's initial model, unless it names one of its own."""

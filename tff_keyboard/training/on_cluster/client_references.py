@@ -22,13 +22,10 @@ from tff_keyboard.training.on_cluster.store_references import StoreReference
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """What the data of a run's clients depends on besides their names.
-
-    Attributes:
-      stores: Path in the config and name of each store of the run.
-    """
+    """What the data of a run's clients depends on besides their names."""
 
     config_text: str
+    # path in the config and name of each store of the run
     stores: tuple[tuple[str, StoreReference], ...]
 
     @classmethod
