@@ -58,11 +58,7 @@ class Row:
 def figures(
     results: ByPopulation, clean: ByPopulation | None, hit: Mapping[str, float] | None = None
 ) -> Figures:
-    """What a row of the report says of one run.
-
-    Args:
-      clean: The clean run of the same rule; None where the run is that one.
-    """
+    """What a row of the report says of one run; `clean` is None where it is the clean one."""
     recall, perplexity = _values(results, METRIC), _values(results, SECOND_METRIC)
     if clean is None:
         return Figures(recall=recall, perplexity=perplexity, hit=hit)

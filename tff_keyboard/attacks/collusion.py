@@ -39,8 +39,7 @@ class Plan(NamedTuple):
 def plan(attack: str, honest: Any, own: Any) -> Plan:
     """What attackers send who see every delta of the round.
 
-    Args:
-      honest: Stack of the honest deltas. Of nobody, the plan's figures mean nothing.
+    `honest` is a stack of the honest deltas; of nobody's, the plan's figures mean nothing.
     """
     rows, own_rows = [_padded(x) for x in _rows(honest)], _rows(own)
     clients, attackers = num_clients(honest), num_clients(own)

@@ -62,11 +62,7 @@ def texts_needed(delta: float) -> int:
 
 
 def mean_lower_bound(mean: float, count: int) -> float:
-    """The lower end of the expectation of values in [0, 1], from the mean of `count` of them.
-
-    Args:
-      mean: Mean of the values, in [0, 1].
-      count: Independent values, >= 1.
+    """The lower end of the expectation of values in [0, 1], of whose `count` the mean is `mean`.
 
     >>> round(mean_lower_bound(9e-4, 10_000), 5)
     0.00035
@@ -93,11 +89,7 @@ def mean_lower_bound(mean: float, count: int) -> float:
 
 
 def direct_delta_lower_bound(log_ratios: np.ndarray, epsilon: float) -> float:
-    """95 % lower end of delta(eps), from texts of p.
-
-    Args:
-      log_ratios: [n] float64, ln p'(s) / p(s) of texts drawn from p, as `direct_delta` takes.
-    """
+    """95 % lower end of delta(eps), from texts of p; `log_ratios` as `direct_delta` takes them."""
     mean = min(1.0, tail_statistics.direct_delta(log_ratios, epsilon))
     return mean_lower_bound(mean, len(log_ratios))
 
@@ -105,8 +97,7 @@ def direct_delta_lower_bound(log_ratios: np.ndarray, epsilon: float) -> float:
 def direct_epsilon_lower_bound(log_ratios: np.ndarray, delta: float) -> float:
     """95 % lower end of epsilon at `delta`: the largest eps at which delta(eps) is surely larger.
 
-    Returns:
-      0 where the texts prove nothing: no privacy follows from that.
+    0 where the texts prove nothing: no privacy follows from that.
     """
     if not 0 < delta < 1:
         raise ValueError(f"`delta` must be in (0, 1), got {delta}.")
@@ -125,12 +116,9 @@ def direct_epsilon_lower_bound(log_ratios: np.ndarray, delta: float) -> float:
 def refutation(sample: np.ndarray, fit: TailFit, opposite: np.ndarray) -> Refutation | None:
     """Whether the other model's texts contradict a tail.
 
-    Compared on a grid of eps up to 20, at 95 % each; with the tail's exponent at the lower end of
-    its interval, so that only what the cautious figure denies counts.
-
-    Args:
-      sample: [n] float64, the log-ratios that `fit` was made from.
-      opposite: [m] float64, the log-ratios of the opposite direction's texts.
+    `sample` [n] are the log-ratios that `fit` was made from, `opposite` [m] those of the opposite
+    direction's texts. Compared on a grid of eps up to 20, at 95 % each; with the tail's exponent at
+    the lower end of its interval, so that only what the cautious figure denies counts.
     """
     careful = fit.conservative()
     worst: Refutation | None = None

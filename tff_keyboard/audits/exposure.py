@@ -34,11 +34,7 @@ def random_phrases(count: int, words: int, vocabulary_size: int, seed: int) -> n
 
 
 def exposure(phrase: float, random: np.ndarray, *, words: int) -> Exposure:
-    """The exposure of a phrase.
-
-    Args:
-      phrase: Its log-likelihood, in nats.
-      random: [N] those of random phrases of as many words.
+    """The exposure of a phrase of log-likelihood `phrase`, in nats, among `random` [N] as long.
 
     >>> exposure(-10.0, np.array([-20.0, -5.0, -30.0]), words=5).bits
     1.0

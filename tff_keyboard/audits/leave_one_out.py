@@ -14,12 +14,8 @@ def train_without_each(
 ) -> tuple[pathlib.Path, list[pathlib.Path]]:
     """Trains with everyone and without each of some people, unless that is done.
 
-    Args:
-      config: Config of the run; its `train.left_out_client` must be -1.
-      left_out: Positions of train clients in sorted order.
-
-    Raises:
-      ConfigError: A position is none of the train people, or the config leaves somebody out.
+    `left_out` are positions of train clients in sorted order. Raises `ConfigError` if one is none,
+    or `config` leaves somebody out itself.
     """
     if config.train.left_out_client != -1:
         raise ConfigError(

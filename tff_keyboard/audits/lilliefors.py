@@ -14,18 +14,14 @@ _CHUNK = 1_000_000  # simulated values held at a time
 def lilliefors_exponential(
     values: np.ndarray, *, seed: int, trials: int = TRIALS
 ) -> tuple[float, float]:
-    """Tests whether values come from an exponential distribution of unknown mean.
+    """Tests whether `values` [k] >= 0 come from an exponential distribution of unknown mean.
 
     The statistic is Kolmogorov's distance to the exponential distribution with the sample's own
     mean. That mean makes the fit closer than Kolmogorov's tables suppose, so the p-value comes
-    from simulated exponential samples of the same size, their means estimated too.
+    from simulated exponential samples of the same size, their means estimated too: of `trials`
+    samples it is at least 1 / (trials + 1).
 
-    Args:
-      values: [k] float, >= 0, finite, at least one.
-      trials: Simulated samples, >= 1. A simulated p-value is at least 1 / (trials + 1).
-
-    Returns:
-      `(statistic in [0, 1], p-value in [0, 1])`. Zeros only: `(1.0, 0.0)`.
+    Returns `(statistic in [0, 1], p-value in [0, 1])`; of zeros only `(1.0, 0.0)`.
     """
     values = np.asarray(values, np.float64)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all() or (values < 0).any():

@@ -24,15 +24,11 @@ def audit_pairs(
     settings: Settings,
     passed: Callable[[], None] = lambda: None,
 ) -> TailAudit:
-    """Audits pairs of trained models.
+    """Audits pairs of trained models, run directories or saved models.
 
-    Args:
-      full: Run directory or saved model, trained on everyone.
-      others: The same, each trained without one person.
-      passed: Called after each of the `num_passes` passes over texts.
-
-    Raises:
-      RunDirectoryError: Two runs have one noise key, so that their noise cancels.
+    `full` is trained on everyone, each of `others` without one person; `passed` is called after
+    each of the `num_passes` passes over texts. Raises `RunDirectoryError` if two runs have one
+    noise key, so that their noise cancels.
     """
     refuse_shared_noise([ledger_of(path) for path in (full, *others)])
     model, vocabulary = load_model(full)

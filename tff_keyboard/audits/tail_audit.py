@@ -136,11 +136,9 @@ def direction(log_ratios: np.ndarray, settings: Settings) -> Direction:
 def both_directions(ratios: Mapping[str, np.ndarray], settings: Settings) -> Pair:
     """What the texts of one pair of models say.
 
-    "Not established" has no epsilon: what the tail says is below what the texts can show.
-
-    Args:
-      ratios: "without" and "with", whose texts they are: ln c, [texts] float64, under the model the
-        texts do not come from over the one they do.
+    `ratios` are "without" and "with", whose texts they are: ln c, [texts] float64, under the model
+    the texts do not come from over the one they do. "Not established" has no epsilon: what the tail
+    says is below what the texts can show.
     """
     directions = {name: direction(values, settings) for name, values in ratios.items()}
     for name, opposite in (("without", "with"), ("with", "without")):

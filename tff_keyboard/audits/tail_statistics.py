@@ -96,10 +96,7 @@ def hill_estimate(log_values: np.ndarray, num_tail: int) -> HillEstimate:
 
     Above the threshold ln c - ln u is exponential with the rate alpha, so alpha times the sum of k
     of them is a gamma variable: the interval uses its quantiles and is exact for a Pareto tail.
-
-    Args:
-      log_values: [n] float, ln c, finite, in any order.
-      num_tail: k, 1 <= k < n.
+    `log_values` [n] are finite ln c in any order, `num_tail` is k, 1 <= k < n.
     """
     ordered = _ordered(log_values)
     excesses, log_threshold = _excesses(ordered, num_tail)
@@ -120,11 +117,9 @@ def pareto_log_scale(
 
 
 def tail_delta(epsilon: float, *, alpha: float, log_scale: float) -> float:
-    """delta(eps) = C / (alpha - 1) * e^(-eps (alpha - 1)).
+    """delta(eps) = C / (alpha - 1) * e^(-eps (alpha - 1)), for an e^eps in the tail.
 
-    Args:
-      epsilon: Any; the formula holds where e^eps lies in the tail.
-      alpha: Exponent. With alpha <= 1 the expectation does not exist: infinite.
+    With alpha <= 1 the expectation does not exist: infinite.
     """
     if alpha <= 1:
         return math.inf
@@ -150,11 +145,8 @@ def tail_epsilon(delta: float, *, alpha: float, log_scale: float) -> float:
 def estimated_delta(log_ratios: np.ndarray, fit: TailFit, epsilon: float) -> float:
     """delta(eps) = E[(c - e^eps)_+]: the sample itself up to the threshold, Pareto beyond it.
 
-    Args:
-      log_ratios: [n] float, the sample that `fit` was made from.
-
-    Returns:
-      delta, at most 1: an estimate above says nothing.
+    `log_ratios` [n] is the sample that `fit` was made from. At most 1: an estimate above says
+    nothing.
     """
     if epsilon < 0:
         raise ValueError(f"`epsilon` must be >= 0, got {epsilon}.")
@@ -190,10 +182,8 @@ def direct_delta(log_ratios: np.ndarray, epsilon: float) -> float:
 
     An average of values in [0, 1], so it needs no assumption and has a small error, about
     sqrt(delta / n), but it cannot see a delta below 1 / n. Beside it a tail's figure can be checked
-    where both can speak.
-
-    Args:
-      log_ratios: [n] float, ln p'(s) / p(s) of texts from p: of the *opposite* direction.
+    where both can speak. `log_ratios` [n] are ln p'(s) / p(s) of texts from p: of the *opposite*
+    direction.
     """
     if epsilon < 0:
         raise ValueError(f"`epsilon` must be >= 0, got {epsilon}.")
@@ -202,17 +192,12 @@ def direct_delta(log_ratios: np.ndarray, epsilon: float) -> float:
 
 
 def fit_tail(log_ratios: np.ndarray, *, seed: int, trials: int = TRIALS) -> TailSearch:
-    """Finds the largest tail of a sample that may be Pareto.
+    """Finds the largest tail of a sample, [n] finite ln c, that may be Pareto.
 
     The rule: tails of `TAIL_FRACTIONS` of the sample are tested in turn, largest first, and the
     first that Lilliefors' test does not reject is taken. A large tail gives a narrow interval, a
-    tail that reaches into the body a wrong exponent. None has less than `MIN_TAIL` values.
-
-    Args:
-      log_ratios: [n] float, ln c, finite.
-
-    Raises:
-      ValueError: The sample is too small for any tail, or an argument is not as above.
+    tail that reaches into the body a wrong exponent. None has less than `MIN_TAIL` values. Raises
+    `ValueError` if the sample is too small for any tail, or an argument is not as above.
     """
     ordered = _ordered(log_ratios)
     sizes = [round(f * len(ordered)) for f in TAIL_FRACTIONS]

@@ -186,8 +186,7 @@ class Vocabulary:
     def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
         """Reads what `save` wrote and checks size, rows and fingerprint.
 
-        Raises:
-          DataError: Missing, not a vocabulary, cut short, or changed by hand.
+        A `DataError` if it is missing, not a vocabulary, cut short, or changed by hand.
         """
         source = pathlib.Path(path)
         try:

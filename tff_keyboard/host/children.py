@@ -26,8 +26,7 @@ os.execvp(sys.argv[3], sys.argv[3:])
 def signalled_when_orphaned(command: Sequence[str], number: signal.Signals) -> list[str]:
     """The command to start instead, from this process and a thread that lives as long.
 
-    Args:
-      number: The signal it gets when this process is gone; SIGKILL leaves it no choice.
+    `number` is the signal it gets when this process is gone; SIGKILL leaves it no choice.
     """
     launcher = [sys.executable, "-S", "-E", "-c", _LAUNCHER, str(os.getpid()), str(int(number))]
     return [*launcher, *command]

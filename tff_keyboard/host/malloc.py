@@ -17,8 +17,7 @@ _KEPT_BYTES = (1 << 31) - 1
 def keep_freed_memory() -> bool:
     """Buffers below 1 GB come from the heap, and up to 2 GB at its end are kept when freed.
 
-    Returns:
-      Whether the C library has such switches; without, nothing changes but speed.
+    Says whether the C library has such switches; without, nothing changes but speed.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -34,8 +34,7 @@ class Progress:
     ):
         """Starts the clock; writes nothing yet.
 
-        Args:
-          total: Value of `done` at the end, in `unit`; None when not known.
+        `total` is the value of `done` at the end, in `unit`; None when not known.
         """
         self._label = label
         self._total = total
@@ -49,11 +48,7 @@ class Progress:
         self._width = 0
 
     def update(self, done: float, note: str = "") -> None:
-        """Reports that `done` units are finished; shows it if it is time to.
-
-        Args:
-          done: Finished so far, in units, not since the last call.
-        """
+        """Reports that `done` units are finished since the beginning; shows it if it is time to."""
         now = self._clock()
         if now - self._shown_at < (_TERMINAL_SECONDS if self._live else _LOG_SECONDS):
             return

@@ -117,8 +117,7 @@ def pack_type(spec: elements_lib.Spec) -> tff.Type:
 def element_spec(next_computation: tff.Computation) -> elements_lib.Spec:
     """Spec of an element of the clients' sequences.
 
-    Raises:
-      CannotPackError: The clients hold anything but one sequence of tensors of known ranks.
+    A `CannotPackError` if they hold anything but one sequence of tensors of known ranks.
     """
     data_type = next_computation.type_signature.parameter[1]
     member = getattr(data_type, "member", None)
@@ -162,9 +161,8 @@ class PackForm(NamedTuple):
 def pack_form(next_computation: tff.Computation) -> PackForm:
     """Takes a learning process apart.
 
-    Args:
-      next_computation: `(state@SERVER, {sequence}@CLIENTS) -> (state, ...)@SERVER`, its
-        aggregations independent of one another.
+    `next_computation` is `(state@SERVER, {sequence}@CLIENTS) -> (state, ...)@SERVER`, its
+    aggregations independent of one another.
     """
     spec = element_spec(next_computation)
     config = tf.compat.v1.ConfigProto()  # grappler runs where the pack does, once, on all of it
@@ -204,9 +202,8 @@ def packed_next(form: PackForm) -> tff.Computation:
 def on_vectors(inner: tff.Computation, before: StateVector, after: StateVector) -> tff.Computation:
     """`inner` on vectors: `(vector, others, packs) -> {vector, others, rest}`.
 
-    Args:
-      inner: A function of the arguments of `before`, at the server, and of packs.
-      after: Vector of the first leaves of its result; `rest` are those behind them.
+    `inner` is a function of the arguments of `before`, at the server, and of packs; `after` is the
+    vector of the first leaves of its result, and `rest` are those behind them.
     """
     _, packs_type = inner.type_signature.parameter
 

@@ -26,16 +26,11 @@ def num_packs(num_clients: int, clients_per_pack: int, sub_rounds: int) -> int:
 
 
 def deal(sizes: Sequence[float], packs: int) -> list[list[int]]:
-    """Deals clients to packs of like size: the largest first, each to the pack that has least.
+    """Deals clients of `sizes` >= 0 (what their work costs) to packs of like size.
 
-    Among packs that have as much, to the first. Where the sizes are far apart a pack may have one
-    client and another many.
-
-    Args:
-      sizes: Size of each client, >= 0: what its work costs.
-
-    Returns:
-      Of each pack, largest first, positions in `sizes`, largest first. None is empty.
+    The largest first, each to the pack that has least; among packs that have as much, to the first.
+    Where the sizes are far apart a pack may have one client and another many. Of each pack, largest
+    first, returns positions in `sizes`, largest first; none is empty.
 
     >>> deal([10, 40, 20, 30], 2)
     [[1, 0], [3, 2]]

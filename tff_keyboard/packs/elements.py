@@ -85,10 +85,8 @@ def fold(
 ) -> Any:
     """`state = step(state, element)` over the elements in their order, inside a `tf.function`.
 
-    Args:
-      step: State and element to a state of the same structure, dtypes and shapes.
-      start: The first element, int64; None: 0. Of joined ones only.
-      stop: The element after the last; None: all. Of joined ones only.
+    `step` gives a state of the same structure, dtypes and shapes. `start` is the first element,
+    int64, None is 0; `stop` the element after the last, None is all: of joined ones only.
     """
     if isinstance(data, tf.data.Dataset):
         for element in iter(data):  # not `reduce`: it instantiates the step anew for each client

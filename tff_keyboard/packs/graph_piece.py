@@ -55,9 +55,8 @@ class GraphPiece:
     def __call__(self, feeds: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
         """Inserts the piece and returns the tensors of `results`.
 
-        Args:
-          feeds: Tensors by name: parameters, tensors of `single_elements`, variables. What the
-            piece does not use is left aside.
+        `feeds` are tensors by name: parameters, tensors of `single_elements`, variables. What the
+        piece does not use is left aside.
         """
         graph = tf.compat.v1.get_default_graph()
         used = {

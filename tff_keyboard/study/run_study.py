@@ -29,9 +29,8 @@ def run_study(
 ) -> str:
     """Trains whatever is not finished.
 
-    Raises:
-      ProgramError: A run failed, diverged or was left out for the budget; the others are done.
-      UsageError: Another study trains there.
+    Raises `ProgramError` if a run failed, diverged or was left out for the budget; the others are
+    done. Raises `UsageError` if another study trains there.
     """
     with _training(workdir) if train else contextlib.nullcontext():
         results = Results(study, runs, command)

@@ -61,9 +61,8 @@ class Table:
     def changed(self, **values: Any) -> Self:
         """The table with other values, as a caller in Python names them; None changes nothing.
 
-        Raises:
-          ValueError: A value is out of range. It is named as an argument, without `PATH`.
-          TypeError: There is no such field.
+        Raises `ValueError` if a value is out of range, named as an argument, without `PATH`;
+        `TypeError` if there is no such field.
         """
         table: Any = self
         given = {name: value for name, value in values.items() if value is not None}

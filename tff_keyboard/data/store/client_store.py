@@ -152,9 +152,7 @@ class ClientStore:
     def all_examples(self, population: str) -> list[np.ndarray]:
         """Word ids of each message of a whole population, client after client.
 
-        Raises:
-          ValueError: There is no such population.
-          DataError: It has no messages.
+        Raises `ValueError` if there is no such population, `DataError` if it has no messages.
         """
         messages = [
             message

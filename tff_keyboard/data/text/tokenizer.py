@@ -29,13 +29,9 @@ class Tokenizer:
         self._rules = rules
 
     def tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Tokens of each text, in order.
+        """[n, (tokens)] strings: those of each text, in order; a row is empty where there is none.
 
-        Args:
-          texts: [n] strings in UTF-8; a few thousand in a call are fastest.
-
-        Returns:
-          [n, (tokens)] strings; a row is empty where there is no token.
+        `texts` are [n] strings in UTF-8; a few thousand in a call are fastest.
         """
         whitespace = self._rules.mode == "whitespace"
         tokens = self._split(texts) if whitespace else self._find_words(texts)

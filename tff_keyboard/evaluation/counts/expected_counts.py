@@ -65,11 +65,9 @@ def expected_counts(
 ) -> ExpectedCounts:
     """The sums of the module's formula.
 
-    Args:
-      people: The messages of each person, as words by the rules of the predictor's vocabulary.
-      following: What `likely_pairs` returns.
-      clip_norm: C > 0; infinite does not clip.
-      summed: A listener to the number of people summed so far.
+    `people` are the messages of each person, as words by the rules of the predictor's vocabulary;
+    `following` is of `likely_pairs`; `clip_norm` is C > 0, infinite does not clip; `summed` hears
+    of the number of people summed so far.
     """
     vocabulary = predictor.vocabulary
     unigrams = np.zeros(len(vocabulary))

@@ -63,18 +63,11 @@ def read_spec(word: str) -> ngram_spec.NGramSpec:
 def open_baseline(
     word: str, name: str, spec: ngram_spec.NGramSpec, text: TrainText, store: ClientStore
 ) -> NamedPredictor:
-    """The n-gram that `word` names, with the words it asks for.
+    """The n-gram that `word`, as the person wrote it, names, with the words it asks for.
 
     With the person's own words it is a hybrid without a network: n-gram and cache, weights fitted
-    on the store's validation people.
-
-    Args:
-      word: The baseline's name as the person wrote it.
-      text: `read_train_text` of the store.
-
-    Raises:
-      UsageError: It cannot be as small as asked for.
-      DataError: It fits weights, and the store has no validation people.
+    on the store's validation people. `text` is `read_train_text` of the store. Raises `UsageError`
+    if it cannot be as small as asked for, `DataError` if there are no people to fit weights on.
     """
     vocabulary, messages = store.vocabulary, text.messages
     if references.has_every_word(word):

@@ -161,11 +161,7 @@ class Comparison:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Comparison":
-        """Reads what `to_json` wrote.
-
-        Raises:
-          KeyError, TypeError, ValueError: It is not.
-        """
+        """Reads what `to_json` wrote; else a `KeyError`, `TypeError` or `ValueError`."""
         if content["format"] != FORMAT:
             raise ValueError("another version")
         text = TextFacts.from_json(content["text"])

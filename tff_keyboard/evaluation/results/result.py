@@ -148,11 +148,7 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Evaluation":
-        """Reads what `to_json` wrote.
-
-        Raises:
-          KeyError, TypeError, ValueError: It is not.
-        """
+        """Reads what `to_json` wrote; else a `KeyError`, `TypeError` or `ValueError`."""
         if content["format"] != FORMAT:
             raise ValueError("another version")
         evaluation = cls.body_from_json(content, TextFacts.from_json(content["text"]))

@@ -25,11 +25,8 @@ class Part:
 def breakdown(sums: Sums, slices: Mapping[str, Mapping[str, Sums]]) -> dict[str, dict[str, Part]]:
     """The parts of each family of slices, and of `TYPISTS`: heavy, then light ones.
 
+    `sums` are those of the whole text, `slices` family -> slice -> sums of the same people.
     Confidence is left out: it is a curve (`reliability.py`).
-
-    Args:
-      sums: Sums of the whole text.
-      slices: Family -> slice -> sums of the same people.
     """
     families = {name: found.items() for name, found in slices.items() if name != "confidence"}
     families[TYPISTS] = _groups(sums).items()

@@ -29,11 +29,7 @@ class Bin:
 
 
 def reliability(slices: Mapping[str, Sums]) -> list[Bin]:
-    """The curve, one point a bin that holds positions.
-
-    Args:
-      slices: The family "confidence" of `predictor_evaluation.Counts`.
-    """
+    """The curve, a point a bin that holds positions, of the slices "confidence" of `Counts`."""
     bins = []
     for label, sums in slices.items():
         shown = int(np.sum(sums["impressions"]))

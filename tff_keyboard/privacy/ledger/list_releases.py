@@ -20,11 +20,9 @@ from tff_keyboard.storage import names
 def list_header(
     run: LedgerHeader, *, noise_multiplier: float, clip_norm: float, people: int
 ) -> LedgerHeader:
-    """What one list costs, in the terms of a round.
+    """What one list over so many people costs, in the terms of a round.
 
-    Args:
-      run: Header of the run: its delta, vocabulary and store count for the list, too.
-      people: People summed.
+    Delta, vocabulary and store of `run`, the run's header, count for the list, too.
     """
     return dataclasses.replace(
         run,
@@ -50,15 +48,10 @@ def list_header(
 
 
 def record(run: pathlib.Path, header: LedgerHeader) -> None:
-    """Puts one more list on disk, before it is released.
+    """Puts one more list, of `list_header`, on disk, before it is released.
 
-    Args:
-      run: The run's directory.
-      header: What `list_header` returns.
-
-    Raises:
-      ProgramError: It cannot be written; the list must not be released.
-      RunDirectoryError: The ledger of these settings is damaged.
+    Raises `ProgramError` if it cannot be written: the list must not be released; and
+    `RunDirectoryError` if the ledger of these settings is damaged.
     """
     facts = json.dumps(tables.plain(header), sort_keys=True).encode()
     digest = hashlib.sha256(facts).hexdigest()[:16]
@@ -67,10 +60,6 @@ def record(run: pathlib.Path, header: LedgerHeader) -> None:
 
 
 def lists_of(run: pathlib.Path) -> list[tuple[LedgerHeader, int]]:
-    """Header and number of the lists of each setting.
-
-    Raises:
-      RunDirectoryError: A ledger of theirs is damaged.
-    """
+    """Header and number of the lists of each setting; a `RunDirectoryError` if one is damaged."""
     ledgers = [read_ledger(path) for path in sorted(run.glob(names.LIST_LEDGERS))]
     return [(header, len(lists)) for header, lists in ledgers]

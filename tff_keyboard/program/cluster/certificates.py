@@ -33,8 +33,7 @@ _CLOCKS_DIFFER = datetime.timedelta(minutes=10)
 def make_authority(out: pathlib.Path, days: int) -> None:
     """Writes `ca.crt` and `ca.key`; whoever has the key can join any machine to the cluster.
 
-    Raises:
-      ClusterError: There is one already: its machines would trust it no longer.
+    A `ClusterError` if there is one already: its machines would trust it no longer.
     """
     if (out / AUTHORITY_KEY).exists():
         raise ClusterError(f"{out} has an authority already. Use it, or choose another --out.")
@@ -56,11 +55,8 @@ def make_certificate(
 ) -> None:
     """Writes `ca.crt`, `tls.crt` and `tls.key` of a machine, over those it may have had.
 
-    Args:
-      names: IP addresses and DNS names of the machine, at least one; loopback is added.
-
-    Raises:
-      ClusterError: There is no authority, or a name is none.
+    `names` are IP addresses and DNS names of the machine, at least one; loopback is added. Raises
+    `ClusterError` if there is no authority, or a name is none.
     """
     issuer, issuer_key = _read_authority(authority)
     key = ec.generate_private_key(ec.SECP256R1())

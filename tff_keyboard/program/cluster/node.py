@@ -106,8 +106,7 @@ class NodeServer:
     def compute(self, key: str, function: list[Any], shared: Any, item: Any) -> tuple[Any, float]:
         """The result of an item and the seconds it took.
 
-        Raises:
-          ProgramError: A worker reports an error, or all have died.
+        A `ProgramError` if a worker reports an error, or all have died.
         """
         begin = time.monotonic()
         if key not in self._functions:

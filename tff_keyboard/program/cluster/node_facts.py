@@ -21,13 +21,9 @@ _ONEDNN = ("ONEDNN_MAX_CPU_ISA", "TF_ENABLE_ONEDNN_OPTS")
 def facts(files: Mapping[str, str]) -> dict[str, str]:
     """Facts of this process and machine.
 
-    Args:
-      files: Name -> path: files that must be everywhere; `place_of` says where they are looked for.
-
-    Returns:
-      Versions; a digest of our code; the instruction set and the switches of oneDNN, on which the
-      order of floating-point sums depends; a digest of each file, "missing" for one that is not
-      there.
+    Versions; a digest of our code; the instruction set and the switches of oneDNN, on which the
+    order of floating-point sums depends; a digest of each of `files`, name -> path, that must be
+    everywhere: "missing" for one that is not where `place_of` says.
     """
     found = {"python": platform.python_version()}
     found |= {name: _version(name) for name in ("ray", *PACKAGES)}

@@ -20,13 +20,10 @@ _OBJECT_STORE_BYTES = 500_000_000  # of a cluster on this machine: a state and a
 
 
 def join(address: str) -> Any:
-    """The module `ray`, joined to a cluster.
+    """The module `ray`, joined to the cluster at `address`; "local" starts one of one node.
 
-    Args:
-      address: Address from `security.address_of`; "local" starts a cluster of one node.
-
-    Raises:
-      ClusterError: Ray is not installed, or the cluster is insecure, refuses us or is not there.
+    Raises `ClusterError` if Ray is not installed, or the cluster is insecure, refuses us or is not
+    there.
     """
     security.check(address)
     security.check_reach(address)

@@ -47,8 +47,7 @@ class Span:
 class RayEngine:
     """An `engine.Engine` on a cluster.
 
-    Raises:
-      ClusterError: The cluster cannot be used, or too few nodes fit; says why.
+    A `ClusterError` says why the cluster cannot be used, or that too few nodes fit.
     """
 
     def __init__(self, cluster: ClusterConfig, options: NodeOptions, files: Mapping[str, str]):

@@ -25,8 +25,7 @@ _REACH_SECONDS = 20.0
 def address_of(configured: str, environ: Mapping[str, str] = os.environ) -> str:
     """HOST:PORT of the head, or "local", from `execution.cluster.address` or RAY_ADDRESS.
 
-    Raises:
-      ClusterError: Neither says, or it is no such address.
+    A `ClusterError` if neither says, or it is no such address.
     """
     address = configured or environ.get(ADDRESS_VARIABLE, "")
     if not address:

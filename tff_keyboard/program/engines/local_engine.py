@@ -20,8 +20,7 @@ class LocalPlace:
 class LocalEngine:
     """An `engine.Engine`; items are dealt to the workers in turn, results come in order.
 
-    Args:
-      contexts: One for each worker; the caller closes the workers.
+    `contexts` are one for each worker; the caller closes the workers.
     """
 
     def __init__(self, contexts: Sequence[tff.framework.SyncContext]):

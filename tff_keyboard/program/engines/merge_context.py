@@ -26,13 +26,10 @@ from tff_keyboard.program.engines.round_parts import (
 
 
 class MergeContext(tff.framework.SyncContext):
-    """Runs computations over clients on an engine, all others on `context`.
+    """Runs computations over clients on `engine`, which the caller closes, others on `context`.
 
     `pop_aggregation_seconds()` returns the time spent on merging and on what follows the
     aggregation since it was last asked.
-
-    Args:
-      engine: Computes the parts; the caller closes it.
     """
 
     def __init__(
@@ -95,8 +92,7 @@ class MergeContext(tff.framework.SyncContext):
 def fold_in_order(results: Iterator[tuple[int, Any]], merge: Callable[[Any, Any], Any]) -> Any:
     """`merge(merge(result 0, result 1), result 2)...`, each as soon as those before it are there.
 
-    Args:
-      results: Position and result, each position from 0 on once, in any order.
+    `results` are position and result, each position from 0 on once, in any order.
 
     >>> fold_in_order(iter([(2, "c"), (0, "a"), (1, "b")]), lambda x, y: f"({x}{y})")
     '((ab)c)'

@@ -45,12 +45,10 @@ class _Hole:
 
 
 def cut(value: Any, type_spec: tff.Type, num_parts: int) -> tuple[Any, list[list[Any]]]:
-    """An argument without its clients, and `num_parts` contiguous parts of them.
+    """An argument without its clients, as `fill` takes it, and `num_parts` runs of its clients.
 
-    A part without clients adds nothing and is left out; of an empty round one part is left.
-
-    Returns:
-      What `fill` takes, and of each part the clients of each list in the argument.
+    Of each part there are the clients of each list in the argument. A part without clients adds
+    nothing and is left out; of an empty round one part is left.
     """
     columns: list[list[Any]] = []
     template = _template(value, type_spec, num_parts, columns)

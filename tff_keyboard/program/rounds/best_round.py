@@ -78,11 +78,7 @@ class LoopState(NamedTuple):
 
 
 def metric_value(best: BestMetric, row: Mapping[str, float | int | str]) -> float:
-    """The value of the metric in a row.
-
-    Raises:
-      ProgramError: It is not there, or is a string.
-    """
+    """The value of the metric in a row; a `ProgramError` if it is not there, or is a string."""
     value = row.get(best.name)
     if value is None or isinstance(value, str):
         numeric = ", ".join(name for name, v in row.items() if not isinstance(v, str))

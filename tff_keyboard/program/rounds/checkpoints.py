@@ -36,14 +36,11 @@ class DamagedCheckpointError(errors.RunDirectoryError):
 
 
 class CheckpointManager(tff.program.ProgramStateManager):
-    """Keeps the last `keep_last` states of a directory, and those that are pinned.
+    """Keeps the last `keep_last` >= 1 states of a directory, and those that are pinned.
 
     TFF's `ProgramStateManager` interface: versions are round numbers, methods are coroutines
     (none of them waits). The leaves of a state are arrays, scalars or tensors of booleans,
     numbers or bytes, in any nest of tuples, lists, dicts, named tuples and attrs classes.
-
-    Raises:
-      ValueError: `keep_last` < 1.
     """
 
     def __init__(self, directory: str | os.PathLike[str], keep_last: int = 3):

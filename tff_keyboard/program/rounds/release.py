@@ -37,10 +37,7 @@ def flatten_metrics(metrics: Any, prefix: str = "") -> dict[str, Value]:
     """Nested metrics as plain scalars named by their path, in their order.
 
     Scalars become `int`, `float` or `str`; an array gets one entry for each element, named by
-    its index; empty containers vanish.
-
-    Raises:
-      TypeError: A leaf is neither a number nor a string.
+    its index; empty containers vanish. A leaf of another kind is a `TypeError`.
 
     >>> flatten_metrics({"train": {"loss": np.float32(0.5), "clients": np.array([3, 4])}})
     {'train/loss': 0.5, 'train/clients/0': 3, 'train/clients/1': 4}

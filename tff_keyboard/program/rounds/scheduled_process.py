@@ -23,8 +23,7 @@ RatesOfRound = Callable[[int], Mapping[str, float]]
 class ScheduledProcess:
     """A `RoundProcess` that sets learning rates before each round of another.
 
-    Args:
-      process: Its state is a named tuple with the parts of `rates`, each with one `learning_rate`.
+    The other's state is a named tuple with the parts of `rates`, each with one `learning_rate`.
     """
 
     def __init__(self, process: RoundProcess, rates: RatesOfRound):

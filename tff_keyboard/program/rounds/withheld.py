@@ -18,11 +18,7 @@ NOTE = "withheld"  # the column that names what is missing
 
 
 class WithholdingRelease(RoundReleaseManager):
-    """Gives each manager what is public and keeps the rest at `path`.
-
-    Args:
-      path: JSON lines, one a round, mode 0600.
-    """
+    """Gives each manager what is public; the rest goes to `path`, JSON lines of mode 0600."""
 
     def __init__(
         self,

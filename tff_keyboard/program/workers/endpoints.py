@@ -35,8 +35,7 @@ _numbers = itertools.count(1)  # of sockets: an address is never used twice, as 
 def open_endpoint(worker_binary: pathlib.Path, run: pathlib.Path | None = None) -> "Endpoint":
     """A socket file, or a TCP port and a warning where that is allowed.
 
-    Raises:
-      NoPrivateEndpointError: No socket file is possible here, and no open port allowed.
+    Else a `NoPrivateEndpointError` where no socket file is possible.
     """
     try:
         return SocketFile(worker_copy.WorkerCopy(worker_binary, run), run)

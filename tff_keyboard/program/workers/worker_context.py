@@ -140,11 +140,9 @@ def start_workers(
 ) -> tuple[WorkerPool, Sequence[WorkerContext]]:
     """Workers of this machine, and a context on each.
 
-    From here on this process keeps the memory that it frees (`malloc.py`).
-
-    Args:
-      max_concurrent_clients: Clients at a time in each worker; None: its share of the cores.
-      threads_per_worker: Threads of a worker; None: 1.
+    `max_concurrent_clients` are those at a time in each worker, None its share of the cores;
+    `threads_per_worker` None is 1. This process keeps the memory it frees from here on
+    (`malloc.py`).
     """
     keep_freed_memory()
     share = max(1, len(os.sched_getaffinity(0)) // num_workers)

@@ -62,11 +62,7 @@ class WorkerCopy:
 
 
 def cache_directory() -> pathlib.Path:
-    """Where the copy is kept.
-
-    Raises:
-      OSError: This user has no home.
-    """
+    """Where the copy is kept; an `OSError` if this user has no home."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
         return pathlib.Path(base).expanduser() / _FOLDER

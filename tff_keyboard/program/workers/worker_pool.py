@@ -42,10 +42,8 @@ class WorkerPool:
     def live_address(self, preferred: int) -> str:
         """Address of worker `preferred`, or of the next that lives.
 
-        A dead one is started again while restarts are left.
-
-        Raises:
-          WorkerError: No worker is left, or the pool was closed.
+        A dead one is started again while restarts are left. A `WorkerError` if no worker is left,
+        or the pool was closed.
         """
         with self._lock:
             if self._closed:

@@ -52,8 +52,7 @@ class Advice:
 def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -> Advice:
     """Advice for a store.
 
-    Raises:
-      ConfigError: An override breaks a rule, or the shipped configs are not here.
+    Raises `ConfigError` if an override breaks a rule, or the shipped configs are not here.
     """
     train = card["populations"]["train"]
     people, words, messages = train["clients"], train["words"], train["messages"]

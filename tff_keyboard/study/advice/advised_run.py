@@ -15,15 +15,10 @@ from tff_keyboard.study.advice.advice_text import sentence
 def begun_or_advised(
     workdir: pathlib.Path, store: pathlib.Path | None, overrides: Sequence[str] = ()
 ) -> RunConfig:
-    """The config; prints a line that says where it is from.
+    """The config; prints a line that says where it is from. `store` may be None for a begun run.
 
     Advice may change with versions and with the store; a run that has begun keeps its record.
-
-    Args:
-      store: Client store; None where the run has begun.
-
-    Raises:
-      RunDirectoryError: The run began with another store.
+    Raises `RunDirectoryError` if the run began with another store.
     """
     run = RunDirectory(workdir)
     if run.exists():

@@ -13,11 +13,7 @@ _FOLDER = pathlib.Path("configs", "studies")
 
 
 def find(study: pathlib.Path) -> pathlib.Path:
-    """The TOML file of a study.
-
-    Args:
-      study: Its path; or a name, which is one word without a folder and an ending.
-    """
+    """The TOML file of a study: its path; or a name, one word without a folder and an ending."""
     if study.is_file() or study.suffix or len(study.parts) > 1:
         return study  # `study_file.load` says what is wrong with it
     known = _by_name()

@@ -205,11 +205,7 @@ class Study(tables.Table):
 
 
 def load(path: pathlib.Path) -> Study:
-    """Reads a study.
-
-    Raises:
-      ConfigError: The file cannot be read or breaks a rule; names file and key.
-    """
+    """Reads a study; else a `ConfigError` that names file and key."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -213,8 +213,7 @@ def replace_section(text: str, name: str, table: str) -> str:
 class Document:
     """A Markdown document that keeps a study's tables between two markers.
 
-    Raises:
-      UsageError: It cannot be read, or does not have the two markers once each.
+    Raises `UsageError` if it cannot be read, or does not have the two markers once each.
     """
 
     def __init__(self, path: pathlib.Path | None, name: str):

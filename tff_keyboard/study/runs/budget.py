@@ -22,11 +22,7 @@ class Amount(NamedTuple):
 
 
 def used_by(runs: Iterable[pathlib.Path]) -> Amount:
-    """What the rounds took that are on disk.
-
-    Args:
-      runs: Run directories; those that do not exist took nothing.
-    """
+    """What the rounds took that are on disk; run directories that do not exist took nothing."""
     found = list(runs)
     return Amount(
         math.fsum(s for run in found for s in seconds_by_round(run).values()) / 3600,

@@ -36,11 +36,7 @@ class Text(NamedTuple):
 
 
 def tokens_of(run: Run, stores: dict[str, Text]) -> float:
-    """Tokens that a run trains on, about.
-
-    Args:
-      stores: Texts by path; filled in here.
-    """
+    """Tokens that a run trains on, about; `stores`, texts by path, is filled in here."""
     config, own = run.config, _text(run.config.data.store, stores)
     clients = config.train.clients_per_round
     if run.task == "train":
@@ -145,9 +141,8 @@ def _hours_text(
 def hours_on_nodes(runs: Sequence[Run], hours: Mapping[pathlib.Path, float], jobs: int) -> float:
     """Hours from the beginning to the end, with so many runs at a time that do not slow each other.
 
-    Args:
-      runs: What a run waits for comes before it.
-      hours: Run directory -> hours to go; runs that are finished need not be there.
+    What a run waits for comes before it in `runs`; `hours` are those to go by run directory, and
+    finished runs need not be there.
     """
     ends: dict[pathlib.Path | None, float] = {None: 0.0}
     for run in runs:

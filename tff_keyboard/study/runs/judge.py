@@ -27,8 +27,7 @@ from tff_keyboard.study.plan.study_file import Study
 class Judge:
     """Evaluates runs on the populations of a study: whole messages, as `evaluate` does.
 
-    Raises:
-      ConfigError: "general" is asked for and the control has no general store.
+    Raises `ConfigError` if "general" is asked for and the control has no general store.
     """
 
     def __init__(self, study: Study, control: config_lib.RunConfig):
@@ -50,14 +49,10 @@ class Judge:
         facts: ModelFacts,
         kept_at: Callable[[str], pathlib.Path],
     ) -> dict[str, Evaluation]:
-        """Population -> a model on it.
+        """Population -> a model on it; a `DataError` if it has another vocabulary than the text.
 
-        Args:
-          open_model: Opens it; not called where all is kept.
-          kept_at: File that keeps its evaluation, by a word that names text and population.
-
-        Raises:
-          DataError: It has another vocabulary than the text.
+        `open_model` opens it, and is not called where all is kept; `kept_at` is the file that keeps
+        its evaluation, by a word that names text and population.
         """
         predictor = None
         found: dict[str, Evaluation] = {}

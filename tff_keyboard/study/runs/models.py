@@ -25,11 +25,7 @@ _DIGEST_LETTERS = 12
 
 
 class Models:
-    """Models of a study.
-
-    Raises:
-      UsageError: One asks for an n-gram that there cannot be.
-    """
+    """Models of a study; a `UsageError` if one asks for an n-gram that there cannot be."""
 
     def __init__(self, study: Study, judge: Judge, store: str, folder: pathlib.Path):
         self._study = study

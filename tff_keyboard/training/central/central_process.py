@@ -16,12 +16,8 @@ from tff_keyboard.training.central.central_training import CentralTraining
 def build_central_process(config: RunConfig, model: NextWordModel) -> RoundProcess:
     """Central training with the optimizer and schedule of [central], by [fine_tuning.method].
 
-    Args:
-      model: Its weights now are the initial ones, and those of a teacher; it is used up by
-        training.
-
-    Raises:
-      ConfigError: The clients have no optimizer, or a teacher has learnt nothing.
+    The model's weights now are the initial ones, and those of a teacher; it is used up by training.
+    Raises `ConfigError` if the clients have no optimizer, or a teacher has learnt nothing.
     """
     client = config.client
     if not isinstance(client, FedAvgClient):

@@ -82,11 +82,10 @@ class CentralTraining:
         return self._initial
 
     def next(self, state: CentralState, datasets: Sequence[np.ndarray]) -> RoundOutput:
-        """One step per batch, in order.
+        """One step per batch, in order: the new state, and sums over the round.
 
-        Returns:
-          The new state, and sums over the round. Where weights are no longer finite the state is
-          the old one and `finalizer/update_non_finite` is 1.
+        Where weights are no longer finite the state is the old one and
+        `finalizer/update_non_finite` is 1.
         """
         held = [
             *self._model.trainable_variables,
@@ -158,13 +157,7 @@ class PooledInputs:
     All train clients' messages are put in a new order every epoch, epochs follow each other without
     a gap, and a round takes the next `messages_per_round`: `train.clients_per_round` times
     `client.max_examples`, what a federated round sees at most. Rehearsal adds general messages to
-    those, drawn for each round.
-
-    Args:
-      rehearsal: What draws general messages; None: there are none.
-
-    Raises:
-      ValueError: There are no messages, or `client.max_examples` is 0.
+    those, drawn for each round. Raises `ValueError` if there are no messages, or that product is 0.
     """
 
     def __init__(self, config: RunConfig, store: ClientStore, rehearsal: Rehearsal | None = None):

@@ -96,8 +96,7 @@ class Budget:
 def budget_of(run_path: pathlib.Path) -> Budget:
     """Budget of a run and of the runs on the same client store that its initial model comes from.
 
-    Raises:
-      RunDirectoryError, ProgramError: It is no run directory, or has no metrics yet.
+    A `RunDirectoryError` or `ProgramError` if it is no run directory, or has no metrics yet.
     """
     first = RunDirectory.open(run_path)
     store = first.data_card().get("store_sha256")

@@ -19,11 +19,7 @@ from tff_keyboard.training.round_lines import RoundLines
 def install(
     config: RunConfig, run: RunDirectory, stores: Sequence[ClientStore | None]
 ) -> execution.InstalledContext:
-    """The context of a run, for a `with` statement.
-
-    Raises:
-      ConfigError: The run cannot be cut into parts.
-    """
+    """The context of a run, for a `with` statement; a `ConfigError` if no parts can be cut."""
     wanted = config.execution
     engine = build_engine(config, stores) if wanted.engine == "ray" else None
     return execution.install_context(
