@@ -169,7 +169,7 @@ def evaluate_run(
       DataError: The store has another vocabulary, or nobody in the population.
       SavedModelError: The run has no model yet, or a damaged one.
     """
-    opened = _open(path, max_length)
+    opened = _OpenedRun(path, max_length)
     paths = [store_path or opened.config.data.store]
     if store_path is None and opened.config.fine_tuning.general_store:
         paths.append(opened.config.fine_tuning.general_store)
@@ -192,7 +192,7 @@ def fit_temperature(
 
     Arguments and errors are those of `evaluate_run`; on validation itself the result flatters.
     """
-    opened = _open(path, max_length)
+    opened = _OpenedRun(path, max_length)
     store = _store(opened, store_path or opened.config.data.store)
     text = typed_text.of_population(store, "validation")
     temperature = calibration.fit(opened.predictor, text, max_length=opened.max_length)
@@ -200,24 +200,17 @@ def fit_temperature(
     return temperature, _evaluate_on(opened, tempered, store, population)
 
 
-@dataclasses.dataclass(frozen=True)
 class _OpenedRun:
     """A finished run, ready to be evaluated."""
 
-    run: RunDirectory
-    config: config_lib.RunConfig
-    predictor: Predictor
-    max_length: int
+    def __init__(self, path: str | os.PathLike[str], max_length: int):
+        from tff_keyboard.models.saved_model import load_model
+        from tff_keyboard.predictors.keras_predictor import KerasPredictor
 
-
-def _open(path: str | os.PathLike[str], max_length: int) -> _OpenedRun:
-    from tff_keyboard.models.saved_model import load_model
-    from tff_keyboard.predictors.keras_predictor import KerasPredictor
-
-    run = RunDirectory.open(path)
-    config = config_lib.load_of_run(run.config_path)
-    predictor = KerasPredictor(*load_model(run.path))
-    return _OpenedRun(run, config, predictor, max_length)
+        self.run = RunDirectory.open(path)
+        self.config = config_lib.load_of_run(self.run.config_path)
+        self.predictor = KerasPredictor(*load_model(self.run.path))
+        self.max_length = max_length
 
 
 def _store(opened: _OpenedRun, path: str | os.PathLike[str]) -> ClientStore:

@@ -96,16 +96,9 @@ def fit_weights(
     done = 0
     for message in _replay(hybrid, text, 0, len(text.people), limit):
         rows = np.arange(len(message.targets))
-        probabilities.append(
-            np.stack(
-                [
-                    message.network[rows, message.targets],
-                    message.ngram[rows, message.targets],
-                    _cache_probabilities(message, len(hybrid.vocabulary)),
-                ],
-                axis=1,
-            )
-        )
+        network, ngram = (part[rows, message.targets] for part in (message.network, message.ngram))
+        cached = _cache_probabilities(message, len(hybrid.vocabulary))
+        probabilities.append(np.stack([network, ngram, cached], axis=1))
         buckets.append(message.buckets)
         done += len(message.targets)
         if progress is not None:
@@ -147,16 +140,8 @@ def _replay(
                     mixture.bucket_of(int(order), table.familiarity(word))
                     for order, word in zip(orders[rows], before, strict=True)
                 ]
-                yield _Message(
-                    owner=owner,
-                    words=words,
-                    before=before,
-                    targets=target,
-                    network=network[rows],
-                    ngram=ngram[rows],
-                    buckets=np.array(buckets),
-                    table=table,
-                )
+                parts = network[rows], ngram[rows], np.array(buckets)
+                yield _Message(owner, words, before, target, *parts, table)
                 hybrid.learn(words)
     hybrid.cache.forget_all()
 

@@ -95,10 +95,8 @@ class Positions:
     @staticmethod
     def concatenate(parts: Sequence["Positions"]) -> "Positions":
         """The positions of several batches."""
-        columns = [field.name for field in dataclasses.fields(Positions)]
-        return Positions(
-            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
-        )
+        columns = zip(*(vars(part).values() for part in parts), strict=True)
+        return Positions(*map(np.concatenate, columns))
 
 
 def text_batches(

@@ -248,13 +248,10 @@ def one_by_one(
     scored: Callable[[int], None],
 ) -> Iterator[tuple[int, PartCounts]]:
     """The `Compute` of this machine."""
-    for place, part in enumerate(parts):
-        yield (
-            place,
-            count_part(
-                predictor, text, part, max_length=max_length, reference=reference, scored=scored
-            ),
-        )
+    count = functools.partial(
+        count_part, predictor, text, max_length=max_length, reference=reference, scored=scored
+    )
+    return enumerate(map(count, parts))
 
 
 def _sizes(predictor: Predictor, text: TypedText, max_length: int) -> list[int]:

@@ -86,12 +86,12 @@ def first_messages(text: TypedText, most: int) -> TypedText:
 
 def first_words(text: TypedText, most: int) -> TypedText:
     """The first messages of each person, as many as have `most` words together, one at least."""
-    return dataclasses.replace(text, messages=tuple(_until(each, most) for each in text.messages))
 
+    def until(messages: list[Message]) -> list[Message]:
+        totals = itertools.accumulate(map(len, messages))
+        return messages[: max(1, sum(total <= most for total in totals))]
 
-def _until(messages: list[Message], most: int) -> list[Message]:
-    totals = itertools.accumulate(map(len, messages))
-    return messages[: max(1, sum(total <= most for total in totals))]
+    return dataclasses.replace(text, messages=tuple(map(until, text.messages)))
 
 
 def first_people(text: TypedText, *, max_words: int) -> TypedText:

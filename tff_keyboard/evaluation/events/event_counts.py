@@ -28,16 +28,9 @@ PLACES = 3
 LATENCY_MS = (1, 2, 5, 10, 20, 50, 100)  # upper ends; a last bucket has the rest
 
 _FACTS = (
-    "strips",
-    "suggestions",
-    "accepted",
-    "deleted",
-    "next_word_strips",
-    "next_word_matches",
-    "zero_state_strips",
-    "zero_state_matches",
-    *(f"accepted_at_{place}" for place in range(1, PLACES + 1)),
-)
+    "strips", "suggestions", "accepted", "deleted", "next_word_strips", "next_word_matches",
+    "zero_state_strips", "zero_state_matches", *(f"accepted_at_{p}" for p in range(1, PLACES + 1)),
+)  # fmt: skip
 _LATENCIES = (*(f"latency_to_{ms}_ms" for ms in LATENCY_MS), "latency_above")
 COUNTS: tuple[str, ...] = (*_FACTS, *_LATENCIES)
 
@@ -60,7 +53,7 @@ def count(strips: Iterable[Strip]) -> np.ndarray:
             continue
         found["strips"] += 1
         found["suggestions"] += strip.shown
-        found[_latency_bucket(strip.latency_us)] += 1
+        found[_LATENCIES[int(np.searchsorted(LATENCY_MS, strip.latency_us / 1000))]] += 1
         if strip.rank is not None:
             found["accepted"] += 1
             found["deleted"] += strip.deleted
@@ -101,8 +94,3 @@ def latency_quantile(sums: np.ndarray, share: float) -> float:
         return math.nan
     place = int(np.searchsorted(np.cumsum(buckets), share * buckets.sum()))
     return float((*LATENCY_MS, math.inf)[min(place, len(LATENCY_MS))])
-
-
-def _latency_bucket(microseconds: int) -> str:
-    place = int(np.searchsorted(LATENCY_MS, microseconds / 1000))
-    return _LATENCIES[place]

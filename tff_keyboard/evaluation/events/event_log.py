@@ -35,8 +35,10 @@ MOST_SHOWN = 16
 LONGEST_LINE = 1000
 Outcome = Literal["accepted", "typed", "left"]
 
-_HOUR = re.compile(r"\d{4}-\d\d-\d\dT\d\d")
-_MODEL = re.compile(r"[0-9a-f]{12}")
+_FORMS = {
+    "model": (re.compile(r"[0-9a-f]{12}"), "12 hexadecimal digits"),
+    "hour": (re.compile(r"\d{4}-\d\d-\d\dT\d\d"), "such as 2026-11-21T19"),
+}
 _LARGEST = 10**9
 
 
@@ -72,16 +74,9 @@ class Strip:
         accepted = self.outcome == "accepted"
         _require((self.rank is not None) == accepted, "rank", "there when accepted, and only then")
         _require(accepted or not self.deleted, "deleted", "false where nothing was accepted")
-        _require(
-            isinstance(self.model, str) and bool(_MODEL.fullmatch(self.model)),
-            "model",
-            "12 hexadecimal digits",
-        )
-        _require(
-            isinstance(self.hour, str) and bool(_HOUR.fullmatch(self.hour)),
-            "hour",
-            "such as 2026-11-21T19",
-        )
+        for name, (form, rule) in _FORMS.items():
+            value = getattr(self, name)
+            _require(isinstance(value, str) and bool(form.fullmatch(value)), name, rule)
 
     def to_json(self) -> dict[str, object]:
         """The strip as it stands in the log."""

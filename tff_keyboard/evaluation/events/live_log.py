@@ -86,16 +86,6 @@ def _cut_last_line(descriptor: int) -> None:
 
 def _strip(shown: Shown, message: Sequence[str], number: int, hour: str) -> Strip:
     word = message[shown.place] if shown.place < len(message) else None
-    return Strip(
-        model=shown.model,
-        hour=hour,
-        message=number,
-        place=shown.place,
-        prefix=shown.prefix,
-        shown=len(shown.words),
-        match=shown.words.index(word) if word in shown.words else None,
-        outcome=shown.outcome,
-        rank=shown.rank,
-        deleted=shown.deleted,
-        latency_us=shown.latency_us,
-    )
+    match = shown.words.index(word) if word in shown.words else None
+    kept = {name: value for name, value in vars(shown).items() if name != "words"}
+    return Strip(hour=hour, message=number, shown=len(shown.words), match=match, **kept)

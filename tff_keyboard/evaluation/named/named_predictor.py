@@ -1,7 +1,6 @@
 """A model that has been opened, with what a table says about it."""
 
 import dataclasses
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,9 +43,8 @@ def common_rules(models: Sequence[NamedPredictor]) -> NormalisationRules:
 
 def vocabulary_by_frequency(models: Sequence[NamedPredictor]) -> Vocabulary | None:
     """The first whose ids are ordered by frequency: an exported file sorts its words by letters."""
-    vocabularies = (model.predictor.vocabulary for model in models)
-    return next((v for v in vocabularies if not _is_sorted(v.words[NUM_SPECIAL:])), None)
-
-
-def _is_sorted(words: Sequence[str]) -> bool:
-    return all(one <= other for one, other in itertools.pairwise(words))
+    for model in models:
+        vocabulary = model.predictor.vocabulary
+        if list(words := vocabulary.words[NUM_SPECIAL:]) != sorted(words):
+            return vocabulary
+    return None

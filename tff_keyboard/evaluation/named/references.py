@@ -89,9 +89,8 @@ def check_words(words: Sequence[str]) -> None:
     if len(set(words)) < len(words):
         raise UsageError("A model is given twice; every difference to itself is zero.")
     for word in words:
-        is_file = word.endswith(
-            (NGRAM_SUFFIX, TFLITE_SUFFIX, COMBINED_SUFFIX)
-        )  # whose reader says what is missing
+        # Whose reader says what is missing.
+        is_file = word.endswith((NGRAM_SUFFIX, TFLITE_SUFFIX, COMBINED_SUFFIX))
         path = path_of(word)
         if path is not None and not is_file and not path.is_dir():
             raise UsageError(

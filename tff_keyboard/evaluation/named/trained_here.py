@@ -152,15 +152,11 @@ def count_tail(store: ClientStore, size: int, word_list: pathlib.Path | None = N
             f"{store.directory}: its vocabulary was chosen with differential privacy, and a "
             "lexicon counted from the same people would say what the noise hides. Leave it out."
         )
-    frequencies = read_word_list(word_list, store.vocabulary.rules) if word_list else {}
+    known = read_word_list(word_list, store.vocabulary.rules) if word_list else {}
+    least = max(LEAST_PEOPLE, facts.get("min_word_users", 0))
+    typed = (store.words("train", person) for person in store.client_ids("train"))
     try:
-        return counted(
-            (store.words("train", person) for person in store.client_ids("train")),
-            store.vocabulary,
-            size=size,
-            least_people=max(LEAST_PEOPLE, facts.get("min_word_users", 0)),
-            frequencies=frequencies,
-        )
+        return counted(typed, store.vocabulary, size=size, least_people=least, frequencies=known)
     except ValueError as error:
         raise UsageError(
             f"{store.directory}: {error}. Give a public list with --word-list, or leave the "
@@ -190,14 +186,10 @@ def join_hybrid(
     except ValueError as error:
         raise UsageError(f"'{word}': {error}") from None
     fitted_on = fit_on_validation(hybrid, store, model.name)
-    details = {
-        **model.details,
-        "ngrams": ngram.model.num_ngrams,
-        "ngram_bytes": len(data),
-        **({} if tail is None else {"tail_words": len(tail)}),
-        "weights": hybrid.weights.to_json(),
-        "weights_fitted_on": fitted_on,
-    }
+    details = {**model.details, "ngrams": ngram.model.num_ngrams, "ngram_bytes": len(data)}
+    if tail is not None:
+        details["tail_words"] = len(tail)
+    details |= {"weights": hybrid.weights.to_json(), "weights_fitted_on": fitted_on}
     return dataclasses.replace(model, kind="hybrid", predictor=hybrid, details=details)
 
 

@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tff_keyboard.evaluation.metrics.metric_table import METRICS, Metric, computable
+from tff_keyboard.evaluation.metrics.metric_table import HEADLINES, Metric, computable
 from tff_keyboard.evaluation.results.result import Evaluation, TextFacts, pooled_sums
 from tff_keyboard.evaluation.statistics.jackknife import Interval
 from tff_keyboard.evaluation.statistics.people import share_better
@@ -79,11 +79,8 @@ def verdict_over_seeds(pooled: str, of_seeds: Sequence[float | None], *, neutral
 def difference(first: Sums, second: Sums, metric: Metric) -> Difference:
     """Difference of the first model to the second, on the same people."""
     interval = metric_difference(first, second, metric.name)
-    return Difference(
-        interval,
-        verdict(interval, better=metric.better, neutral=metric.neutral),
-        share_better(first, second, metric.name),
-    )
+    said = verdict(interval, better=metric.better, neutral=metric.neutral)
+    return Difference(interval, said, share_better(first, second, metric.name))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,40 +119,30 @@ class Comparison:
     @functools.cached_property
     def differences(self) -> list[dict[str, Difference]]:
         """Differences of each later model, by metric, of the metrics that can be compared."""
+        sums = self.first.sums
         return [
-            {
-                name: difference(model.sums, self.first.sums, METRICS[name])
-                for name in self.comparable(model)
-            }
+            {metric.name: difference(model.sums, sums, metric) for metric in self.comparable(model)}
             for model in self.evaluations[1:]
         ]
 
-    def comparable(self, model: Evaluation) -> list[str]:
+    def comparable(self, model: Evaluation) -> list[Metric]:
         """Headline metrics that say something about this model next to the first."""
         both = set(computable(model.sums)) & set(computable(self.first.sums))
         same_words = model.model.vocabulary_fingerprint == self.first.model.vocabulary_fingerprint
-        return [
-            name
-            for name, metric in METRICS.items()
-            if name in both
-            and metric.headline
-            and metric.better
-            and (same_words or not metric.is_perplexity)
-        ]
+        headlines = [metric for metric in HEADLINES if metric.name in both and metric.better]
+        return [metric for metric in headlines if same_words or not metric.is_perplexity]
 
     def to_json(self) -> dict[str, object]:
         """Plain values; `from_json` makes an equal comparison of them."""
+        first, *others = self.names
+        found = [{name: one.to_json() for name, one in each.items()} for each in self.differences]
         return {
             "format": FORMAT,
             "text": self.text.to_json(),
             "models": [evaluation.body_to_json() for evaluation in self.evaluations],
             "differences": [
-                {
-                    "model": evaluation.model.name,
-                    "to": self.first.model.name,
-                    "metrics": {name: found.to_json() for name, found in metrics.items()},
-                }
-                for evaluation, metrics in zip(self.evaluations[1:], self.differences, strict=True)
+                {"model": model, "to": first, "metrics": metrics}
+                for model, metrics in zip(others, found, strict=True)
             ],
         }
 

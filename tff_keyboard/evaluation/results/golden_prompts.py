@@ -90,11 +90,8 @@ def read_prompts(path: pathlib.Path) -> Prompts:
         raise DataError(f"{path}: cannot be read as prompts ({reason}).") from None
     if len(data) > _MOST_BYTES:
         raise DataError(f"{path}: more than {_MOST_BYTES:,} bytes are no list of prompts.")
-    prompts = tuple(
-        _parse(path, number, line)
-        for number, line in enumerate(text.split("\n"), start=1)
-        if line.strip() and not line.startswith("#")
-    )
+    lines = enumerate(text.split("\n"), start=1)
+    prompts = tuple(_parse(path, n, s) for n, s in lines if s.strip() and not s.startswith("#"))
     if not prompts:
         raise DataError(f"{path}: has no prompts. Write what is typed, a <TAB>, wanted words.")
     return Prompts(path, prompts, hashlib.sha256(data).hexdigest())
@@ -107,8 +104,7 @@ def check_prompts(predictor: Predictor, prompts: Prompts) -> PromptReport:
     for prompt in prompts.prompts:
         context, prefix = context_and_prefix(tokenizer, prompt.typed)
         strip = [word for word, _ in predictor.suggest(context, prefix, STRIP)]
-        failure = prompt.failure(strip)
-        if failure:
+        if failure := prompt.failure(strip):
             failures.append((prompt, failure))
     return PromptReport(prompts, tuple(failures))
 

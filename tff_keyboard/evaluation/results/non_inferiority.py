@@ -49,10 +49,9 @@ class Margin:
         ...  for low, high in ((-0.001, 0.002), (-0.003, 0.004), (-0.009, -0.003))]
         ['no worse', 'undecided', 'worse']
         """
-        low, high = difference.low, difference.high
+        low, high, limit = difference.low, difference.high, self.limit
         if self.metric.better == "lower":
-            low, high = -high, -low
-        limit = -self.limit if self.metric.better == "lower" else self.limit
+            low, high, limit = -high, -low, -limit
         if math.isnan(low):
             return UNDECIDED
         if low >= limit:

@@ -28,27 +28,20 @@ def breakdown(sums: Sums, slices: Mapping[str, Mapping[str, Sums]]) -> dict[str,
     `sums` are those of the whole text, `slices` family -> slice -> sums of the same people.
     Confidence is left out: it is a curve (`reliability.py`).
     """
-    families = {name: found.items() for name, found in slices.items() if name != "confidence"}
-    families[TYPISTS] = _groups(sums).items()
-    total = float(words_typed(sums).sum())
-    return {
-        family: {label: _part(found, total) for label, found in parts}
-        for family, parts in families.items()
-    }
-
-
-def _groups(sums: Sums) -> dict[str, Sums]:
-    return {
+    families = {name: found for name, found in slices.items() if name != "confidence"}
+    families[TYPISTS] = {
         label: {name: values[members] for name, values in sums.items()}
         for label, members in typists(sums).items()
+    }
+    total = float(words_typed(sums).sum())
+    return {
+        family: {label: _part(found, total) for label, found in parts.items()}
+        for family, parts in families.items()
     }
 
 
 def _part(sums: Sums, total: float) -> Part:
     words = words_typed(sums)
-    intervals = {
-        name: metric_interval(sums, name)
-        for name in SLICE_METRICS
-        if METRICS[name].sums <= set(sums)
-    }
+    shown = [name for name in SLICE_METRICS if METRICS[name].sums <= set(sums)]
+    intervals = {name: metric_interval(sums, name) for name in shown}
     return Part(len(words), float(words.sum()) / total, intervals)

@@ -18,8 +18,7 @@ import numpy as np
 _NORMAL = statistics.NormalDist()
 _ROOT_2 = math.sqrt(2)
 _MOST_TERMS = 10_000  # of the fraction; about sqrt(n) are needed
-_TINY = 1e-300
-_LARGEST = 1e300  # of t
+_TINY, _LARGEST = 1e-300, 1e300
 
 _complement = np.frompyfunc(math.erfc, 1, 1)
 
@@ -114,20 +113,20 @@ def _beta_share(a: float, b: float, x: float, rest: float) -> float:
 
 def _fraction(a: float, b: float, x: float) -> float:
     """The continued fraction of I_x(a, b), two terms at a time."""
-    above, below = 1.0, 1 / _large(1 - (a + b) * x / (a + 1))
+
+    def large(value: float) -> float:
+        """Not zero, for Lentz's method."""
+        return value if abs(value) > _TINY else _TINY
+
+    above, below = 1.0, 1 / large(1 - (a + b) * x / (a + 1))
     value = below
     for m in range(1, _MOST_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
-            below = 1 / _large(1 + term * below)
-            above = _large(1 + term / above)
+            below = 1 / large(1 + term * below)
+            above = large(1 + term / above)
             value *= above * below
         if abs(above * below - 1) < 1e-16:
             break
     return value
-
-
-def _large(value: float) -> float:
-    """Not zero, for Lentz's method."""
-    return value if abs(value) > _TINY else _TINY

@@ -32,10 +32,9 @@ def reliability(slices: Mapping[str, Sums]) -> list[Bin]:
     """The curve, a point a bin that holds positions, of the slices "confidence" of `Counts`."""
     bins = []
     for label, sums in slices.items():
-        shown = int(np.sum(sums["impressions"]))
-        claimed = float(np.sum(sums["confidence"])) / shown
-        right = float(np.sum(combine(sums, HITS_AT_1))) / shown
-        bins.append(Bin(label, shown, claimed, right))
+        shown, claimed = int(np.sum(sums["impressions"])), float(np.sum(sums["confidence"]))
+        right = float(np.sum(combine(sums, HITS_AT_1)))
+        bins.append(Bin(label, shown, claimed / shown, right / shown))
     return bins
 
 
