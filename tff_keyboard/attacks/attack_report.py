@@ -75,12 +75,10 @@ def figures(
 
 def _values(results: ByPopulation, metric: str, clean: ByPopulation | None = None) -> Intervals:
     """Population -> the metric, or its paired difference to (a perplexity: ratio to) `clean`."""
+    if clean is None:
+        return {people: result.metrics[metric].to_json() for people, result in results.items()}
     return {
-        people: (
-            result.metrics[metric]
-            if clean is None
-            else metric_difference(result.sums, clean[people].sums, metric)
-        ).to_json()
+        people: metric_difference(result.sums, clean[people].sums, metric).to_json()
         for people, result in results.items()
     }
 
@@ -125,14 +123,11 @@ def table(rows: Sequence[Row]) -> str:
         if found.hit is not None:
             line += f", hit {100 * found.hit['held_out']:.0f} %"
         lines.append(line)
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"Within {100 * TOLERANCE:g} point of the clean run: holds (all of the 95 % jackknife "
-            "interval over people), fails (none of it), open.",
-        ]
+    about = (
+        f"Within {100 * TOLERANCE:g} point of the clean run: holds (all of the 95 % jackknife "
+        "interval over people), fails (none of it), open."
     )
+    return "\n".join([*lines, "", about])
 
 
 def _points(found: Figures, people: str) -> str:

@@ -56,10 +56,7 @@ def study_attacks(
     """
     rules = variants(configs, unprotected)
     for config in configs.values():
-        _refuse_fixed_nonce(config)
-        _refuse_without_client_work(config)
-        if set(attacks) & set(BACKDOORS):
-            _refuse_few_words(config)
+        _check(config, has_backdoor=bool(set(attacks) & set(BACKDOORS)))
     for rule, config in rules.items():  # all of them before the first training
         for attack in attacks:
             seed = config.train.seed
@@ -102,12 +99,8 @@ def variants(configs: Mapping[str, RunConfig], unprotected: bool) -> dict[str, R
     """
     found = {}
     for name, config in configs.items():
-        fixed = dataclasses.replace(
-            config.train,
-            final_model="last",
-            early_stop_patience=0,
-            max_rejected_rounds=config.train.rounds,
-        )
+        whole = {"early_stop_patience": 0, "max_rejected_rounds": config.train.rounds}
+        fixed = dataclasses.replace(config.train, final_model="last", **whole)
         found[name] = dataclasses.replace(config, train=fixed)
         if unprotected and config.aggregation.resolved_protection != NoClipping():
             bare = dataclasses.replace(config.aggregation, protection=NoClipping())
@@ -119,7 +112,10 @@ def _train(config: RunConfig, folder: pathlib.Path, attack: str, share: float) -
     """Trains in `folder`/run unless that is done; returns it."""
     wrap = None
     if attack in COLLUDING:
-        config = _in_one_place(config)
+        # Colluders see the whole round, which neither packs nor parts of it do.
+        parts = {"workers": 1, "sub_rounds": 1, "clients_per_pack": 1}
+        execution = dataclasses.replace(config.execution, engine="local", **parts)
+        config = dataclasses.replace(config, execution=execution)
     if attack != CLEAN:
         wrap = functools.partial(
             attacks_lib.build_attacked_client_work,
@@ -131,14 +127,6 @@ def _train(config: RunConfig, folder: pathlib.Path, attack: str, share: float) -
     return folder / "run"
 
 
-def _in_one_place(config: RunConfig) -> RunConfig:
-    """Colluders see the whole round, which neither packs nor parts of it do."""
-    execution = dataclasses.replace(
-        config.execution, engine="local", workers=1, sub_rounds=1, clients_per_pack=1
-    )
-    return dataclasses.replace(config, execution=execution)
-
-
 def _hits(config: RunConfig, path: pathlib.Path) -> dict[str, float]:
     predictor, store = KerasPredictor(*load_model(path)), ClientStore(config.data.store)
     return {
@@ -147,29 +135,22 @@ def _hits(config: RunConfig, path: pathlib.Path) -> dict[str, float]:
     }
 
 
-def _refuse_without_client_work(config: RunConfig) -> None:
+def _check(config: RunConfig, *, has_backdoor: bool) -> None:
+    # What the attackers do is no key of the config, so all runs would have the same noise.
+    if getattr(config.aggregation.privacy, "fixed_nonce", ""):
+        raise ConfigError(
+            "`aggregation.privacy.fixed_nonce` must be '' here: clean and attacked runs would have "
+            "one noise, which cancels between their models. Leave it out."
+        )
     if config.client.algorithm == "fedsgd":
         raise ConfigError(
             "`client.algorithm` must be 'fedavg' here, got 'fedsgd': attackers change what clients "
             "train, and its clients train nothing."
         )
-
-
-def _refuse_few_words(config: RunConfig) -> None:
-    size = len(ClientStore(config.data.store).vocabulary)
-    if size <= TARGET:
+    if has_backdoor and (size := len(ClientStore(config.data.store).vocabulary)) <= TARGET:
         raise ConfigError(
             f"{config.data.store} must have more than {TARGET} rows of vocabulary for a backdoor, "
             f"got {size}. Prepare it with a larger `data.vocabulary_size`, or leave backdoors out."
-        )
-
-
-def _refuse_fixed_nonce(config: RunConfig) -> None:
-    """What the attackers do is no key of the config, so all runs would have the same noise."""
-    if getattr(config.aggregation.privacy, "fixed_nonce", ""):
-        raise ConfigError(
-            "`aggregation.privacy.fixed_nonce` must be '' here: clean and attacked runs would have "
-            "one noise, which cancels between their models. Leave it out."
         )
 
 

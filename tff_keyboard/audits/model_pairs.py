@@ -10,7 +10,6 @@ from tff_keyboard.audits import neighbouring_runs, tail_audit
 from tff_keyboard.audits.tail_audit import Settings
 from tff_keyboard.audits.tail_report import TailAudit
 from tff_keyboard.config import ConfigError
-from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.models.generation import sample_texts, text_log_probabilities
 from tff_keyboard.models.next_word_model import NextWordModel
 from tff_keyboard.models.saved_model import load_model
@@ -33,7 +32,11 @@ def audit_pairs(
     refuse_shared_noise([ledger_of(path) for path in (full, *others)])
     model, vocabulary = load_model(full)
     for path in others:  # all of them before the first text
-        _check_same_vocabulary(full, vocabulary, path, load_model(path)[1])
+        if load_model(path)[1].fingerprint != vocabulary.fingerprint:
+            raise ConfigError(
+                f"{full} and {path} have different vocabularies, so they do not write the same "
+                "texts. Train both from one client store."
+            )
 
     def draw(drawn_model: NextWordModel, part: int) -> np.ndarray:
         texts = sample_texts(
@@ -58,15 +61,11 @@ def audit_pairs(
             "without": score(model, texts) - score(other, texts),
             "with": score(other, full_texts) - full_own,
         }
-        pairs.append(
-            dataclasses.replace(
-                tail_audit.both_directions(ratios, settings),
-                name=path.name or str(path),
-                model=str(path),
-                rounds_joined=neighbouring_runs.rounds_joined(full, path),
-                other_differences=neighbouring_runs.other_differences(full, path),
-            )
-        )
+        pair = tail_audit.both_directions(ratios, settings)
+        joined = neighbouring_runs.rounds_joined(full, path)
+        differing = neighbouring_runs.other_differences(full, path)
+        facts = {"name": path.name or str(path), "model": str(path), "rounds_joined": joined}
+        pairs.append(dataclasses.replace(pair, **facts, other_differences=differing))
     formal = neighbouring_runs.formal_guarantee(full)
     return TailAudit(settings=settings, full=str(full), formal=formal, pairs=pairs)
 
@@ -74,13 +73,3 @@ def audit_pairs(
 def num_passes(num_others: int) -> int:
     """How often `audit_pairs` goes over all texts: each model draws and is scored with."""
     return 2 + 4 * num_others
-
-
-def _check_same_vocabulary(
-    full: pathlib.Path, vocabulary: Vocabulary, other: pathlib.Path, its_own: Vocabulary
-) -> None:
-    if vocabulary.fingerprint != its_own.fingerprint:
-        raise ConfigError(
-            f"{full} and {other} have different vocabularies, so they do not write the same texts. "
-            "Train both from one client store."
-        )

@@ -35,11 +35,8 @@ def other_differences(full: pathlib.Path, other: pathlib.Path) -> list[str]:
     if not all(path.is_file() for path in paths):
         return []
     one, two = (flatten(config_lib.to_dict(config_lib.load_of_run(path))) for path in paths)
-    return sorted(
-        key
-        for key in one.keys() | two.keys()
-        if one.get(key) != two.get(key) and not key.startswith(_MAY_DIFFER)
-    )
+    differing = (key for key in one.keys() | two.keys() if one.get(key) != two.get(key))
+    return sorted(key for key in differing if not key.startswith(_MAY_DIFFER))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -153,28 +153,15 @@ def evaluation_batches(
 ) -> list[np.ndarray]:
     """The batches a client is evaluated on: every message once, cut, sorted by length.
 
-    Sums over tokens do not depend on the order, so it is chosen for speed.
-
-    Args:
-      examples: `[words]` ids of each message, without BOS and EOS.
-      batch_size: Messages in a batch, >= 1; larger is faster.
-      max_length: Targets of a message, at most; >= 1.
-      max_examples: Messages used, drawn by `seed` where there are more; 0 means all.
-      seed: Numbers >= 0 that name this client.
-
-    Returns:
-      As `client_batches`.
-
-    Raises:
-      ValueError: An argument is out of range.
+    Sums over tokens do not depend on the order, so it is chosen for speed; a larger `batch_size` is
+    faster. Arguments, result and errors are those of `client_batches`, of messages in place of
+    sequences; `seed` are numbers >= 0 that name this client.
     """
     _check_sizes(batch_size=batch_size, max_length=max_length)
     chosen = choose_examples(len(examples), max_examples, seed)
     sequences = sorted((_sequence(examples[index], max_length) for index in chosen), key=len)
-    return [
-        _pad(sequences[start : start + batch_size])
-        for start in range(0, len(sequences), batch_size)
-    ]
+    starts = range(0, len(sequences), batch_size)
+    return [_pad(sequences[start : start + batch_size]) for start in starts]
 
 
 def split(batch: np.ndarray) -> collections.OrderedDict:
@@ -183,33 +170,23 @@ def split(batch: np.ndarray) -> collections.OrderedDict:
 
 
 def batches_dataset(batches: Sequence[np.ndarray]) -> tf.data.Dataset:
-    """Hands batches to TFF.
+    """Hands batches, `[messages, time + 1]` int32 arrays, to TFF: elements of `ELEMENT_SPEC`.
 
     TFF serialises the graph of every client's dataset in every round, so it is kept tiny: one flat
     constant, and one function, traced once a process, that cuts a batch out of it. docs/data.md has
-    the timings.
-
-    Args:
-      batches: `[messages, time + 1]` int32 arrays.
-
-    Returns:
-      Elements `OrderedDict(x=[messages, time], y=[messages, time])` of `ELEMENT_SPEC`.
+    the timings. Elements are `OrderedDict(x=[messages, time], y=[messages, time])`.
     """
     sizes = np.array([batch.shape for batch in batches], dtype=np.int64).reshape(-1, 2)
     ends = np.cumsum(sizes[:, 0] * sizes[:, 1])
     # [batches, 3]: where a batch starts in the flat array, its rows, its columns.
     places = np.column_stack([ends - sizes[:, 0] * sizes[:, 1], sizes])
-    flat = (
-        np.concatenate([batch.ravel() for batch in batches]).astype(np.int32)
-        if batches
-        else np.zeros([0], np.int32)
-    )
+    flat = np.concatenate([np.zeros([0], np.int32), *(batch.ravel() for batch in batches)])
     places_variant = tf.raw_ops.TensorSliceDataset(
         components=[tf.constant(places)], output_shapes=[tf.TensorShape([3])]
     )
     variant = tf.raw_ops.MapDataset(
         input_dataset=places_variant,
-        other_arguments=[tf.constant(flat)],
+        other_arguments=[tf.constant(flat.astype(np.int32))],
         f=_cut.get_concrete_function(),
         output_types=[spec.dtype for spec in ELEMENT_SPEC.values()],
         output_shapes=[spec.shape for spec in ELEMENT_SPEC.values()],

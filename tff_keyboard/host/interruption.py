@@ -33,13 +33,9 @@ class Interrupted(BaseException):
 
 
 class SignalReceived(UserError):
-    """A signal ended what can go on later: one line, and the exit code that shells report.
+    """A signal ended what can go on later: one line, and the `exit_code` that shells report.
 
-    Args:
-      done: How far it came; follows the signal's name.
-
-    Attributes:
-      exit_code: 128 + the signal number: 130 or 143.
+    That is 128 + the signal number, 130 or 143; how far it came, `done`, follows the signal's name.
     """
 
     def __init__(self, signal_number: int, done: str):

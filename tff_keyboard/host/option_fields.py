@@ -20,14 +20,10 @@ class Range:
 
 @dataclasses.dataclass(frozen=True)
 class Words:
-    """Marks the field of the words that are not flags, and says what they are.
+    """Marks the field of the words that are not flags, and says what they are."""
 
-    Attributes:
-      help: What they are, to be read after "Give ".
-      least, most: How many there may be; for a field that is no tuple it is always one.
-    """
-
-    help: str
+    help: str  # what they are, to be read after "Give "
+    # how many there may be; for a field that is no tuple it is always one
     least: int = 0
     most: float = math.inf
 
@@ -92,13 +88,6 @@ def _option(name: str, hint: Any, default: Any) -> Option:
     if is_tuple:
         described = typing.get_args(described)[0]
     choices = typing.get_args(described) if typing.get_origin(described) is Literal else None
-    return Option(
-        name=name,
-        kind=str if choices else described,
-        help=help_line,
-        choices=choices,
-        is_tuple=is_tuple,
-        words=words,
-        range=next((extra for extra in extras if isinstance(extra, Range)), Range()),
-        default=default,
-    )
+    limits = next((extra for extra in extras if isinstance(extra, Range)), Range())
+    kind = str if choices else described
+    return Option(name, kind, help_line, choices, is_tuple, words, limits, default)

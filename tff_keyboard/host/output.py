@@ -57,12 +57,6 @@ def that_outlives_its_reader() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def warning_line(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    line: str | None = None,
-) -> str:
+def warning_line(message: Warning | str, *unused: object, **unused_too: object) -> str:
     """For `warnings.formatwarning`: a user has no use for the place in our source."""
     return f"warning: {' '.join(str(message).split())}\n"

@@ -1,7 +1,5 @@
 """Figures and the SVG they become. Matplotlib is imported when something is drawn."""
 
-from __future__ import annotations
-
 import functools
 import io
 import warnings
@@ -31,14 +29,14 @@ def of_a_page(draw: Callable[_P, str]) -> Callable[_P, str]:
     return drawn
 
 
-def new_figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> "Figure":
     """An empty figure, in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def svg(figure: Figure) -> str:
+def svg(figure: "Figure") -> str:
     """The figure. Text is drawn as paths; where the font lacks a character, as in a run named in
     Chinese, all of it is left to the browser's fonts."""
     import matplotlib

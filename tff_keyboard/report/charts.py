@@ -4,8 +4,6 @@ Every function returns one `<svg>` element, the same bytes for the same input. M
 imported when something is drawn; on a page a sentence stands where it is missing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import pathlib
@@ -51,6 +49,10 @@ _STYLE: dict[Any, Any] = {
 }
 
 
+_NOTE: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8.5, "color": _INK}
+_WHISKERS: dict[str, Any] = {"ecolor": _INK, "elinewidth": 1.2, "capsize": 3}
+
+
 def style(salt: str) -> contextlib.AbstractContextManager[None]:
     """Matplotlib as every picture of ours has it; `salt` makes the names in an SVG its own."""
     import matplotlib
@@ -58,7 +60,7 @@ def style(salt: str) -> contextlib.AbstractContextManager[None]:
     return matplotlib.rc_context({**_STYLE, "svg.hashsalt": salt})
 
 
-def save_png(figure: Figure, path: pathlib.Path) -> None:
+def save_png(figure: "Figure", path: pathlib.Path) -> None:
     """A picture for a document: its folder is made, and the same figure gives the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130, metadata={"Software": None})
@@ -85,27 +87,11 @@ def interval_bars(
             highs = [100 * group[place].high for group in values]
             axes.bar(centres, heights, width * 0.9, color=colour(place), label=model)
             reach = np.array([np.subtract(heights, lows), np.subtract(highs, heights)])
-            axes.errorbar(
-                centres,
-                heights,
-                np.nan_to_num(reach),
-                fmt="none",
-                ecolor=_INK,
-                elinewidth=1.2,
-                capsize=3,
-            )
+            axes.errorbar(centres, heights, np.nan_to_num(reach), fmt="none", **_WHISKERS)
             for x, height, high in zip(centres, heights, highs, strict=True):
                 if math.isfinite(height):
                     top = high if math.isfinite(high) else height
-                    axes.annotate(
-                        f"{height:.1f}",
-                        (x, top),
-                        (0, 3),
-                        textcoords="offset points",
-                        ha="center",
-                        fontsize=8.5,
-                        color=_INK,
-                    )
+                    axes.annotate(f"{height:.1f}", (x, top), (0, 3), ha="center", **_NOTE)
         axes.set_xticks(range(len(groups)), groups)
         axes.tick_params(axis="x", length=0, labelcolor=_INK)
         axes.grid(visible=False, axis="x")
@@ -174,14 +160,9 @@ def per_person(
         jitter = np.random.default_rng(0).uniform(-0.28, 0.28, len(words))
         for row, share in enumerate(shares):
             typed = np.isfinite(share) & (words > 0)
-            axes.scatter(
-                100 * share[typed],
-                row + jitter[typed],
-                s=8 + 260 * words[typed] / largest,
-                color=colour(row),
-                alpha=0.45,
-                linewidths=0,
-            )
+            x, y = 100 * share[typed], row + jitter[typed]
+            areas = 8 + 260 * words[typed] / largest
+            axes.scatter(x, y, s=areas, color=colour(row), alpha=0.45, linewidths=0)
             if typed.any():
                 quartiles = 100 * np.quantile(share[typed], [0.25, 0.5, 0.75])
                 axes.plot(quartiles[[0, 2]], [row, row], color=_INK, linewidth=1.6)
@@ -257,7 +238,7 @@ def error_against_epsilon(curves: Mapping[str, Sequence[tuple[float, float]]]) -
 
 
 def _curve(
-    axes: Axes,
+    axes: "Axes",
     run: RunRecord,
     rounds: Sequence[int],
     values: Sequence[float],
@@ -276,28 +257,14 @@ def _curve(
     else:
         x = [float(r) for r in rounds]
     axes.xaxis.set_major_locator(ticker.MaxNLocator(5, integer=True))
-    axes.plot(
-        x,
-        values,
-        color=line_colour,
-        linewidth=1.7,
-        label=run.name,
-        marker="o" if len(x) < 30 else None,
-        markersize=3.5,
-    )
-    axes.annotate(
-        f"{values[-1]:.3g}",
-        (x[-1], values[-1]),
-        (4, 0),
-        textcoords="offset points",
-        fontsize=8.5,
-        color=line_colour,
-        va="center",
-    )
+    dots: dict[str, Any] = {"marker": "o" if len(x) < 30 else None, "markersize": 3.5}
+    axes.plot(x, values, color=line_colour, linewidth=1.7, label=run.name, **dots)
+    note = {**_NOTE, "color": line_colour, "va": "center"}
+    axes.annotate(f"{values[-1]:.3g}", (x[-1], values[-1]), (4, 0), **note)
     axes.margins(x=0.12)
 
 
-def _rounds_above(axes: Axes, run: RunRecord) -> None:
+def _rounds_above(axes: "Axes", run: RunRecord) -> None:
     """The rounds of a run on the upper edge of a plot over tokens."""
     from matplotlib import ticker
 
@@ -319,7 +286,7 @@ def _rounds_above(axes: Axes, run: RunRecord) -> None:
     upper.set_xlabel("round", fontsize=8)
 
 
-def logarithmic(axes: Axes) -> None:
+def logarithmic(axes: "Axes") -> None:
     """A logarithmic vertical axis with round numbers, where the values are far enough apart."""
     from matplotlib import ticker
 
@@ -330,11 +297,9 @@ def logarithmic(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda y, _: f"{y:g}"))
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
     low, high = axes.get_ylim()
-    ticks = [
-        m * 10.0**e for e in range(0, 7) for m in (1, 2, 3, 5, 7) if low <= m * 10.0**e <= high
-    ]
-    if ticks:
-        axes.set_yticks(ticks)
+    marks = np.outer(10.0 ** np.arange(7), (1, 2, 3, 5, 7)).ravel()
+    if np.any(shown := (low <= marks) & (marks <= high)):
+        axes.set_yticks(marks[shown])
 
 
 def _percent(run: RunRecord, name: str) -> tuple[list[int], list[float]]:

@@ -18,17 +18,9 @@ _FIRST_DIFFERENCES = ("recall_at_3_no_eos", "recall_at_1_no_eos", "kss", "perple
 _SAID = {"better": "better than", "worse": "worse than"}
 
 CSV_COLUMNS = (
-    "model",
-    "metric",
-    "value",
-    "low",
-    "high",
-    "difference",
-    "difference_low",
-    "difference_high",
-    "verdict",
-    "people_better_off",
-)
+    "model", "metric", "value", "low", "high", "difference", "difference_low", "difference_high",
+    "verdict", "people_better_off",
+)  # fmt: skip
 
 
 def describe_text(evaluation: Evaluation) -> str:
@@ -109,16 +101,10 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     for metric in HEADLINES:
         if metric.name not in evaluation.metrics:
             continue
-        people = evaluation.spreads[metric.name]
-        rows.append(
-            [
-                metric.label,
-                metric.name,
-                shown(evaluation.metrics[metric.name], metric.format),
-                metric.format(people.mean.value),
-                metric.format(people.worst_tenth) if metric.better else "",
-            ]
-        )
+        value, people = evaluation.metrics[metric.name], evaluation.spreads[metric.name]
+        worst = metric.format(people.worst_tenth) if metric.better else ""
+        cells = [shown(value, metric.format), metric.format(people.mean.value), worst]
+        rows.append([metric.label, metric.name, *cells])
     return Table(rows, left=2)
 
 
@@ -129,13 +115,9 @@ def comparison_table(comparison: Comparison) -> str:
     for metric in HEADLINES:
         if any(metric.name in model.metrics for model in models):
             rows.append([metric.label, *(_cell(model, metric) for model in models)])
-    times = [model.suggestion_milliseconds for model in models]
-    rows.append(
-        [
-            "ms a suggestion, p50 / p95",
-            *(f"{time['p50']:.2f} / {time['p95']:.2f}" if time else "-" for time in times),
-        ]
-    )
+    times = (model.suggestion_milliseconds for model in models)
+    shown_times = (f"{time['p50']:.2f} / {time['p95']:.2f}" if time else "-" for time in times)
+    rows.append(["ms a suggestion, p50 / p95", *shown_times])
     parts: list[str | Table] = [Table(rows)]
     if comparison.differences:
         parts += [
@@ -193,16 +175,13 @@ def to_csv(comparison: Comparison) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
-    for model, differences in zip(
-        comparison.evaluations, [{}, *comparison.differences], strict=True
-    ):
+    found = zip(comparison.evaluations, [{}, *comparison.differences], strict=True)
+    for model, differences in found:
         for name, interval in model.metrics.items():
-            found = differences[name].to_json() if name in differences else {}
+            content = differences[name].to_json() if name in differences else {}
             keys = ("value", "low", "high", "verdict", "people_better_off")
-            writer.writerow(
-                [model.model.name, name, *interval.to_json().values()]
-                + [found.get(key, "") for key in keys]
-            )
+            cells = [*interval.to_json().values(), *(content.get(key, "") for key in keys)]
+            writer.writerow([model.model.name, name, *cells])
     return file.getvalue()
 
 

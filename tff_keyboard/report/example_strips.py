@@ -16,15 +16,8 @@ from tff_keyboard.predictors.predictor import Predictor, Suggestion
 from tff_keyboard.storage.errors import DataError
 
 BEGINNINGS = (
-    "",
-    "i am ",
-    "see you ",
-    "are you c",
-    "on my w",
-    "what time ",
-    "thank you so ",
-    "let me k",
-)
+    "", "i am ", "see you ", "are you c", "on my w", "what time ", "thank you so ", "let me k",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,17 +32,14 @@ def example_strips(
     predictors: Mapping[str, Predictor], beginnings: Sequence[str], *, k: int = 3
 ) -> list[Example]:
     """Asks every model about every beginning."""
+
+    def strip(predictor: Predictor, typed: str) -> list[Suggestion]:
+        tokenizer = PythonTokenizer(predictor.vocabulary.rules)
+        return predictor.suggest(*context_and_prefix(tokenizer, typed), k)
+
+    models = predictors.items()
     return [
-        Example(
-            typed,
-            {
-                name: predictor.suggest(
-                    *context_and_prefix(PythonTokenizer(predictor.vocabulary.rules), typed), k
-                )
-                for name, predictor in predictors.items()
-            },
-        )
-        for typed in beginnings
+        Example(typed, {name: strip(one, typed) for name, one in models}) for typed in beginnings
     ]
 
 

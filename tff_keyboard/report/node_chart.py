@@ -69,16 +69,10 @@ def round_picture(times: Sequence[PartTime]) -> str:
             shown = [time for time in times if time.outcome == outcome]
             if not shown:
                 continue
-            axes.barh(
-                [nodes.index(time.node) for time in shown],
-                np.array([time.end - time.start for time in shown]),
-                left=[time.start - begin for time in shown],
-                height=0.7,
-                color=charts.colour(place),
-                edgecolor="white",
-                linewidth=1.0,
-                label=outcome,
-            )
+            rows = [nodes.index(time.node) for time in shown]
+            starts, ends = np.array([(time.start, time.end) for time in shown]).T
+            style = {"color": charts.colour(place), "edgecolor": "white", "label": outcome}
+            axes.barh(rows, ends - starts, 0.7, starts - begin, linewidth=1.0, **style)
         axes.set_yticks(range(len(nodes)), nodes)
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")

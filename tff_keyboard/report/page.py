@@ -54,13 +54,8 @@ def render(report: Report) -> str:
     """The page as HTML text."""
     sections = [_header(report)]
     if report.comparison:
-        sections += [
-            _cards(report.comparison),
-            _table(report.comparison),
-            _bars(report.comparison),
-            _people(report.comparison),
-            *(_section(*part) for part in slice_page.sections(report.comparison)),
-        ]
+        sections += [part(report.comparison) for part in (_cards, _table, _bars, _people)]
+        sections += [_section(*part) for part in slice_page.sections(report.comparison)]
     if any(run.rows for run in report.runs):
         trained = [run for run in report.runs if run.rows]
         curves = _figure(charts.learning_curves(trained))
@@ -271,12 +266,10 @@ def _populations(card: Mapping[str, Any]) -> str:
         for name, part in card.get("populations", {}).items()
         if all(column in part for column in (*columns, "oov_rate"))
     ]
+    if not rows:
+        return ""
     head = "".join(f'<th scope="col">{c}</th>' for c in (*columns, "out of vocabulary"))
-    return (
-        f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-        if rows
-        else ""
-    )
+    return f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def _section(title: str, content: str, note: str = "") -> str:

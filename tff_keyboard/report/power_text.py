@@ -12,16 +12,9 @@ def need_table(needs: Sequence[tuple[str, Need]], design: Design) -> str:
     """A row for each metric and kind ("same people", "two groups"), and the bounds of the looks."""
     rows = [["", "test", "lift", "people here", "people needed", "lift that these people show"]]
     for kind, need in needs:
-        rows.append(
-            [
-                METRICS[need.metric].label,
-                kind,
-                lift_text(need.metric, need.lift),
-                f"{need.people:,}",
-                f"{need.needed:,}" + (" a group" if kind == "two groups" else ""),
-                lift_text(need.metric, need.least_lift),
-            ]
-        )
+        needed = f"{need.needed:,}" + (" a group" if kind == "two groups" else "")
+        lift, least = (lift_text(need.metric, size) for size in (need.lift, need.least_lift))
+        rows.append([METRICS[need.metric].label, kind, lift, f"{need.people:,}", needed, least])
     return f"{aligned(rows, left=2)}\n\n{_design_text(design)}"
 
 

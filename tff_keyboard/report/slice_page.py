@@ -66,12 +66,8 @@ def _people(comparison: Comparison) -> Section:
             rows.append((metric.label, None))
         for model in known:
             found = model.spreads[name]
-            cells = [
-                _cell(metric, found.mean),
-                metric.format(found.worst_tenth),
-                *map(metric.format, found.deciles),
-            ]
-            rows.append((html.escape(model.model.name), cells))
+            others = map(metric.format, (found.worst_tenth, *found.deciles))
+            rows.append((html.escape(model.model.name), [_cell(metric, found.mean), *others]))
     return (
         "Every person counts once",
         _table(head, rows),
@@ -108,14 +104,11 @@ def _cell(metric: Metric, interval: Interval) -> str:
 
 def _table(head: list[str], rows: list[Row]) -> str:
     """A table with rows of cells and, where there are none, a heading over the rows below."""
-    lines = [
-        f'<tr><th scope="rowgroup" colspan="{len(head) + 1}">{label}</th></tr>'
-        if cells is None
-        else f'<tr><th scope="row">{label}</th>'
-        + "".join(f"<td>{cell}</td>" for cell in cells)
-        + "</tr>"
-        for label, cells in rows
-    ]
+    lines = []
+    for label, cells in rows:
+        scope = "row" if cells is not None else f'rowgroup" colspan="{len(head) + 1}'
+        row = "".join(f"<td>{cell}</td>" for cell in cells or ())
+        lines.append(f'<tr><th scope="{scope}">{label}</th>{row}</tr>')
     columns = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in head)
     return (
         f'<div class="scroll"><table class="slices"><thead><tr><td></td>{columns}</tr></thead>'

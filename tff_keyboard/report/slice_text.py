@@ -38,11 +38,8 @@ def evaluation_text(evaluation: Evaluation, *, everything: bool) -> str:
 
 def comparison_with_slices(comparison: Comparison) -> str:
     """The table of a comparison, then people, differences by slice and calibration."""
-    parts: list[str | Table] = [
-        comparison_table(comparison),
-        people_table(list(comparison.evaluations)),
-        difference_tables(comparison),
-    ]
+    people = people_table(list(comparison.evaluations))
+    parts: list[str | Table] = [comparison_table(comparison), people, difference_tables(comparison)]
     for evaluation in comparison.evaluations:
         parts += [f"{evaluation.model.name}:", calibration_table(evaluation)]
     return joined(parts)
@@ -54,11 +51,8 @@ def slice_tables(evaluation: Evaluation) -> list[str | Table]:
     A model that has learned to end after so many words, or forgets, shows in the slices by place
     in the message and nowhere else.
     """
-    return [
-        *(_parts_table(family, parts) for family, parts in evaluation.parts.items()),
-        people_table([evaluation]),
-        calibration_table(evaluation),
-    ]
+    tables = [_parts_table(family, parts) for family, parts in evaluation.parts.items()]
+    return [*tables, people_table([evaluation]), calibration_table(evaluation)]
 
 
 def _parts_table(family: str, parts: Mapping[str, Part]) -> Table:
@@ -83,14 +77,8 @@ def people_table(evaluations: list[Evaluation]) -> Table:
         for evaluation in evaluations:
             found = evaluation.spreads[name]
             which = f", {evaluation.model.name}" if len(evaluations) > 1 else ""
-            rows.append(
-                [
-                    f"{metric.label}{which}",
-                    shown(found.mean, metric.format),
-                    metric.format(found.worst_tenth),
-                    *map(metric.format, found.deciles),
-                ]
-            )
+            others = map(metric.format, (found.worst_tenth, *found.deciles))
+            rows.append([f"{metric.label}{which}", shown(found.mean, metric.format), *others])
     return Table(rows, above=f"{who_is_shown(evaluations[0])}:")
 
 
@@ -108,15 +96,9 @@ def calibration_table(evaluation: Evaluation) -> str | Table:
     if not bins:
         return ""
     rows = [["first suggestion claims", "strips", "mean claim", "was right"]]
-    rows += [
-        [
-            point.label,
-            f"{point.positions:,}",
-            f"{100 * point.claimed:.1f}",
-            f"{100 * point.right:.1f}",
-        ]
-        for point in bins
-    ]
+    for point in bins:
+        shares = [f"{100 * share:.1f}" for share in (point.claimed, point.right)]
+        rows.append([point.label, f"{point.positions:,}", *shares])
     error = expected_calibration_error(bins)
     return Table(rows, below=f"expected calibration error {100 * error:.2f} points")
 

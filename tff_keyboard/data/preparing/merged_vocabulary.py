@@ -11,6 +11,7 @@ of one of the stores on its own (`word_choice`).
 """
 
 import collections
+import itertools
 from collections.abc import Sequence
 
 from tff_keyboard.data.store import word_choice
@@ -49,7 +50,10 @@ def merge_vocabularies(
                 f"{stores[0].directory}. Prepare both with the same `data.mode`, "
                 "`data.lowercase` and `data.language`."
             )
-        counts = _train_counts(store)
+        counts = WordCounts()
+        for client_id in store.client_ids("train"):
+            typed = itertools.chain.from_iterable(store.words("train", client_id))
+            counts.add_person(word for word in typed if not is_mask(word))
         total = sum(counts.counts.values())
         if not total:
             raise DataError(f"{store.directory} has no train words to build a vocabulary from.")
@@ -59,22 +63,8 @@ def merge_vocabularies(
             "min_word_users", word_choice.usual_min_users(counts.num_people)
         )
         allowed |= {word for word, people in counts.people.items() if people >= least}
-    shared = {word: score for word, score in scores.items() if word in allowed}
-    return Vocabulary.from_counts(
-        {word: score for word, score in shared.items() if not is_identifier(word)}, size, rules
-    )
-
-
-def _train_counts(store: ClientStore) -> WordCounts:
-    counts = WordCounts()
-    for client_id in store.client_ids("train"):
-        counts.add_person(
-            word
-            for message in store.words("train", client_id)
-            for word in message
-            if not is_mask(word)
-        )
-    return counts
+    shared = {word: scores[word] for word in scores if word in allowed and not is_identifier(word)}
+    return Vocabulary.from_counts(shared, size, rules)
 
 
 def coverage(vocabulary: Vocabulary, store: ClientStore, population: str) -> float:

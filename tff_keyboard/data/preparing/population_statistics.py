@@ -80,12 +80,5 @@ def _histogram(counts: collections.Counter[int]) -> Histogram:
     values = sorted(counts)
     totals = list(itertools.accumulate(counts[value] for value in values))
     median = values[bisect.bisect_left(totals, (totals[-1] + 1) // 2)]
-    return {
-        "min": min(counts),
-        "median": median,
-        "max": max(counts),
-        "bins": {
-            f"{1 << (bits - 1)}-{(1 << bits) - 1}" if bits else "0": bins[bits]
-            for bits in sorted(bins)
-        },
-    }
+    ends = {f"{1 << (n - 1)}-{(1 << n) - 1}" if n else "0": bins[n] for n in sorted(bins)}
+    return {"min": min(counts), "median": median, "max": max(counts), "bins": ends}

@@ -57,8 +57,8 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
     given = _given_vocabulary(config)
     identity: Identity = {
         "inputs": [
-            {"name": file.name, "bytes": file.stat().st_size, "sha256": digest}
-            for file, digest in ((file, sources.file_sha256(file)) for file in source.files)
+            {"name": f.name, "sha256": sources.file_sha256(f), "bytes": f.stat().st_size}
+            for f in source.files
         ],
         "options": _options(config, given),
     }
@@ -68,7 +68,9 @@ def prepare(config: DataConfig, out: pathlib.Path, *, overwrite: bool = False) -
     try:
         with directories.new_directory(out, mode=directories.PRIVATE) as work:
             card = _write_store(config, source, given, work, identity)
-            _check_unchanged(source, identity)
+            for file, recorded in zip(source.files, identity["inputs"], strict=True):
+                if sources.file_sha256(file) != recorded["sha256"]:
+                    raise errors.DataError(f"{file}: was changed while it was read. Start again.")
             _write_card(work, card)  # last: a directory without it is not a store
     except (OSError, sqlite3.OperationalError) as error:
         why = getattr(error, "strerror", None) or error
@@ -116,12 +118,6 @@ def _equal_store(out: pathlib.Path, identity: Identity, *, overwrite: bool) -> C
     raise errors.DataError(
         f"{out}: holds a store made from {what}. Give --overwrite to replace it, or another folder."
     )
-
-
-def _check_unchanged(source: sources.Source, identity: Identity) -> None:
-    for file, recorded in zip(source.files, identity["inputs"], strict=True):
-        if sources.file_sha256(file) != recorded["sha256"]:
-            raise errors.DataError(f"{file}: was changed while it was read. Start again.")
 
 
 def _given_vocabulary(config: DataConfig) -> Vocabulary | None:
@@ -306,7 +302,7 @@ def _read_and_tokenise(
     if not num_messages:
         skipped = ", ".join(f"{count} {reason}" for reason, count in reading.skipped.items())
         raise errors.DataError(
-            f"{', '.join(str(file) for file in source.files)}: no usable message"
+            f"{', '.join(map(str, source.files))}: no usable message"
             f"{f' (skipped: {skipped})' if skipped else ''}. Check `data.source` and `data.mode`."
         )
     groups.freeze()

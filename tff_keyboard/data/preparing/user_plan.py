@@ -131,7 +131,6 @@ class UserPlan:
         """The nearest seed above under which no population is empty, if one is near."""
         users = sorted({client.user for client in itertools.islice(self.clients(), 10_000)})
         for seed in range(self._config.seed + 1, self._config.seed + 1000):
-            filled = {self._population(user, seed) for user in users}
-            if len(filled) == 3:
+            if len({self._population(user, seed) for user in users}) == 3:
                 return seed
         return None

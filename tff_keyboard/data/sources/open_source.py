@@ -59,20 +59,15 @@ def open_source(config: DataConfig) -> Source:
                 files[0], layout, reading, max_users=config.max_users, seed=config.seed
             ),
         )
+    read: Callable[[Reading], Iterator[Message]] = functools.partial(tsv.read_messages, files)
     if config.is_published_text:
         files = tuple(plain_text.corpus_files(files))
-        read = functools.partial(_read_corpus, config, files)
-    else:
-        read = functools.partial(tsv.read_messages, files)
+        read = functools.partial(plain_text.read_articles, files)
+    if config.source == "text":
+        read = functools.partial(
+            plain_text.read_shards, files, num_shards=config.num_shards, seed=config.seed
+        )
     return Source(files, _total_bytes(files), "bytes", read)
-
-
-def _read_corpus(
-    config: DataConfig, files: tuple[pathlib.Path, ...], reading: Reading
-) -> Iterator[Message]:
-    if config.source == "articles":
-        return plain_text.read_articles(files, reading)
-    return plain_text.read_shards(files, reading, num_shards=config.num_shards, seed=config.seed)
 
 
 def input_paths(config: DataConfig) -> tuple[pathlib.Path, ...]:

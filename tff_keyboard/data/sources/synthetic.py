@@ -20,6 +20,11 @@ from tff_keyboard.storage.toml import tomllib
 _SLOT = re.compile(r"\{(\w+)\}")
 _OPTION = re.compile(r"\[([^\]]*)\]")
 _LONGEST_MESSAGE_CLAUSES = 5
+# How often a message has what, on average over typists.
+_MEAN_RATES = {
+    "greeting": 0.15, "closing": 0.15, "filler": 0.12, "laugh": 0.12, "emoji": 0.12, "reply": 0.2,
+    "friend": 0.08, "another_clause": 0.3,
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,20 +101,11 @@ class Typist:
         self._emoji = _favourites(rng, phrases.emoji, concentration=0.3)
         self._replies = _favourites(rng, phrases.replies, concentration=0.4)
         groups = rng.sample(phrases.shorthand, rng.choice([0, 1, 2, 3, 4, 6]))
-        self._shorthand = [(_whole_word(said), typed) for group in groups for said, typed in group]
+        said = [pair for group in groups for pair in group]
+        self._shorthand = [(re.compile(rf"\b{re.escape(s)}\b"), typed) for s, typed in said]
         self._shorthand_rate = rng.uniform(0.7, 1.0)
         self._rates = {
-            name: rng.betavariate(1.0, 1.0 / mean - 1.0)
-            for name, mean in {
-                "greeting": 0.15,
-                "closing": 0.15,
-                "filler": 0.12,
-                "laugh": 0.12,
-                "emoji": 0.12,
-                "reply": 0.2,
-                "friend": 0.08,
-                "another_clause": 0.3,
-            }.items()
+            name: rng.betavariate(1.0, 1.0 / mean - 1.0) for name, mean in _MEAN_RATES.items()
         }
         self._has_capitals = rng.random() < 0.5
         self._end = rng.choice(["", "", ".", "!", "..."])
@@ -188,7 +184,3 @@ def _favourites(
 def _draw(rng: random.Random, favourites: tuple[list[str], list[float]]) -> str:
     values, cumulative = favourites
     return rng.choices(values, cum_weights=cumulative)[0]
-
-
-def _whole_word(text: str) -> re.Pattern[str]:
-    return re.compile(rf"\b{re.escape(text)}\b")

@@ -108,7 +108,10 @@ def _read(
     max_users: int,
     seed: int,
 ) -> Iterator[Message]:
-    chosen = _choose_users(connection, max_users, seed) if max_users else None
+    chosen = None
+    if max_users:
+        users = connection.execute("SELECT DISTINCT client_id FROM client_metadata")
+        chosen = split.choose_users((user for (user,) in users), max_users, seed=seed)
     count = 0
     for split_name in layout.splits:
         is_later = split_name in layout.later_splits
@@ -144,12 +147,6 @@ def _rows(
         return
     for user in chosen:
         yield from connection.execute(f"{query} AND client_id = ?", (split_name, user))
-
-
-def _choose_users(connection: sqlite3.Connection, max_users: int, seed: int) -> list[str]:
-    """The `max_users` users with the smallest hash, in the order of their names."""
-    users = (row[0] for row in connection.execute("SELECT DISTINCT client_id FROM client_metadata"))
-    return split.choose_users(users, max_users, seed=seed)
 
 
 def _text(proto: bytes, feature: str) -> str | None:

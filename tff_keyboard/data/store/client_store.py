@@ -94,7 +94,8 @@ class ClientStore:
         self._threads = threading.local()
         self._lengths = _open_lengths(self.directory, self.card)
         try:
-            recorded = self._metadata()
+            query = "SELECT split_name, client_id, num_examples FROM client_metadata ORDER BY rowid"
+            recorded = self._connection().execute(query).fetchall()
             self._clients = _by_population(recorded)
             is_whole = self._is_whole(recorded)
         except (sqlite3.Error, KeyError, TypeError, ValueError, OverflowError):
@@ -154,11 +155,8 @@ class ClientStore:
 
         Raises `ValueError` if there is no such population, `DataError` if it has no messages.
         """
-        messages = [
-            message
-            for client_id in self.client_ids(population)
-            for message in self.examples(population, client_id)
-        ]
+        people = (self.messages(population, person) for person in self.client_ids(population))
+        messages = list(itertools.chain.from_iterable(people))
         if not messages:
             raise errors.DataError(f"{self.directory} has no messages of '{population}' clients.")
         return messages
@@ -169,11 +167,6 @@ class ClientStore:
         Raises `ValueError` if there is no such population or client.
         """
         return list(map(example_bytes.words, self._rows(population, client_id)))
-
-    def _metadata(self) -> list[tuple[str, str, int]]:
-        """Population, id and number of messages of each client, in the order of the rows."""
-        query = "SELECT split_name, client_id, num_examples FROM client_metadata ORDER BY rowid"
-        return self._connection().execute(query).fetchall()
 
     def _is_whole(self, recorded: list[tuple[str, str, int]]) -> bool:
         """Compares every row with the card's digest, and the clients' runs of rows with `recorded`.
@@ -198,11 +191,8 @@ class ClientStore:
         ending.update(_PSEUDONYMS)
         self._pseudonym_key = ending.digest()
         total = sum(count for *_, count in recorded)
-        is_same = (
-            digest.hexdigest() == self.card["store_sha256"]
-            and next(expected, None) is None
-            and len(self._lengths) == total
-        )
+        is_all = next(expected, None) is None and len(self._lengths) == total
+        is_same = is_all and digest.hexdigest() == self.card["store_sha256"]
         return is_same and connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
     def _population(self, population: str) -> _Clients:

@@ -47,11 +47,8 @@ def choose_words(
     `size` is V >= 5, with the special rows. Raises `ValueError` if `size` is too small, or no word
     is left.
     """
-    by_count = {
-        word: count
-        for word, count in counts.counts.items()
-        if count >= min_count and not is_mask(word)
-    }
+    frequent = {word: count for word, count in counts.counts.items() if count >= min_count}
+    by_count = {word: count for word, count in frequent.items() if not is_mask(word)}
     of_several = {w: count for w, count in by_count.items() if counts.people[w] >= min_users}
     allowed = {w: count for w, count in of_several.items() if not is_identifier(w)}
     if not allowed:

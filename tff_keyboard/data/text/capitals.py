@@ -33,12 +33,8 @@ class Capitals(NamedTuple):
         """What `line` wrote."""
         if not line:
             return cls(False, [], [])
-        begins, inside, starting = line.split("\t")
-        return cls(
-            bool(begins),
-            inside.split(" ") if inside else [],
-            starting.split(" ") if starting else [],
-        )
+        begins, *chunks = line.split("\t")
+        return cls(bool(begins), *(part.split(" ") if part else [] for part in chunks))
 
 
 def capitals_of(text: str) -> Capitals:

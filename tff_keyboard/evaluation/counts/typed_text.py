@@ -4,8 +4,6 @@ Words, not ids: models with different vocabularies are then compared on the same
 that one of them does not know still has its length in characters.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import gzip
 import itertools
@@ -46,7 +44,7 @@ class TypedText:
 
 
 def of_population(
-    store: ClientStore, population: str, *, rules: NormalisationRules | None = None
+    store: "ClientStore", population: str, *, rules: "NormalisationRules | None" = None
 ) -> TypedText:
     """What all people of a store's population typed.
 
@@ -61,7 +59,7 @@ def of_population(
     return TypedText(population, tuple(people), messages)
 
 
-def check_rules(store: ClientStore, rules: NormalisationRules) -> None:
+def check_rules(store: "ClientStore", rules: "NormalisationRules") -> None:
     """Raises `DataError` where a store was not cut into words by these rules."""
     if store.vocabulary.rules != rules:
         raise DataError(

@@ -150,7 +150,7 @@ def composed(releases: Sequence[Release]) -> accounting.Guarantee:
         return guarantee_of(headers[0], releases[0].rounds)
     delta = min(one.delta for one in headers)
     parts = _Parts(delta)
-    replaced = any(_is_fixed_size(one) for one in headers)
+    replaced = any(_is_sampled(one) and one.sampling == "fixed_size" for one in headers)
     for _, rho, _ in vocabularies:
         parts.add_rho(rho, replaced)
     for release in releases:
@@ -162,10 +162,6 @@ def composed(releases: Sequence[Release]) -> accounting.Guarantee:
     if any(one.noise_cohort_size for one in headers):
         guarantee = dataclasses.replace(guarantee, method=f"PROJECTION, {guarantee.method}")
     return dataclasses.replace(guarantee, delta=delta + sum(part for _, _, part in vocabularies))
-
-
-def _is_fixed_size(header: LedgerHeader) -> bool:
-    return _is_sampled(header) and header.sampling == "fixed_size"
 
 
 def _is_sampled(header: LedgerHeader) -> bool:
@@ -187,7 +183,7 @@ class _Parts:
     def add(self, release: Release, replaced: bool) -> None:
         """One run's rounds."""
         header, rounds = release.header.projected, release.rounds
-        noise = header.noise_multiplier
+        noise, drawn = header.noise_multiplier, header.selected_per_round
         if not rounds:
             return
         if not noise:
@@ -197,18 +193,14 @@ class _Parts:
             assert rho is not None
             self.add_rho(rho, replaced)
         elif header.sampling == "fixed_size":
-            one = dp_accounting.SampledWithoutReplacementDpEvent(
-                header.population,
-                header.selected_per_round,
-                dp_accounting.GaussianDpEvent(noise / 2),
-            )
+            event = dp_accounting.GaussianDpEvent(noise / 2)
+            one = dp_accounting.SampledWithoutReplacementDpEvent(header.population, drawn, event)
             self._sampled.append(dp_accounting.SelfComposedDpEvent(one, rounds))
         elif replaced:
             self.add_rho(rounds / (2 * noise**2), replaced)
         else:
-            one = dp_accounting.PoissonSampledDpEvent(
-                header.selected_per_round / header.population, dp_accounting.GaussianDpEvent(noise)
-            )
+            event = dp_accounting.GaussianDpEvent(noise)
+            one = dp_accounting.PoissonSampledDpEvent(drawn / header.population, event)
             self._sampled.append(dp_accounting.SelfComposedDpEvent(one, rounds))
 
     def guarantee(self, replaced: bool) -> accounting.Guarantee:

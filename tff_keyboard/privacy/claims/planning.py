@@ -92,18 +92,10 @@ def plan(
 ) -> Plan:
     """The least noise of a mechanism that keeps epsilon at or below the target.
 
-    Args:
-      name: One of `mechanism.NAMES`.
-      schedule: Who joins when.
-      target_epsilon: Epsilon to be reached, > 0.
-      buffers: Buffers of a BLT.
-      bands: Bands of a banded matrix.
-      restart_rounds: Rounds of a tree; 0 is never.
-      momentum: Momentum of the server: a BLT or a banded matrix is optimised for it, and costs
-        another epsilon with another.
-
-    Raises:
-      ValueError: No noise multiplier up to a million reaches the target, or an argument is wrong.
+    `name` is one of `mechanism.NAMES`; `buffers` are those of a BLT, `bands` of a banded matrix,
+    `restart_rounds` of a tree, 0 is never. A BLT or a banded matrix is optimised for the server's
+    `momentum`, and costs another epsilon with another. Raises `ValueError` if no noise multiplier
+    up to a million reaches `target_epsilon` > 0, or an argument is wrong.
     """
     best = mechanism.optimal_mechanism(
         name,
@@ -119,14 +111,14 @@ def plan(
     def guarantee(noise_multiplier: float) -> accounting.Guarantee:
         return guarantee_of(_header(best, schedule, noise_multiplier), schedule.rounds)
 
-    multiplier = accounting.calibrate_noise_multiplier(guarantee, target_epsilon=target_epsilon)
+    noise = accounting.calibrate_noise_multiplier(guarantee, target_epsilon=target_epsilon)
     variance = float(iterate_variances(best, schedule.rounds).mean())
     return Plan(
         mechanism=name,
         schedule=schedule,
-        noise_multiplier=multiplier,
-        guarantee=guarantee(multiplier),
-        error=multiplier * math.sqrt(variance) / schedule.cohort,
+        noise_multiplier=noise,
+        guarantee=guarantee(noise),
+        error=noise * math.sqrt(variance) / schedule.cohort,
     )
 
 
@@ -165,11 +157,8 @@ def schedules_around(schedule: Schedule) -> dict[str, list[Schedule]]:
         separation = max(1, round(factor * schedule.min_separation))
         if separation * schedule.cohort <= schedule.population:
             separations.append(replace(schedule, min_separation=separation))
-    return {
-        "rounds": _distinct(rounds),
-        "cohort": _distinct(cohorts),
-        "separation": _distinct(separations),
-    }
+    found = {"rounds": rounds, "cohort": cohorts, "separation": separations}
+    return {name: list(dict.fromkeys(schedules)) for name, schedules in found.items()}
 
 
 def plans_table(plans: Sequence[Plan]) -> str:
@@ -211,7 +200,3 @@ def _honaker(leaves: int) -> float:
     """Variance of Honaker's estimate of the sum of so many leaves."""
     heights = (h for h in range(leaves.bit_length()) if leaves >> h & 1)
     return sum(1 / (2 - 2.0**-height) for height in heights)
-
-
-def _distinct(schedules: Sequence[Schedule]) -> list[Schedule]:
-    return list(dict.fromkeys(schedules))

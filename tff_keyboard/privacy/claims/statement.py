@@ -47,6 +47,10 @@ def privacy_statement(path: pathlib.Path) -> str:
     guarantee = guarantee_of(header, len(rounds))
     lists = lists_of(path.parent)
     total = total_guarantee(header, len(rounds), lists)
+    of_lists = [
+        f"{n}: clip norm {one.clip_norm:g}, noise multiplier {one.noise_multiplier:g}"
+        for one, n in lists
+    ]
     rows = [
         ("initial model", _initial_model(header)),
         ("unit", "one person: everything one client ever contributes"),
@@ -56,13 +60,7 @@ def privacy_statement(path: pathlib.Path) -> str:
         ("noise", _SOURCES[header.noise_source]),
         ("clip norm", _clip_norms(header, rounds)),
         ("rounds released", f"{len(rounds)}"),
-        *(
-            (
-                "word lists released",
-                f"{n}: clip norm {one.clip_norm:g}, noise multiplier {one.noise_multiplier:g}",
-            )
-            for one, n in lists
-        ),
+        *(("word lists released", words) for words in of_lists),
         ("sampling", _sampling(header)),
         ("accounting", guarantee.method),
         ("rho (zCDP)", "-" if guarantee.rho is None else _figure(guarantee.rho)),
@@ -153,9 +151,11 @@ def _sampling(header: LedgerHeader) -> str:
     if not header.mechanism.is_independent:
         most = header.max_participations
         limit = f", at most {most} rounds" if most else ""
+        across = "across runs, too, by the record beside the store"
         return (
             f"none assumed; a person joins again {header.min_separation_rounds} rounds later "
-            f"at the earliest{limit}, as the cohort sampler enforces; {_across_runs(header)}"
+            f"at the earliest{limit}, as the cohort sampler enforces; "
+            f"{across if header.records_participation else 'within this run only'}"
         )
     if not header.amplifies:
         why = "are not uniform draws"
@@ -166,12 +166,6 @@ def _sampling(header: LedgerHeader) -> str:
     if header.sampling == "poisson":
         return f"Poisson, {drawn} expected: every person tossed independently, in secret"
     return f"fixed size, {drawn}, uniformly without replacement, by the run's secret key"
-
-
-def _across_runs(header: LedgerHeader) -> str:
-    if header.records_participation:
-        return "across runs, too, by the record beside the store"
-    return "within this run only"
 
 
 def _figure(value: float) -> str:

@@ -30,12 +30,8 @@ Round: TypeAlias = dict[str, float]  # of a line: "round", and what `record` was
 class PrivacyLedger:
     """Appends rounds to `path` and reads them back.
 
-    Args:
-      path: `privacy_ledger.jsonl` of the run directory; made with its header where absent.
-      header: Must equal the header on disk where there is one.
-
-    Raises:
-      RunDirectoryError: The file is damaged, or was written for another header.
+    `path` is `privacy_ledger.jsonl` of the run directory, made with its header where absent. Raises
+    `RunDirectoryError` if it is damaged, or was written for another header.
 
     >>> import tempfile
     >>> from tff_keyboard.privacy.mechanisms.mechanism import Gaussian

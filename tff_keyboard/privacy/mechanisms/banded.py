@@ -36,10 +36,7 @@ class Banded:
 
     def column(self, rounds: int) -> np.ndarray:
         """c followed by zeros, [rounds] float64."""
-        column = np.zeros(rounds)
-        kept = self.coefficients[:rounds]
-        column[: len(kept)] = kept
-        return column
+        return np.pad(self.coefficients, (0, rounds))[:rounds]
 
     def inverse(self, rounds: int) -> np.ndarray:
         """First column of C^-1, [rounds] float64."""
@@ -87,8 +84,10 @@ def optimal_banded(
 
     from scipy import optimize
 
-    # The square root of the prefix sums, cut off, is near the best for one participation.
-    column = _square_root(bands)
+    # The square root of the prefix sums, (1 - x)^(-1/2), cut off, is near the best for one
+    # participation.
+    steps = np.arange(1, bands)
+    column = np.append(1.0, np.cumprod((2 * steps - 1) / (2 * steps)))
     start = column - np.append(column[1:], 0.0)
     found = optimize.minimize(
         loss,
@@ -132,9 +131,3 @@ def _squared(column: np.ndarray, rounds: int, starts: np.ndarray) -> tuple[float
         reached = min(len(column), rounds - start)
         slope[:reached] += 2 * total[start : start + reached]
     return float(total @ total), slope
-
-
-def _square_root(bands: int) -> np.ndarray:
-    """Coefficients of (1 - x)^(-1/2)."""
-    steps = np.arange(1, bands)
-    return np.concatenate([[1.0], np.cumprod((2 * steps - 1) / (2 * steps))])

@@ -83,16 +83,12 @@ def optimal_blt(
     Cached by its arguments; pure, deterministic, and below a second for two buffers and 2,000
     rounds. A run records what it got: other versions of SciPy may differ in the last digits.
 
-    Args:
-      rounds: Rounds of the run, >= 1. It may stop earlier (the guarantee holds), not go on.
-      min_separation: Rounds between participations that the cohort sampler enforces, >= 1.
-      max_participations: Rounds a person joins at most; 0 means what the separation allows.
-      buffers: Number of buffers, 1..4.
-      momentum: Momentum of the server, in [0, 1); the workload then weighs late effects.
-      error: "mean" over the iterates of the noise variance, or "max" (the last iterate).
-
-    Raises:
-      ValueError: An argument is out of range.
+    `rounds` >= 1 are those of the run, which may stop earlier (the guarantee holds), not go on;
+    `min_separation` >= 1 those between participations that the cohort sampler enforces; a person
+    joins `max_participations` at most, 0 means what the separation allows. There are 1..4
+    `buffers`. With the server's `momentum` in [0, 1) the workload weighs late effects. `error` is
+    "mean" over the iterates of the noise variance, or "max" (the last iterate). Raises `ValueError`
+    if an argument is out of range.
 
     >>> best = optimal_blt(rounds=2000, min_separation=313, max_participations=6)
     >>> [round(decay, 3) for decay in best.decays], [round(scale, 3) for scale in best.scales]
@@ -120,12 +116,10 @@ def optimal_blt(
     toeplitz.reduced(workload, error)  # refuses now what the search would
     found = min((_search(loss, start, buffers) for start in _STARTS), key=lambda r: r.fun)
     decays, scales = _unpacked(found.x)
-    order = np.argsort(decays)
     # Rounded down: the sum stays at most 1.
-    return Blt(
-        decays=tuple(float(x) for x in _floored(decays[order])),
-        scales=tuple(float(x) for x in _floored(scales[order])),
-    )
+    rounded = np.floor(np.array([decays, scales])[:, np.argsort(decays)] * 10**_DIGITS)
+    decays, scales = (rounded / 10**_DIGITS).tolist()
+    return Blt(decays=tuple(decays), scales=tuple(scales))
 
 
 def _search(
@@ -160,16 +154,10 @@ def _unpacked(parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _fraction(decays: Vector, scales: Vector) -> tuple[np.ndarray, np.ndarray]:
     """Polynomials (p, q), lowest power first, with c's generating function p / q."""
-    denominator = np.ones(1)
-    for decay in decays:
-        denominator = np.convolve(denominator, [1.0, -decay])
+    denominator = np.poly(decays)
     numerator = denominator.copy()
     for i, scale in enumerate(scales):
-        term = np.array([0.0, scale])
-        for j, decay in enumerate(decays):
-            if j != i:
-                term = np.convolve(term, [1.0, -decay])
-        numerator += term
+        numerator[1:] += scale * np.poly(np.delete(decays, i))
     return numerator, denominator
 
 
@@ -180,7 +168,3 @@ def _series(numerator: np.ndarray, denominator: np.ndarray, rounds: int) -> np.n
     impulse = np.zeros(rounds)
     impulse[0] = 1.0
     return signal.lfilter(numerator, denominator, impulse)
-
-
-def _floored(values: np.ndarray) -> np.ndarray:
-    return np.floor(values * 10**_DIGITS) / 10**_DIGITS

@@ -194,11 +194,8 @@ def optimal_mechanism(
 
     Arguments and errors are those of `optimal_blt` and `optimal_banded`.
     """
-    schedule = {
-        "rounds": rounds,
-        "min_separation": min_separation,
-        "max_participations": max_participations,
-    }
+    schedule = {"rounds": rounds, "min_separation": min_separation}
+    schedule["max_participations"] = max_participations
     if name == "blt":
         best = optimal_blt(**schedule, buffers=buffers, momentum=momentum, error=error)
         return BltMechanism(decays=best.decays, scales=best.scales)

@@ -118,9 +118,7 @@ class BandedNoise:
     def __init__(self, draw: Draw, size: int, banded: Banded):
         self._draws = IndependentNoise(draw, size)
         self._coefficients = banded.coefficients[1:]
-        self._last: collections.deque[np.ndarray] = collections.deque(
-            maxlen=len(self._coefficients)
-        )
+        self._last = collections.deque[np.ndarray](maxlen=len(self._coefficients))
 
     def next(self) -> np.ndarray:
         """See `NoiseStream`."""

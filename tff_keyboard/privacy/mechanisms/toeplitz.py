@@ -119,15 +119,9 @@ def checked_column(column: Sequence[float] | np.ndarray) -> np.ndarray:
     Raises `ValueError` if it is not 1 first, non-negative and never increasing.
     """
     column = np.asarray(column, np.float64)
-    sound = (
-        column.ndim == 1
-        and len(column)
-        and np.isfinite(column).all()
-        and column[0] == 1.0
-        and column.min() >= -_ROUNDING
-        and np.diff(column).max(initial=0.0) <= _ROUNDING
-    )
-    if not sound:
+    begins = column.ndim == 1 and len(column) and np.isfinite(column).all() and column[0] == 1.0
+    falls = begins and np.diff(column).max(initial=0.0) <= _ROUNDING
+    if not falls or column.min() < -_ROUNDING:
         raise ValueError("`column` must begin with 1 and be non-negative and never increasing.")
     return np.maximum(column, 0.0)
 

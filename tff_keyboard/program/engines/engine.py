@@ -5,8 +5,6 @@ an item may be computed anywhere, twice at once, or again after a loss. `LocalEn
 the workers of this machine, the engine of `program/cluster` on the nodes of a Ray cluster.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,7 +17,7 @@ class Place(Protocol):
     """One of the places where items are computed, an item at a time."""
 
     @property
-    def context(self) -> tff.framework.SyncContext:
+    def context(self) -> "tff.framework.SyncContext":
         """TFF's context on a worker of the place; it is started when it is first asked for."""
 
 

@@ -108,17 +108,13 @@ def _cost(card: Mapping[str, Any], config: config_lib.RunConfig, visit: float) -
     judged = card["populations"]["validation"]
     share = min(1.0, (config.evaluation.clients or math.inf) / max(judged["clients"], 1))
     models = 1 if isinstance(config.averaging, NoAverage) else 2
+    validated = math.ceil(train.rounds / every) * models * share
     typed = card["populations"]["train"]
+    of_a_message = (typed["words"] + typed["messages"]) / typed["messages"]
     return costs.cost(
         weights=card["vocabulary"]["rows"] * width + units * (7 * width + 3),
         rounds=train.rounds,
         clients=train.clients_per_round,
-        targets=visit
-        * config.client.epochs
-        * (typed["words"] + typed["messages"])
-        / typed["messages"],
-        validation_targets=math.ceil(train.rounds / every)
-        * models
-        * share
-        * (judged["words"] + judged["messages"]),
+        targets=visit * config.client.epochs * of_a_message,
+        validation_targets=validated * (judged["words"] + judged["messages"]),
     )

@@ -30,7 +30,7 @@ def sentence(advice: Advice, machine: Machine) -> str:
 
 def advice_text(advice: Advice, machine: Machine, workdir: str) -> str:
     """What to expect, what it costs, and the next command."""
-    rows = [["measured on", "began with", "people", "train words", "passes", *_COLUMNS]]
+    rows = [["measured on", "began with", "people", "train words", "passes", "model", "hybrid"]]
     for corpus in advice.nearest:
         for model in corpus.recipes:
             hybrid = corpus.hybrid_of(model)
@@ -53,9 +53,6 @@ def advice_text(advice: Advice, machine: Machine, workdir: str) -> str:
             f"  tff-keyboard compare {run} ngram {shlex.quote(f'hybrid:{workdir}')}",
         ]
     )
-
-
-_COLUMNS = ("model", "hybrid")
 
 
 def _time(advice: Advice, machine: Machine) -> str:

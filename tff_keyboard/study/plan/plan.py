@@ -151,24 +151,12 @@ def _run(
         config = with_rounds(config_lib.load(file, words))
     except ConfigError as error:
         raise ConfigError(f"arm {variant_name(name, point)} of the study: {error}") from None
-    return Run(
-        arm=name,
-        point=point,
-        seed=seed,
-        path=_directory(workdir, training),
-        task=arm.task,
-        config_file=file,
-        overrides=words,
-        config=config,
-        after=after,
-    )
+    path = _directory(workdir, training)
+    return Run(name, point, seed, path, arm.task, file, words, config, after)
 
 
 def _directory(workdir: pathlib.Path, training: _Training) -> pathlib.Path:
+    """Named after the training, the characters that a file name should not have replaced."""
     name, point, seed = training
-    return workdir / "_".join(word for word in (name, _file_name(point), f"seed{seed}") if word)
-
-
-def _file_name(point: str) -> str:
-    """`key=value` with the characters that a file name should not have replaced."""
-    return re.sub(r"[^A-Za-z0-9=.+-]", "-", point)
+    point = re.sub(r"[^A-Za-z0-9=.+-]", "-", point)
+    return workdir / "_".join(word for word in (name, point, f"seed{seed}") if word)

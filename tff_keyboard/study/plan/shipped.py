@@ -16,7 +16,8 @@ def find(study: pathlib.Path) -> pathlib.Path:
     """The TOML file of a study: its path; or a name, one word without a folder and an ending."""
     if study.is_file() or study.suffix or len(study.parts) > 1:
         return study  # `study_file.load` says what is wrong with it
-    known = _by_name()
+    folders = (shipped_files.ROOT / _FOLDER, _FOLDER)  # the later one's files count
+    known = {path.stem: path for folder in folders for path in folder.rglob("*.toml")}
     name = str(study)
     if name in known:
         return known[name]
@@ -31,9 +32,3 @@ def find(study: pathlib.Path) -> pathlib.Path:
         f"No study is named {name!r}.{suggestion} There are {', '.join(sorted(known))}; or give "
         "the path of a study's TOML file."
     )
-
-
-def _by_name() -> dict[str, pathlib.Path]:
-    # Of two files with a name the later one counts.
-    folders = (shipped_files.ROOT / _FOLDER, _FOLDER)
-    return {path.stem: path for folder in folders for path in folder.rglob("*.toml")}

@@ -185,9 +185,8 @@ class Study(tables.Table):
             for name in sweep.arms:
                 require(name in names, "sweeps.arms", known, name)
         for name in self.metrics:
-            require(
-                name in METRICS, "metrics", "must be in evaluation/metrics/metric_table.py", name
-            )
+            rule = "must be in evaluation/metrics/metric_table.py"
+            require(name in METRICS, "metrics", rule, name)
         for name in self.populations:
             require_one_of("populations", name, typing.get_args(Population))
         _require_different("seeds", self.seeds)

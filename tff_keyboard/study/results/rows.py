@@ -11,8 +11,8 @@ few there are: two seeds establish neither a difference nor that there is none w
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from tff_keyboard.evaluation.metrics.metric_table import METRICS, Metric
 from tff_keyboard.evaluation.results.comparison import (
@@ -29,6 +29,7 @@ from tff_keyboard.study.results.run_facts import RunFacts
 
 BySeed = Mapping[int, Mapping[str, Evaluation]]  # seed -> population -> evaluation
 Metrics: TypeAlias = dict[str, dict[str, Interval]]  # population -> metric -> value
+_T = TypeVar("_T")
 
 
 class Difference(NamedTuple):
@@ -154,49 +155,37 @@ def _compared(study: Study, ours: BySeed, control: BySeed) -> Compared | None:
     return Compared(pooled, of_seeds, _verdicts(study, pooled, of_seeds))
 
 
-def _metrics(study: Study, evaluations: Sequence[Mapping[str, Evaluation]]) -> Metrics:
-    found: Metrics = {}
-    for people in study.populations:
-        sums = pooled_sums([each[people] for each in evaluations])
-        found[people] = {name: metric_interval(sums, name) for name in study.metrics}
-    return found
-
-
-def _differences(study: Study, ours: BySeed, control: BySeed, seeds: Sequence[int]) -> Differences:
+def _table(study: Study, cell: Callable[[str, Metric], _T]) -> dict[str, dict[str, _T]]:
+    """A value for each population and metric of the study."""
     return {
-        people: {
-            name: _difference(
-                [ours[seed][people] for seed in seeds],
-                [control[seed][people] for seed in seeds],
-                METRICS[name],
-            )
-            for name in study.metrics
-        }
+        people: {name: cell(people, METRICS[name]) for name in study.metrics}
         for people in study.populations
     }
 
 
-def _difference(
-    ours: Sequence[Evaluation], control: Sequence[Evaluation], metric: Metric
-) -> Difference:
-    interval = pooled_difference(ours, control, metric.name)
-    return Difference(interval, verdict(interval, better=metric.better, neutral=metric.neutral))
+def _metrics(study: Study, evaluations: Sequence[Mapping[str, Evaluation]]) -> Metrics:
+    sums = {p: pooled_sums([each[p] for each in evaluations]) for p in study.populations}
+    return _table(study, lambda people, metric: metric_interval(sums[people], metric.name))
+
+
+def _differences(study: Study, ours: BySeed, control: BySeed, seeds: Sequence[int]) -> Differences:
+    def difference(people: str, metric: Metric) -> Difference:
+        pair = ([of[seed][people] for seed in seeds] for of in (ours, control))
+        interval = pooled_difference(*pair, metric.name)
+        return Difference(interval, verdict(interval, better=metric.better, neutral=metric.neutral))
+
+    return _table(study, difference)
 
 
 def _verdicts(
     study: Study, pooled: Differences, of_seeds: Mapping[int, Differences]
 ) -> dict[str, dict[str, str]]:
-    return {
-        people: {
-            name: verdict_over_seeds(
-                pooled[people][name].says,
-                [each[people][name].interval.to_json()["value"] for each in of_seeds.values()],
-                neutral=METRICS[name].neutral,
-            )
-            for name in study.metrics
-        }
-        for people in study.populations
-    }
+    def together(people: str, metric: Metric) -> str:
+        single = [each[people][metric.name].interval.to_json() for each in of_seeds.values()]
+        says, values = pooled[people][metric.name].says, [each["value"] for each in single]
+        return verdict_over_seeds(says, values, neutral=metric.neutral)
+
+    return _table(study, together)
 
 
 def _to_json(found: Mapping[str, Mapping[str, Interval | Difference]]) -> dict[str, object]:

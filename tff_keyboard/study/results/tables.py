@@ -18,12 +18,10 @@ _PEOPLE = {"validation": "validation", "held_out": "held-out", "general": "gener
 
 def markdown(study: Study, rows: Sequence[Row]) -> str:
     """All tables: the arms as they are, then one for each sweep that has rows."""
-    points = list(dict.fromkeys(row.point.partition("=")[0] for row in rows))
-    found = []
-    for key in points:
-        members = [row for row in rows if row.point.partition("=")[0] == key]
-        found.append("\n\n".join(_tables(study, members)))
-    return "\n\n".join(found)
+    of_key: dict[str, list[Row]] = {}
+    for row in rows:
+        of_key.setdefault(row.point.partition("=")[0], []).append(row)
+    return "\n\n".join(table for members in of_key.values() for table in _tables(study, members))
 
 
 def _tables(study: Study, rows: Sequence[Row]) -> list[str]:
@@ -85,15 +83,11 @@ def _side_by_side(
     for people, metric in places:
         unit = {"percent": ", points", "perplexity": ", factor"}.get(metric.kind, "")
         head.append(f"{_PEOPLE[people]}: {metric.label}{unit}")
-    found = [
-        [
-            *cells,
-            ", ".join(map(str, compared.of_seeds)),
-            *(_difference(compared, people, metric) for people, metric in places),
-        ]
-        for cells, compared in lines
-    ]
-    return _markdown([head, *found])
+    found = [head]
+    for cells, compared in lines:
+        values = (_difference(compared, people, metric) for people, metric in places)
+        found.append([*cells, ", ".join(map(str, compared.of_seeds)), *values])
+    return _markdown(found)
 
 
 def _difference_head(metric: Metric) -> str:

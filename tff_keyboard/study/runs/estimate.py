@@ -114,16 +114,10 @@ def _table(
     rows = [["", "seeds", "rounds", "clients", "M tokens", "done"]]
     for name, members in by_variant.items():
         train = members[0].config.train
-        rows.append(
-            [
-                name,
-                str(len(members)),
-                f"{train.rounds:,}",
-                str(train.clients_per_round),
-                f"{sum(tokens[run.path] for run in members) / 1e6:.1f}",
-                f"{sum(run.path in finished for run in members)}/{len(members)}",
-            ]
-        )
+        sizes = [str(len(members)), f"{train.rounds:,}", str(train.clients_per_round)]
+        millions = f"{sum(tokens[run.path] for run in members) / 1e6:.1f}"
+        done = f"{sum(run.path in finished for run in members)}/{len(members)}"
+        rows.append([name, *sizes, millions, done])
     return aligned(rows)
 
 

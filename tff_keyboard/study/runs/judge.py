@@ -54,8 +54,7 @@ class Judge:
         `open_model` opens it, and is not called where all is kept; `kept_at` is the file that keeps
         its evaluation, by a word that names text and population.
         """
-        predictor = None
-        found: dict[str, Evaluation] = {}
+        predictor, found = None, dict[str, Evaluation]()
         for name, (store, text) in self._texts.items():
             kept = kept_at(f"{name}_whole_{store.card_hash[:8]}_{text.num_words}")
             evaluation = run_evaluation.read_kept(kept)

@@ -126,12 +126,9 @@ def _work_off(work: "_Work", pool: "_Pool", runs: Sequence[Run]) -> None:
                     raise Interrupted(_INTERRUPTED[code])
                 work.report(run, code)
             done |= {run.path: rounds_done(run) for run, _ in pool.working}
-            rounds = sum(
-                # An early end counts as the whole run.
-                run.config.train.rounds if run.path in work.finished else done[run.path]
-                for run in runs
-            )
-            line.update(rounds, f"{len(work.finished)} of {len(runs)} runs")
+            # An early end counts as the whole run.
+            ends = {run.path: run.config.train.rounds for run in runs if run.path in work.finished}
+            line.update(sum((done | ends).values()), f"{len(work.finished)} of {len(runs)} runs")
             if pool.working:
                 time.sleep(_POLL_SECONDS)
 
@@ -200,15 +197,10 @@ class _Pool:
         files.make_directory(run.path.parent)
         # A run that began with another number of rounds is refused.
         length = [f"--set={each}" for each in rounds_of_cosines(run.config)]
+        words = [*self._command, *run.command, *length, *self._share(run)]
+        command = children.signalled_when_orphaned(words, signal.SIGTERM)
         with log_of(run).open("ab") as log:
-            process = subprocess.Popen(
-                children.signalled_when_orphaned(
-                    [*self._command, *run.command, *length, *self._share(run)], signal.SIGTERM
-                ),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.working.append((run, process))
 
     def _share(self, run: Run) -> list[str]:
