@@ -26,15 +26,9 @@ class CannotPackError(ValueError):
 class PackedProcess:
     """A learning process whose `next` takes packs; state, metrics and the rest are the same.
 
-    Not a `tff.learning.templates.LearningProcess`, which insists on datasets.
-
-    Args:
-      process: Any learning process whose client data is one sequence of tensors (or structures of
-        tensors) of known ranks and whose clients return nothing but what is aggregated.
-
-    Attributes:
-      initialize, get_model_weights, set_model_weights, get_hparams, set_hparams: The functions of
-        `process`.
+    Not a `tff.learning.templates.LearningProcess`, which insists on datasets. `process` is any
+    whose client data is one sequence of tensors (or structures of tensors) of known ranks and whose
+    clients return nothing but what is aggregated; the other functions are those of `process`.
     """
 
     def __init__(self, process: tff.learning.templates.LearningProcess):
@@ -90,13 +84,10 @@ class ThreeCallProcess(PackedProcess):
 def make_pack(clients: Sequence[Sequence[Any]], spec: elements_lib.Spec) -> collections.OrderedDict:
     """The clients of a pack as the tensors that `packed_next` takes; NumPy."""
     joined = elements_lib.join([element for client in clients for element in client], spec)
-    return collections.OrderedDict(
-        leaves=[
-            collections.OrderedDict(values=values, shapes=shapes)
-            for values, shapes in elements_lib.leaves(joined)
-        ],
-        ends=np.cumsum([len(client) for client in clients], dtype=np.int64),
-    )
+    pairs = elements_lib.leaves(joined)
+    leaves = [collections.OrderedDict(values=values, shapes=shapes) for values, shapes in pairs]
+    ends = np.cumsum([len(client) for client in clients], dtype=np.int64)
+    return collections.OrderedDict(leaves=leaves, ends=ends)
 
 
 def pack_type(spec: elements_lib.Spec) -> tff.Type:
@@ -109,9 +100,8 @@ def pack_type(spec: elements_lib.Spec) -> tff.Type:
         )
         for leaf in tf.nest.flatten(spec)
     ]
-    return tff.to_type(
-        collections.OrderedDict(leaves=leaves, ends=tff.TensorType(np.int64, [None]))
-    )
+    ends = tff.TensorType(np.int64, [None])
+    return tff.to_type(collections.OrderedDict(leaves=leaves, ends=ends))
 
 
 def element_spec(next_computation: tff.Computation) -> elements_lib.Spec:
@@ -278,7 +268,7 @@ class _Clients:
         ]
         self._ends = ends
         self._starts = tf.concat([tf.zeros([1], ends.dtype), ends[:-1]], 0)
-        self._spec = spec
+        self._spec, self._leaf_specs = spec, tf.nest.flatten(spec)
 
     def client(self, index: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
         own = slice(self._starts[index], self._ends[index])
@@ -288,9 +278,7 @@ class _Clients:
         """The leaves of the client's only element, in the order of datasets (`tf.nest`)."""
         return [
             elements_lib.slice_of(values, ends[0], shapes[0], spec)
-            for (values, ends, shapes), spec in zip(
-                client, tf.nest.flatten(self._spec), strict=True
-            )
+            for (values, ends, shapes), spec in zip(client, self._leaf_specs, strict=True)
         ]
 
     def dataset(self, client) -> tf.data.Dataset:
@@ -300,7 +288,7 @@ class _Clients:
             leaves = [
                 elements_lib.slice_of(values, end, shape, spec)
                 for (values, *_), (end, shape), spec in zip(
-                    client, places, tf.nest.flatten(self._spec), strict=True
+                    client, places, self._leaf_specs, strict=True
                 )
             ]
             return tf.nest.pack_sequence_as(self._spec, leaves)

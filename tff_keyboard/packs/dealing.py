@@ -10,12 +10,10 @@ PACKS_PER_SUB_ROUND = 16
 
 
 def num_packs(num_clients: int, clients_per_pack: int, sub_rounds: int) -> int:
-    """Packs of a round.
+    """Packs of a round, of at most `clients_per_pack` clients.
 
-    Args:
-      clients_per_pack: Most clients of a pack; 0: `PACKS_PER_SUB_ROUND` packs a sub-round, or one
-        for each client where there are fewer.
-      sub_rounds: Parts of the round, >= 1. Each gets a pack where there are as many clients.
+    0 means `PACKS_PER_SUB_ROUND` packs a sub-round, or one for each client where there are fewer.
+    Each of the `sub_rounds` >= 1 gets a pack where there are as many clients.
 
     >>> num_packs(100, 0, 1), num_packs(100, 8, 1), num_packs(5, 0, 1), num_packs(5, 8, 2)
     (16, 13, 5, 2)

@@ -38,13 +38,11 @@ def join(elements: Iterable[Any], spec: Spec) -> Joined:
     columns = [tf.nest.flatten(element) for element in elements]
 
     def joined(index: int, leaf: tf.TensorSpec) -> collections.OrderedDict:
-        arrays = [np.asarray(column[index], leaf.dtype.as_numpy_dtype) for column in columns]
-        return collections.OrderedDict(
-            values=np.concatenate([array.ravel() for array in arrays])
-            if arrays
-            else np.zeros([0], leaf.dtype.as_numpy_dtype),
-            shapes=np.array([a.shape for a in arrays], np.int64).reshape(-1, leaf.shape.rank),
-        )
+        dtype = leaf.dtype.as_numpy_dtype
+        arrays = [np.asarray(column[index], dtype) for column in columns]
+        values = np.concatenate([np.zeros([0], dtype), *(array.ravel() for array in arrays)])
+        shapes = np.array([a.shape for a in arrays], np.int64).reshape(-1, leaf.shape.rank)
+        return collections.OrderedDict(values=values, shapes=shapes)
 
     leaves = [joined(i, leaf) for i, leaf in enumerate(tf.nest.flatten(spec))]
     return tf.nest.pack_sequence_as(spec, leaves)

@@ -93,11 +93,8 @@ class StateVector:
         return whole
 
     def _only(self, leaves: Sequence[Any], *, joined: bool) -> list[Any]:
-        return [
-            leaf
-            for leaf, is_joined in zip(leaves, self._is_joined, strict=True)
-            if is_joined == joined
-        ]
+        pairs = zip(leaves, self._is_joined, strict=True)
+        return [leaf for leaf, is_joined in pairs if is_joined == joined]
 
     def _in_order(self, parts: Sequence[Any], others: Sequence[Any]) -> list[Any]:
         parts_left, others_left = iter(parts), iter(others)

@@ -69,15 +69,12 @@ class ActorPool:
 
     def absences(self) -> list[str]:
         """Why nodes that are there do not compute, a sentence each."""
+        why = (
+            "is still starting (it imports TensorFlow: 20 CPU seconds) or works for another "
+            "training; raise `execution.cluster.wait_seconds` or wait for that one."
+        )
         starting = [member.name for member in self._members.values() if not member.is_ready]
-        return [
-            *self._refused.values(),
-            *(
-                f"{name} is still starting (it imports TensorFlow: 20 CPU seconds) or works for "
-                "another training; raise `execution.cluster.wait_seconds` or wait for that one."
-                for name in starting
-            ),
-        ]
+        return [*self._refused.values(), *(f"{name} {why}" for name in starting)]
 
     def look_for_nodes(self) -> None:
         """Puts an actor on every node that has none."""
@@ -91,17 +88,10 @@ class ActorPool:
         self._next_look = now + _LOOK_SECONDS
         live = ray_client.live_nodes(self._ray)
         for node_id in self._wanted(live.keys() - self._members.keys() - self._refused.keys()):
-            actor = (
-                self._ray.remote(NodeServer)
-                .options(
-                    **ray_client.on_node(node_id),
-                    resources={ray_client.RESOURCE: 1},
-                    max_restarts=0,
-                    max_task_retries=0,
-                    max_concurrency=self._options.workers + 1,
-                )
-                .remote(self._options)
-            )
+            options = ray_client.on_node(node_id) | {"resources": {ray_client.RESOURCE: 1}}
+            options |= {"max_restarts": 0, "max_task_retries": 0}
+            options["max_concurrency"] = self._options.workers + 1
+            actor = self._ray.remote(NodeServer).options(**options).remote(self._options)
             member = _Member(node_id, live[node_id], actor, self._options.workers, now)
             self._members[node_id] = member
             self._joining[actor.facts.remote(self._files)] = member, "facts"
@@ -134,11 +124,8 @@ class ActorPool:
     def free_slots(self) -> list[str]:
         """Ids of nodes that could begin an item now, once for each item."""
         busy = [id(member) for member in self._running.values()]
-        slots = {
-            node_id: member.slots - busy.count(id(member))
-            for node_id, member in self._members.items()
-            if member.is_ready
-        }
+        ready = [member for member in self._members.values() if member.is_ready]
+        slots = {member.node_id: member.slots - busy.count(id(member)) for member in ready}
         most = max(slots.values(), default=0)  # a first item for each node, then second ones
         return [node_id for i in range(most) for node_id, free in slots.items() if free > i]
 

@@ -137,16 +137,9 @@ def _builder(
 
 def _usage(**granted: bool) -> x509.KeyUsage:
     kinds = (
-        "digital_signature",
-        "content_commitment",
-        "key_encipherment",
-        "data_encipherment",
-        "key_agreement",
-        "key_cert_sign",
-        "crl_sign",
-        "encipher_only",
-        "decipher_only",
-    )
+        "digital_signature", "content_commitment", "key_encipherment", "data_encipherment",
+        "key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+    )  # fmt: skip
     return x509.KeyUsage(**(dict.fromkeys(kinds, False) | granted))
 
 

@@ -93,7 +93,5 @@ def on_node(node_id: str) -> dict[str, Any]:
     """Options of an actor or a task that runs on one node only and takes no CPU of Ray's."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    return {
-        "num_cpus": 0,
-        "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id, soft=False),
-    }
+    strategy = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    return {"num_cpus": 0, "scheduling_strategy": strategy}

@@ -52,13 +52,8 @@ class Schedule:
             return None
         limit = max(_SLOW_SECONDS, _SLOW_FACTOR * statistics.median(self._took))
         alone = collections.Counter(run.position for run in self._running.values())
-        slow = [
-            run
-            for run in self._running.values()
-            if now - run.start > limit
-            and alone[run.position] == 1
-            and run.position in self._missing
-        ]
+        late = [run for run in self._running.values() if now - run.start > limit]
+        slow = [r for r in late if alone[r.position] == 1 and r.position in self._missing]
         return min(slow, key=lambda run: run.start).position if slow else None
 
     def put_back(self, position: int) -> None:

@@ -80,9 +80,7 @@ def install_context(
       start_timeout_seconds: Deadline for a worker to listen.
       log_directory: Gets `worker_0.log`, ...; None: no logs.
 
-    Raises:
-      ValueError: An argument is out of range.
-      WorkerError: A worker does not start.
+    Raises `ValueError` if an argument is out of range, `WorkerError` if a worker does not start.
     """
     num_subrounds = num_workers if num_subrounds is None else num_subrounds
     for name, value in [

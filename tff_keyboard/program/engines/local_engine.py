@@ -1,6 +1,7 @@
 """Computes jobs on TFF workers of this machine, a thread for each."""
 
 import dataclasses
+import itertools
 from collections.abc import Generator, Sequence
 from concurrent import futures
 from typing import Any
@@ -31,11 +32,10 @@ class LocalEngine:
 
     def run(self, job: Job) -> Generator[tuple[int, Any], None, None]:
         """See `Engine.run`."""
+        turns = itertools.cycle(zip(self._threads, self._places, strict=True))
         pending = [
-            self._threads[i % len(self._threads)].submit(
-                job.function, self._places[i % len(self._places)], job.shared, item
-            )
-            for i, item in enumerate(job.items)
+            thread.submit(job.function, place, job.shared, item)
+            for item, (thread, place) in zip(job.items, turns, strict=False)
         ]
         try:
             for i, future in enumerate(pending):

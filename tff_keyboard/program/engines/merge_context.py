@@ -56,10 +56,8 @@ class MergeContext(tff.framework.SyncContext):
             return self._context.invoke(comp, arg)
         function, after_merge = self._form(comp)
         template, parts = cut(arg, parameter, self._num_subrounds)
-        items = [
-            parts[start : start + self._merge_block]
-            for start in range(0, len(parts), self._merge_block)
-        ]
+        starts = range(0, len(parts), self._merge_block)
+        items = [parts[start : start + self._merge_block] for start in starts]
         results = self._engine.run(Job(function, template, items))
         with contextlib.closing(results):
             merged = self._fold(results, function)
@@ -82,10 +80,8 @@ class MergeContext(tff.framework.SyncContext):
         form = self._forms.get(comp)  # hashes the computation: once a call is enough
         if form is None:
             found = _mergeable_form(comp)
-            function = ClientsFunction(
-                PortableComputation(found.up_to_merge), PortableComputation(found.merge)
-            )
-            form = self._forms[comp] = function, found.after_merge
+            parts = PortableComputation(found.up_to_merge), PortableComputation(found.merge)
+            form = self._forms[comp] = ClientsFunction(*parts), found.after_merge
         return form
 
 

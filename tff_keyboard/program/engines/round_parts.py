@@ -77,12 +77,11 @@ def _template(value: Any, type_spec: tff.Type, num_parts: int, columns: list[lis
     if isinstance(type_spec, tff.StructType):
         elements = tff.structure.iter_elements(tff.structure.from_container(value))
         types = tff.structure.iter_elements(type_spec)
-        return tff.structure.Struct(
-            [
-                (name, _template(element, element_type, num_parts, columns))
-                for (_, element), (name, element_type) in zip(elements, types, strict=True)
-            ]
-        )
+        leaves = [
+            (name, _template(element, element_type, num_parts, columns))
+            for (_, element), (name, element_type) in zip(elements, types, strict=True)
+        ]
+        return tff.structure.Struct(leaves)
     if is_at_clients(type_spec) and not type_spec.all_equal:
         cuts = [round(i * len(value) / num_parts) for i in range(num_parts + 1)]
         columns.append([value[cuts[i] : cuts[i + 1]] for i in range(num_parts)])
@@ -126,9 +125,7 @@ class ClientsFunction:
     @functools.cached_property
     def key(self) -> str:
         """SHA-256 of what both computations compute."""
-        digest = hashlib.sha256(self._up_to_merge.content)
-        digest.update(self._merge.content)
-        return digest.hexdigest()
+        return hashlib.sha256(self._up_to_merge.content + self._merge.content).hexdigest()
 
     def __call__(self, place: engine.Place, template: Any, parts: Sequence[Any]) -> Any:
         merged = None

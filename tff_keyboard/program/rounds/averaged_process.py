@@ -58,10 +58,8 @@ class AveragedProcess:
         output = self._process.next(state.process, datasets)
         rounds = int(state.rounds) + 1
         share = np.float32(step_size(self._averaging, rounds))
-        average = [
-            old + (new - old) * share
-            for old, new in zip(state.average, self._last(output.state), strict=True)
-        ]
+        pairs = zip(state.average, self._last(output.state), strict=True)
+        average = [old + (new - old) * share for old, new in pairs]
         after = AveragedState(output.state, np.int64(rounds), average)
         return RoundOutput(after, output.metrics)
 

@@ -55,13 +55,9 @@ class LoopState(NamedTuple):
     def after_comparison(self, best: BestMetric, value: float, round_num: int) -> "LoopState":
         """The state after a value of the metric was measured. NaN is never better; a tie is not
         better."""
-        if math.isnan(value):
-            better = False
-        elif math.isnan(self.best_value):
-            better = True
-        else:
-            better = value > self.best_value if best.mode == "max" else value < self.best_value
-        if better:
+        is_first = math.isnan(self.best_value) and not math.isnan(value)
+        better = value > self.best_value if best.mode == "max" else value < self.best_value
+        if is_first or better:
             return self._replace(best_value=value, best_round=round_num, comparisons_since_best=0)
         return self._replace(comparisons_since_best=self.comparisons_since_best + 1)
 
@@ -93,8 +89,6 @@ def is_rejected(row: Mapping[str, float | int | str]) -> bool:
 
     True when a metric named `.../update_non_finite` (TFF's finalizer) or `.../rejected` is not 0.
     """
-    return any(
-        name.rsplit("/", 1)[-1] in ("update_non_finite", "rejected") and bool(value)
-        for name, value in row.items()
-        if not isinstance(value, str)
-    )
+    kinds = ("update_non_finite", "rejected")
+    found = (value for name, value in row.items() if name.rsplit("/", 1)[-1] in kinds)
+    return any(bool(value) for value in found if not isinstance(value, str))

@@ -26,9 +26,8 @@ from tff_keyboard.storage import errors, files, in_progress
 _MAGIC = b"tff-keyboard checkpoint 1\n"
 _FILE_NAME = re.compile(r"round_(\d{8,})\.checkpoint")
 _NUMERIC_KINDS = "biufc"
-_BYTES_KIND = (
-    "S"  # such as the names in a privacy event; their lengths may change from round to round
-)
+# Such as the names in a privacy event; their lengths may change from round to round.
+_BYTES_KIND = "S"
 
 
 class DamagedCheckpointError(errors.RunDirectoryError):
@@ -68,9 +67,8 @@ class CheckpointManager(tff.program.ProgramStateManager):
     async def save(self, program_state: Any, version: int) -> None:
         """Writes a state, then removes those that are neither recent nor pinned.
 
-        Raises:
-          ProgramStateExistsError: `version` is there already and may not be replaced.
-          ProgramError: The disk is full or read-only; earlier states are untouched.
+        Raises `ProgramStateExistsError` if `version` is there already and may not be replaced;
+        `ProgramError` if the disk is full or read-only; earlier states are untouched.
         """
         path = self.path(version)
         if path.exists() and version not in self._replaceable:
@@ -82,9 +80,8 @@ class CheckpointManager(tff.program.ProgramStateManager):
     async def load(self, version: int, structure: Any) -> Any:
         """Reads a state; its containers are those of `structure`, its leaves NumPy arrays.
 
-        Raises:
-          ProgramStateNotFoundError: There is no such version.
-          ProgramError: It is sound, but of something else: names, dtypes or shapes differ.
+        Raises `ProgramStateNotFoundError` if there is no such version; `ProgramError` if it is
+        sound, but of something else: names, dtypes or shapes differ.
         """
         path = self.path(version)
         try:
@@ -98,15 +95,10 @@ class CheckpointManager(tff.program.ProgramStateManager):
     async def load_latest(self, structure: Any, up_to: int | None = None) -> tuple[Any, int]:
         """Reads the newest sound state, `(None, 0)` where no state was ever saved.
 
-        A damaged file is passed over with a warning of one line.
-
-        Args:
-          up_to: Rounds of which everything else was kept. States of later ones are left aside,
-            with a warning of one line, and `save` may replace them.
-
-        Raises:
-          ProgramError: There are checkpoints, but all are damaged; or the newest sound one does
-            not fit `structure`.
+        A damaged file is passed over with a warning of one line. `up_to` are the rounds of which
+        everything else was kept: states of later ones are left aside, with a warning of one line,
+        and `save` may replace them. Raises `ProgramError` if there are checkpoints, but all are
+        damaged; or the newest sound one does not fit `structure`.
         """
         versions = self._versions()
         if up_to is not None and versions and versions[-1] > up_to:

@@ -124,12 +124,8 @@ class TrainingLoop:
     pop_aggregation_seconds: Callable[[], float | None] = lambda: None
 
     def __post_init__(self) -> None:
-        for name, least in [
-            ("total_rounds", 1),
-            ("checkpoint_every", 1),
-            ("evaluate_every", 0),
-            ("max_rejected_in_a_row", 1),
-        ]:
+        for name in ("total_rounds", "checkpoint_every", "evaluate_every", "max_rejected_in_a_row"):
+            least = 0 if name == "evaluate_every" else 1
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` must be >= {least}, got {getattr(self, name)}.")
         if self.evaluate_every and self.evaluate is None:
@@ -146,10 +142,8 @@ class TrainingLoop:
     async def run(self) -> TrainingResult:
         """Trains.
 
-        SIGINT and SIGTERM end the current round unfinished; those before it are saved.
-
-        Raises:
-          ProgramError: Disk, checkpoint, worker or metric trouble, or too many rejected rounds.
+        SIGINT and SIGTERM end the current round unfinished; those before it are saved. Raises
+        `ProgramError`: disk, checkpoint, worker or metric trouble, or too many rejected rounds.
         """
         training = _Training()
         with interruption.Interruption() as signals:
@@ -214,24 +208,13 @@ class TrainingLoop:
         if self.timings_manager is not None:
             await self.timings_manager.release(seconds, round_num)
         if self.progress is not None:
-            self.progress(
-                Progress(
-                    round_num=round_num,
-                    total_rounds=self.total_rounds,
-                    resumed_round=training.resumed_round,
-                    row=row,
-                    seconds=seconds,
-                    is_best=is_best,
-                )
-            )
+            begun = training.resumed_round
+            self.progress(Progress(round_num, self.total_rounds, begun, row, seconds, is_best))
 
     def _rounds_on_disk(self) -> int | None:
         """The rounds whose rows all release managers have; None where none of them says."""
-        found = [
-            manager.rounds_on_disk()
-            for manager in self.release_managers
-            if isinstance(manager, release.RoundReleaseManager)
-        ]
+        ours = [m for m in self.release_managers if isinstance(m, release.RoundReleaseManager)]
+        found = (manager.rounds_on_disk() for manager in ours)
         return min((rounds for rounds in found if rounds is not None), default=None)
 
     def _compute(
@@ -306,15 +289,8 @@ class TrainingLoop:
         if best not in (0, training.round_num):
             best_state = await self.checkpoint_manager.load(best, template)
             best_weights = self.process.get_model_weights(best_state.process)
-        return TrainingResult(
-            state=training.state,
-            model_weights=weights,
-            best_model_weights=best_weights,
-            loop_state=training.loop,
-            rounds=training.round_num,
-            resumed_round=training.resumed_round,
-            stop_reason=self._stop_reason(training.loop),
-        )
+        rounds, why = (training.round_num, training.resumed_round), self._stop_reason(training.loop)
+        return TrainingResult(training.state, weights, best_weights, training.loop, *rounds, why)
 
 
 def _add(row: dict[str, Value], more: Mapping[str, Value]) -> None:

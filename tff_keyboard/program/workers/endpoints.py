@@ -58,10 +58,8 @@ class SocketFile:
     """A Unix socket in a new directory of mode 0700, removed by `close`.
 
     The directory is locked while this is open. What killed programs left unlocked is removed first.
-
-    Attributes:
-      address: Where a gRPC channel connects.
-      binary: The program to start, with `--port=port`, `inherited`, `working_directory`.
+    A gRPC channel connects to `address`; `binary` is the program to start, with `--port=port`,
+    `inherited`, `working_directory`.
     """
 
     def __init__(self, copy: worker_copy.WorkerCopy, run: pathlib.Path | None = None):

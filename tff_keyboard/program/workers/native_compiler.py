@@ -41,11 +41,7 @@ def _optimize(config: Any, graph: Any) -> Any:
 
 @functools.cache
 def _one_processor() -> grappler_cluster.Cluster:
-    return grappler_cluster.Cluster(
-        devices=[
-            device_properties_pb2.NamedDevice(
-                name="/job:localhost/replica:0/task:0/device:CPU:0",
-                properties=device_properties_pb2.DeviceProperties(type="CPU"),
-            )
-        ]
-    )
+    name = "/job:localhost/replica:0/task:0/device:CPU:0"
+    processor = device_properties_pb2.DeviceProperties(type="CPU")
+    device = device_properties_pb2.NamedDevice(name=name, properties=processor)
+    return grappler_cluster.Cluster(devices=[device])

@@ -27,11 +27,8 @@ _FOLDER = "tff-keyboard"
 class WorkerCopy:
     """A copy of `worker_binary` that binds a socket file; made when it is missing.
 
-    Attributes:
-      folder: Descriptor of its folder; a process that starts `path` must inherit it.
-
-    Raises:
-      NoPrivateEndpointError: It does not work for this program, or there is no place.
+    `folder` is a descriptor of its folder, which a process that starts `path` must inherit. Raises
+    `NoPrivateEndpointError` if it does not work for this program, or there is no place.
     """
 
     def __init__(self, worker_binary: pathlib.Path, run: pathlib.Path | None = None):

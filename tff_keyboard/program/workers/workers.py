@@ -67,8 +67,7 @@ class Worker:
         small recurrent kernels run faster with 1 thread and several clients at a time. Results
         depend on it to the last bit: a sum is grouped differently.
 
-    Raises:
-      WorkerError: The server did not listen in time or ended; names its log.
+    Raises `WorkerError`, which names its log, if the server did not listen in time or ended.
     """
 
     def __init__(
@@ -79,10 +78,8 @@ class Worker:
         threads: int | None = None,
         start_timeout_seconds: float = START_TIMEOUT_SECONDS,
     ):
-        for name, value in [
-            ("max_concurrent_clients", max_concurrent_clients),
-            ("threads", threads),
-        ]:
+        limits = {"max_concurrent_clients": max_concurrent_clients, "threads": threads}
+        for name, value in limits.items():
             if value is not None and value < 1:
                 raise ValueError(f"`{name}` must be >= 1 or None, got {value}.")
         if start_timeout_seconds <= 0:
@@ -148,9 +145,8 @@ class Worker:
         with _open_log(self._log_path) as log:
             run = self._log_path and self._log_path.parent.absolute()
             self._endpoint = endpoint = endpoints.open_endpoint(worker_binary_path(), run)
-            command = children.signalled_when_orphaned(
-                [str(endpoint.binary), f"--port={endpoint.port}", *self._arguments], signal.SIGKILL
-            )
+            words = [str(endpoint.binary), f"--port={endpoint.port}", *self._arguments]
+            command = children.signalled_when_orphaned(words, signal.SIGKILL)
             self._process = process = _run_in_launching_thread(
                 lambda: subprocess.Popen(
                     command,
