@@ -42,12 +42,9 @@ def train_federated(
 ) -> Row:
     """Trains in `workdir`; called again, it resumes.
 
-    Args:
-      wrap_client_work: Changes what clients do, as the attack task needs. The run directory does
-        not know of it: who gives one sees to it that a resumed run is given the same.
-
-    Raises:
-      ConfigError, DataError, SavedModelError: Config, store or initial model does not fit.
+    `wrap_client_work` changes what clients do, as the attack task needs. The run directory does not
+    know of it: who gives one sees to it that a resumed run is given the same. Raises `ConfigError`,
+    `DataError` or `SavedModelError` if config, store or initial model does not fit.
     """
     check_best_metric(config, validation.metric_names(config))
     store, general_store = validation.open_stores(config)

@@ -11,12 +11,9 @@ from tff_keyboard.host import progress
 
 
 def check_population(config: RunConfig) -> None:
-    """Raises where the store's train clients are too few for the cohorts of a federated run.
+    """Raises `ConfigError` if every round needs more train clients than the store has.
 
     Warns of a defence whose share of a cohort is a smaller share of the accounts.
-
-    Raises:
-      ConfigError: Every round needs more clients than there are.
     """
     store = pathlib.Path(config.data.store)
     population = read_card(store)["populations"]["train"]["clients"]

@@ -12,8 +12,7 @@ from tff_keyboard.storage.run_directory import RunDirectory
 class RoundLines:
     """A live line for every round on stderr, a lasting one for every evaluation on stdout.
 
-    Args:
-      show_training: Whether loss and tokens of training are shown; a private run withholds them.
+    `show_training` is whether loss and tokens of training are shown; a private run withholds them.
     """
 
     def __init__(self, total_rounds: int, *, show_training: bool = True):

@@ -118,17 +118,11 @@ def train_run(
 ) -> Row:
     """Trains up to `train.rounds`, from the last checkpoint of `run`, and saves the model.
 
-    Args:
-      model: Takes the weights of the best or the last round, and is saved.
-      process: What is trained; with `averaging`, the average of its models is kept here.
-      round_input: Round >= 1 -> what the clients train on, and facts for the row of metrics.
-      evaluate: Round, model weights -> metrics of validation.
-
-    Returns:
-      The last row of metrics, as in `metrics.jsonl`.
-
-    Raises:
-      ProgramError, TrainingInterrupted: As `TrainingLoop.run`.
+    `model` takes the weights of the best or the last round, and is saved. `process` is what is
+    trained; with `averaging`, the average of its models is kept here. `round_input` makes of a
+    round >= 1 what the clients train on, and facts for the row of metrics; `evaluate` metrics of
+    validation of a round and model weights. Returns the last row of metrics, as in `metrics.jsonl`;
+    raises as `TrainingLoop.run` does.
     """
     train = config.train
     if not isinstance(config.averaging, NoAverage):

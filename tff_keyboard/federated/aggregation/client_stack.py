@@ -23,8 +23,7 @@ def stacked_type(value_type: tff.Type) -> tff.Type:
 def build_client_stack(value_type: tff.Type, weight_type: tff.Type) -> tff.Computation:
     """Gathers deltas and weights of the clients into the stack at the server.
 
-    Args:
-      weight_type: A number; a client of weight 0 is left out, otherwise the weight does not count.
+    `weight_type` is a number's: a client of weight 0 is left out, otherwise it does not count.
     """
     specs = tff.types.type_to_tf_tensor_specs(value_type)
     stack = stacked_type(value_type)
@@ -60,8 +59,7 @@ def build_stack_process(
 ) -> AggregationProcess:
     """A rule without state that sees all deltas at once.
 
-    Args:
-      combine: TensorFlow function from a stack to the rule's result and its measurements.
+    `combine` is a TensorFlow function from a stack to the rule's result and its measurements.
     """
     stack = build_client_stack(value_type, weight_type)
     combined = tff.tensorflow.computation(combine, stacked_type(value_type))

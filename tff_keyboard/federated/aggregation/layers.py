@@ -31,13 +31,10 @@ def resolve_layers(
 ) -> tuple[Layer, ...]:
     """The layers of a delta.
 
-    Args:
-      groups: Group name -> variable names or positions ("0" is 0 where no variable is called
-        so); every tensor in exactly one. None or empty: each tensor is a layer.
-      variable_names: Names of the tensors in order; without them only positions are known.
-
-    Raises:
-      ValueError: A group is empty, a member unknown, or the groups are no partition.
+    `groups` is group name -> variable names or positions ("0" is 0 where no variable is called so),
+    with every tensor in exactly one; None or empty: each tensor is a layer. `variable_names` are
+    those of the tensors in order; without them only positions are known. Raises `ValueError` if a
+    group is empty, a member unknown, or the groups are no partition.
     """
     count = len(tensor_types(value_type))
     if variable_names is not None and len(variable_names) != count:

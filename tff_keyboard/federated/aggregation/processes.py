@@ -18,10 +18,9 @@ def build_process(
 ) -> AggregationProcess:
     """A weighted aggregation process.
 
-    Args:
-      initialize: Gives the state: a value at the server, or a mapping of such values.
-      next_fn: State at the server, deltas and weights at the clients -> state, result and
-        measurements at the server; the first and the last may be mappings, too.
+    `initialize` gives the state: a value at the server, or a mapping of such values. `next_fn`
+    takes state at the server, deltas and weights at the clients to state, result and measurements
+    at the server; the first and the last may be mappings, too.
     """
     init_fn = tff.federated_computation(lambda: _zipped(initialize()))
 

@@ -43,9 +43,8 @@ def client_digest(value: Any) -> tf.Tensor:
 def seeded_normal(specs: Any, seed: tf.Tensor, stddev: tf.Tensor) -> Any:
     """N(0, stddev^2) for each tensor of `specs`, independent across tensors and seeds.
 
-    Args:
-      specs: Structure of tensors or `tf.TensorSpec`s with static shapes.
-      stddev: Scalar, >= 0; 0 gives exactly 0.
+    `specs` is a structure of tensors or `tf.TensorSpec`s with static shapes; `stddev` a scalar >=
+    0, of which 0 gives exactly 0.
     """
     flat = tf.nest.flatten(specs)
     noise = [

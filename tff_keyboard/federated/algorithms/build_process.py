@@ -42,8 +42,7 @@ Process: TypeAlias = tff.learning.templates.LearningProcess
 def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordModel:
     """The model training starts from: drawn by `train.seed`, or `model.initial_model`.
 
-    Raises:
-      SavedModelError: `model.initial_model` is no model or does not fit.
+    A `SavedModelError` if `model.initial_model` is no model or does not fit.
     """
     model = build_model(
         config.model.name,
@@ -101,17 +100,14 @@ def build_weight_limit(config: RunConfig, vocabulary_size: int) -> WeightLimit:
 
 
 class _Parts(NamedTuple):
-    """What an algorithm is built of.
-
-    Attributes:
-      touched_rows: What clients tell for `aggregation.row_correction`; None: nothing.
-    """
+    """What an algorithm is built of."""
 
     model_fn: ModelFn
     rule: Factory
     protect: Callable[[Factory], Factory]
     wrap: WrapClientWork | None = None
     joined: bool = False
+    # what clients tell for `aggregation.row_correction`; None: nothing
     touched_rows: TouchedRows | None = None
 
 

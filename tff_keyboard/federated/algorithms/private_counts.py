@@ -25,15 +25,10 @@ from tff_keyboard.privacy.mechanisms.noise_streams import keyed_draw
 
 
 class PrivateSums(NamedTuple):
-    """What is released.
+    """What is released."""
 
-    Attributes:
-      sums: [counts] float64.
-      epsilon: Epsilon at `delta`, for leaving one person out or in.
-    """
-
-    sums: np.ndarray
-    epsilon: float
+    sums: np.ndarray  # [counts] float64
+    epsilon: float  # epsilon at `delta`, for leaving one person out or in
     delta: float
 
 
@@ -47,14 +42,10 @@ def private_sums(
 ) -> PrivateSums:
     """Noisy sums over clients, computed federatedly.
 
-    Args:
-      vectors: [counts] each, >= 0, one a client; one with a value that is not finite is left out.
-      clip_norm: C > 0.
-      noise_multiplier: z > 0.
-      key: 32 bytes; a key makes the noise once, and must never be used for other counts.
-
-    Raises:
-      ValueError: There is no client, or a number is out of range.
+    `vectors` are [counts] each, >= 0, one a client; one with a value that is not finite is left
+    out. `clip_norm` is C > 0, `noise_multiplier` z > 0; a `key` of 32 bytes makes the noise once,
+    and must never be used for other counts. Raises `ValueError` if there is no client, or a number
+    is out of range.
     """
     if not len(vectors):
         raise ValueError("There is no client to count.")

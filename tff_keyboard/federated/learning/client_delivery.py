@@ -32,15 +32,12 @@ class Handover:
 
     `plan` needs to know no more of the clients than how much they have, and `make` nothing of the
     cohort, so the second can be done elsewhere.
-
-    Attributes:
-      clients_per_pack: Clients a pack (`packs.dealing.num_packs`); None: a dataset for each client.
-      is_joined: Whether a client's batches are one element, see `packs/elements.py`.
     """
 
     sub_rounds: int
+    # clients a pack (`packs.dealing.num_packs`); None: a dataset for each client
     clients_per_pack: int | None = None
-    is_joined: bool = False
+    is_joined: bool = False  # whether a client's batches are one element, see `packs/elements.py`
 
     def __call__(self, clients: Sequence[Sequence[np.ndarray]], sizes: Sequence[int]) -> list[Any]:
         return [self.make([clients[p] for p in group]) for group in self.plan(sizes)]
@@ -76,24 +73,18 @@ class Handover:
 
 
 class Delivery(NamedTuple):
-    """What a training runs.
-
-    Attributes:
-      note: Why clients come one by one although the config asks for packs, or "".
-    """
+    """What a training runs."""
 
     process: Any
     deliver: Handover
-    note: str = ""
+    note: str = ""  # why clients come one by one although the config asks for packs, or ""
 
 
 def build_delivery(process: Any, config: RunConfig, *, thin: bool = False) -> Delivery:
     """The process as the training runs it, and what hands it its clients.
 
-    Args:
-      config: Config of the run; `execution.clients_per_pack` = 1 means one by one.
-      thin: Whether a round in packs is three calls (`ThreeCallProcess`), so that no more of the
-        state is sent to clients than they need.
+    `execution.clients_per_pack` = 1 means one by one. `thin` is whether a round in packs is three
+    calls (`ThreeCallProcess`), so that no more of the state is sent to clients than they need.
     """
     if isinstance(process, NoisedProcess):
         inner = build_delivery(process.process, config, thin=thin)

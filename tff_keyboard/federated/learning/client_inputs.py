@@ -113,8 +113,7 @@ class CohortInputs:
     ) -> list[np.ndarray]:
         """What a client trains on in a round, [messages, time + 1] int32 arrays.
 
-        Args:
-          rehearsed: General messages it is sent; drawn if None, where there is rehearsal.
+        `rehearsed` are general messages it is sent; drawn if None, where there is rehearsal.
         """
         config, seed = self._config, self._seed(round_num, index)
         if rehearsed is None:

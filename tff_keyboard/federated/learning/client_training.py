@@ -24,15 +24,10 @@ LocalLoss: TypeAlias = Literal["during_training", "after_training"]
 
 
 class TouchedRows(NamedTuple):
-    """How a batch touches rows of word tables.
+    """How a batch touches rows of word tables."""
 
-    Attributes:
-      rows: Rows of the tables, the vocabulary.
-      ids_of: Batch -> int32 ids of its words, any shape.
-    """
-
-    rows: int
-    ids_of: Callable[[Any], Sequence[tf.Tensor]]
+    rows: int  # rows of the tables, the vocabulary
+    ids_of: Callable[[Any], Sequence[tf.Tensor]]  # batch -> int32 ids of its words, any shape
 
     def add(self, touched: tf.Tensor, batch: Any) -> tf.Tensor:
         """`touched` with 1 at the rows of the batch too."""

@@ -24,14 +24,11 @@ _SELECT, _DROP = 0, 1  # keep the random streams of a round apart
 
 @dataclasses.dataclass(frozen=True)
 class Cohort:
-    """The clients of one round; all arrays are int64 indices in random order.
-
-    Attributes:
-      reporting: The first `clients_per_round` of the others; fewer only when too many dropped out.
-    """
+    """The clients of one round; all arrays are int64 indices in random order."""
 
     selected: np.ndarray
     dropped: np.ndarray
+    # the first `clients_per_round` of the others; fewer only when too many dropped out
     reporting: np.ndarray
 
 
@@ -137,13 +134,9 @@ class CohortSampler:
 
 
 def check_in_weights(config: RunConfig, num_messages: np.ndarray) -> np.ndarray | None:
-    """Rounds that each client's text fills: what `train.check_in` makes of it.
+    """Rounds that each client's text fills: `train.check_in` of `num_messages` [clients].
 
-    Args:
-      num_messages: Messages of each client, [clients].
-
-    Returns:
-      [clients] >= 1, or None where all check in alike.
+    [clients] >= 1, or None where all check in alike.
     """
     if config.train.check_in == "uniform":
         return None

@@ -43,18 +43,11 @@ class FederatedEvaluator:
         clients: Sequence[Sequence[np.ndarray]],
         hand_over: HandOver | None = None,
     ) -> dict[str, np.ndarray]:
-        """Sums per client, in the order of `clients`.
+        """Sums per client, in the order of `clients`: name -> [clients, ...].
 
-        Args:
-          clients: The batches of each, [messages, time + 1] int32; at least one client.
-          hand_over: Packs, each a list of positions in `clients` -> what stands for them in TFF's
-            call; None: their data.
-
-        Returns:
-          Name -> [clients, ...].
-
-        Raises:
-          ValueError: There are no clients.
+        `clients` are the batches of each, [messages, time + 1] int32; none at all is a
+        `ValueError`. `hand_over` makes of packs, each a list of positions in `clients`, what stands
+        for them in TFF's call; None: their data.
         """
         if not clients:
             raise ValueError("There are no clients to evaluate on.")

@@ -19,11 +19,8 @@ from tff_keyboard.config.sections import schedule_config as tables
 def factor(schedule: tables.Schedule, round_num: int) -> float:
     """What the learning rate is multiplied by in round `round_num` >= 1.
 
-    Args:
-      schedule: A schedule whose rounds are known (`config/resolved_schedules.py`).
-
-    Raises:
-      ValueError: `round_num` is less than 1, or nobody said how many rounds a cosine has.
+    Raises `ValueError` if `round_num` is less, or nobody said how many rounds a cosine has
+    (`config/resolved_schedules.py`).
 
     >>> cosine = tables.Cosine(rounds=9, warmup_rounds=4, lowest=0.1)
     >>> [round(factor(cosine, t), 3) for t in (1, 4, 5, 9, 100)]

@@ -49,8 +49,7 @@ def metric_names(config: RunConfig) -> list[str]:
 def open_stores(config: RunConfig) -> tuple[ClientStore, ClientStore | None]:
     """The users' store, and that of `fine_tuning.general_store`, None where none is named.
 
-    Raises:
-      DataError: One is no store, or they have different vocabularies.
+    A `DataError` if one is no store, or they have different vocabularies.
     """
     store = ClientStore(config.data.store)
     if not config.fine_tuning.general_store:
@@ -71,8 +70,7 @@ def federated(
 ) -> Callable[[ClientStore], Evaluate]:
     """Evaluation of validation clients through TFF: `Validation`'s `evaluate_on`.
 
-    Args:
-      name_packs: Store and groups of positions -> packs by name, for a cluster; None: their data.
+    `name_packs` makes of a store and groups of positions packs by name, for a cluster; None: data.
     """
 
     def evaluate_on(store: ClientStore) -> Evaluate:
@@ -110,8 +108,7 @@ def in_this_process(config: RunConfig) -> Callable[[ClientStore], Evaluate]:
 class Validation:
     """`(round number, weights) -> metrics` on the same clients every time.
 
-    Args:
-      evaluate_on: Prepares the evaluation of a store: `federated` or `in_this_process`.
+    `evaluate_on` prepares the evaluation of a store: `federated` or `in_this_process`.
     """
 
     def __init__(

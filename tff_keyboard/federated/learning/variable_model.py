@@ -30,17 +30,11 @@ TRAINING_SUM_DTYPES: dict[str, tf.DType] = {
 
 
 class TrainingStep(NamedTuple):
-    """What a batch gives in training, [n] each, packed.
+    """What a batch gives in training, [n] each, packed."""
 
-    Attributes:
-      losses: What is trained on, in nats.
-      true_losses: -log p of the true word, in nats.
-      is_best: 1 where no id has a higher logit than the true word, else 0.
-    """
-
-    losses: tf.Tensor
-    true_losses: tf.Tensor
-    is_best: tf.Tensor
+    losses: tf.Tensor  # what is trained on, in nats
+    true_losses: tf.Tensor  # -log p of the true word, in nats
+    is_best: tf.Tensor  # 1 where no id has a higher logit than the true word, else 0
     targets: tf.Tensor
 
 

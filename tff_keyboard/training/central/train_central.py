@@ -31,14 +31,10 @@ def train_central(
 ) -> Row:
     """Trains in `workdir`; called again, it resumes.
 
-    Args:
-      config: `train.rounds` counts only where neither of the next two is given. With
-        `execution.engine` = "ray" rounds are computed on a node of the cluster.
-      tokens: Budget in tokens, rounded up to whole rounds.
-      epochs: Budget in passes over the pooled text, likewise.
-
-    Raises:
-      ConfigError, DataError, SavedModelError: Config, store or initial model does not fit.
+    `train.rounds` counts only where no budget is given: in `tokens`, rounded up to whole rounds, or
+    in `epochs`, passes over the pooled text, likewise. With `execution.engine` = "ray" rounds are
+    computed on a node of the cluster. Raises `ConfigError`, `DataError` or `SavedModelError` if
+    config, store or initial model does not fit.
     """
     recorded = recorded_config(workdir)
     config = as_begun(config, recorded)

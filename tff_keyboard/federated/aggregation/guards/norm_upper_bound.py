@@ -24,10 +24,8 @@ UNDERFLOW = 1e-14
 def l2_norm_upper_bound(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     """float64 scalar: at least the L2 norm of all tensors together, at most 1 + 2e-5 times it.
 
-    (Beside 1e-14, which tensors of zeros have, too.)
-
-    Args:
-      tensors: float32, of known shapes, at least one, finite.
+    (Beside 1e-14, which tensors of zeros have, too.) `tensors` are float32, of known shapes, at
+    least one, finite.
     """
     squares = [tf.reduce_sum(tf.square(tf.cast(rows, tf.float64))) for rows in _row_norms(tensors)]
     norm = tf.sqrt(tf.add_n(squares))

@@ -25,19 +25,13 @@ from tff_keyboard.federated.aggregation.guards.norm_upper_bound import l2_norm_u
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdaptiveClip:
-    """How a private clip norm adapts.
+    """How a private clip norm adapts."""
 
-    Attributes:
-      target_quantile: Share of clients left unclipped, in (0, 1).
-      learning_rate: Speed of the clip norm, > 0: a round changes it by exp(learning_rate) at most.
-      count_stddev: Standard deviation of the noise on the count, in clients; > 0 under noise.
-      expected_clients: Clients a round; the fixed denominator of the fraction.
-    """
-
-    target_quantile: float
+    target_quantile: float  # share of clients left unclipped, in (0, 1)
+    # speed of the clip norm, > 0: a round changes it by exp(learning_rate) at most
     learning_rate: float
-    count_stddev: float
-    expected_clients: float
+    count_stddev: float  # standard deviation of the noise on the count, in clients; > 0 under noise
+    expected_clients: float  # clients a round; the fixed denominator of the fraction
 
     def updated(self, clip_norm: tf.Tensor, noisy_count: tf.Tensor) -> tf.Tensor:
         """The next clip norm; `noisy_count` is the noisy sum of b - 1/2."""

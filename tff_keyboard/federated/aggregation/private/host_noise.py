@@ -28,12 +28,9 @@ NoiseOfRound = Callable[[int], np.ndarray]
 class NoisedProcess:
     """Looks like the process it wraps to whoever runs rounds.
 
-    Args:
-      process: `initialize()` and `next(state, ...)`; its state has exactly one `NoisedSumState`.
-      build_noise: Makes the noise of any round from the size of a round's noise.
-
-    Raises:
-      ValueError: There is no slot, or there are several.
+    `process` has `initialize()` and `next(state, ...)`, and exactly one `NoisedSumState` in its
+    state, else a `ValueError`. `build_noise` makes the noise of any round from the size of a
+    round's.
     """
 
     def __init__(self, process: Any, build_noise: Callable[[int], NoiseOfRound]):

@@ -38,15 +38,11 @@ EMPTY_ROUND = -1
 
 
 class NoiseSlot(NamedTuple):
-    """Where a round's noise lies; empty between rounds.
+    """Where a round's noise lies; empty between rounds."""
 
-    Attributes:
-      round: int64, the round (rounds done before it) it is for; -1 where it is empty.
-      values: [size] float64, in units of one draw: the record's tensors in order, row-major, then
-        one for the count of unclipped clients if the clip norm adapts. [0] without noise.
-    """
-
-    round: Any
+    round: Any  # int64, the round (rounds done before it) it is for; -1 where it is empty
+    # [size] float64, in units of one draw: the record's tensors in order, row-major, then one for
+    # the count of unclipped clients if the clip norm adapts. [0] without noise
     values: Any
 
 

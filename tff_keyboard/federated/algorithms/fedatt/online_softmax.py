@@ -40,11 +40,9 @@ def empty(value_specs: Any, num_layers: int) -> Accumulator:
 
 
 def single(value: Any, scores: tf.Tensor, counts: tf.Tensor) -> Accumulator:
-    """The accumulator of one client.
+    """The accumulator of one client, of float64 [layers] finite `scores`.
 
-    Args:
-      scores: float64 [layers], finite.
-      counts: bool scalar; false leaves the client out altogether.
+    A false `counts`, bool scalar, leaves the client out altogether.
     """
     present = tf.fill(tf.shape(scores), tf.cast(counts, tf.float64))
     # A condition, unlike `tf.where`, copies nothing of a client that counts.

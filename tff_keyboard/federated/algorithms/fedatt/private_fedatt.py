@@ -55,15 +55,9 @@ def attention_record(
 ) -> collections.OrderedDict:
     """What one client contributes, for any delta whatever: `numerator` and `denominator`.
 
-    Deltas that are not finite contribute like zeros, so that no client can leave the bound.
-
-    Args:
-      layer_clip_norm: C, > 0.
-      attention_bound: B, >= 0.
-      denominator_scale: lambda, > 0.
-
-    Returns:
-      `numerator`: structured as `value`; `denominator`: float32 [layers].
+    Deltas that are not finite contribute like zeros, so that no client can leave the bound. Of
+    `layer_clip_norm` C > 0, `attention_bound` B >= 0 and `denominator_scale` lambda > 0;
+    `numerator` is structured as `value`, `denominator` is float32 [layers].
     """
     value = tf.cond(
         all_finite(tf.nest.flatten(value)),

@@ -32,14 +32,11 @@ class Accumulator:
     An accumulator has `clients` (int32, who counted), `loss_total` (float64 nats), the `sums` of
     clients who contribute for certain and a `buffer` of `buffer_size` rows for those who may yet be
     left out. Rows that hold nobody have `used` 0 and lose every comparison, so it needs no length.
-
-    Attributes:
-      buffer_size: Clients that can be left out, >= 0.
     """
 
     value_specs: Any
     layers: tuple[Layer, ...]
-    buffer_size: int
+    buffer_size: int  # clients that can be left out, >= 0
 
     def zero(self) -> Clients:
         """The accumulator of no clients."""
@@ -72,8 +69,7 @@ class Accumulator:
     def insert(self, accumulator: Clients, value: Any, weight: Any) -> Clients:
         """The accumulator with one client more, if its `num_examples` is > 0.
 
-        Args:
-          weight: A weight of `fedmed_weight_type`; divergences are cut to [0, ln 2].
+        `weight` is of `fedmed_weight_type`; divergences are cut to [0, ln 2].
         """
         candidate = self._candidate(value, weight)
         result = collections.OrderedDict(accumulator)

@@ -113,9 +113,8 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """See base class.
 
-        Raises:
-          TypeError: `weight_type` is not `fedmed_weight_type` of the layers: the client work must
-            be that of `build_scored_client_work`.
+        A `TypeError` if `weight_type` is not `fedmed_weight_type` of the layers: the client work
+        must be that of `build_scored_client_work`.
         """
         layers_lib.require_float_tensors(value_type, "FedMed")
         layers = self.layers_of(value_type)

@@ -34,11 +34,7 @@ def fedmed_weight_type(num_layers: int) -> tff.Type:
 
 
 def limit_fedmed_weight(limit_examples: WeightLimit, vocabulary_size: int) -> WeightLimit:
-    """Bounds on all that a client tells.
-
-    Args:
-      vocabulary_size: V, > 1: losses are at most 2 ln V.
-    """
+    """Bounds on all that a client tells; of V > 1 words losses are at most 2 ln V."""
     max_loss = 2 * math.log(vocabulary_size)
 
     def limit(weight: Any) -> Any:

@@ -25,11 +25,9 @@ class LwfVariableModel(NextWordVariableModel):
     """A `NextWordVariableModel` whose training loss is that of learning without forgetting.
 
     `forward_pass(training=False)` has the ordinary loss. Metrics are the ordinary ones in both.
-
-    Args:
-      model: Freshly built; no other process may share its variables.
-      teacher: Another one, of the same architecture; its weights are overwritten.
-      true_label_weight: lambda, in [0, 1].
+    `model` is freshly built, and no other process may share its variables; `teacher` is another
+    one, of the same architecture, whose weights are overwritten; `true_label_weight` is lambda, in
+    [0, 1].
     """
 
     def __init__(
@@ -69,10 +67,8 @@ def training_step(
 ) -> TrainingStep:
     """A batch's losses by eqs. 1-2, differentiable in the model's variables alone.
 
-    Args:
-      ids: [batch, time] int32.
-      targets: [batch, time] int32, what follows `ids`; PAD on the right.
-      true_label_weight: lambda, in [0, 1].
+    `ids` are [batch, time] int32 and `targets` what follows them, PAD on the right;
+    `true_label_weight` is lambda, in [0, 1].
     """
     teacher_logits, _ = teacher.score(ids, targets)
     soft_labels = tf.stop_gradient(tf.nn.softmax(teacher_logits))

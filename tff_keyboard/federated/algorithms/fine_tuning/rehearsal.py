@@ -23,13 +23,9 @@ _REHEARSE = 1_000_003  # keeps these draws apart from the others of a client's s
 
 
 class Rehearsal:
-    """Draws general messages for clients.
+    """Draws general messages for clients, the share `portion` in (0, 1) of a client's messages.
 
-    Args:
-      portion: Share of a client's messages that are general, in (0, 1).
-
-    Raises:
-      ValueError: `portion` is out of range.
+    Raises `ValueError` if `portion` is out of range.
     """
 
     def __init__(self, store: ClientStore, portion: float):
@@ -58,8 +54,7 @@ class Rehearsal:
     def messages(self, num_own: int, seed: Sequence[int]) -> list[np.ndarray]:
         """`[words]` int32 ids of each message for a client with `num_own` messages of its own.
 
-        Args:
-          seed: Numbers >= 0 that name run, round and client.
+        `seed` are numbers >= 0 that name run, round and client.
         """
         rng = np.random.default_rng([*seed, _REHEARSE])
         chosen = rng.choice(len(self._ends), size=self.num_messages(num_own), replace=False)

@@ -208,13 +208,10 @@ def build_server_transfer(
 ) -> ServerTransferProcess:
     """The process of `fine_tuning.server.name` = "transfer"; warns that it is a simulation.
 
-    Args:
-      process: The process of `one_client_config(config)`, aggregating by a mean that is NaN for a
-        client of weight 0 (`tff.aggregators.MeanFactory()`), so that the finalizer rejects it.
-      config: Config of the run; its sections `[server]` and `[aggregation]` have no effect.
-
-    Raises:
-      ValueError: There is no general text, or its vocabulary has another size than the model's.
+    `process` is that of `one_client_config(config)`, aggregating by a mean that is NaN for a client
+    of weight 0 (`tff.aggregators.MeanFactory()`), so that the finalizer rejects it. The sections
+    `[server]` and `[aggregation]` of `config` have no effect. Raises `ValueError` if there is no
+    general text, or its vocabulary has another size than the model's.
     """
     if general_store is not None and len(general_store.vocabulary) != initial_model.vocabulary_size:
         raise ValueError(

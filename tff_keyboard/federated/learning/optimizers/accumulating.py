@@ -47,14 +47,10 @@ class _Accumulating(tff.learning.optimizers.Optimizer):
 
 
 class Adagrad(_Accumulating):
-    """Adagrad from an accumulator of 0.
+    """Adagrad from an accumulator of 0, of `learning_rate` > 0.
 
     State: `learning_rate` and `epsilon` (hyperparameters) and `preconditioner`, v. A coordinate
-    that never had a gradient stays where it is.
-
-    Args:
-      learning_rate: Step size, > 0.
-      epsilon: Constant in the denominator, > 0.
+    that never had a gradient stays where it is. `epsilon` > 0 is the constant in the denominator.
     """
 
     _ACCUMULATOR = "preconditioner"

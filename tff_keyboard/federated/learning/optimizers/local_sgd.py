@@ -22,8 +22,7 @@ _RATE = "learning_rate"
 class LocalSgd(tff.learning.optimizers.Optimizer):
     """SGD whose state is its rate; a variable without a gradient stays.
 
-    Args:
-      clip_norm: c > 0; None leaves gradients as they are.
+    `clip_norm` is c > 0; None leaves gradients as they are.
     """
 
     def __init__(self, learning_rate: float, clip_norm: float | None = None):
@@ -73,10 +72,9 @@ class LocalSgd(tff.learning.optimizers.Optimizer):
 
 
 class ClippedOptimizer(tff.learning.optimizers.Optimizer):
-    """Clips, then hands over to `inner`, whose state and hyperparameters are its own.
+    """Clips the whole gradient to the L2 norm `clip_norm` > 0, then hands over to `inner`.
 
-    Args:
-      clip_norm: L2 bound of the whole gradient, > 0.
+    State and hyperparameters are those of `inner`.
     """
 
     def __init__(self, inner: tff.learning.optimizers.Optimizer, clip_norm: float):
