@@ -7,10 +7,15 @@ longer has. The locked packages leave that question out; their list is a shipped
 from tff_keyboard.storage import shipped_files
 
 _TRAIN, _PRIVACY, _REPORT = "train", "privacy", "report"  # extras of pyproject.toml
-_TENSORFLOW = ("tensorflow", "tensorflow_federated", "tensorflow_privacy", "tensorflow_text")
 _EXTRAS = {
-    **dict.fromkeys((*_TENSORFLOW, "tensorboard", "grpc"), _TRAIN),
-    **dict.fromkeys(("dp_accounting", "scipy"), _PRIVACY),
+    "tensorflow": _TRAIN,
+    "tensorflow_federated": _TRAIN,
+    "tensorflow_privacy": _TRAIN,
+    "tensorflow_text": _TRAIN,
+    "tensorboard": _TRAIN,
+    "grpc": _TRAIN,
+    "dp_accounting": _PRIVACY,
+    "scipy": _PRIVACY,
     "matplotlib": _REPORT,
 }
 TO_TRAIN = (

@@ -20,29 +20,21 @@ class NoAverage(Table, path="averaging"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExponentialAverage(Table, path="averaging"):
-    """Older models count less and less.
-
-    Attributes:
-      decay: What a model's weight is multiplied by each round, in (0, 1): the average is over
-        about 1 / (1 - decay) rounds.
-      first_round: The first that counts, >= 1.
-    """
+    """Older models count less and less."""
 
     kind: Literal["exponential"] = "exponential"
+    # what a model's weight is multiplied by each round, in (0, 1): the average is over about
+    # 1 / (1 - decay) rounds
     decay: OpenShare = 0.95
-    first_round: FromOne = 1
+    first_round: FromOne = 1  # the first that counts, >= 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TailAverage(Table, path="averaging"):
-    """All models from a round on count alike.
-
-    Attributes:
-      first_round: The first that counts, >= 1; after two thirds of the rounds is usual.
-    """
+    """All models from a round on count alike."""
 
     kind: Literal["tail"] = "tail"
-    first_round: FromOne
+    first_round: FromOne  # the first that counts, >= 1; after two thirds of the rounds is usual
 
 
 Averaging: TypeAlias = NoAverage | ExponentialAverage | TailAverage

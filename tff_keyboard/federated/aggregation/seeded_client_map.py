@@ -20,9 +20,11 @@ from tff_keyboard.federated.aggregation.seeded_noise import client_digest, fold_
 class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
     """Hands `change(delta, seed)` of each client over to `inner`.
 
-    State: `round` (int32, rounds done) and `inner`. Measurements are those of `inner`. `change`
-    makes a delta of the same type from a delta and a seed ([2] int64), in TensorFlow; `purpose`
-    tells what draws from one seed apart.
+    State: `round` (int32, rounds done) and `inner`. Measurements are those of `inner`.
+
+    Args:
+      change: Makes a delta of the same type from a delta and a seed ([2] int64), in TensorFlow.
+      purpose: Tells what draws from one seed apart.
     """
 
     def __init__(
