@@ -61,11 +61,14 @@ def audit_pairs(
             "without": score(model, texts) - score(other, texts),
             "with": score(other, full_texts) - full_own,
         }
-        pair = tail_audit.both_directions(ratios, settings)
-        joined = neighbouring_runs.rounds_joined(full, path)
-        differing = neighbouring_runs.other_differences(full, path)
-        facts = {"name": path.name or str(path), "model": str(path), "rounds_joined": joined}
-        pairs.append(dataclasses.replace(pair, **facts, other_differences=differing))
+        pair = dataclasses.replace(
+            tail_audit.both_directions(ratios, settings),
+            name=path.name or str(path),
+            model=str(path),
+            rounds_joined=neighbouring_runs.rounds_joined(full, path),
+            other_differences=neighbouring_runs.other_differences(full, path),
+        )
+        pairs.append(pair)
     formal = neighbouring_runs.formal_guarantee(full)
     return TailAudit(settings=settings, full=str(full), formal=formal, pairs=pairs)
 

@@ -13,17 +13,9 @@ from typing import Any
 import tff_keyboard
 
 _PACKAGES = (
-    "tensorflow",
-    "tensorflow-federated",
-    "tensorflow-privacy",
-    "tensorflow-text",
-    "dp-accounting",
-    "numpy",
-    "grpcio",
-    "protobuf",
-    "jax",
-    "jaxlib",
-)
+    "tensorflow", "tensorflow-federated", "tensorflow-privacy", "tensorflow-text", "dp-accounting",
+    "numpy", "grpcio", "protobuf", "jax", "jaxlib",
+)  # fmt: skip
 
 
 def describe() -> dict[str, Any]:

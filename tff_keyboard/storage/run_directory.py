@@ -215,11 +215,8 @@ class RunDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise RunDirectoryError(f"{self.path} is a file. Give a directory for the run.")
         known = {part.name for part in self._parts()}
-        unknown = [
-            child.name
-            for child in _children(self.path)
-            if child.name not in known and not in_progress.is_leftover_name(child.name)
-        ]
+        others = {child.name for child in _children(self.path)} - known
+        unknown = [name for name in others if not in_progress.is_leftover_name(name)]
         if unknown and not self.exists():
             raise RunDirectoryError(
                 f"{self.path} is not a run directory, but holds {sorted(unknown)[0]!r}. Give an "

@@ -33,11 +33,8 @@ WORD_TABLES = ("embedding", "output_table", "output_bias")
 
 def row_weight_type(vocabulary_size: int) -> tff.Type:
     """What a client tells besides its delta: examples (or tokens), and 1 for each word it typed."""
-    return tff.to_type(
-        collections.OrderedDict(
-            num_examples=np.float32, touched=tff.TensorType(np.float32, [vocabulary_size])
-        )
-    )
+    touched = tff.TensorType(np.float32, [vocabulary_size])
+    return tff.to_type(collections.OrderedDict(num_examples=np.float32, touched=touched))
 
 
 def limit_row_weight(limit_examples: WeightLimit) -> WeightLimit:
@@ -99,10 +96,9 @@ class RowCorrectionFactory(tff.aggregators.WeightedAggregationFactory):
                 "`touched_rows`."
             )
         inner = self._inner.create(value_type, tff.TensorType(np.float32))
+        touched_type = tff.TensorType(np.float32, [min(rows)])
         counts_type = tff.to_type(
-            collections.OrderedDict(
-                participations=np.float32, touched=tff.TensorType(np.float32, [min(rows)])
-            )
+            collections.OrderedDict(participations=np.float32, touched=touched_type)
         )
 
         @tff.tensorflow.computation(weight_type)

@@ -184,11 +184,9 @@ class CohortInputs:
         tokens: int,
     ) -> Row:
         names = "\n".join(self.client_ids[index] for index in reporting)
-        rehearsal_bytes = (
-            sum(self._rehearsal.num_bytes(messages) for messages in rehearsed.values())
-            if self._rehearsal
-            else 0
-        )
+        rehearsal_bytes = 0
+        if self._rehearsal:
+            rehearsal_bytes = sum(map(self._rehearsal.num_bytes, rehearsed.values()))
         return {
             "clients_selected": len(cohort.selected),
             "clients_dropped": len(cohort.dropped),

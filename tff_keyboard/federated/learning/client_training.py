@@ -134,19 +134,11 @@ def build_client_training(
         @tf.function
         def train_on_all_batches():
             tf.nest.map_structure(lambda v, x: v.assign(x), weights, server_weights)
-            optimizer_state = optimizer.set_hparams(
-                optimizer.initialize(
-                    tf.nest.map_structure(lambda v: tf.TensorSpec(v.shape, v.dtype), trainable)
-                ),
-                hparams,
-            )
+            specs = tf.nest.map_structure(lambda v: tf.TensorSpec(v.shape, v.dtype), trainable)
+            optimizer_state = optimizer.set_hparams(optimizer.initialize(specs), hparams)
             nowhere = tf.zeros([touched_rows.rows if touched_rows else 0])
-            start = (
-                optimizer_state,
-                tf.constant(0, tf.int64),
-                tf.constant(0.0, tf.float64),
-                nowhere,
-            )
+            zeros = tf.constant(0, tf.int64), tf.constant(0.0, tf.float64)
+            start = (optimizer_state, *zeros, nowhere)
             _, num_examples, total_loss, touched = elements.fold(
                 step, start, batches, model.input_spec
             )

@@ -11,19 +11,10 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from tff_keyboard.config.reading import tables
 from tff_keyboard.config.sections import privacy_config
-from tff_keyboard.privacy.mechanisms import toeplitz
+from tff_keyboard.privacy.mechanisms import noise_streams, toeplitz
 from tff_keyboard.privacy.mechanisms.banded import Banded, optimal_banded
 from tff_keyboard.privacy.mechanisms.blt import Blt, optimal_blt
-from tff_keyboard.privacy.mechanisms.noise_streams import (
-    BandedNoise,
-    BltNoise,
-    Draw,
-    IndependentNoise,
-    NoiseOfRounds,
-    TreeNoise,
-    keyed_discrete_draw,
-    keyed_draw,
-)
+from tff_keyboard.privacy.mechanisms.noise_streams import Draw, NoiseOfRounds
 
 _NUMBERS: dict[str, Any] = {
     "restart_rounds": 0,
@@ -67,7 +58,7 @@ class _Mechanism:
 
     def keyed_noise(self, key: bytes) -> Callable[[int], NoiseOfRounds]:
         """Makes the noise of any round from a round's size, under a key of 32 bytes."""
-        return lambda size: self.noise(keyed_draw(key), size)
+        return lambda size: self.noise(noise_streams.keyed_draw(key), size)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,7 +67,7 @@ class _Gaussian(_Mechanism):
 
     def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
         return NoiseOfRounds(
-            lambda first: IndependentNoise(draw, size, first), starts_anywhere=True
+            lambda first: noise_streams.IndependentNoise(draw, size, first), starts_anywhere=True
         )
 
 
@@ -88,8 +79,8 @@ class Gaussian(_Gaussian):
     is_discrete: bool = False  # whether sum and noise are integers: the discrete Gaussian
 
     def keyed_noise(self, key: bytes) -> Callable[[int], NoiseOfRounds]:
-        draw = keyed_discrete_draw(key) if self.is_discrete else keyed_draw(key)
-        return lambda size: self.noise(draw, size)
+        make = noise_streams.keyed_discrete_draw if self.is_discrete else noise_streams.keyed_draw
+        return lambda size: self.noise(make(key), size)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,7 +102,7 @@ class _Tree(_Mechanism):
         return self.restart_rounds or 1
 
     def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
-        return NoiseOfRounds(lambda first: TreeNoise(draw, size, self.restart_rounds))
+        return NoiseOfRounds(lambda first: noise_streams.TreeNoise(draw, size, self.restart_rounds))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -144,7 +135,7 @@ class BltMechanism(_Mechanism):
         return Blt(decays=self.decays, scales=self.scales)
 
     def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
-        return NoiseOfRounds(lambda first: BltNoise(draw, size, self.matrix()))
+        return NoiseOfRounds(lambda first: noise_streams.BltNoise(draw, size, self.matrix()))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -161,7 +152,7 @@ class BandedMechanism(_Mechanism):
         return Banded(coefficients=self.bands)
 
     def noise(self, draw: Draw, size: int) -> NoiseOfRounds:
-        return NoiseOfRounds(lambda first: BandedNoise(draw, size, self.matrix()))
+        return NoiseOfRounds(lambda first: noise_streams.BandedNoise(draw, size, self.matrix()))
 
 
 Mechanism: TypeAlias = (

@@ -32,14 +32,7 @@ import re
 import typing
 from typing import Literal
 
-from tff_keyboard.config.reading import tables
-from tff_keyboard.config.reading.checks import (
-    Fraction,
-    FromZero,
-    NotNegative,
-    require,
-    require_one_of,
-)
+from tff_keyboard.config.reading import checks, tables
 from tff_keyboard.evaluation.metrics.metric_table import METRICS
 from tff_keyboard.evaluation.named import references
 from tff_keyboard.storage.errors import ConfigError
@@ -111,7 +104,7 @@ class Sweep(tables.Table, path="sweeps"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(bool(self.values), "sweeps.values", "must not be empty", [])
+        checks.require(bool(self.values), "sweeps.values", "must not be empty", [])
         self.require("." in self.key, "key", "must be `section.key`")
         _require_different("sweeps.seeds", self.seeds)
 
@@ -120,8 +113,8 @@ class Sweep(tables.Table, path="sweeps"):
 class Budget(tables.Table, path="budget"):
     """What all runs of a study may take together before no further one begins; 0 is no limit."""
 
-    hours: NotNegative = 0.0
-    tokens_m: NotNegative = 0.0
+    hours: checks.NotNegative = 0.0
+    tokens_m: checks.NotNegative = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -149,12 +142,12 @@ class Study(tables.Table):
     populations: tuple[Population, ...] = ("validation", "held_out")
     # columns; the first one decides
     metrics: tuple[str, ...] = ("recall_at_1_no_eos", "recall_at_3_no_eos", "perplexity")
-    most_messages: FromZero = 0  # messages of each person that are evaluated; 0 for all
+    most_messages: checks.FromZero = 0  # messages of each person that are evaluated; 0 for all
     # perplexity on validation people for the column "rounds to target"; 0 for none
-    target: NotNegative = 0.0
+    target: checks.NotNegative = 0.0
     # A curve is flat when the last quarter of its rounds gained no more than this share of
     # validation perplexity
-    flat_within: Fraction = 0.01
+    flat_within: checks.Fraction = 0.01
     set: tuple[str, ...] = ()
     budget: Budget | None = None
 
@@ -162,13 +155,15 @@ class Study(tables.Table):
         super().__post_init__()
         names = [arm.name for arm in self.arms]
         known = f"must be one of {', '.join(names)}"
-        require(len(set(names)) == len(names), "arms.name", "must differ from arm to arm", names)
+        checks.require(
+            len(set(names)) == len(names), "arms.name", "must differ from arm to arm", names
+        )
         both = [*names, *(model.name for model in self.models)]
         rule = "must differ from each other and from the arms'"
-        require(len(set(both)) == len(both), "models.name", rule, both)
+        checks.require(len(set(both)) == len(both), "models.name", rule, both)
         for model in self.models:
             rule = f"must name one of {', '.join(names)} in {{}}"
-            require(model.arm in ("", *names), "models.model", rule, model.model)
+            checks.require(model.arm in ("", *names), "models.model", rule, model.model)
         self.require(self.control in names, "control", known)
         if self.before:
             self.require(self.before in names, "before", known)
@@ -180,18 +175,18 @@ class Study(tables.Table):
             for key in ("after", "step_from"):
                 other = getattr(arm, key)
                 earlier = other in ("", *names[:place])
-                require(earlier, f"arms.{key}", "must name an earlier arm", other)
+                checks.require(earlier, f"arms.{key}", "must name an earlier arm", other)
         for sweep in self.sweeps:
             for name in sweep.arms:
-                require(name in names, "sweeps.arms", known, name)
+                checks.require(name in names, "sweeps.arms", known, name)
         for name in self.metrics:
             rule = "must be in evaluation/metrics/metric_table.py"
-            require(name in METRICS, "metrics", rule, name)
+            checks.require(name in METRICS, "metrics", rule, name)
         for name in self.populations:
-            require_one_of("populations", name, typing.get_args(Population))
+            checks.require_one_of("populations", name, typing.get_args(Population))
         _require_different("seeds", self.seeds)
         for key in ("arms", "seeds", "metrics", "populations"):
-            require(len(getattr(self, key)) > 0, key, "must not be empty", [])
+            checks.require(len(getattr(self, key)) > 0, key, "must not be empty", [])
 
     def arm(self, name: str) -> Arm:
         """The arm of a name."""
@@ -222,11 +217,11 @@ def load(path: pathlib.Path) -> Study:
 
 def _require_name(key: str, name: str) -> None:
     rule = "must be small letters, digits and underscores"
-    require(bool(_NAME.fullmatch(name)), key, rule, name)
+    checks.require(bool(_NAME.fullmatch(name)), key, rule, name)
 
 
 def _require_different(name: str, seeds: tuple[int, ...]) -> None:
-    require(len(set(seeds)) == len(seeds), name, "must differ from each other", list(seeds))
+    checks.require(len(set(seeds)) == len(seeds), name, "must differ from each other", list(seeds))
 
 
 def _as_override(value: object) -> str:

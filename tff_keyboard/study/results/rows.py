@@ -164,14 +164,16 @@ def _table(study: Study, cell: Callable[[str, Metric], _T]) -> dict[str, dict[st
 
 
 def _metrics(study: Study, evaluations: Sequence[Mapping[str, Evaluation]]) -> Metrics:
-    sums = {p: pooled_sums([each[p] for each in evaluations]) for p in study.populations}
-    return _table(study, lambda people, metric: metric_interval(sums[people], metric.name))
+    def value(people: str, metric: Metric) -> Interval:
+        return metric_interval(pooled_sums([each[people] for each in evaluations]), metric.name)
+
+    return _table(study, value)
 
 
 def _differences(study: Study, ours: BySeed, control: BySeed, seeds: Sequence[int]) -> Differences:
     def difference(people: str, metric: Metric) -> Difference:
-        pair = ([of[seed][people] for seed in seeds] for of in (ours, control))
-        interval = pooled_difference(*pair, metric.name)
+        both = [[of[seed][people] for seed in seeds] for of in (ours, control)]
+        interval = pooled_difference(both[0], both[1], metric.name)
         return Difference(interval, verdict(interval, better=metric.better, neutral=metric.neutral))
 
     return _table(study, difference)

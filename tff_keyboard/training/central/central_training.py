@@ -87,12 +87,9 @@ class CentralTraining:
         Where weights are no longer finite the state is the old one and
         `finalizer/update_non_finite` is 1.
         """
-        held = [
-            *self._model.trainable_variables,
-            *tf.nest.flatten(self._optimizer_state),
-            *(self._teacher.trainable_variables if self._teacher else ()),
-        ]
-        for variable, value in zip(held, tf.nest.flatten(state), strict=True):
+        taught = self._teacher.trainable_variables if self._teacher else ()
+        ours = [*self._model.trainable_variables, *tf.nest.flatten(self._optimizer_state)]
+        for variable, value in zip([*ours, *taught], tf.nest.flatten(state), strict=True):
             variable.assign(value)
         sums = {"examples": 0, "tokens": 0, "nll": 0.0, "argmax_hits": 0}
         for batch in datasets:
@@ -132,11 +129,9 @@ class CentralTraining:
             [tf.convert_to_tensor(variable) for variable in variables],
             gradients,
         )
-        for variable, weight in zip(variables, weights, strict=True):
-            variable.assign(weight)
-        for variable, value in zip(
-            tf.nest.flatten(self._optimizer_state), tf.nest.flatten(optimizer_state), strict=True
-        ):
+        held = [*variables, *tf.nest.flatten(self._optimizer_state)]
+        values = [*weights, *tf.nest.flatten(optimizer_state)]
+        for variable, value in zip(held, values, strict=True):
             variable.assign(value)
         nll = tf.reduce_sum(tf.cast(step.true_losses, tf.float64))
         return nll, tf.math.count_nonzero(step.is_best)
@@ -182,11 +177,7 @@ class PooledInputs:
 
     @functools.cached_property
     def _messages(self) -> list[np.ndarray]:
-        return [
-            message
-            for client_id in self._store.client_ids("train")
-            for message in self._store.examples("train", client_id)
-        ]
+        return self._store.all_examples("train")
 
     @property
     def tokens_per_epoch(self) -> int:

@@ -36,17 +36,8 @@ class NodeTimings:
             writer.writerow(COLUMNS)
         for span in spans:
             seconds = "" if span.compute_seconds is None else f"{span.compute_seconds:.3f}"
-            writer.writerow(
-                [
-                    done.round_num,
-                    span.node,
-                    span.item,
-                    f"{span.start:.3f}",
-                    f"{span.end:.3f}",
-                    seconds,
-                    span.outcome,
-                ]
-            )
+            times = f"{span.start:.3f}", f"{span.end:.3f}", seconds
+            writer.writerow([done.round_num, span.node, span.item, *times, span.outcome])
         # Seconds tell how much a part had, which a private run withholds.
         files.append(self._path, table.getvalue().encode(), mode=files.OWNER_ONLY)
         again = sum(span.outcome != "done" for span in spans)

@@ -89,6 +89,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         event: dp_accounting.DpEvent = dp_accounting.UnsupportedDpEvent()
         if isinstance(privacy, privacy_config.Gaussian | privacy_config.GaussianAdaptive):
             event = dp_accounting.GaussianDpEvent(multiplier)
+        is_discrete = isinstance(privacy, privacy_config.Gaussian) and privacy.is_discrete
         self._arguments: dict[str, Any] = {
             "clip_norm": float(privacy.clip_norm),
             "noise_multiplier": multiplier,
@@ -96,9 +97,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
             "denominator": float(clients_per_round),
             "adaptive": adaptive,
             "clip_every": clip_every,
-            "grid_bits": BITS
-            if isinstance(privacy, privacy_config.Gaussian) and privacy.is_discrete
-            else 0,
+            "grid_bits": BITS if is_discrete else 0,
         }
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:

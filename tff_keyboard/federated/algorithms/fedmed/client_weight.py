@@ -24,13 +24,9 @@ MAX_DIVERGENCE = math.log(2)
 
 def fedmed_weight_type(num_layers: int) -> tff.Type:
     """Examples (or tokens), local loss, JS per layer."""
-    return tff.to_type(
-        collections.OrderedDict(
-            num_examples=np.float32,
-            loss=np.float32,
-            divergence=tff.TensorType(np.float32, [num_layers]),
-        )
-    )
+    numbers = {"num_examples": np.float32, "loss": np.float32}
+    divergence = tff.TensorType(np.float32, [num_layers])
+    return tff.to_type(collections.OrderedDict(numbers, divergence=divergence))
 
 
 def limit_fedmed_weight(limit_examples: WeightLimit, vocabulary_size: int) -> WeightLimit:

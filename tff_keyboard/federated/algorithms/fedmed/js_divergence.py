@@ -40,11 +40,11 @@ def js_divergences_of_update(server: Any, update: Any, layers: Sequence[Layer]) 
 def _divergence_of_shares(ours: list[tf.Tensor], updates: list[tf.Tensor]) -> tf.Tensor:
     """JS between |ours| / sum |ours| and |theirs| / sum |theirs|; all zeros are uniform."""
     size = float(sum(x.shape[0] for x in ours))
-    masses = _sum_over_pieces(
-        lambda a, b: tf.stack([tf.reduce_sum(tf.abs(a)), tf.reduce_sum(tf.abs(a - b))]),
-        ours,
-        updates,
-    )
+
+    def mass(a, b):
+        return tf.stack([tf.reduce_sum(tf.abs(a)), tf.reduce_sum(tf.abs(a - b))])
+
+    masses = _sum_over_pieces(mass, ours, updates)
     are_zero = tf.equal(masses, 0.0)
     each = tf.cast(are_zero, tf.float32)  # where all are 0 each counts as 1
     masses += each * size

@@ -70,14 +70,10 @@ class ServerTransferProcess:
     ):
         self._process = process
         self._text = text
+        name, options = model.name_in_registry, model.options
+        size, seed = model.vocabulary_size, 0  # weights are those of the state and of the clients
         self._student, self._teacher = (
-            build_model(
-                model.name_in_registry,
-                vocabulary_size=model.vocabulary_size,
-                seed=0,  # weights are those of the state and of the clients
-                **model.options,
-            )
-            for _ in range(2)
+            build_model(name, vocabulary_size=size, seed=seed, **options) for _ in range(2)
         )
         self._optimizer = tff.learning.optimizers.build_sgdm(learning_rate)
         if clip_norm:
