@@ -99,8 +99,10 @@ def variants(configs: Mapping[str, RunConfig], unprotected: bool) -> dict[str, R
     """
     found = {}
     for name, config in configs.items():
-        whole = {"early_stop_patience": 0, "max_rejected_rounds": config.train.rounds}
-        fixed = dataclasses.replace(config.train, final_model="last", **whole)
+        most = config.train.rounds
+        fixed = dataclasses.replace(
+            config.train, final_model="last", early_stop_patience=0, max_rejected_rounds=most
+        )
         found[name] = dataclasses.replace(config, train=fixed)
         if unprotected and config.aggregation.resolved_protection != NoClipping():
             bare = dataclasses.replace(config.aggregation, protection=NoClipping())
@@ -113,8 +115,9 @@ def _train(config: RunConfig, folder: pathlib.Path, attack: str, share: float) -
     wrap = None
     if attack in COLLUDING:
         # Colluders see the whole round, which neither packs nor parts of it do.
-        parts = {"workers": 1, "sub_rounds": 1, "clients_per_pack": 1}
-        execution = dataclasses.replace(config.execution, engine="local", **parts)
+        execution = dataclasses.replace(
+            config.execution, engine="local", workers=1, sub_rounds=1, clients_per_pack=1
+        )
         config = dataclasses.replace(config, execution=execution)
     if attack != CLEAN:
         wrap = functools.partial(
