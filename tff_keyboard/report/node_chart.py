@@ -7,7 +7,7 @@ with a loss is taken for the rule.
 import csv
 import pathlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,8 +71,9 @@ def round_picture(times: Sequence[PartTime]) -> str:
                 continue
             rows = [nodes.index(time.node) for time in shown]
             starts, ends = np.array([(time.start, time.end) for time in shown]).T
-            style = {"color": charts.colour(place), "edgecolor": "white", "label": outcome}
-            axes.barh(rows, ends - starts, 0.7, starts - begin, linewidth=1.0, **style)
+            edge: dict[str, Any] = {"edgecolor": "white", "linewidth": 1.0}
+            bars = rows, ends - starts, 0.7, starts - begin
+            axes.barh(*bars, color=charts.colour(place), label=outcome, **edge)
         axes.set_yticks(range(len(nodes)), nodes)
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")

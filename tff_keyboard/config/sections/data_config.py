@@ -90,23 +90,15 @@ class DataConfig(Table, path="data"):
         super().__post_init__()
         paths = (self.input,) if isinstance(self.input, str) else self.input
         self.require(all(paths), "input", "must not hold an empty path")
-        self.require(
-            self.source != "synthetic" or not paths,
-            "input",
-            "must be empty with `data.source` = 'synthetic'",
-            "Set `data.source` to what the file is.",
-        )
+        rule = "must be empty with `data.source` = 'synthetic'"
+        fits = self.source != "synthetic" or not paths
+        self.require(fits, "input", rule, "Set `data.source` to what the file is.")
         self.require(bool(self.store), "store", "must name a folder")
-        self.require(
-            self.vocabulary_size > 4,
-            "vocabulary_size",
-            "must be > 4, as it counts the four special rows",
-        )
-        self.require(
-            not (self.vocabulary_epsilon and self.vocabulary_path),
-            "vocabulary_epsilon",
-            "must be 0 with `data.vocabulary_path`: the words are given",
-        )
+        rule = "must be > 4, as it counts the four special rows"
+        self.require(self.vocabulary_size > 4, "vocabulary_size", rule)
+        rule = "must be 0 with `data.vocabulary_path`: the words are given"
+        is_one = not (self.vocabulary_epsilon and self.vocabulary_path)
+        self.require(is_one, "vocabulary_epsilon", rule)
         self.require(
             not self.vocabulary_epsilon or (self.min_word_count == 1 and not self.min_word_users),
             "vocabulary_epsilon",
@@ -114,19 +106,11 @@ class DataConfig(Table, path="data"):
             "decide beside the noisy ones",
         )
         for name in ("validation_fraction", "held_out_fraction"):
-            value = getattr(self, name)
-            self.require(
-                0 < value < 1,
-                name,
-                "must be in (0, 1)",
-                "Evaluation needs people the model never trained on.",
-            )
-        self.require(
-            self.validation_fraction + self.held_out_fraction < 1,
-            "validation_fraction",
-            f"plus `data.held_out_fraction` ({self.held_out_fraction}) must be < 1",
-            "Leave users to train on.",
-        )
+            way_out = "Evaluation needs people the model never trained on."
+            self.require(0 < getattr(self, name) < 1, name, "must be in (0, 1)", way_out)
+        rule = f"plus `data.held_out_fraction` ({self.held_out_fraction}) must be < 1"
+        both = self.validation_fraction + self.held_out_fraction
+        self.require(both < 1, "validation_fraction", rule, "Leave users to train on.")
         self.require(
             self.later_fraction == 0 or self.source not in _SPLIT_BY_TIME_IN_FILE,
             "later_fraction",

@@ -25,11 +25,8 @@ class ClusterConfig(Table, path="execution.cluster"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(
-            self.max_nodes == 0 or self.max_nodes >= self.min_nodes,
-            "max_nodes",
-            "must be 0 or >= `execution.cluster.min_nodes`",
-        )
+        rule, most = "must be 0 or >= `execution.cluster.min_nodes`", self.max_nodes
+        self.require(most == 0 or most >= self.min_nodes, "max_nodes", rule)
         self.require(self.wait_seconds > 0, "wait_seconds", "must be > 0")  # infinity is for ever
 
 
@@ -62,8 +59,5 @@ class ExecutionConfig(Table, path="execution"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(
-            self.sub_rounds == 0 or self.sub_rounds >= self.workers,
-            "sub_rounds",
-            "must be 0 or >= `execution.workers`",
-        )
+        enough = self.sub_rounds == 0 or self.sub_rounds >= self.workers
+        self.require(enough, "sub_rounds", "must be 0 or >= `execution.workers`")

@@ -85,8 +85,5 @@ class FineTuningConfig(Table, path="fine_tuning"):
         needs_text = isinstance(self.method, RehearsalMethod) or (
             isinstance(self.server, Transfer) and self.server.text == "general"
         )
-        self.require(
-            bool(self.general_store) or not needs_text,
-            "general_store",
-            "must name a client store: rehearsal and transfer on general text draw on it",
-        )
+        rule = "must name a client store: rehearsal and transfer on general text draw on it"
+        self.require(bool(self.general_store) or not needs_text, "general_store", rule)

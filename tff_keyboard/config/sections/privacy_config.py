@@ -58,21 +58,13 @@ class MechanismConfig(Table, path="aggregation.privacy"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(
-            not self.noise_secret or bool(re.fullmatch("(env|file):.+", self.noise_secret)),
-            "noise_secret",
-            "must be 'env:NAME' or 'file:PATH'",
-        )
-        self.require(
-            self.participation != "record" or self.noise_multiplier > 0,
-            "participation",
-            "'record' needs a noise multiplier above 0: runs are named by their noise keys",
-        )
-        self.require(
-            not self.fixed_nonce or bool(re.fullmatch("[0-9a-f]{32}", self.fixed_nonce)),
-            "fixed_nonce",
-            "must be 32 hexadecimal digits",
-        )
+        named = not self.noise_secret or bool(re.fullmatch("(env|file):.+", self.noise_secret))
+        self.require(named, "noise_secret", "must be 'env:NAME' or 'file:PATH'")
+        rule = "'record' needs a noise multiplier above 0: runs are named by their noise keys"
+        has_key = self.participation != "record" or self.noise_multiplier > 0
+        self.require(has_key, "participation", rule)
+        is_nonce = not self.fixed_nonce or bool(re.fullmatch("[0-9a-f]{32}", self.fixed_nonce))
+        self.require(is_nonce, "fixed_nonce", "must be 32 hexadecimal digits")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -164,11 +156,8 @@ class TreeAdaptive(_Adaptive):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(
-            self.restart_rounds >= 1,
-            "restart_rounds",
-            "must be >= 1: the clip norm may only change when the tree starts again",
-        )
+        rule = "must be >= 1: the clip norm may only change when the tree starts again"
+        self.require(self.restart_rounds >= 1, "restart_rounds", rule)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -40,11 +40,8 @@ class ConstantThenDecay(_Schedule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(
-            self.constant_rounds >= self.warmup_rounds,
-            "constant_rounds",
-            f"must be >= `schedule.warmup_rounds` = {self.warmup_rounds}",
-        )
+        rule = f"must be >= `schedule.warmup_rounds` = {self.warmup_rounds}"
+        self.require(self.constant_rounds >= self.warmup_rounds, "constant_rounds", rule)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,11 +56,8 @@ class Cosine(_Schedule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(
-            self.rounds == 0 or self.rounds > self.warmup_rounds,
-            "rounds",
-            f"must be 0 or > `schedule.warmup_rounds` = {self.warmup_rounds}",
-        )
+        rule = f"must be 0 or > `schedule.warmup_rounds` = {self.warmup_rounds}"
+        self.require(self.rounds == 0 or self.rounds > self.warmup_rounds, "rounds", rule)
 
 
 Schedule: TypeAlias = Constant | ConstantThenDecay | Cosine

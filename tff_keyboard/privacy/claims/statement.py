@@ -151,11 +151,9 @@ def _sampling(header: LedgerHeader) -> str:
     if not header.mechanism.is_independent:
         most = header.max_participations
         limit = f", at most {most} rounds" if most else ""
-        across = "across runs, too, by the record beside the store"
         return (
             f"none assumed; a person joins again {header.min_separation_rounds} rounds later "
-            f"at the earliest{limit}, as the cohort sampler enforces; "
-            f"{across if header.records_participation else 'within this run only'}"
+            f"at the earliest{limit}, as the cohort sampler enforces; {_across_runs(header)}"
         )
     if not header.amplifies:
         why = "are not uniform draws"
@@ -166,6 +164,12 @@ def _sampling(header: LedgerHeader) -> str:
     if header.sampling == "poisson":
         return f"Poisson, {drawn} expected: every person tossed independently, in secret"
     return f"fixed size, {drawn}, uniformly without replacement, by the run's secret key"
+
+
+def _across_runs(header: LedgerHeader) -> str:
+    if header.records_participation:
+        return "across runs, too, by the record beside the store"
+    return "within this run only"
 
 
 def _figure(value: float) -> str:
