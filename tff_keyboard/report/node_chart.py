@@ -71,9 +71,9 @@ def round_picture(times: Sequence[PartTime]) -> str:
                 continue
             rows = [nodes.index(time.node) for time in shown]
             starts, ends = np.array([(time.start, time.end) for time in shown]).T
-            edge: dict[str, Any] = {"edgecolor": "white", "linewidth": 1.0}
-            bars = rows, ends - starts, 0.7, starts - begin
-            axes.barh(*bars, color=charts.colour(place), label=outcome, **edge)
+            look: dict[str, Any] = {"edgecolor": "white", "linewidth": 1.0, "label": outcome}
+            lengths, left = ends - starts, starts - begin
+            axes.barh(rows, lengths, 0.7, left, color=charts.colour(place), **look)
         axes.set_yticks(range(len(nodes)), nodes)
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from tff_keyboard.config.sections.data_config import DataConfig
-from tff_keyboard.data.store.store_card import PrivacyFacts
 from tff_keyboard.data.text.identifiers import is_identifier
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary, is_mask
 from tff_keyboard.privacy.accounting import private_vocabulary
@@ -48,7 +47,7 @@ class PrivateWords:
         return Vocabulary.from_counts(counts, self._config.vocabulary_size, rules)
 
     @property
-    def facts(self) -> PrivacyFacts:
+    def facts(self) -> dict[str, float]:
         """Facts for the data card: what the choice cost."""
         return {
             "epsilon": self._config.vocabulary_epsilon,

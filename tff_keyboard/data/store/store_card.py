@@ -42,30 +42,6 @@ class PopulationFacts(TypedDict):
     messages_per_client: Histogram
 
 
-class ChoiceFacts(TypedDict):
-    """What the choice of words by people left out."""
-
-    min_word_users: int
-    people: int
-    words_of_one_person: int
-    words_of_too_few_people: int
-    identifiers_left_out: int
-    rows_of_one_person: int
-    rows_by_counts: int
-    rows_of_one_person_by_counts: int
-
-
-class PrivacyFacts(TypedDict):
-    """What a private choice of words cost."""
-
-    epsilon: float
-    delta: float
-    rho: float
-    delta_of_words: float
-    threshold: float
-    words_per_person: int
-
-
 class CaseFacts(TypedDict):
     """What a table of forms does for people it was not made from; rates are in [0, 1]."""
 
@@ -102,7 +78,7 @@ class Identity(TypedDict):
 
 
 class Card(Identity):
-    """The whole card; `vocabulary` has the table's size, `ChoiceFacts` and `PrivacyFacts`."""
+    """The whole card; `vocabulary` has the table's size and how its words were chosen."""
 
     format: int
     populations: dict[str, PopulationFacts]

@@ -8,7 +8,6 @@ a word needs `min_users` people who typed it, and what looks like a number or a 
 import dataclasses
 from collections.abc import Sequence
 
-from tff_keyboard.data.store.store_card import ChoiceFacts
 from tff_keyboard.data.text.identifiers import is_identifier
 from tff_keyboard.data.text.word_counts import WordCounts
 from tff_keyboard.data.vocabulary import NUM_SPECIAL, NormalisationRules, Vocabulary, is_mask
@@ -35,7 +34,7 @@ class WordChoice:
     left_out: frozenset[str]  # words of the table by counts alone that are not in `vocabulary`
     # Rows from here on stand in their place: they are not in the table by counts
     first_instead: int
-    facts: ChoiceFacts
+    facts: dict[str, int]  # what a data card says of it
 
 
 def choose_words(
@@ -57,7 +56,7 @@ def choose_words(
     plain = Vocabulary.from_counts(by_count, size, rules).words[NUM_SPECIAL:]
     rows = set(chosen.words)
     left_out = frozenset(word for word in plain if word not in rows)
-    facts: ChoiceFacts = {
+    facts = {
         "min_word_users": min_users,
         "people": counts.num_people,
         "words_of_one_person": sum(1 for people in counts.people.values() if people == 1),

@@ -289,8 +289,15 @@ class TrainingLoop:
         if best not in (0, training.round_num):
             best_state = await self.checkpoint_manager.load(best, template)
             best_weights = self.process.get_model_weights(best_state.process)
-        rounds, why = (training.round_num, training.resumed_round), self._stop_reason(training.loop)
-        return TrainingResult(training.state, weights, best_weights, training.loop, *rounds, why)
+        return TrainingResult(
+            state=training.state,
+            model_weights=weights,
+            best_model_weights=best_weights,
+            loop_state=training.loop,
+            rounds=training.round_num,
+            resumed_round=training.resumed_round,
+            stop_reason=self._stop_reason(training.loop),
+        )
 
 
 def _add(row: dict[str, Value], more: Mapping[str, Value]) -> None:
