@@ -17,6 +17,7 @@ OURS = (*PRODUCT, "benchmarks", "tools")
 # in this table, so that no arrow runs up. `storage` has no line: everybody may know it.
 FLOORS = {
     "storage": set(),
+    "wire": set(),
     "packs": set(),
     "config": set(),
     "host": set(),
@@ -37,6 +38,7 @@ FLOORS = {
         "privacy",
         "program",
     },
+    "round_server": {"wire"},
     "study": {
         "config",
         "data",
@@ -58,6 +60,8 @@ FLOORS = {
         "predictors",
         "privacy",
         "program",
+        "round_server",
+        "wire",
     },
     "audits": {"config", "data", "models", "privacy", "training"},
     "attacks": {"config", "data", "evaluation", "federated", "models", "predictors", "training"},
@@ -70,6 +74,7 @@ FLOORS = {
         "predictors",
         "privacy",
         "report",
+        "wire",
     },
     "tasks": {
         "attacks",
@@ -84,9 +89,11 @@ FLOORS = {
         "privacy",
         "program",
         "report",
+        "round_server",
         "study",
         "training",
         "tflite_export",
+        "wire",
     },
 }
 WITHOUT_TFF = set(FLOORS) - {"federated", "attacks", "training", "program", "packs", "tasks"}
