@@ -49,6 +49,9 @@ GROUPS = {
         "personalise": "train an exported model on a person's messages, or on each of many's",
         "events": "click-through and impression recall from keyboards' logs",
     },
+    "Devices": {
+        "device": "take part in the rounds of a server with what was typed here",
+    },
 }
 INTERRUPTED, TERMINATED = 130, 143  # as shells report signals
 TASKS = [task for group in GROUPS.values() for task in group]

@@ -1,0 +1,1 @@
+"""Rounds with devices: the server, a device, and what is going on."""
