@@ -173,13 +173,16 @@ class Device:
         for digest in (plan.graph, task.model):
             self._fetch(digest)
             self._store.read_blob(digest)
+        cache = ClientCache(self._store.cache)
+        examples = cache.newest(plan.max_messages)
+        cache.close()
         job = Job(
             plan=str(self._store.blob(task.plan)),
             graph=str(self._store.blob(plan.graph)),
             model=str(self._store.blob(task.model)),
-            cache=str(self._store.cache),
             upload=str(self._store.upload),
             assignment=task.assignment,
+            texts=[text for _, text in examples],
             library=str(self._library) if self._library else None,
         )
         began = time.monotonic()
@@ -188,7 +191,8 @@ class Device:
             f"trained {done.steps} steps in {time.monotonic() - began:.1f} s, "
             f"loss {done.loss:.3f}; an upload of {done.upload_bytes / 1e6:.2f} MB"
         )
-        task = dataclasses.replace(task, used=done.used, weight=done.weight, loss=done.loss)
+        used = [number for number, _ in examples]
+        task = dataclasses.replace(task, used=used, weight=done.weight, loss=done.loss)
         self._store.change(task=task)
         return task
 

@@ -7,7 +7,7 @@ vector, [parameters] float32, in the order of `signatures.WEIGHT_NAMES`.
 import dataclasses
 import math
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -28,11 +28,11 @@ class Trainer(Protocol):
     def set_weights(self, vector: np.ndarray) -> None:
         """Begins from these; raises `ValueError` if their number is another."""
 
-    def weights(self) -> np.ndarray:
-        """As they are."""
-
     def train(self, ids: Sequence[int], learning_rate: float) -> float:
         """One step of SGD on a sequence; its mean loss before the step, nats a target."""
+
+    def finish(self) -> np.ndarray:
+        """The weights as they are, [parameters]; the model is closed."""
 
 
 class LiteRtTrainer:
@@ -55,12 +55,13 @@ class LiteRtTrainer:
         parts = wire_weights.to_arrays(vector, [shapes[n] for n in signatures.WEIGHT_NAMES])
         put(**dict(zip(signatures.WEIGHT_NAMES, parts, strict=True)))
 
-    def weights(self) -> np.ndarray:
-        found = self._predictor.signature(signatures.WEIGHTS)()
-        return wire_weights.to_vector([found[name] for name in signatures.WEIGHT_NAMES])
-
     def train(self, ids: Sequence[int], learning_rate: float) -> float:
         return self._step(self._predictor, ids, learning_rate)
+
+    def finish(self) -> np.ndarray:
+        found = self._predictor.signature(signatures.WEIGHTS)()
+        del self._predictor  # 45 MB, before the arrays are joined
+        return wire_weights.to_vector([found[name] for name in signatures.WEIGHT_NAMES])
 
 
 class LibcifgTrainer:
@@ -82,14 +83,16 @@ class LibcifgTrainer:
         for name, part in zip(signatures.WEIGHT_NAMES, parts, strict=True):
             self._model.set_weights(name, part)
 
-    def weights(self) -> np.ndarray:
-        return wire_weights.to_vector(list(map(self._model.weights, signatures.WEIGHT_NAMES)))
-
     def train(self, ids: Sequence[int], learning_rate: float) -> float:
         loss = self._model.train(ids, learning_rate)
         if not math.isfinite(loss):
             raise ExportError(f"Training diverged with `learning_rate` = {learning_rate}.")
         return loss
+
+    def finish(self) -> np.ndarray:
+        found = list(map(self._model.weights, signatures.WEIGHT_NAMES))
+        self._model.close()
+        return wire_weights.to_vector(found)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,26 +122,31 @@ def sequences(ids: Sequence[int], max_targets: int) -> list[list[int]]:
     return [whole[i : i + max_targets + 1] for i in range(0, len(whole) - 1, max_targets)]
 
 
-def train(trainer: Trainer, initial: np.ndarray, texts: Sequence[str], plan: Plan) -> Trained:
+def train(
+    trainer: Trainer, initial: Callable[[], np.ndarray], texts: Sequence[str], plan: Plan
+) -> Trained:
     """One round's work on a device: the plan's steps over its texts, in their order.
 
-    `initial` is [parameters] float32. Raises `ExportError` if training diverges, or there is no
-    text; `ValueError` if `initial` does not fit the graph.
+    `initial` reads the weights to begin with, [parameters] float32; it is called twice, so that
+    they take no memory meanwhile. Raises `ExportError` if training diverges, or there is no text;
+    `ValueError` if the weights do not fit the graph.
     """
     work = [
         s for text in texts if (ids := trainer.ids(text)) for s in sequences(ids, plan.max_targets)
     ]
     if not work:
         raise ExportError("The texts hold no words to train on.")
-    trainer.set_weights(initial)
+    # The interpreter's buffers grow once: each growth holds the old ones too, for a moment.
+    trainer.train(max(work, key=len), 0.0)
+    trainer.set_weights(initial())
     targets = sum(len(sequence) - 1 for sequence in work)
     total = 0.0
     for _ in range(plan.epochs):
         total += sum(trainer.train(s, plan.learning_rate) * (len(s) - 1) for s in work)
     if plan.loss == "after_training":
         total = plan.epochs * sum(trainer.train(s, 0.0) * (len(s) - 1) for s in work)
-    delta = trainer.weights()
-    delta -= initial
+    delta = trainer.finish()
+    delta -= initial()
     norm = float(np.linalg.norm(delta))
     if not math.isfinite(norm):
         raise ExportError(f"Training diverged with `learning_rate` = {plan.learning_rate}.")

@@ -1,8 +1,8 @@
 """Trains in a process of its own, `python -m tflite_export.device.training_process`.
 
 As on a phone: what the interpreter takes is given back when it ends, and a file that crashes or
-stalls it costs the task, not the device. It reads a `Job`, writes the upload's body and prints
-`Done`, each as JSON. No word of a text is printed.
+stalls it costs the task, not the device; it has neither key nor cache. It reads a `Job`, writes the
+upload's body and prints `Done`, each as JSON. No word of a text is printed.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 from tff_keyboard.host import children
 from tff_keyboard.storage import files, typed_json
@@ -20,6 +21,18 @@ from tff_keyboard.storage.errors import ExportError, UserError
 from tff_keyboard.wire import messages
 from tff_keyboard.wire.messages import UploadHeader
 from tff_keyboard.wire.plan import Plan
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# One thread, and what is freed goes back to the system (glibc; others do not know the words).
+_SMALL = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": "65536",
+    "MALLOC_TRIM_THRESHOLD_": "65536",
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,25 +42,24 @@ class Job:
     Attributes:
       plan: The plan's file.
       graph: The packed `.tflite`; weights beside it in `model`.
-      cache: The client cache.
       upload: The file to write.
+      texts: What to train on, oldest first.
       library: `libcifg.so` to train with; None: LiteRT.
     """
 
     plan: str
     graph: str
     model: str
-    cache: str
     upload: str
     assignment: str
+    texts: list[str]
     library: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Done:
-    """What was done: ids of the examples that were used, figures of the upload, and its size."""
+    """What was done: the figures of the upload, and its size."""
 
-    used: list[int]
     weight: float
     loss: float
     steps: int
@@ -62,11 +74,15 @@ def run_in_child(job: Job, *, seconds: float) -> Done:
     """
     module = [sys.executable, "-m", __name__]
     command = children.signalled_when_orphaned(module, signal.SIGKILL)
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     given = json.dumps(typed_json.plain(job))
     try:
         done = subprocess.run(
-            command, input=given, capture_output=True, text=True, timeout=seconds, env=environment
+            command,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            env=os.environ | _SMALL,
         )
     except subprocess.TimeoutExpired:
         raise ExportError(f"Training did not end within {seconds:.0f} s.") from None
@@ -82,11 +98,9 @@ def do(job: Job) -> Done:
 
     Raises:
       ExportError: The graph is another than the plan says, cannot train, or training diverges.
-      DataError: The cache cannot be used.
     """
     from tff_keyboard.wire import weights as wire_weights
     from tflite_export.device import trainer as trainers
-    from tflite_export.device.cache import ClientCache
 
     plan = Plan.from_bytes(files.read_bytes(pathlib.Path(job.plan)))
     graph = pathlib.Path(job.graph)
@@ -97,12 +111,12 @@ def do(job: Job) -> Done:
     )
     if trainer.fingerprint != plan.vocabulary:
         raise ExportError(f"{graph}: has another vocabulary than the plan says.")
-    cache = ClientCache(pathlib.Path(job.cache))
-    examples = cache.newest(plan.max_messages)
-    cache.close()
-    initial = wire_weights.from_bytes(files.read_bytes(pathlib.Path(job.model)))
+
+    def initial() -> "np.ndarray":
+        return wire_weights.from_bytes(files.read_bytes(pathlib.Path(job.model)))
+
     try:
-        trained = trainers.train(trainer, initial, [text for _, text in examples], plan)
+        trained = trainers.train(trainer, initial, job.texts, plan)
     except ValueError as error:
         raise ExportError(f"{graph}: cannot train as the plan says ({error}).") from None
     payload = encoded(trained.delta, plan, job.assignment)
@@ -113,18 +127,17 @@ def do(job: Job) -> Done:
         codec=plan.codec.name,
         shape=[trained.delta.size],
     )
-    body = messages.pack_upload(header, payload)
-    files.write_atomically(pathlib.Path(job.upload), [body], mode=files.OWNER_ONLY)
+    parts = [messages.pack_upload(header, b""), payload]
+    files.write_atomically(pathlib.Path(job.upload), parts, mode=files.OWNER_ONLY)
     return Done(
-        used=[number for number, _ in examples],
         weight=trained.weight,
         loss=trained.loss,
         steps=plan.epochs * trained.sequences,
-        upload_bytes=len(body),
+        upload_bytes=sum(map(len, parts)),
     )
 
 
-def encoded(delta, plan: Plan, assignment: str) -> bytes:  # type: ignore[no-untyped-def]
+def encoded(delta: "np.ndarray", plan: Plan, assignment: str) -> bytes:
     """The payload of an upload, by the plan's codec."""
     from tff_keyboard.wire import weights as wire_weights
 

@@ -37,7 +37,7 @@ def make_plan(**changes):
         "parameters": 50_000,
         "learning_rate": 0.1,
         "epochs": 1,
-        "max_messages": 0,
+        "max_messages": 2,
         "max_targets": 20,
         "weighting": "tokens",
         "codec": Codec(),
@@ -113,10 +113,7 @@ class Phone:
         )
         body = messages.pack_upload(header, MODEL)
         pathlib.Path(job.upload).write_bytes(body)
-        cache = ClientCache(self.directory / "cache.db")
-        used = [number for number, _ in cache.newest(2)]
-        cache.close()
-        return Done(used=used, weight=7.0, loss=2.5, steps=2, upload_bytes=len(body))
+        return Done(weight=7.0, loss=2.5, steps=2, upload_bytes=len(body))
 
     def texts(self):
         cache = ClientCache(self.directory / "cache.db")

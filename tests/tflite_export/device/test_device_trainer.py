@@ -1,7 +1,6 @@
 """What a device trains is what a client of a simulation trains."""
 
 import dataclasses
-import json
 import pathlib
 
 import numpy as np
@@ -15,7 +14,6 @@ from tff_keyboard.storage.errors import ExportError
 from tff_keyboard.wire import messages, weights
 from tflite_export.device import trainer as trainers
 from tflite_export.device import training_process
-from tflite_export.device.cache import ClientCache, Example
 from tflite_export.device.training_process import Job
 from tflite_export.export.export_options import ExportOptions
 from tflite_export.format import vocabulary_file
@@ -38,7 +36,7 @@ def vocabulary():
 @pytest.fixture(scope="module")
 def initial(graph):
     """Float weights that are not those of the file."""
-    found = trainers.LiteRtTrainer(graph).weights()
+    found = trainers.LiteRtTrainer(graph).finish()
     return found + np.random.default_rng(0).normal(0, 0.01, found.shape).astype(np.float32)
 
 
@@ -82,7 +80,7 @@ def simulated(initial, vocabulary, plan):
 
 
 def test_the_delta_is_that_of_plain_sgd(graph, initial, vocabulary, plan):
-    trained = trainers.train(trainers.LiteRtTrainer(graph), initial, TEXTS, plan)
+    trained = trainers.train(trainers.LiteRtTrainer(graph), lambda: initial, TEXTS, plan)
     delta, targets, loss = simulated(initial, vocabulary, plan)
     np.testing.assert_allclose(trained.delta, delta, atol=2e-6)
     assert np.abs(delta).max() > 0.02
@@ -93,7 +91,7 @@ def test_the_delta_is_that_of_plain_sgd(graph, initial, vocabulary, plan):
 def test_weight_loss_and_clip_are_the_plans(graph, initial, plan):
     def train(**changes):
         changed = dataclasses.replace(plan, **changes)
-        return trainers.train(trainers.LiteRtTrainer(graph), initial, TEXTS, changed)
+        return trainers.train(trainers.LiteRtTrainer(graph), lambda: initial, TEXTS, changed)
 
     free, clipped = train(weighting="examples"), train(weighting="uniform", clip=0.01)
     assert free.weight == plan.epochs * free.sequences
@@ -119,39 +117,38 @@ def test_a_sequence_is_cut_as_in_training():
 def test_what_cannot_be_trained_is_told(graph, initial, plan):
     trainer = trainers.LiteRtTrainer(graph)
     with pytest.raises(ExportError, match="no words"):
-        trainers.train(trainer, initial, ["", "?!"], plan)
+        trainers.train(trainer, lambda: initial, ["", "?!"], plan)
     with pytest.raises(ValueError, match="numbers are due"):
-        trainers.train(trainer, initial[1:], TEXTS, plan)
+        trainers.train(trainer, lambda: initial[1:], TEXTS, plan)
     with pytest.raises(ExportError, match="diverged"):
-        trainers.train(trainer, initial, TEXTS, dataclasses.replace(plan, learning_rate=1e30))
+        trainers.train(
+            trainer, lambda: initial, TEXTS, dataclasses.replace(plan, learning_rate=1e30)
+        )
 
 
 @pytest.fixture
 def job(tmp_path, graph, initial, plan):
-    cache = ClientCache(tmp_path / "cache.db")
-    cache.add([Example(text=text) for text in TEXTS], now=0, most_per_category=9)
-    cache.close()
     (tmp_path / "plan").write_bytes(plan.to_bytes())
     (tmp_path / "model").write_bytes(weights.to_bytes(initial))
     return Job(
         plan=str(tmp_path / "plan"),
         graph=str(graph),
         model=str(tmp_path / "model"),
-        cache=str(tmp_path / "cache.db"),
         upload=str(tmp_path / "upload"),
         assignment="seat 1",
+        texts=TEXTS,
     )
 
 
 def test_a_child_writes_the_upload(job, graph, initial, plan):
     done = training_process.run_in_child(job, seconds=60)
-    trained = trainers.train(trainers.LiteRtTrainer(graph), initial, TEXTS, plan)
+    trained = trainers.train(trainers.LiteRtTrainer(graph), lambda: initial, TEXTS, plan)
     body = pathlib.Path(job.upload).read_bytes()
     header, payload = messages.unpack_upload(body)
     assert (header.assignment, header.weight) == ("seat 1", trained.weight)
     assert header.shape == [initial.size]
     assert payload == weights.to_bytes(trained.delta)
-    assert (done.used, done.upload_bytes) == ([1, 2, 3, 4], len(body))
+    assert done.upload_bytes == len(body)
     assert pathlib.Path(job.upload).stat().st_mode & 0o077 == 0
 
 
@@ -170,8 +167,7 @@ def test_what_a_child_says_is_one_line_without_text(job, plan):
 def test_libcifg_trains_the_same(job, graph, initial, plan, tmp_path):
     library = libcifg.make("libcifg.so", tmp_path)
     done = training_process.run_in_child(dataclasses.replace(job, library=str(library)), seconds=60)
-    trained = trainers.train(trainers.LiteRtTrainer(graph), initial, TEXTS, plan)
+    trained = trainers.train(trainers.LiteRtTrainer(graph), lambda: initial, TEXTS, plan)
     _, payload = messages.unpack_upload(pathlib.Path(job.upload).read_bytes())
     np.testing.assert_allclose(weights.from_bytes(payload), trained.delta, atol=2e-6)
     assert done.loss == pytest.approx(trained.loss, rel=1e-5)
-    assert json.loads(json.dumps(done.used)) == [1, 2, 3, 4]
