@@ -113,7 +113,7 @@ def test_a_lost_answer_is_asked_for_again(world):
         ({"loss": -1.0}, "not_finite"),
         ({"weight": float("nan")}, "bad_json"),
         ({"codec": "zip"}, "bad_codec"),
-        ({"codec": messages.ROTATED}, "bad_codec"),
+        ({"codec": messages.QUANTISED}, "bad_codec"),
         ({"delta": np.zeros(50_000)}, "too_large"),
     ],
 )

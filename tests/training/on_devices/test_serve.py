@@ -45,6 +45,16 @@ RULES = {
 }
 
 
+class Reversed:
+    """A graph whose words stand in another order than those of the vocabulary."""
+
+    def build(self, directory, model, vocabulary):
+        return b"graph"
+
+    def rows(self, vocabulary):
+        return range(len(vocabulary))[::-1]
+
+
 class LocalTraining:
     """What a device does with its text: plain TensorFlow, a message a step."""
 
@@ -56,9 +66,8 @@ class LocalTraining:
     def __call__(self, initial, batches, learning_rate):
         """`(delta, weight, loss after training)`."""
         shapes = [v.shape.as_list() for v in self._variables]
-        for variable, value in zip(
-            self._variables, weights.to_arrays(initial, shapes), strict=True
-        ):
+        arrays = weights.to_arrays(initial, shapes)
+        for variable, value in zip(self._variables, [arrays[0][::-1], *arrays[1:]], strict=True):
             variable.assign(value)
         counts = []
         for batch in batches:
@@ -69,7 +78,8 @@ class LocalTraining:
             for variable, gradient in zip(self._variables, gradients, strict=True):
                 variable.assign_sub(learning_rate * tf.convert_to_tensor(gradient))
         losses = [float(self._model.forward_pass(batches_lib.split(b)).loss) for b in batches]
-        delta = weights.to_vector([v.numpy() for v in self._variables]) - initial
+        table, *others = [v.numpy() for v in self._variables]
+        delta = weights.to_vector([table[::-1], *others]) - initial
         is_uniform = self._config.aggregation.client_weighting == "uniform"
         return delta, 1.0 if is_uniform else sum(counts), np.average(losses, weights=counts)
 
@@ -145,7 +155,7 @@ def test_served_rounds_come_to_what_train_comes_to(rule, store, tmp_path, monkey
     config = tiny_config(store, *PLAIN, "train.rounds=4", *RULES[rule])
     people = recorded_training(config, tmp_path / "train", monkeypatch)
     fleet = Fleet(people, config, len(ClientStore(store).vocabulary))
-    serve_federated(config, tmp_path / "served", serve=fleet, build_graph=lambda model: b"graph")
+    serve_federated(config, tmp_path / "served", serve=fleet, graph=Reversed())
     expected, found = weights_of(tmp_path / "train"), weights_of(tmp_path / "served")
     assert expected.keys() == found.keys()
     for name in expected:

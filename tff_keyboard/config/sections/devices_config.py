@@ -21,7 +21,7 @@ class DevicesConfig(Table, path="devices"):
       deadline_seconds: From the first seat of a round to its end.
       least_share: Share of the report goal that is enough at the deadline; with less the round is
         abandoned and selected anew.
-      bits: Bits of a number of an upload: 32, float32 as it is; 2, 3 or 4, rotated and quantised.
+      bits: Bits of a number of an upload: 32, float32 as it is; 2, 3 or 4, quantised.
       ram_gib: Memory of a device at least.
       charging: Whether it must be on a charger.
       unmetered: Whether its network must be free of charge.

@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from tff_keyboard.program.rounds import training_loop
 from tff_keyboard.program.rounds.averaged_process import held_weights
 from tff_keyboard.round_server.app import delta_of
@@ -31,11 +33,12 @@ class DeviceRounds:
     """See the module.
 
     Args:
-      initial: Weights before round 1, little-endian float32.
+      initial: Weights before round 1, [parameters] float32.
+      order: Of each number on the wire, its place in a vector of weights; [parameters] int.
       plan_of: Plan of a round >= 1.
       hand_over: Elements of uploads to what the process takes.
       total_rounds: None is opened behind the last.
-      always_shown: SHA-256 of files that devices need beside weights and plans.
+      graph: SHA-256 of what devices train with.
     """
 
     def __init__(
@@ -43,20 +46,21 @@ class DeviceRounds:
         store: RoundStore,
         blobs: Blobs,
         *,
-        initial: bytes,
+        initial: np.ndarray,
+        order: np.ndarray,
         plan_of: Callable[[int], Plan],
         hand_over: Callable[[list[Any]], list[Any]],
         total_rounds: int,
-        always_shown: set[str],
+        graph: str,
     ):
         self._store, self._blobs = store, blobs
         self._plan_of, self._hand_over = plan_of, hand_over
-        self._total_rounds, self._always_shown = total_rounds, always_shown
-        self._parameters = len(initial) // weights.BYTES_PER_NUMBER
+        self._total_rounds, self._graph = total_rounds, graph
+        self._order = order
         self._published = threading.Condition()
         self._newest = -1  # round whose model is released
         self._is_stopped = False
-        self._store.keep_model(0, blobs.keep(initial))
+        self._keep_model(0, initial)
 
     @property
     def codec(self) -> str:
@@ -87,7 +91,7 @@ class DeviceRounds:
             "clients": found.accepted,
             "examples": claimed if weighting == "examples" else 0,
             "tokens": claimed if weighting == "tokens" else 0,
-            "bytes_down": found.seats * self._parameters * weights.BYTES_PER_NUMBER,
+            "bytes_down": found.seats * len(self._order) * weights.BYTES_PER_NUMBER,
             "bytes_rehearsal": 0,
             "bytes_up": size,
             "cohort": cohort.hexdigest()[:16],
@@ -105,8 +109,7 @@ class DeviceRounds:
     ) -> Mapping[str, float]:
         """Keeps the weights on disk."""
         del metrics
-        vector = weights.to_vector(held_weights(state).trainable)
-        self._store.keep_model(round_num, self._blobs.keep(weights.to_bytes(vector)))
+        self._keep_model(round_num, weights.to_vector(held_weights(state).trainable))
         return {}
 
     def released(self, done: training_loop.Progress) -> None:
@@ -121,10 +124,13 @@ class DeviceRounds:
             self._is_stopped = True
             self._published.notify_all()
 
+    def _keep_model(self, round_num: int, vector: np.ndarray) -> None:
+        self._store.keep_model(round_num, self._blobs.keep(weights.to_bytes(vector[self._order])))
+
     def _publish(self, round_num: int) -> None:
         model = self._store.model_after(round_num)
         plan = self._blobs.keep(self._plan_of(round_num + 1).to_bytes())
-        kept = {model, plan, *self._always_shown}
+        kept = {model, plan, self._graph}
         if round_num:  # some devices of the round before may still fetch it
             kept.add(self._store.model_after(round_num - 1))
         self._blobs.keep_only(kept)
@@ -137,5 +143,6 @@ class DeviceRounds:
             self._published.notify_all()
 
     def _element(self, upload: Upload) -> Any:
-        delta = delta_of(upload, self._parameters)
+        delta = np.empty(len(self._order), np.float32)
+        delta[self._order] = delta_of(upload, len(self._order))
         return upload_work.element(delta, upload.weight, upload.loss)

@@ -10,13 +10,17 @@ import contextlib
 import functools
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
 
 from tff_keyboard.config import RunConfig
 from tff_keyboard.config.resolved_execution import as_begun, with_parts
 from tff_keyboard.config.resolved_schedules import with_rounds
 from tff_keyboard.config.sections.rule_config import FedMed
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import Vocabulary
 from tff_keyboard.federated.algorithms import build_process
 from tff_keyboard.federated.learning import client_delivery, federated_evaluation, validation
 from tff_keyboard.host import progress
@@ -28,7 +32,7 @@ from tff_keyboard.program.rounds import training_loop
 from tff_keyboard.round_server.app import Population, RoundApplication
 from tff_keyboard.round_server.blobs import Blobs
 from tff_keyboard.round_server.round_store import RoundStore
-from tff_keyboard.storage import files, names
+from tff_keyboard.storage import files
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.federated import with_schedules
@@ -40,10 +44,21 @@ from tff_keyboard.training.train_run import check_best_metric, open_run, recorde
 from tff_keyboard.wire import keys, weights
 
 SERVER_KEY = "server_key.pem"
-_GRAPH = "graph.tflite"
+GRAPH = "graph.tflite"
+TABLE = "embedding"  # the variable whose rows are words
 
 # The application, once the rounds may begin: serves it until the training ends.
 Serve = Callable[[RoundApplication], contextlib.AbstractContextManager[None]]
+
+
+class Graph(Protocol):
+    """What devices train with."""
+
+    def build(self, directory: pathlib.Path, model: NextWordModel, vocabulary: Vocabulary) -> bytes:
+        """The packed, trainable file of the model of a run directory; asked for once a run."""
+
+    def rows(self, vocabulary: Vocabulary) -> Sequence[int]:
+        """Row of the vocabulary for each row of the file's word table."""
 
 
 def serve_federated(
@@ -51,14 +66,13 @@ def serve_federated(
     workdir: pathlib.Path,
     *,
     serve: Serve,
-    build_graph: Callable[[NextWordModel], bytes],
+    graph: Graph,
     key_path: pathlib.Path | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Row:
     """Trains in `workdir` on what devices send; called again, it resumes.
 
     Args:
-      build_graph: The trainable `.tflite` of a model; called once a run.
       key_path: The server's Ed25519 key; made in the run directory if left out.
 
     Raises:
@@ -76,7 +90,7 @@ def serve_federated(
     ):
         progress.step("building the round")
         model = build_process.build_initial_model(config, store.vocabulary)
-        initial = list(weights_by_name(model).values())
+        initial = weights_by_name(model)
         privacy = _privacy(config, run, store, model)
         process = build_process.build_process(
             config,
@@ -96,26 +110,27 @@ def serve_federated(
         folder = run.round_server
         files.make_directory(folder, mode=0o700)
         blobs = Blobs(folder / "blobs")
-        graph = blobs.keep(_graph(folder / _GRAPH, functools.partial(build_graph, model)))
-        vocabulary = blobs.keep((store.directory / names.VOCABULARY).read_bytes())
+        graph_hash = blobs.keep(_graph_of_run(graph, run, model, store.vocabulary))
+        rows = list(graph.rows(store.vocabulary))
+        words = Vocabulary([store.vocabulary.words[row] for row in rows], store.vocabulary.rules)
         with contextlib.closing(RoundStore(folder, terms_of(config), clock)) as round_store:
             rounds = DeviceRounds(
                 round_store,
                 blobs,
-                initial=weights.to_bytes(weights.to_vector(initial)),
+                initial=weights.to_vector(list(initial.values())),
+                order=wire_order({name: w.shape for name, w in initial.items()}, rows),
                 plan_of=lambda round_num: plan_of(
                     config,
                     round_num,
-                    vocabulary=store.vocabulary.fingerprint,
-                    vocabulary_file=vocabulary,
-                    graph=graph,
+                    vocabulary=words.fingerprint,
+                    graph=graph_hash,
                     parameters=parameters,
                 ),
                 hand_over=functools.partial(
                     hand_over, handover=delivery.deliver, parameters=parameters
                 ),
                 total_rounds=config.train.rounds,
-                always_shown={graph, vocabulary},
+                graph=graph_hash,
             )
             hooks: list[training_loop.Hook] = [rounds]
             if privacy:
@@ -150,11 +165,33 @@ def serve_federated(
                 )
 
 
-def _graph(path: pathlib.Path, build: Callable[[], bytes]) -> bytes:
+def wire_order(shapes: Mapping[str, Sequence[int]], rows: Sequence[int]) -> np.ndarray:
+    """Of each number on the wire, its place in the vector of a model's weights.
+
+    Args:
+      shapes: Name to shape of the trainable variables, in order.
+      rows: Row of the word table, `embedding`, for each row on the wire.
+
+    >>> wire_order({"embedding": [3, 2], "bias": [1]}, [0, 2, 1]).tolist()
+    [0, 1, 4, 5, 2, 3, 6]
+    """
+    parts, start = [], 0
+    for name, shape in shapes.items():
+        size = int(np.prod(shape))
+        places = np.arange(start, start + size).reshape(shape)
+        parts.append((places[list(rows)] if name == TABLE else places).reshape(-1))
+        start += size
+    return np.concatenate(parts)
+
+
+def _graph_of_run(
+    graph: Graph, run: RunDirectory, model: NextWordModel, vocabulary: Vocabulary
+) -> bytes:
     """The graph that the run began with."""
+    path = run.round_server / GRAPH
     if not path.exists():
         progress.step("writing the graph that devices train")
-        files.write_atomically(path, [build()])
+        files.write_atomically(path, [graph.build(run.path, model, vocabulary)])
     return files.read_bytes(path)
 
 

@@ -114,7 +114,7 @@ def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
     """What devices do in a round.
 
     Args:
-      facts: `vocabulary`, `vocabulary_file`, `graph` and `parameters` of the plan.
+      facts: `vocabulary`, `graph` and `parameters` of the plan.
     """
     client, devices, rule = config.client, config.devices, config.aggregation.rule
     assert isinstance(client, FedAvgClient)
@@ -128,7 +128,7 @@ def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
         weighting=config.aggregation.client_weighting,
         loss=rule.local_loss if isinstance(rule, FedMed) else "during_training",
         clip=None,
-        codec=Codec() if is_raw else Codec(name=messages.ROTATED, bits=devices.bits),
+        codec=Codec() if is_raw else Codec(name=messages.QUANTISED, bits=devices.bits),
         phases=["upload"],
         secure_sums=None,
         conditions=Conditions(
