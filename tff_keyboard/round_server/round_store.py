@@ -26,7 +26,7 @@ from tff_keyboard.wire.tokens import Participation
 
 FILE = "rounds.sqlite"
 
-_FIELDS = "number, attempt, state, model, plan, begun, seats, accepted"  # of `Round`
+FIELDS = "number, attempt, state, model, plan, begun, seats, accepted"  # of `Round`
 _SEAT = "FROM seats WHERE assignment=? AND number=? AND device=?"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS rounds (
@@ -358,10 +358,8 @@ class RoundStore:
         self._changed.notify_all()
 
     def _newest(self) -> Round | None:
-        found = self._one(
-            f"SELECT {_FIELDS} FROM rounds ORDER BY number DESC, attempt DESC LIMIT 1"
-        )
-        return found and Round(**dict(zip(_FIELDS.split(", "), found, strict=True)))
+        found = self._one(f"SELECT {FIELDS} FROM rounds ORDER BY number DESC, attempt DESC LIMIT 1")
+        return found and Round(**dict(zip(FIELDS.split(", "), found, strict=True)))
 
     @contextmanager
     def _transaction(self, *, is_forced: bool = False) -> Iterator[None]:

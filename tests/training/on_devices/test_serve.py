@@ -39,7 +39,7 @@ RULES = {
     "banded": ("aggregation.privacy={mechanism='banded', bands=2}", *PRIVATE),
     "one by one": ("execution.clients_per_pack=1", "aggregation.client_weighting=examples"),
     "schedules": (
-        "client.schedule={name='constant_then_decay', constant_rounds=1, rounds=3}",
+        "client.schedule={name='constant_then_decay', constant_rounds=1, half_life_rounds=2}",
         "server.schedule={name='cosine', rounds=4}",
     ),
 }
