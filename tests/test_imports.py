@@ -37,6 +37,7 @@ FLOORS = {
         "predictors",
         "privacy",
         "program",
+        "wire",
     },
     "round_server": {"wire"},
     "study": {
