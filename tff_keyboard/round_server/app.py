@@ -24,7 +24,8 @@ from tff_keyboard.round_server import rounds
 from tff_keyboard.round_server.blobs import Blobs
 from tff_keyboard.round_server.limits import Pace, RateLimit
 from tff_keyboard.round_server.round_store import RoundStore, Upload
-from tff_keyboard.wire import keys, messages, tokens, weights
+from tff_keyboard.storage.errors import DataError
+from tff_keyboard.wire import keys, messages, tokens, update_codec, weights
 from tff_keyboard.wire.messages import Refused
 
 if TYPE_CHECKING:
@@ -219,7 +220,10 @@ def delta_of(upload: Upload, parameters: int) -> np.ndarray:
         if len(upload.payload) != weights.BYTES_PER_NUMBER * parameters:
             raise Refused("wrong_shape", f"a delta has [{parameters}] numbers")
         return weights.from_bytes(upload.payload)
-    raise Refused("bad_codec", "not a codec of this server")
+    try:
+        return update_codec.decode(upload.payload, parameters)
+    except DataError as error:
+        raise Refused("bad_codec", str(error)) from None
 
 
 def _secret_of(key: Ed25519PrivateKey) -> bytes:
