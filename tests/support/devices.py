@@ -19,7 +19,7 @@ class Device:
     """Speaks the protocol to an application; `number` is who it is."""
 
     def __init__(self, app, number, population="keyboard", clock=None):
-        self.client = test.Client(app)
+        self.client, self.number = test.Client(app), number
         self.key, self.population, self.clock = key_of(number), population, clock
         self.token = None
 
