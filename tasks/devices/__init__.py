@@ -1,1 +1,1 @@
-"""Rounds with devices: the server, a device, and what is going on."""
+"""Rounds with devices: who serves them, who takes part, who watches."""

@@ -81,7 +81,9 @@ def decode(data: bytes, size: int) -> np.ndarray:
         raise DataError(f"An encoded delta has {_HEADER.size} bytes or more, got {len(data)}.")
     magic, _, rotated, seed, step, numbers, escapes = _HEADER.unpack_from(data)
     if magic != _MAGIC or rotated > 1 or not 0 <= step < math.inf:
-        raise DataError("An encoded delta begins with other bytes: it was written by another codec.")
+        raise DataError(
+            "An encoded delta begins with other bytes: it was written by another codec."
+        )
     if numbers != size:
         raise DataError(f"An encoded delta must have {size} numbers, got {numbers}.")
     padded = _padded(size) if rotated else size
