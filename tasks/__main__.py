@@ -33,6 +33,7 @@ GROUPS = {
     "Devices": {
         "serve-rounds": "train on what devices send over HTTPS; run again to resume",
         "fleet": "how the rounds with devices stand",
+        "device": "take part in the rounds of a server with what was typed here",
     },
     "Judge": {
         "evaluate": "recall, keystrokes saved, perplexity on held-out clients",
@@ -52,9 +53,6 @@ GROUPS = {
         "play": "type on an exported model, in the browser or the terminal",
         "personalise": "train an exported model on a person's messages, or on each of many's",
         "events": "click-through and impression recall from keyboards' logs",
-    },
-    "Devices": {
-        "device": "take part in the rounds of a server with what was typed here",
     },
 }
 INTERRUPTED, TERMINATED = 130, 143  # as shells report signals

@@ -103,23 +103,13 @@ class Trained:
       delta: Trained weights minus those it began with, [parameters] float32.
       weight: What the plan's `weighting` counts.
       loss: Mean loss, nats a target, as the plan's `loss` says.
-      sequences: Steps of an epoch.
+      steps: Steps of all epochs.
     """
 
     delta: np.ndarray
     weight: float
     loss: float
-    sequences: int
-
-
-def sequences(ids: Sequence[int], max_targets: int) -> list[list[int]]:
-    """A message's ids with its begin and end, cut where a client of a simulation cuts it.
-
-    >>> sequences([7, 8, 9, 7], max_targets=3)
-    [[1, 7, 8, 9], [9, 7, 2]]
-    """
-    whole = [BOS, *ids, EOS]
-    return [whole[i : i + max_targets + 1] for i in range(0, len(whole) - 1, max_targets)]
+    steps: int
 
 
 def train(
@@ -131,9 +121,8 @@ def train(
     they take no memory meanwhile. Raises `ExportError` if training diverges, or there is no text;
     `ValueError` if the weights do not fit the graph.
     """
-    work = [
-        s for text in texts if (ids := trainer.ids(text)) for s in sequences(ids, plan.max_targets)
-    ]
+    messages = [ids for text in texts if (ids := trainer.ids(text))]
+    work = [[BOS, *ids, EOS][: plan.max_targets + 1] for ids in messages]
     if not work:
         raise ExportError("The texts hold no words to train on.")
     # The interpreter's buffers grow once: each growth holds the old ones too, for a moment.
@@ -154,4 +143,4 @@ def train(
         delta *= np.float32(plan.clip / norm)
     counts = {"tokens": plan.epochs * targets, "examples": plan.epochs * len(work), "uniform": 1}
     loss = total / (plan.epochs * targets)
-    return Trained(delta, float(counts[plan.weighting]), loss, len(work))
+    return Trained(delta, float(counts[plan.weighting]), loss, plan.epochs * len(work))

@@ -132,7 +132,7 @@ def do(job: Job) -> Done:
     return Done(
         weight=trained.weight,
         loss=trained.loss,
-        steps=plan.epochs * trained.sequences,
+        steps=trained.steps,
         upload_bytes=sum(map(len, parts)),
     )
 

@@ -55,6 +55,7 @@ def simulated(initial, vocabulary, plan):
     """Plain SGD in TensorFlow on the sequences of `client_batches`, in the order typed."""
     import tensorflow as tf
 
+    from tff_keyboard.data.batches import client_batches
     from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
     from tflite_export.format.signatures import WEIGHT_NAMES
     from tflite_export.graphs.trainable import loss_and_gradients
@@ -67,14 +68,21 @@ def simulated(initial, vocabulary, plan):
     total = targets = 0
     for _ in range(plan.epochs):
         for words in tokens:
-            ids = [1, *(row.get(word, 3) for word in words), 2]
-            for start in range(0, len(ids) - 1, plan.max_targets):
-                sequence = ids[start : start + plan.max_targets + 1]
-                loss, gradients = loss_and_gradients(values, tf.constant(sequence))
-                total += float(loss) * (len(sequence) - 1)
-                targets += len(sequence) - 1
-                for name, value in values.items():
-                    value.assign_sub(plan.learning_rate * gradients[name])
+            ids = np.array([row.get(word, 3) for word in words])
+            [[sequence]] = client_batches(
+                [ids],
+                batch_size=1,
+                max_length=plan.max_targets,
+                max_examples=0,
+                epochs=1,
+                seed=[0],
+                long_messages="keep",
+            )
+            loss, gradients = loss_and_gradients(values, tf.constant(sequence))
+            total += float(loss) * (len(sequence) - 1)
+            targets += len(sequence) - 1
+            for name, value in values.items():
+                value.assign_sub(plan.learning_rate * gradients[name])
     trained = weights.to_vector([values[name].numpy() for name in WEIGHT_NAMES])
     return trained - initial, targets, total / targets
 
@@ -94,24 +102,12 @@ def test_weight_loss_and_clip_are_the_plans(graph, initial, plan):
         return trainers.train(trainers.LiteRtTrainer(graph), lambda: initial, TEXTS, changed)
 
     free, clipped = train(weighting="examples"), train(weighting="uniform", clip=0.01)
-    assert free.weight == plan.epochs * free.sequences
+    assert free.weight == free.steps == plan.epochs * len(TEXTS)
     assert clipped.weight == 1
     norm = np.linalg.norm(free.delta)
     np.testing.assert_allclose(clipped.delta, free.delta * 0.01 / norm, rtol=1e-4, atol=1e-9)
     assert train(loss="after_training").loss < free.loss
     assert train(loss="after_training").delta.tobytes() == free.delta.tobytes()
-
-
-def test_a_sequence_is_cut_as_in_training():
-    from tff_keyboard.data.batches import client_batches
-
-    for words in range(8):
-        ids = np.arange(4, 4 + words)
-        batches = client_batches(
-            [ids], batch_size=1, max_length=3, max_examples=0, epochs=1, seed=[0]
-        )
-        found = sorted(trainers.sequences(ids.tolist(), 3))
-        assert found == sorted(batch[0].tolist() for batch in batches)
 
 
 def test_what_cannot_be_trained_is_told(graph, initial, plan):
