@@ -20,11 +20,11 @@ Signs of a rotation are the bits of SHAKE-128 of the seed's 8 bytes, highest fir
 import hashlib
 import math
 import struct
-import zlib
 
 import numpy as np
 
 from tff_keyboard.storage.errors import DataError
+from tff_keyboard.wire.deflate import deflated, inflated
 
 BITS = (2, 3, 4)
 BLOCK = 4096  # numbers that are rotated together: a square, so that two small products do it
@@ -66,11 +66,9 @@ def encode(vector: np.ndarray, *, bits: int, seed: int, rotated: bool = False) -
     symbols = np.where(flat < 0, -2 * flat - 1, 2 * flat)
     symbols[escapes] = ESCAPE
     pairs = (symbols[0::2] * 16 + symbols[1::2]).astype(np.uint8)
-    # Runs of one byte are all that DEFLATE finds here; looking for more takes ten times as long.
-    deflate = zlib.compressobj(6, zlib.DEFLATED, -15, 9, zlib.Z_RLE)
-    stream = deflate.compress(pairs.tobytes() + flat[escapes].astype("<i4").tobytes())
+    stream = deflated(pairs.tobytes() + flat[escapes].astype("<i4").tobytes())
     head = _HEADER.pack(_MAGIC, bits, rotated, seed, step, len(vector), len(escapes))
-    return head + stream + deflate.flush()
+    return head + stream
 
 
 def decode(data: bytes, size: int) -> np.ndarray:
@@ -92,7 +90,7 @@ def decode(data: bytes, size: int) -> np.ndarray:
     pairs = -(-padded // 2)
     if escapes > padded:
         raise DataError(f"An encoded delta has {escapes} escapes in {padded} numbers.")
-    stream = _inflated(data[_HEADER.size :], pairs + 4 * escapes)
+    stream = inflated(data[_HEADER.size :], pairs + 4 * escapes)
     codes = np.frombuffer(stream, np.uint8, pairs)
     steps = _VALUES[codes].reshape(-1)
     if escapes or _HAS_ESCAPE[codes].any():
@@ -153,13 +151,3 @@ def _hadamard_blocks(x: np.ndarray) -> np.ndarray:
 def _padded(size: int) -> int:
     return -(-size // BLOCK) * BLOCK
 
-
-def _inflated(data: bytes, size: int) -> bytes:
-    inflate = zlib.decompressobj(-15)
-    try:
-        found = inflate.decompress(data, size + 1)  # one more than fits is enough to refuse
-    except zlib.error:
-        raise DataError("An encoded delta is damaged: its bytes cannot be inflated.") from None
-    if len(found) != size or not inflate.eof or inflate.unused_data:
-        raise DataError("An encoded delta is damaged: it has another length than its head says.")
-    return found
