@@ -143,12 +143,8 @@ class RoundStore:
             now = self._round
             if now is None or now.state not in rounds.OPEN:
                 return None
-            seat = self._one(
-                "SELECT assignment, place FROM seats WHERE number=? AND attempt=? AND device=?",
-                now.number,
-                now.attempt,
-                device,
-            )
+            query = "SELECT assignment, place FROM seats WHERE number=? AND attempt=? AND device=?"
+            seat = self._one(query, now.number, now.attempt, device)
             if seat and seat[1] is None:
                 return now, seat[0]
             if seat or self._took_part(device, now.number):
@@ -169,11 +165,8 @@ class RoundStore:
             now = self._round
             if now is None or took_part.round <= now.number - self.terms.separation:
                 return False
-            found = self._one(
-                "SELECT state FROM rounds WHERE number=? AND attempt=?",
-                took_part.round,
-                took_part.attempt,
-            )
+            query = "SELECT state FROM rounds WHERE number=? AND attempt=?"
+            found = self._one(query, took_part.round, took_part.attempt)
             return found is None or found[0] != rounds.ABANDONED
 
     def has_seat(self, number: int, device: bytes, assignment: str) -> bool:
@@ -237,15 +230,13 @@ class RoundStore:
                 "SELECT place FROM uploads WHERE number=? AND attempt=? ORDER BY place",
                 (number, attempt),
             ).fetchall()
+        query = (
+            "SELECT assignment, weight, loss, codec, payload FROM uploads "
+            "WHERE number=? AND attempt=? AND place=?"
+        )
         for (place,) in places:  # one at a time: a round of them may not fit in memory
             with self._lock:
-                found = self._one(
-                    "SELECT assignment, weight, loss, codec, payload FROM uploads "
-                    "WHERE number=? AND attempt=? AND place=?",
-                    number,
-                    attempt,
-                    place,
-                )
+                found = self._one(query, number, attempt, place)
             yield Upload(*found)
 
     def keep_model(self, number: int, sha256: str) -> None:

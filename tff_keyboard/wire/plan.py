@@ -23,6 +23,7 @@ class Codec:
 
     name: str = RAW
     bits: int | None = None
+    rotated: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

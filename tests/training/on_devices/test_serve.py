@@ -12,6 +12,7 @@ from tests.support.devices import Device
 from tests.support.fakes import tiny_config
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.data.vocabulary import NUM_SPECIAL
 from tff_keyboard.federated.algorithms.build_process import build_model_fn
 from tff_keyboard.federated.learning.client_inputs import CohortInputs
 from tff_keyboard.training.federated import train_federated
@@ -52,7 +53,12 @@ class Reversed:
         return b"graph"
 
     def rows(self, vocabulary):
-        return range(len(vocabulary))[::-1]
+        return rows_of(len(vocabulary))
+
+
+def rows_of(size):
+    """Of each row on the wire, the row of the table: special words first, as everywhere."""
+    return [*range(NUM_SPECIAL), *reversed(range(NUM_SPECIAL, size))]
 
 
 class LocalTraining:
@@ -62,12 +68,15 @@ class LocalTraining:
         self._config = config
         self._model = build_model_fn(config, vocabulary_size, evaluation=False)()
         self._variables = self._model.trainable_variables
+        self._rows = rows_of(vocabulary_size)  # there and back: it is its own inverse
 
     def __call__(self, initial, batches, learning_rate):
         """`(delta, weight, loss after training)`."""
         shapes = [v.shape.as_list() for v in self._variables]
         arrays = weights.to_arrays(initial, shapes)
-        for variable, value in zip(self._variables, [arrays[0][::-1], *arrays[1:]], strict=True):
+        for variable, value in zip(
+            self._variables, [arrays[0][self._rows], *arrays[1:]], strict=True
+        ):
             variable.assign(value)
         counts = []
         for batch in batches:
@@ -79,7 +88,7 @@ class LocalTraining:
                 variable.assign_sub(learning_rate * tf.convert_to_tensor(gradient))
         losses = [float(self._model.forward_pass(batches_lib.split(b)).loss) for b in batches]
         table, *others = [v.numpy() for v in self._variables]
-        delta = weights.to_vector([table[::-1], *others]) - initial
+        delta = weights.to_vector([table[self._rows], *others]) - initial
         is_uniform = self._config.aggregation.client_weighting == "uniform"
         return delta, 1.0 if is_uniform else sum(counts), np.average(losses, weights=counts)
 

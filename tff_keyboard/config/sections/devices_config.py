@@ -6,22 +6,20 @@ from typing import Annotated
 from tff_keyboard.config.reading.checks import FromOne, NotNegative, Positive, Range
 from tff_keyboard.config.reading.tables import Table
 
-RAW_BITS = 32
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DevicesConfig(Table, path="devices"):
-    """A round's end, an upload's form, and the conditions that a device itself looks at.
+    """A round's end, and the conditions that a device itself looks at.
 
     The report goal is `train.clients_per_round`, the seats are `train.over_selection` times as
-    many, and `train.min_separation_rounds` keeps a device away after it took part.
+    many, `train.min_separation_rounds` keeps a device away after it took part, and
+    `aggregation.compression` says how uploads are written.
 
     Attributes:
       population: Name that devices and server agree on.
       deadline_seconds: From the first seat of a round to its end.
       least_share: Share of the report goal that is enough at the deadline; with less the round is
         abandoned and selected anew.
-      bits: Bits of a number of an upload: 32, float32 as it is; 2, 3 or 4, quantised.
       ram_gib: Memory of a device at least.
       charging: Whether it must be on a charger.
       unmetered: Whether its network must be free of charge.
@@ -37,7 +35,6 @@ class DevicesConfig(Table, path="devices"):
     population: str = "keyboard"
     deadline_seconds: Positive = 600.0
     least_share: Annotated[float, Range("in (0, 1]", lambda share: 0 < share <= 1)] = 0.8
-    bits: Annotated[int, Range("32, or 2 to 4", lambda bits: bits in (2, 3, 4, RAW_BITS))] = 32
     ram_gib: NotNegative = 2.0
     charging: bool = True
     unmetered: bool = True

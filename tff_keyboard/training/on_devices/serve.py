@@ -38,7 +38,12 @@ from tff_keyboard.storage.run_directory import RunDirectory
 from tff_keyboard.training.federated import with_schedules
 from tff_keyboard.training.on_cluster import execution_engine
 from tff_keyboard.training.on_devices.device_rounds import DeviceRounds
-from tff_keyboard.training.on_devices.served_config import as_served, plan_of, terms_of
+from tff_keyboard.training.on_devices.served_config import (
+    as_decoded,
+    as_served,
+    plan_of,
+    terms_of,
+)
 from tff_keyboard.training.on_devices.upload_work import build_upload_work, hand_over
 from tff_keyboard.training.train_run import check_best_metric, open_run, recorded_config, train_run
 from tff_keyboard.wire import keys, weights
@@ -93,7 +98,7 @@ def serve_federated(
         initial = weights_by_name(model)
         privacy = _privacy(config, run, store, model)
         process = build_process.build_process(
-            config,
+            as_decoded(config),
             model,
             wrap_client_work=functools.partial(
                 build_upload_work,

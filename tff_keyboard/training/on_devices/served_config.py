@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 from tff_keyboard.config import ConfigError, RunConfig
-from tff_keyboard.config.sections.devices_config import RAW_BITS
+from tff_keyboard.config.sections.aggregation_config import NoCompression
 from tff_keyboard.config.sections.learning_config import FedAvgClient
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.config.sections.rule_config import FedMed
@@ -55,12 +55,6 @@ def as_served(config: RunConfig) -> RunConfig:
             "none",
             _SERVER,
         ),
-        (
-            "aggregation.compression.codec",
-            aggregation.compression.codec,
-            "none",
-            f"{_SERVER}; what shortens uploads is `devices.bits`",
-        ),
         ("train.cohort.kind", train.cohort.kind, "steady", "rounds have one report goal"),
         ("train.check_in", train.check_in, "uniform", _DRAW),
         ("train.dropout_rate", train.dropout_rate, 0, "devices drop out by themselves"),
@@ -98,6 +92,12 @@ def as_served(config: RunConfig) -> RunConfig:
     )
 
 
+def as_decoded(config: RunConfig) -> RunConfig:
+    """`config` for a process whose uploads devices have quantised already."""
+    aggregation = dataclasses.replace(config.aggregation, compression=NoCompression())
+    return dataclasses.replace(config, aggregation=aggregation)
+
+
 def terms_of(config: RunConfig) -> Terms:
     """Seats, goal and deadline of its rounds."""
     goal = config.train.clients_per_round
@@ -118,7 +118,11 @@ def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
     """
     client, devices, rule = config.client, config.devices, config.aggregation.rule
     assert isinstance(client, FedAvgClient)
-    is_raw = devices.bits == RAW_BITS
+    compression = config.aggregation.compression
+    codec = Codec()
+    if not isinstance(compression, NoCompression):
+        bits, rotated = compression.bits, compression.rotated
+        codec = Codec(name=messages.QUANTISED, bits=bits, rotated=rotated)
     return Plan(
         population=devices.population,
         learning_rate=client.learning_rate * schedules.factor(client.schedule, round_num),
@@ -128,7 +132,7 @@ def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
         weighting=config.aggregation.client_weighting,
         loss=rule.local_loss if isinstance(rule, FedMed) else "during_training",
         clip=None,
-        codec=Codec() if is_raw else Codec(name=messages.QUANTISED, bits=devices.bits),
+        codec=codec,
         phases=["upload"],
         secure_sums=None,
         conditions=Conditions(
