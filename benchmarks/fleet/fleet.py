@@ -53,6 +53,7 @@ optimizer = "fedavg"
 learning_rate = 1.0
 [aggregation.protection]
 clipping = "off"
+{compression}
 [train]
 rounds = {rounds}
 clients_per_round = {goal}
@@ -61,7 +62,6 @@ min_separation_rounds = {separation}
 [devices]
 deadline_seconds = {deadline}
 least_share = 0.6
-bits = {bits}
 [evaluation]
 every = 1
 clients = 30
@@ -167,9 +167,12 @@ def main() -> int:
         for i, name in enumerate(names)
     ]
     config = out / "fleet.toml"
-    config.write_text(
-        CONFIG.format(**vars(args) | {"store": json.dumps(str(args.store.absolute()))})
-    )
+    compression = f'[aggregation.compression]\ncodec = "uniform_quantization"\nbits = {args.bits}'
+    facts = {
+        "store": json.dumps(str(args.store.absolute())),
+        "compression": "" if args.bits == 32 else compression,
+    }
+    config.write_text(CONFIG.format(**vars(args) | facts))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -146,7 +146,8 @@ def encoded(delta: "np.ndarray", plan: Plan, assignment: str) -> bytes:
     from tff_keyboard.wire import update_codec
 
     seed = int.from_bytes(hashlib.sha256(assignment.encode()).digest()[:8], "little")
-    return update_codec.encode(delta, bits=plan.codec.bits, seed=seed)
+    codec = plan.codec
+    return update_codec.encode(delta, bits=codec.bits or 4, seed=seed, rotated=codec.rotated)
 
 
 def main() -> int:
