@@ -30,6 +30,7 @@ BUDGETS = {
     "docs/phone/aosp.md": 350,
     "docs/phone/export.md": 1280,
     "docs/fine_tuning.md": 640,
+    "docs/fleet/README.md": 340,
     "docs/phone/install.md": 190,
     "docs/phone/keyboard.md": 740,
     "docs/phone/languages.md": 360,
