@@ -84,6 +84,7 @@ class Person:
     round: int = 0
     stopped: bool = False
     not_before: float = 0.0
+    has_seat: bool = False  # and no process: it was killed, or the server was away
 
     def type_on(self, count: int) -> None:
         """Puts the next messages into the cache; who has typed all types it again."""
@@ -191,8 +192,11 @@ def main() -> int:
             _advance(person, number, state, said)
         running = [p for p in people if p.process is not None and not p.stopped]
         free_ones = [p for p in people if p.process is None and time.time() >= p.not_before]
-        if free_ones and len(running) < args.at_a_time and state == "selecting":
-            if rng.random() < args.hostile:
+        seated = [p for p in free_ones if p.has_seat]
+        if len(running) < args.at_a_time and (seated or (free_ones and state == "selecting")):
+            if seated:
+                _begin(seated[0], server.url, certificate, out, rng, args)
+            elif rng.random() < args.hostile:
                 name, lines = next(attacks, ("", None))
                 if lines is None:
                     attacks = _attacks(watch, rng, out / "copies")
@@ -286,9 +290,9 @@ def _advance(person: Person, number: int, state: str, said: collections.Counter[
     if person.fate == "killed" and time.monotonic() > person.kill_at:
         process.kill()
         said["killed"] += process.wait() < 0
-        person.process, person.fate = None, ""
+        _ended(person)
     elif process.poll() is not None:
-        person.process = None
+        _ended(person)
         said[f"exit code {process.returncode}"] += 1
         for line in log.read_text().splitlines():
             words = line.split(" s  ")[-1]
@@ -296,12 +300,18 @@ def _advance(person: Person, number: int, state: str, said: collections.Counter[
                 if key in words:
                     kind = words.split(": ")[1] if key == "not taken" else key
                     said[kind if key != "not taken" else f"not taken: {kind}"] += 1
-        person.not_before = time.time() + 5.0
-        state_file = person.directory / "state.json"
-        if state_file.exists():
-            known = json.loads(state_file.read_text())["not_before"]
-            person.not_before = min(max(person.not_before, known), time.time() + 60)
         log.rename(log.with_name(f"log-{time.time():.0f}"))
+
+
+def _ended(person: Person) -> None:
+    """The process is gone: when the device is due again, by what it left on its disk."""
+    person.process, person.fate, person.stopped = None, "", False
+    person.not_before, person.has_seat = time.time() + 3.0, False
+    state_file = person.directory / "state.json"
+    if state_file.exists():
+        state = json.loads(state_file.read_text())
+        person.not_before = min(max(person.not_before, state["not_before"]), time.time() + 60)
+        person.has_seat = state["task"] is not None
 
 
 def _attacks(

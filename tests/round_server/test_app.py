@@ -222,6 +222,9 @@ def test_before_the_first_round(tmp_path):
         assert (answer.status_code, answer.get_json()["code"]) == (503, "busy")
         assert int(answer.headers["Retry-After"]) >= 5
         assert world.device("a").check_in("0" * 64).later.reason == "starting"
+        assert world.device("a").get(f"/v1/models/{'0' * 64}").status_code == 503
+        world.open_round(1)
+        assert world.device("a").get(f"/v1/models/{'0' * 64}").status_code == 404
 
 
 def test_a_greedy_device_is_slowed_down_and_nobody_else(world):

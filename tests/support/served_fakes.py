@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import sys
 import threading
 import time
@@ -275,23 +276,20 @@ def main():
     base = pathlib.Path(sys.argv[1])
     found = {}
     for place in ("", *PLACES):
-        port_file, folder = base / f"port {place}", base / f"at {place}"
-        seen, is_over, app = {}, threading.Event(), None
-        kills, devices = 0, None
-        while True:
+        folder, port = base / f"at {place}", _free_port()
+        seen, is_over = {}, threading.Event()
+        devices = threading.Thread(
+            target=take_part, args=[over_http(port), seen, is_over], daemon=True
+        )
+        kills, status = 0, None
+        while status is None or os.WIFSIGNALED(status):
+            kills += status is not None
             pid = os.fork()
             if not pid:
-                _child(RoundServer, folder, place if not kills else "", port_file)
-            if devices is None:
-                while not port_file.exists():
-                    time.sleep(0.01)
-                app = over_http(int(port_file.read_text()))
-                devices = threading.Thread(target=take_part, args=[app, seen, is_over], daemon=True)
+                _child(RoundServer, folder, place if not kills else "", port)
+            if not kills:
                 devices.start()
             _, status = os.waitpid(pid, 0)
-            if not os.WIFSIGNALED(status):
-                break
-            kills += 1
         is_over.set()
         devices.join()
         found[place] = {
@@ -303,13 +301,20 @@ def main():
     print(json.dumps(found))
 
 
-def _child(server_class, folder, place, port_file):
+def _free_port():
+    """Below those that clients are given: who asks again and again would connect to itself."""
+    for port in np.random.default_rng().integers(20_000, 30_000, 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", int(port)))
+            return int(port)
+    raise OSError("no port is free")
+
+
+def _child(server_class, folder, place, port):
     @contextlib.contextmanager
     def serve(app):
-        port = int(port_file.read_text()) if port_file.exists() else 0
         server = server_class(app, "127.0.0.1", port, None)
         server.start()
-        files.write_atomically(port_file, [str(server.port).encode()])
         yield
         server.stop()
 

@@ -133,6 +133,8 @@ class RoundApplication:
         self, request: wrappers.Request, name: str, seconds: int = _FOREVER
     ) -> wrappers.Response:
         path = self._blobs.path(name)
+        if path is None and not self._blobs.is_ready:
+            raise Refused("busy", "the server is starting", 5)
         if path is None:
             raise Refused("wrong_model", "nothing of this name is released")
         response = utils.send_file(

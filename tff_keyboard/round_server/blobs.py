@@ -26,6 +26,11 @@ class Blobs:
         """Lets anybody fetch a file; the same again changes nothing."""
         self._shown = self._shown | {name}  # a new set: other threads read the old one
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether anything may be fetched; a server that starts again shows nothing at first."""
+        return bool(self._shown)
+
     def path(self, name: str) -> pathlib.Path | None:
         """A file that may be fetched; None: there is none of this name."""
         return self._folder / name if name in self._shown else None

@@ -1,8 +1,9 @@
 """The client work of uploads: a client's dataset is what its device sent, and nothing is trained.
 
-A client has one element: delta (trained minus initial weights, [parameters] float32), weight and
-loss. The work takes it apart into what local training would have returned, so that aggregation,
-guards, noise and the server's step are those of a simulation, on the same numbers.
+A client has one element: delta (trained minus initial weights, [parameters] float32) and claims,
+which are its weight and its loss, [2] float32. The work takes it apart into what local training
+would have returned, so that aggregation, guards, noise and the server's step are those of a
+simulation, on the same numbers.
 """
 
 import collections
@@ -21,15 +22,13 @@ from tff_keyboard.packs import compiler
 def upload_spec(parameters: int) -> collections.OrderedDict[str, tf.TensorSpec]:
     """Spec of a client's element."""
     return collections.OrderedDict(
-        delta=tf.TensorSpec([parameters], tf.float32),
-        weight=tf.TensorSpec([], tf.float32),
-        loss=tf.TensorSpec([], tf.float32),
+        claims=tf.TensorSpec([2], tf.float32), delta=tf.TensorSpec([parameters], tf.float32)
     )
 
 
 def element(delta: np.ndarray, weight: float, loss: float) -> collections.OrderedDict[str, Any]:
     """A client's element, as `upload_spec` has it."""
-    return collections.OrderedDict(delta=delta, weight=np.float32(weight), loss=np.float32(loss))
+    return collections.OrderedDict(claims=np.array([weight, loss], np.float32), delta=delta)
 
 
 def build_upload_work(
@@ -54,16 +53,15 @@ def build_upload_work(
     @tff.tensorflow.computation(data_type)
     def read(dataset):
         upload = dataset.get_single_element()
+        claimed, loss = tf.unstack(upload["claims"])
         # TFF's update is what the server's optimizer takes as a gradient: initial minus trained.
         parts = tf.split(tf.negative(upload["delta"]), sizes)
         update = [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
-        weight = tf.ones([]) if uniform_weights else upload["weight"]
+        weight = tf.ones([]) if uniform_weights else claimed
         if tells_loss:
-            weight = collections.OrderedDict(num_examples=weight, loss=upload["loss"])
-        claimed = tf.cast(upload["weight"], tf.float64)
-        metrics = collections.OrderedDict(
-            nll=tf.cast(upload["loss"], tf.float64) * claimed, tokens=claimed
-        )
+            weight = collections.OrderedDict(num_examples=weight, loss=loss)
+        tokens = tf.cast(claimed, tf.float64)
+        metrics = collections.OrderedDict(nll=tf.cast(loss, tf.float64) * tokens, tokens=tokens)
         return tff.learning.templates.ClientResult(update, weight), metrics
 
     @tff.federated_computation(
