@@ -17,6 +17,7 @@ OURS = (*PRODUCT, "benchmarks", "tools")
 # in this table, so that no arrow runs up. `storage` has no line: everybody may know it.
 FLOORS = {
     "storage": set(),
+    "wire": set(),
     "packs": set(),
     "config": set(),
     "host": set(),
@@ -36,7 +37,9 @@ FLOORS = {
         "predictors",
         "privacy",
         "program",
+        "wire",
     },
+    "round_server": {"wire"},
     "study": {
         "config",
         "data",
@@ -55,9 +58,12 @@ FLOORS = {
         "federated",
         "host",
         "models",
+        "packs",
         "predictors",
         "privacy",
         "program",
+        "round_server",
+        "wire",
     },
     "audits": {"config", "data", "models", "privacy", "training"},
     "attacks": {"config", "data", "evaluation", "federated", "models", "predictors", "training"},
@@ -70,6 +76,7 @@ FLOORS = {
         "predictors",
         "privacy",
         "report",
+        "wire",
     },
     "tasks": {
         "attacks",
@@ -84,9 +91,11 @@ FLOORS = {
         "privacy",
         "program",
         "report",
+        "round_server",
         "study",
         "training",
         "tflite_export",
+        "wire",
     },
 }
 WITHOUT_TFF = set(FLOORS) - {"federated", "attacks", "training", "program", "packs", "tasks"}

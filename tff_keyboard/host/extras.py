@@ -14,6 +14,7 @@ _EXTRAS = {
     "tensorflow_text": _TRAIN,
     "tensorboard": _TRAIN,
     "grpc": _TRAIN,
+    "cheroot": _TRAIN,
     "dp_accounting": _PRIVACY,
     "scipy": _PRIVACY,
     "matplotlib": _REPORT,

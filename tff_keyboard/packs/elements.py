@@ -41,7 +41,7 @@ def join(elements: Iterable[Any], spec: Spec) -> Joined:
         dtype = leaf.dtype.as_numpy_dtype
         arrays = [np.asarray(column[index], dtype) for column in columns]
         values = np.concatenate([np.zeros([0], dtype), *(array.ravel() for array in arrays)])
-        shapes = np.array([a.shape for a in arrays], np.int64).reshape(-1, leaf.shape.rank)
+        shapes = np.array([a.shape for a in arrays], np.int64).reshape(len(arrays), leaf.shape.rank)
         return collections.OrderedDict(values=values, shapes=shapes)
 
     leaves = [joined(i, leaf) for i, leaf in enumerate(tf.nest.flatten(spec))]

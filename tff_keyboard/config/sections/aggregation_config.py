@@ -7,7 +7,7 @@ in the module that takes it, such as `federated/algorithms/fedatt/aggregator.py`
 import dataclasses
 from typing import Annotated, Literal, TypeAlias
 
-from tff_keyboard.config.reading.checks import FromZero, OpenShare, Positive, Range, between
+from tff_keyboard.config.reading.checks import OpenShare, Positive, Range, between
 from tff_keyboard.config.reading.tables import Table
 from tff_keyboard.config.sections.privacy_config import (
     Gaussian,
@@ -83,13 +83,13 @@ class UniformQuantization(Table, path="aggregation.compression"):
     """Uploads are quantised on the client, under any rule.
 
     Attributes:
-      bits: Bits a coordinate, 1..16.
-      threshold: Tensors of at most that many elements are sent whole, >= 0.
+      bits: 2..4: 2^bits steps span eight root mean squares of a delta.
+      rotated: Whether a random rotation comes first: alike numbers, more bytes.
     """
 
     codec: Literal["uniform_quantization"] = "uniform_quantization"
-    bits: Annotated[int, between(1, 16)] = 8
-    threshold: FromZero = 1000
+    bits: Annotated[int, between(2, 4)] = 4
+    rotated: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -74,7 +74,11 @@ def num_parameters(run_path: pathlib.Path) -> int:
 
 
 def _uploaded(row: Mapping[str, Any]) -> int:
-    measured = [value for name, value in row.items() if name.endswith("/uploaded_bytes")]
-    spared = [value for name, value in row.items() if name.endswith("/bytes_not_uploaded")]
-    whole = measured[0] if measured else row["bytes_up"]
-    return math.floor(whole - (spared[0] if spared else 0))
+    """What was sent; of clients that topK spares, their share of it."""
+
+    def measured(name: str, otherwise: float) -> float:
+        return next((x for key, x in row.items() if key.endswith(f"/{name}")), otherwise)
+
+    whole = measured("uncompressed_bytes", row["bytes_up"])
+    spared = measured("bytes_not_uploaded", 0) / whole if whole else 0.0
+    return math.floor(measured("uploaded_bytes", whole) * (1 - spared))

@@ -1,15 +1,17 @@
-"""Smaller uploads: quantisation on the client, under any aggregation.
+"""Smaller uploads: the codec of the wire on the client, under any aggregation.
 
-Each large tensor x is sent as `bits` bits a coordinate and its minimum and maximum:
+A delta is one vector, in whole steps rounded at random, as `tff_keyboard/wire/update_codec.py`
+writes it: what is decoded there and here is the same for the same random numbers. These are a pure
+function of (seed, round, delta), see `seeded_client_map.py`: a resumed run repeats the bits. The
+server decodes before it aggregates, hence FedAtt's norms, FedMed's topK, clipping and noise all see
+what really arrived.
 
-    q = floor((x - min) / (max - min) * (2^bits - 1) + u),   u uniform in [0, 1)
-
-so that the decoded value is right on average (Suresh et al. 2017,
-section 2.2, http://proceedings.mlr.press/v70/suresh17a.html). u is a pure function of (seed, round,
-delta), see `seeded_client_map.py`: a resumed run repeats the bits. The server decodes before it
-aggregates, hence FedAtt's norms, FedMed's topK, clipping and noise all see what really arrived.
+Bytes are counted, not made: the entropy of the symbols in blocks. On deltas of SMS writers that is
+1 to 12 % less than the wire's bytes; rotated, up to a fifth less.
 """
 
+import collections
+import math
 from typing import Any
 
 import tensorflow as tf
@@ -20,19 +22,45 @@ from tff_keyboard.federated.aggregation.layers import require_float_tensors
 from tff_keyboard.federated.aggregation.processes import AggregationProcess, Factory
 from tff_keyboard.federated.aggregation.seeded_client_map import SeededClientMapFactory
 from tff_keyboard.federated.aggregation.seeded_noise import fold_in
-from tff_keyboard.federated.aggregation.upload_size import UploadSizeFactory
+from tff_keyboard.wire import update_codec
 
 _PURPOSE = 3
+_ENTROPY_BLOCK = 16384  # numbers: about what DEFLATE makes one code for
+_ESCAPE_BITS = 14.0  # of an int32 that DEFLATE has seen more of
 
 
-def quantize(tensor: tf.Tensor, bits: int, uniform: tf.Tensor) -> tf.Tensor:
-    """The tensor after encoding and decoding; `uniform` in [0, 1) rounds. Finite in, finite out."""
-    x = tf.cast(tensor, tf.float64)  # max - min of float32 may overflow float32
-    low, high = tf.reduce_min(x), tf.reduce_max(x)
-    levels = float(2**bits - 1)
-    step = (high - low) / levels
-    steps = tf.floor(tf.math.divide_no_nan(x - low, step) + tf.cast(uniform, tf.float64))
-    return tf.cast(low + tf.clip_by_value(steps, 0.0, levels) * step, tensor.dtype)
+def quantize(x: tf.Tensor, bits: int, uniform: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """`update_codec.step_size` (float64) and `quantise` ([size] int32) of a vector.
+
+    `uniform` is [size] in [0, 1). Finite in, finite out.
+    """
+    x = tf.cast(x, tf.float64)
+    share = update_codec.RMS_SPANNED / 2**bits
+    step = share * tf.sqrt(tf.reduce_mean(tf.square(x)))
+    steps = tf.floor(tf.math.divide_no_nan(x, step) + tf.cast(uniform, tf.float64))
+    return step, tf.cast(steps, tf.int32)
+
+
+def rotate(x: tf.Tensor) -> tf.Tensor:
+    """`update_codec.rotate` without its signs, of whole blocks; its own inverse."""
+    side = math.isqrt(update_codec.BLOCK)
+    matrix = tf.constant(update_codec.hadamard(side), x.dtype)
+    return tf.reshape(matrix @ tf.reshape(x, [-1, side, side]) @ matrix, [-1])
+
+
+def counted_bytes(steps: tf.Tensor) -> tf.Tensor:
+    """About what `update_codec.encode` makes of so many steps, int64."""
+    size = tf.shape(steps)[0]
+    codes = tf.where(steps < 0, -2 * steps - 1, 2 * steps)
+    escapes = tf.cast(tf.math.count_nonzero(tf.abs(steps) > update_codec.LARGEST), tf.float64)
+    blocks = -(-size // _ENTROPY_BLOCK)
+    places = tf.range(size) // _ENTROPY_BLOCK * 16 + tf.minimum(codes, update_codec.ESCAPE)
+    counts = tf.math.bincount(places, minlength=16 * blocks, dtype=tf.float64)
+    counts = tf.reshape(counts, [-1, 16])
+    totals = tf.reduce_sum(counts, axis=1, keepdims=True)
+    nats = -tf.reduce_sum(tf.math.multiply_no_nan(tf.math.log(counts / totals), counts))
+    bits = nats / math.log(2) + _ESCAPE_BITS * escapes
+    return update_codec.HEADER_BYTES + tf.cast(tf.math.ceil(bits / 8), tf.int64)
 
 
 class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
@@ -43,10 +71,10 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
 
     Args:
       inner: A weighted factory.
-      codec: Config, which the next two arguments change where they are not None. None: 8 bits,
-        tensors of up to 1,000 elements whole.
-      bits: Bits a coordinate, 1..16.
-      threshold: Elements up to which a tensor is sent whole, >= 0.
+      codec: Config, which the next two arguments change where they are not None. None: 4 bits,
+        not rotated.
+      bits: 2, 3 or 4.
+      rotated: Whether deltas are rotated first.
       seed: Seed of the run, >= 0: rounding is a function of it, the round and the delta.
 
     Raises:
@@ -59,23 +87,43 @@ class CompressedUploadFactory(tff.aggregators.WeightedAggregationFactory):
         codec: UniformQuantization | None = None,
         *,
         bits: int | None = None,
-        threshold: int | None = None,
+        rotated: bool | None = None,
         seed: int = 0,
     ):
-        codec = (codec or UniformQuantization()).changed(bits=bits, threshold=threshold)
-        self._codec = codec
-        mapped = SeededClientMapFactory(inner, self._decoded, seed=seed, purpose=_PURPOSE)
-        self._counted = UploadSizeFactory(mapped, bits=codec.bits, threshold=codec.threshold)
+        self._codec = (codec or UniformQuantization()).changed(bits=bits, rotated=rotated)
+        self._mapped = SeededClientMapFactory(
+            inner, self._decoded, seed=seed, purpose=_PURPOSE, counts=True
+        )
 
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         """The process, for these types."""
         require_float_tensors(value_type, "Compression")
-        return self._counted.create(value_type, weight_type)
+        return self._mapped.create(value_type, weight_type)
 
-    def _decoded(self, value: Any, seed: tf.Tensor) -> Any:
-        flat = list(tf.nest.flatten(value))
-        for i, tensor in enumerate(flat):
-            if tensor.shape.num_elements() > self._codec.threshold:
-                uniform = tf.random.stateless_uniform(tensor.shape, fold_in(seed, i), alg="philox")
-                flat[i] = quantize(tensor, self._codec.bits, uniform)
-        return tf.nest.pack_sequence_as(value, flat)
+    def _decoded(self, value: Any, seed: tf.Tensor) -> tuple[Any, Any]:
+        flat = tf.nest.flatten(value)
+        sizes = [tensor.shape.num_elements() for tensor in flat]
+        size = sum(sizes)
+        x = tf.concat([tf.cast(tf.reshape(t, [-1]), tf.float64) for t in flat], axis=0)
+        signs = tf.ones([], tf.float64)
+        if self._codec.rotated:
+            negative = _random(fold_in(seed, 1), size) < 0.5
+            signs = tf.where(negative, -tf.ones([], tf.float64), 1.0)
+            x = rotate(tf.pad(x * signs, [[0, -size % update_codec.BLOCK]]))
+        step, steps = quantize(x, self._codec.bits, _random(fold_in(seed, 0), x.shape[0]))
+        x = step * tf.cast(steps, tf.float64)
+        if self._codec.rotated:
+            x = rotate(x)[:size] * signs
+        parts = [
+            tf.cast(tf.reshape(part, tensor.shape), tensor.dtype)
+            for part, tensor in zip(tf.split(x, sizes), flat, strict=True)
+        ]
+        whole = sum(n * t.dtype.size for n, t in zip(sizes, flat, strict=True))
+        counts = collections.OrderedDict(
+            uploaded_bytes=counted_bytes(steps), uncompressed_bytes=tf.constant(whole, tf.int64)
+        )
+        return tf.nest.pack_sequence_as(value, parts), counts
+
+
+def _random(seed: tf.Tensor, size: int) -> tf.Tensor:
+    return tf.random.stateless_uniform([size], seed, alg="philox")

@@ -20,11 +20,14 @@ from tff_keyboard.federated.aggregation.seeded_noise import client_digest, fold_
 class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
     """Hands `change(delta, seed)` of each client over to `inner`.
 
-    State: `round` (int32, rounds done) and `inner`. Measurements are those of `inner`.
+    State: `round` (int32, rounds done) and `inner`. Measurements are those of `inner`; with
+    `counts`, the sum over clients of each count, and `inner`.
 
     Args:
-      change: Makes a delta of the same type from a delta and a seed ([2] int64), in TensorFlow.
+      change: Makes a delta of the same type from a delta and a seed ([2] int64), in TensorFlow;
+        with `counts`, the delta and an ordered dict of scalars.
       purpose: Tells what draws from one seed apart.
+      counts: Whether `change` counts.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
         *,
         seed: int,
         purpose: int,
+        counts: bool = False,
     ):
         if seed < 0:
             raise ValueError(f"`seed` must be >= 0, got {seed}.")
@@ -41,6 +45,7 @@ class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
         self._change = change
         self._seed = seed
         self._purpose = purpose
+        self._counts = counts
 
     def create(self, value_type: tff.Type, weight_type: tff.Type) -> AggregationProcess:
         inner = self._inner.create(value_type, weight_type)
@@ -62,8 +67,16 @@ class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
         def next_fn(state, value, weight):
             seed, next_round = tff.federated_map(round_seed, state["round"])
             changed = tff.federated_map(change, (value, tff.federated_broadcast(seed)))
+            counted = collections.OrderedDict()
+            if self._counts:
+                changed, counted = changed
+                names = tff.structure.name_list(counted.type_signature.member)
+                counted = {name: tff.federated_sum(counted[name]) for name in names}
             output = inner.next(state["inner"], changed, weight)
             after = collections.OrderedDict(round=next_round, inner=output.state)
-            return after, output.result, output.measurements
+            measurements = output.measurements
+            if counted:
+                measurements = collections.OrderedDict(**counted, inner=measurements)
+            return after, output.result, measurements
 
         return build_process(initialize, next_fn, value_type, weight_type)

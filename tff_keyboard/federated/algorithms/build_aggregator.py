@@ -14,9 +14,8 @@ From outside in, and so in the order a delta meets them:
 Every factory here is weighted; where privacy demands equal clients the weight is dropped inside.
 """
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias, assert_never
 
 import tensorflow_federated as tff
@@ -60,7 +59,6 @@ def build_rule(
             return FedMedFactory(
                 rule,
                 max_clients=clients_per_round,
-                upload_bytes=_upload_bytes(config.compression),
                 variable_names=names,
             )
         case rules.PrivateFedAtt():
@@ -136,13 +134,6 @@ def protect(
     if config.client_weighting != "uniform":
         factory = WeightCapFactory(factory)
     return UpdateGuardFactory(factory, limit)
-
-
-def _upload_bytes(codec: tables.Compression) -> Callable[[tff.Type], int]:
-    """Size of one client's upload, by the type of its delta."""
-    if isinstance(codec, tables.NoCompression):
-        return upload_size.raw_bytes
-    return functools.partial(upload_size.encoded_bytes, bits=codec.bits, threshold=codec.threshold)
 
 
 def _clipped(factory: Factory, protection: tables.Protection) -> Factory:

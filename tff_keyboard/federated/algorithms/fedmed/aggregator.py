@@ -24,7 +24,7 @@ for Language Modeling", https://doi.org/10.3390/s20144048.
 
 import collections
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
 
     State: `previous_loss` (float32 nats) and `round` (int32, rounds where somebody counted).
     Measurements: `adaptive` (1 or 0), `loss_change` (nats; 0 in the first round), `mean_loss`,
-    `clients` (M), `top_clients` (K), `bytes_not_uploaded` (int64: deltas of the M - K; they are
+    `clients` (M), `top_clients` (K), `bytes_not_uploaded` (int64: whole deltas of the M - K; they are
     uploaded here, but a server that asks for losses first would never receive them), and
     `attention`, per layer the `effective_clients` and `maximum_weight` of the adaptive weights.
 
@@ -72,7 +72,6 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         used; >= 0.
       local_loss: Loss of a client: "after_training" or "during_training".
       layer_groups: Group name -> variable names, or positions such as "0"; a partition.
-      upload_bytes: Size of one client's upload of a type: `bytes_not_uploaded` counts in it.
       variable_names: Names of the tensors of a delta, in order; what `layer_groups` may name.
 
     Attributes:
@@ -91,7 +90,6 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         mediation_threshold: float | None = None,
         local_loss: str | None = None,
         layer_groups: LayerGroups | None = None,
-        upload_bytes: Callable[[tff.Type], int] = raw_bytes,
         variable_names: Sequence[str] | None = None,
     ):
         if max_clients < 1:
@@ -103,7 +101,6 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
             layer_groups=layer_groups,
         )
         self._max_clients = max_clients
-        self._upload_bytes = upload_bytes
         self._variable_names = variable_names
 
     def layers_of(self, value_type: tff.Type) -> tuple[layers_lib.Layer, ...]:
@@ -122,7 +119,7 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
         specs = tff.types.type_to_tf_tensor_specs(value_type)
         buffer_size = self._max_clients - top_count(self.rule.top_fraction, self._max_clients)
         accumulator = Accumulator(specs, layers, buffer_size)
-        delta_bytes = self._upload_bytes(value_type)
+        delta_bytes = raw_bytes(value_type)
 
         @tff.tensorflow.computation
         def zero():

@@ -1,0 +1,107 @@
+"""The wire's messages: there and back, and one code for each thing that is wrong with them."""
+
+import contextlib
+import json
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from tff_keyboard.wire import messages
+from tff_keyboard.wire.plan import Cache, Codec, Conditions, Plan
+
+HASH = "0" * 64
+HEADER = messages.UploadHeader(assignment="a", weight=12.0, loss=5.5, codec=messages.RAW, shape=[3])
+PLAN = Plan(
+    population="keyboard",
+    vocabulary="f" * 64,
+    graph=HASH,
+    parameters=3,
+    learning_rate=0.5,
+    epochs=1,
+    max_messages=256,
+    max_targets=20,
+    weighting="tokens",
+    clip=None,
+    codec=Codec(),
+    phases=["upload"],
+    secure_sums=None,
+    conditions=Conditions(app_versions=["1.0"]),
+    cache=Cache(),
+)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        messages.CheckIn(protocol=1, population="p", plan=HASH, token=None),
+        messages.Answer(later=messages.Later(retry_after_s=5, reason="running")),
+        messages.Answer(
+            task=messages.Task(round=1, plan=HASH, model=HASH, assignment="a", upload_before_s=60)
+        ),
+        HEADER,
+        messages.Accepted(token="r.1.1.00", accepted=1),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_a_message_is_read_as_it_was_written(message):
+    assert messages.decode(type(message), messages.encode(message)) == message
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", "bad_json"),
+        (b"[]", "bad_json"),
+        (b"{}", "bad_json"),
+        (b"\xff", "bad_json"),
+        (b"[" * 100_000, "too_large"),
+        (b"[" * 50_000, "bad_json"),
+        (b'{"assignment":"a","weight":NaN,"loss":1}', "bad_json"),
+        (b'{"assignment":"a","weight":1e999,"loss":1}', "bad_json"),
+        (b'{"assignment":"a","weight":1,"loss":1,"more":1}', "bad_json"),
+        (b'{"assignment":"a","weight":"1","loss":1}', "bad_json"),
+    ],
+)
+def test_what_is_no_message_is_refused(data, code):
+    with pytest.raises(messages.Refused) as refused:
+        messages.decode(messages.Loss, data)
+    assert refused.value.code == code
+
+
+@hypothesis.given(strategies.binary(max_size=200))
+def test_any_bytes_are_an_upload_or_refused(data):
+    with contextlib.suppress(messages.Refused):  # any other error is a bug
+        _, payload = messages.unpack_upload(data)
+        assert data.endswith(payload)
+
+
+def test_an_upload_is_its_header_and_its_bytes():
+    body = messages.pack_upload(HEADER, b"payload")
+    assert messages.unpack_upload(body) == (HEADER, b"payload")
+    assert int.from_bytes(body[:4], "big") == len(body) - 4 - len(b"payload")
+    with pytest.raises(messages.Refused, match="bad_json"):
+        messages.unpack_upload(body[:20])
+    with pytest.raises(messages.Refused, match="too_large"):
+        messages.unpack_upload(b"\xff" * 8)
+
+
+def test_a_plan_is_named_by_what_it_says():
+    assert Plan.from_bytes(PLAN.to_bytes()) == PLAN
+    spaced = json.dumps(json.loads(PLAN.to_bytes())).encode()
+    assert Plan.from_bytes(spaced).sha256 == PLAN.sha256
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("protocol", 2),
+        ("weighting", "words"),
+        ("phases", ["loss"]),
+        ("codec", {"name": "zip", "bits": 1}),
+    ],
+)
+def test_a_plan_that_asks_for_what_is_not_known_is_refused(key, value):
+    changed = json.dumps(json.loads(PLAN.to_bytes()) | {key: value}).encode()
+    with pytest.raises(ValueError, match=r"protocol|kind|codec|known"):
+        Plan.from_bytes(changed)

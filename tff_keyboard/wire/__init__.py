@@ -1,0 +1,1 @@
+"""What a round server and a device both know: messages, plans, weights, keys, tokens."""
