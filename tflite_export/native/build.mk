@@ -52,11 +52,11 @@ $(OUT)/page/index.html: $(OUT)/page/cifg.wasm $(wildcard $(HERE)page/*.js $(SERV
 	cp $(HERE)../keyboard/blocklists/en.txt $(OUT)/page/blocklist.txt
 	sed -i 's|<script src="keyboard.js"|<script src="offline.js" type="module"></script>\n  &|' $@
 
-# clang only. Seeds and finds: $(OUT)/seeds/$(FUZZ).
+# clang only; FUZZ is a function of tests/fuzz.cc. Seeds and finds: $(OUT)/seeds/$(FUZZ).
 $(OUT)/fuzz_$(FUZZ): $(HERE)tests/fuzz.cc $(HEADERS)
 	@mkdir -p $(OUT)/seeds/$(FUZZ)
 	clang++ -std=c++17 $(SANITIZERS) -fsanitize=fuzzer -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION \
 	  -DREADER=$(FUZZ) $< -o $@
 fuzz: $(OUT)/fuzz_$(FUZZ)
-	$< -max_total_time=$(FUZZ_SECONDS) -max_len=60000 -artifact_prefix=$(OUT)/ $(OUT)/seeds/$(FUZZ)
+	$< -max_total_time=$(FUZZ_SECONDS) -max_len=60000 -timeout=60 -artifact_prefix=$(OUT)/ $(OUT)/seeds/$(FUZZ)
 .PHONY: fuzz
