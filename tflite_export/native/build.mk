@@ -50,7 +50,8 @@ $(OUT)/page/cifg.wasm: $(HERE)page/wasm.cc $(HERE)cifg.cc $(HEADERS)
 $(OUT)/page/index.html: $(OUT)/page/cifg.wasm $(wildcard $(HERE)page/*.js $(SERVER_PAGE)/*)
 	cp $(SERVER_PAGE)/* $(HERE)page/*.js $(MODEL:.tflite=).* $(OUT)/page/
 	cp $(HERE)../keyboard/blocklists/en.txt $(OUT)/page/blocklist.txt
-	sed -i 's|<script src="keyboard.js"|<script src="offline.js" type="module"></script>\n  &|' $@
+	sed -i -e 's|<script src="keyboard.js"|<script src="offline.js" type="module"></script>\n  &|' \
+	  -e 's|, with the last word corrected as a space would||' $@
 
 # clang only; FUZZ is a function of tests/fuzz.cc. Seeds and finds: $(OUT)/seeds/$(FUZZ).
 $(OUT)/fuzz_$(FUZZ): $(HERE)tests/fuzz.cc $(HEADERS)

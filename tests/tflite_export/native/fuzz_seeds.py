@@ -60,7 +60,11 @@ def seeds(folder: pathlib.Path) -> dict[str, list[bytes]]:
     cache_file.save(cache, folder / "cache")
     texts = [text.encode() for text in (*vectors.TEXTS, *vectors.TYPED)]
     described = (folder / "keyboard.json").read_bytes()
-    return found | {"cache": [(folder / "cache").read_bytes()], "text": texts, "manifest": [described]}
+    return found | {
+        "cache": [(folder / "cache").read_bytes()],
+        "text": texts,
+        "manifest": [described],
+    }
 
 
 def models() -> dict[str, bytes]:
@@ -70,7 +74,9 @@ def models() -> dict[str, bytes]:
     weights = dataclasses.replace(weights, embedding=table)
     return {
         "int8-rows": row_scaled.build(weights, quantize_rows(table), top_k=3),
-        "int4-rows": row_scaled.build(weights, quantize_rows_int4(table, np.eye(weights.dim)), top_k=3),
+        "int4-rows": row_scaled.build(
+            weights, quantize_rows_int4(table, np.eye(weights.dim)), top_k=3
+        ),
         "trainable": trainable.build(weights, top_k=3),
     }
 
