@@ -1,11 +1,11 @@
-"""libcifg beside the interpreters: the same strips, and what a key costs.
+"""libcifg beside the interpreters and NumPy: the same strips, and what a key costs.
 
     python -m benchmarks.phone.native models/messages/keyboard.tflite --store=data/nus_sms
 
 Held-out people of a store type word by word. At each word two strips are compared, behind the space
 and behind the first letter; with --learn a hybrid learns each message, and forgets all with each
 person. Where strips differ, `gap` says by how much of its probability a word was ahead of the one
-that stands in its place. A key is one letter of fixed sentences, clock and CPU milliseconds of one
+that stands in its place. `numpy` is the network by `numpy_network.py`, in float64. A key is one letter of fixed sentences, clock and CPU milliseconds of one
 thread. A line every 10,000 words has the counts so far.
 """
 
@@ -29,14 +29,12 @@ def main() -> None:
     parser.add_argument("--store")
     parser.add_argument("--words", type=int, default=10**9)
     parser.add_argument("--learn", action="store_true")
-    parser.add_argument("--runtimes", default="litert,tensorflow")
+    parser.add_argument("--runtimes", default="litert,numpy", help="and tensorflow")
     args = parser.parse_args()
-    from tflite_export.runtime.hybrid_keyboard import open_keyboard
-
     with tempfile.TemporaryDirectory() as folder:
         library = libcifg.make("libcifg.so", pathlib.Path(folder))
         native = libcifg.NativeKeyboard(library, args.model)
-        keyboards = {name: open_keyboard(args.model, runtime=name) for name in _names(args)}
+        keyboards = {name: _opened(args.model, name) for name in args.runtimes.split(",")}
         result: dict = {"bytes": library.stat().st_size, "keys": {}}
         result["keys"]["libcifg"] = _key_times(native.strip_for)
         for name, keyboard in keyboards.items():
@@ -47,8 +45,13 @@ def main() -> None:
                 print(json.dumps(counts), flush=True)
 
 
-def _names(args) -> list[str]:
-    return args.runtimes.split(",")
+def _opened(model: str, runtime: str):
+    from benchmarks.phone.numpy_network import on_numpy
+    from tflite_export.runtime.hybrid_keyboard import open_keyboard
+
+    if runtime == "numpy":
+        return on_numpy(open_keyboard(model, runtime="litert"))
+    return open_keyboard(model, runtime=runtime)
 
 
 def _key_times(strip_for: Callable) -> dict[str, float]:

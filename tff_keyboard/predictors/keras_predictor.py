@@ -31,10 +31,13 @@ class KerasPredictor:
         self.model = model
         self.vocabulary = vocabulary
         self._index = PrefixIndex(vocabulary)
+        # Models have no Python loop over tensors for AutoGraph to find.
         self._score = tf.function(
-            self._log_softmax_of_tokens, input_signature=[tf.TensorSpec([None, None], tf.int32)]
+            self._log_softmax_of_tokens,
+            input_signature=[tf.TensorSpec([None, None], tf.int32)],
+            autograph=False,
         )
-        self._step = tf.function(self._step_one_word)
+        self._step = tf.function(self._step_one_word, autograph=False)
         self.reset()
 
     def __reduce__(self) -> tuple[Any, ...]:

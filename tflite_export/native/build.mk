@@ -50,13 +50,14 @@ $(OUT)/page/cifg.wasm: $(HERE)page/wasm.cc $(HERE)cifg.cc $(HEADERS)
 $(OUT)/page/index.html: $(OUT)/page/cifg.wasm $(wildcard $(HERE)page/*.js $(SERVER_PAGE)/*)
 	cp $(SERVER_PAGE)/* $(HERE)page/*.js $(MODEL:.tflite=).* $(OUT)/page/
 	cp $(HERE)../keyboard/blocklists/en.txt $(OUT)/page/blocklist.txt
-	sed -i 's|<script src="keyboard.js"|<script src="offline.js" type="module"></script>\n  &|' $@
+	sed -i -e 's|<script src="keyboard.js"|<script src="offline.js" type="module"></script>\n  &|' \
+	  -e 's|, with the last word corrected as a space would||' $@
 
-# clang only. Seeds and finds: $(OUT)/seeds/$(FUZZ).
+# clang only; FUZZ is a function of tests/fuzz.cc. Seeds and finds: $(OUT)/seeds/$(FUZZ).
 $(OUT)/fuzz_$(FUZZ): $(HERE)tests/fuzz.cc $(HEADERS)
 	@mkdir -p $(OUT)/seeds/$(FUZZ)
 	clang++ -std=c++17 $(SANITIZERS) -fsanitize=fuzzer -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION \
 	  -DREADER=$(FUZZ) $< -o $@
 fuzz: $(OUT)/fuzz_$(FUZZ)
-	$< -max_total_time=$(FUZZ_SECONDS) -max_len=60000 -artifact_prefix=$(OUT)/ $(OUT)/seeds/$(FUZZ)
+	$< -max_total_time=$(FUZZ_SECONDS) -max_len=60000 -timeout=60 -artifact_prefix=$(OUT)/ $(OUT)/seeds/$(FUZZ)
 .PHONY: fuzz

@@ -43,9 +43,9 @@ def part(seed=0):
     return NGramPart(data, facts, mixed)
 
 
-def export_hybrid(folder, *, seed=1, held_out=None, **options):
-    """The path of the model of an export with an n-gram."""
+def export_hybrid(folder, *, seed=1, held_out=None, tail=None, **options):
+    """The path of the model of an export with an n-gram, and with a tail lexicon if given."""
     run = export_fakes.save_run(folder / f"run {seed}", seed)
     chosen = dataclasses.replace(ExportOptions(quantization="none"), **options)
     path = folder / f"hybrid{seed}.tflite"
-    return export(run, path, chosen, ngram=part(), held_out=held_out).paths.model
+    return export(run, path, chosen, ngram=part(), tail=tail, held_out=held_out).paths.model

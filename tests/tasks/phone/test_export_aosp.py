@@ -1,5 +1,7 @@
 """`export --format=aosp`, from a run directory to a list that `compare` takes."""
 
+import functools
+
 import pytest
 
 from tasks import cli
@@ -11,6 +13,15 @@ from tff_keyboard.predictors.aosp import combined_file
 from tff_keyboard.privacy.claims.statement import privacy_statement
 from tff_keyboard.privacy.ledger.ledger import PrivacyLedger
 from tff_keyboard.storage import names
+from tflite_export.export import aosp_export
+
+
+@pytest.fixture(scope="module", autouse=True)
+def opened_once():
+    """Each network is traced once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aosp_export, "_open", functools.cache(aosp_export._open))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -66,7 +66,10 @@ def test_typing_and_learning(driver, address, folder, tmp_path):
     page.write("see you at jo")
     assert page.strip()[1] == "johann's"
     assert [chip.text for chip in page.find_all("#own-words li")] == ["johann's"]
+    hints = driver.find_element("id", "hints").text
+    assert "Nothing you type leaves this machine." in hints
+    assert "corrected" not in hints
     driver.save_screenshot(str(tmp_path / "page.png"))
-    known = {f"/{path.name}" for path in folder.iterdir()} | {"/", "/keyboard.tail"}
+    known = {f"/{path.name}" for path in folder.iterdir()} | {"/"}
     assert set(Files.asked) <= known  # nothing that was typed
     assert "/cifg.wasm" in Files.asked

@@ -21,17 +21,21 @@ export class Keyboard {
     const { instance } = await WebAssembly.instantiate(bytes, imports);
     memory = instance.exports.memory;
     instance.exports._initialize();
-    const part = async (ending) => {
+    const file = async (ending) => {
       const response = await fetch(stem + ending);
-      return response.ok ? new Uint8Array(await response.arrayBuffer()) : new Uint8Array();
+      if (!response.ok) throw new Error(`${stem}${ending}: ${response.status}`);
+      return new Uint8Array(await response.arrayBuffer());
     };
-    const endings = [".tflite", ".vocabulary", ".json", ".ngram", ".tail"];
-    return new Keyboard(instance.exports, await Promise.all(endings.map(part)));
+    const described = await file(".json");
+    const manifest = JSON.parse(decoder.decode(described));
+    const part = (name) => (manifest[name] ? file(`.${name}`) : new Uint8Array());
+    const parts = [file(".tflite"), file(".vocabulary"), described, part("ngram"), part("tail")];
+    return new Keyboard(instance.exports, manifest, await Promise.all(parts));
   }
 
-  constructor(library, files) {
+  constructor(library, manifest, files) {
     this.library = library;
-    this.manifest = JSON.parse(decoder.decode(files[2]));
+    this.manifest = manifest;
     const places = files.map((file) => this.#put(file));
     const table = this.#put(new Uint8Array(8 * files.length));
     files.forEach((file, i) => {

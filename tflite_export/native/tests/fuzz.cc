@@ -1,7 +1,9 @@
 // libFuzzer target for one reader, named by -DREADER: what it accepts is then used.
 //
-//   make fuzz READER=model
+//   make -f build.mk fuzz FUZZ=model
 //
+// `ngram` and `manifest` take what else they need of an export, at the path in KEYBOARD less its
+// ending. tests/tflite_export/native/fuzz_seeds.py writes such an export, and first cases.
 // Checksums and fingerprints are taken as right in this build, or no damaged byte would pass them.
 #include <cstdio>
 #include <cstdlib>
@@ -10,12 +12,14 @@
 
 namespace {
 
-[[maybe_unused]] std::string file(const char* path) {
+[[maybe_unused]] std::string part(const char* ending) {
+  const char* keyboard = std::getenv("KEYBOARD");
   std::string text;
-  if (std::FILE* in = path ? std::fopen(path, "rb") : nullptr) {
+  if (std::FILE* in = std::fopen((std::string(keyboard ? keyboard : "") + ending).c_str(), "rb")) {
     for (int c; (c = std::fgetc(in)) != EOF;) text += static_cast<char>(c);
     std::fclose(in);
   }
+  if (text.empty()) std::abort();
   return text;
 }
 
@@ -41,7 +45,7 @@ namespace {
 }
 
 [[maybe_unused]] void ngram(cifg::Bytes data) {
-  static const std::string bytes = file(std::getenv("VOCABULARY"));
+  static const std::string bytes = part(".vocabulary");
   static cifg::Vocabulary words;
   static const cifg::Error error = words.read(cifg::bytes_of(bytes));
   if (error) std::abort();
@@ -72,13 +76,30 @@ namespace {
 }
 
 [[maybe_unused]] void text(cifg::Bytes data) {
-  for (bool lowercase : {false, true}) {
-    for (bool whitespace : {false, true}) {
-      const cifg::Tokenizer tokenizer(cifg::Rules{whitespace, lowercase});
-      for (const std::string& token : tokenizer.tokens(cifg::decode_utf8(data.text()))) {
-        cifg::may_be_learnt(token);
-      }
+  std::string prefix;
+  cifg::Keyboard().context_and_prefix(data.text(), prefix);
+  for (int rules = 0; rules < 8; ++rules) {
+    const cifg::Tokenizer tokenizer(cifg::Rules{(rules & 1) > 0, (rules & 2) > 0, (rules & 4) > 0});
+    for (const std::string& token : tokenizer.tokens(cifg::decode_utf8(data.text()))) {
+      cifg::may_be_learnt(token);
     }
+  }
+}
+
+[[maybe_unused]] void manifest(cifg::Bytes data) {
+  static const std::string model = part(".tflite"), vocabulary = part(".vocabulary"),
+                           ngram = part(".ngram"), tail = part(".tail");
+  cifg::Keyboard keyboard;
+  if (!keyboard.open({cifg::bytes_of(model), cifg::bytes_of(vocabulary), data,
+                      cifg::bytes_of(ngram), cifg::bytes_of(tail)}).empty()) {
+    return;
+  }
+  keyboard.learn({"see", "johann", "johann"}, {"johann"});
+  for (int words = 0; words < 40; ++words) {
+    std::string text;
+    for (int i = 0; i < words; ++i) text += i % 3 ? "johann " : "see you ";
+    keyboard.strip(text, words);
+    keyboard.strip(text + "to", 3);
   }
 }
 
