@@ -15,8 +15,8 @@ MUCH_OUT = {"oov_rate": 0.2}
     ("given", "says"),
     [
         (card(words=19_000), "models/base/keyboard.tflite --cache"),
-        (card(words=90_000), "--set=model.initial_model=models/base"),
-        (card(words=300_000), "--set=model.initial_model=models/base"),
+        (card(words=90_000), "--set=model.initial_model=RUN"),
+        (card(words=300_000), "--set=model.initial_model=RUN"),
         (card(people=99), "99 train people"),
         (card(**MUCH_OUT), "20% of the train words"),
     ],
@@ -24,6 +24,10 @@ MUCH_OUT = {"oov_rate": 0.2}
 def test_what_is_noted(given, says):
     (warning,) = warnings_of_card(given)
     assert says in warning
+
+
+def test_who_begins_with_a_model_is_not_told_to():
+    assert warnings_of_card(card(words=300_000), is_fine_tuned=True) == ()
 
 
 def test_enough_of_everything_is_no_warning():
@@ -51,7 +55,7 @@ def test_all_that_is_pointed_at_is_here():
     """Nothing needs a model that is not shipped."""
     text = " ".join(warnings_of_card(card(words=19_000)) + warnings_of_card(card(words=90_000)))
     paths = re.findall(r"(?:models|configs|docs)/[a-z_/]+\.[a-z]+", text)
-    assert len(paths) == 3
+    assert len(paths) == 2
     assert all(pathlib.Path(path).is_file() for path in paths)
     (config,) = [path for path in paths if path.startswith("configs")]
     assert "initial_model" not in pathlib.Path(config).read_text()

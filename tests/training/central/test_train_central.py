@@ -1,6 +1,7 @@
 """Central training: steps against plain SGD, budget, resume, and starting from a saved model."""
 
 import collections
+import dataclasses
 import json
 import math
 import shutil
@@ -17,6 +18,7 @@ from tff_keyboard.config.sections.learning_config import FedAvgClient
 from tff_keyboard.data.preparing.prepare import prepare as prepare_store
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import PAD
+from tff_keyboard.federated.algorithms.build_process import build_initial_model
 from tff_keyboard.federated.algorithms.fine_tuning.rehearsal import Rehearsal
 from tff_keyboard.federated.learning.optimizers.optimizers import build_client_optimizer
 from tff_keyboard.models import build_model
@@ -253,6 +255,22 @@ def test_a_budget_is_that_of_all_parts_on_the_same_people(store, finished, tmp_p
     assert budget_of(circle).tokens == tokens
 
 
+def test_words_of_its_own_begin_as_drawn(store, finished, tmp_path, capsys):
+    own = tmp_path / "own"
+    config = tiny_config(own, "data.vocabulary_size=90", f"model.initial_model={finished}")
+    prepare_store(dataclasses.replace(config.data, synthetic_typists=13), own)
+    mine, theirs = (ClientStore(path).vocabulary for path in (own, store))
+    both = set(mine.words[4:]) & set(theirs.words[4:])
+    model = build_initial_model(config, mine)
+    said = capsys.readouterr().out
+    assert f"{finished}: {len(both)} of {len(mine) - 4} words begin with its rows." in said
+    before, _ = load_model(finished)
+    for word in mine.words[4:]:
+        row = model.embedding.numpy()[mine.id_of(word)]
+        its = before.embedding.numpy()[theirs.id_of(word)]
+        assert np.array_equal(row, its) == (word in both)
+
+
 @pytest.mark.slow
 def test_starts_from_a_saved_model(store, finished, tmp_path):
     config = tiny_config(
@@ -293,9 +311,9 @@ def test_a_model_that_does_not_fit_is_refused(store, finished, tmp_path):
     with pytest.raises(SavedModelError, match=r"Change the section \[model\]"):
         train_central(wrong_size, tmp_path / "a")
     other = tmp_path / "other_store"
-    changed = tiny_config(other, "data.vocabulary_size=90", f"model.initial_model={finished}")
+    changed = tiny_config(other, "data.lowercase=false", f"model.initial_model={finished}")
     prepare_store(changed.data, other)
-    with pytest.raises(SavedModelError, match=r"data\.vocabulary_path"):
+    with pytest.raises(SavedModelError, match=r"`data\.lowercase`"):
         train_central(changed, tmp_path / "b")
 
 

@@ -15,7 +15,8 @@ class _Model(Table, path="model"):
       units: Recurrent units; None takes the paper's (CIFG 670, GRU 300, LSTM 400).
       embedding_size: Width of the embedding; None takes the paper's (96, 300, 300).
       initial_model: Directory of a saved model (or a run directory) whose weights training starts
-        from; empty starts from `train.seed`. The vocabulary must be the same.
+        from; empty starts from `train.seed`. Rows are taken word by word; a word that it does not
+        have begins as drawn.
     """
 
     units: FromOne | None = None

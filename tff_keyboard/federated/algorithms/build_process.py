@@ -14,7 +14,7 @@ from tff_keyboard.config.sections.learning_config import FedAvgClient
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.config.sections.rule_config import FedMed
 from tff_keyboard.data.store.client_store import ClientStore
-from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.data.vocabulary import NUM_SPECIAL, Vocabulary
 from tff_keyboard.federated.aggregation import row_correction
 from tff_keyboard.federated.aggregation.guards.update_guard import WeightLimit, zero_or_one
 from tff_keyboard.federated.aggregation.private.host_noise import NoisedProcess, NoiseOfRound
@@ -51,7 +51,12 @@ def build_initial_model(config: RunConfig, vocabulary: Vocabulary) -> NextWordMo
         **config.model.options(),
     )
     if config.model.initial_model:
-        assign_initial_weights(model, config.model.initial_model, vocabulary)
+        found = assign_initial_weights(model, config.model.initial_model, vocabulary)
+        print(
+            f"{config.model.initial_model}: {found:,} of {len(vocabulary) - NUM_SPECIAL:,} words "
+            "begin with its rows.",
+            flush=True,
+        )
     return model
 
 

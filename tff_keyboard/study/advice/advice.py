@@ -17,9 +17,10 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.config.sections.averaging_config import NoAverage
 from tff_keyboard.config.sections.data_config import DataConfig
 from tff_keyboard.config.sections.model_config import Cifg
+from tff_keyboard.config.sections.privacy_config import NoPrivacy
 from tff_keyboard.data.store.person_sizes import PersonSizes
 from tff_keyboard.study.advice import costs, reference
-from tff_keyboard.study.advice.warnings_of_card import warnings_of_card
+from tff_keyboard.study.advice.warnings_of_card import LITTLE_TEXT_WORDS, warnings_of_card
 
 PASSES = 6.0
 FEWEST_ROUNDS = 300  # steps of the server; with fewer, nobody has seen FedAdam and its cosine work
@@ -31,6 +32,12 @@ VALIDATIONS = 10
 MUCH_TEXT = "configs/reference/ubuntu_irc.toml"
 LITTLE_TEXT = "configs/reference/messages.toml"
 _MUCH_WORDS = 1_000_000
+
+# Rows of the shipped model for the words that both have: on 300,000 words more than a start from
+# nothing, and than a store of its words (docs/models/base.md, "To begin with").
+BASE = "models/base"
+FROM_BASE = (f"model.initial_model={BASE}", "server.learning_rate=0.002")
+PASSES_FROM_BASE = 3.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,17 +65,9 @@ def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -
     people, words, messages = train["clients"], train["words"], train["messages"]
     is_much = words >= _MUCH_WORDS
     recipe = MUCH_TEXT if is_much else LITTLE_TEXT
-    config = config_lib.load(recipe)
-    clients = max(1, min(config.train.clients_per_round, people // 4))
-    visits = messages / _messages_of_a_visit(train, config)
-    rounds = max(FEWEST_ROUNDS, math.ceil(PASSES * visits / clients))
-    ours = [
-        *_data_of(card, store),
-        f"train.rounds={rounds}",
-        f"train.clients_per_round={clients}",
-        f"evaluation.every={rounds // VALIDATIONS}",
-    ]
-    config = config_lib.load(recipe, [*ours, *overrides])
+    config = _config(card, store, recipe, PASSES, overrides)
+    if not any("initial_model" in each for each in overrides) and _base_helps(card, config):
+        config = _config(card, store, recipe, PASSES_FROM_BASE, [*FROM_BASE, *overrides])
     of_a_visit = _messages_of_a_visit(train, config)
     by_distance = sorted(reference.corpora(), key=lambda it: abs(math.log(it.words / words)))
     return Advice(
@@ -80,7 +79,40 @@ def advise(card: Mapping[str, Any], store: str, overrides: Sequence[str] = ()) -
         passes=config.train.rounds * config.train.clients_per_round * of_a_visit / messages,
         cost=_cost(card, config, of_a_visit),
         nearest=tuple(sorted(by_distance[:3], key=lambda it: it.words)),
-        warnings=warnings_of_card(card),
+        warnings=warnings_of_card(card, is_fine_tuned=bool(config.model.initial_model)),
+    )
+
+
+def _config(
+    card: Mapping[str, Any], store: str, recipe: str, passes: float, overrides: Sequence[str]
+) -> config_lib.RunConfig:
+    """A recipe for this store, with rounds for so many passes."""
+    train = card["populations"]["train"]
+    config = config_lib.load(recipe)
+    clients = max(1, min(config.train.clients_per_round, train["clients"] // 4))
+    visits = train["messages"] / _messages_of_a_visit(train, config)
+    rounds = max(FEWEST_ROUNDS, math.ceil(passes * visits / clients))
+    ours = [
+        *_data_of(card, store),
+        f"train.rounds={rounds}",
+        f"train.clients_per_round={clients}",
+        f"evaluation.every={rounds // VALIDATIONS}",
+    ]
+    return config_lib.load(recipe, [*ours, *overrides])
+
+
+def _base_helps(card: Mapping[str, Any], config: config_lib.RunConfig) -> bool:
+    """Whether there is little text, the base model's shape and rules, and no privacy to claim.
+
+    The statement of a private run could not say that its people are not behind the base model.
+    """
+    data, model = config.data, config.model
+    return (
+        card["populations"]["train"]["words"] < LITTLE_TEXT_WORDS
+        and isinstance(model, Cifg)
+        and model.units is model.embedding_size is None
+        and isinstance(config.aggregation.privacy, NoPrivacy)
+        and (data.language, data.mode, data.lowercase) == ("en", "words", True)
     )
 
 

@@ -20,11 +20,12 @@ def unused_workdir(store: pathlib.Path) -> pathlib.Path:
 
 def sentence(advice: Advice, machine: Machine) -> str:
     """What is trained, why, and how long it takes."""
-    train = advice.config.train
+    train, begin = advice.config.train, advice.config.model.initial_model
     return (
         f"{advice.people:,} train people, {advice.words:,} words. {advice.recipe}, the recipe for "
-        f"{advice.reason}: {train.rounds:,} rounds of {train.clients_per_round} people, "
-        f"{advice.passes:.1f} passes over their text{_time(advice, machine)}."
+        f"{advice.reason}{f', beginning with {begin}' if begin else ''}: {train.rounds:,} rounds "
+        f"of {train.clients_per_round} people, {advice.passes:.1f} passes over their text"
+        f"{_time(advice, machine)}."
     )
 
 

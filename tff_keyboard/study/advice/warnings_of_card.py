@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-_LITTLE_TEXT = 500_000  # words; below, general text first: 1.5 to 2 points more at 300,000
+LITTLE_TEXT_WORDS = 500_000  # below, general text first: 1.5 to 2 points more at 300,000
 _TOO_LITTLE_TEXT = 20_000
 _FEW_PEOPLE = 100
 _MUCH_OOV = 0.15
 
 
-def warnings_of_card(card: Mapping[str, Any]) -> tuple[str, ...]:
-    """Warnings, each with what helps; one sentence or two."""
+def warnings_of_card(card: Mapping[str, Any], *, is_fine_tuned: bool = False) -> tuple[str, ...]:
+    """Warnings, each with what helps; one sentence or two.
+
+    `is_fine_tuned` says whether the training begins with a model.
+    """
     train = card["populations"]["train"]
     found = []
     if train["words"] < _TOO_LITTLE_TEXT:
@@ -19,13 +22,11 @@ def warnings_of_card(card: Mapping[str, Any]) -> tuple[str, ...]:
             "that you send without any training: "
             "`tff-keyboard play models/base/keyboard.tflite --cache=words.cache`."
         )
-    elif train["words"] < _LITTLE_TEXT:
+    elif train["words"] < LITTLE_TEXT_WORDS and not is_fine_tuned:
         found.append(
-            "With so little text a model is better that begins with other people's. For English, "
-            "prepare with --vocabulary=models/base if that leaves few words out, and train with "
-            "--set=model.initial_model=models/base --set=server.learning_rate=0.002. "
-            "docs/fine_tuning.md has one vocabulary for both. Or prepare both texts as one store, "
-            "as configs/reference/messages.toml does."
+            "With so little text a model is better that begins with other people's: "
+            "--set=model.initial_model=RUN takes the rows of words that both have. Or prepare both "
+            "texts as one store, as configs/reference/messages.toml does."
         )
     if train["clients"] < _FEW_PEOPLE:
         found.append(
