@@ -153,9 +153,20 @@ def evaluation_batches(
 ) -> list[np.ndarray]:
     """The batches a client is evaluated on: every message once, cut, sorted by length.
 
-    Sums over tokens do not depend on the order, so it is chosen for speed; a larger `batch_size` is
-    faster. Arguments, result and errors are those of `client_batches`, of messages in place of
-    sequences; `seed` are numbers >= 0 that name this client.
+    Sums over tokens do not depend on the order, so it is chosen for speed.
+
+    Args:
+      examples: `[words]` ids of each message, without BOS and EOS.
+      batch_size: Messages in a batch, >= 1; larger is faster.
+      max_length: Targets of a message, at most; >= 1.
+      max_examples: Messages used, drawn by `seed` where there are more; 0 means all.
+      seed: Numbers >= 0 that name this client.
+
+    Returns:
+      As `client_batches`.
+
+    Raises:
+      ValueError: An argument is out of range.
     """
     _check_sizes(batch_size=batch_size, max_length=max_length)
     chosen = choose_examples(len(examples), max_examples, seed)
@@ -170,11 +181,17 @@ def split(batch: np.ndarray) -> collections.OrderedDict:
 
 
 def batches_dataset(batches: Sequence[np.ndarray]) -> tf.data.Dataset:
-    """Hands batches, `[messages, time + 1]` int32 arrays, to TFF: elements of `ELEMENT_SPEC`.
+    """Hands batches to TFF.
 
     TFF serialises the graph of every client's dataset in every round, so it is kept tiny: one flat
     constant, and one function, traced once a process, that cuts a batch out of it. docs/data.md has
-    the timings. Elements are `OrderedDict(x=[messages, time], y=[messages, time])`.
+    the timings.
+
+    Args:
+      batches: `[messages, time + 1]` int32 arrays.
+
+    Returns:
+      Elements `OrderedDict(x=[messages, time], y=[messages, time])` of `ELEMENT_SPEC`.
     """
     sizes = np.array([batch.shape for batch in batches], dtype=np.int64).reshape(-1, 2)
     ends = np.cumsum(sizes[:, 0] * sizes[:, 1])

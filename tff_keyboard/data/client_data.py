@@ -81,15 +81,22 @@ def client_data_batches(
     max_examples: int = 0,
     seed: int = 0,
 ) -> Data:
-    """The same people, each with batches in place of texts: elements are `batches.ELEMENT_SPEC`.
-
-    `batch_size`, `max_length` and `max_examples` are as in `batches.client_batches`, errors too.
+    """The same people, each with batches in place of texts.
 
     Args:
       client_data: Its examples are mappings.
       vocabulary: Encodes the words, which its rules cut.
       feature: Name of the scalar string that holds a message; one without a word is left out.
+      batch_size: Sequences a batch, as in `batches.client_batches`.
+      max_length: Tokens a sequence at most, as there.
+      max_examples: Sequences a person at most, as there.
       seed: Seed of the order of a person's sequences.
+
+    Returns:
+      Client data whose elements are `batches.ELEMENT_SPEC`.
+
+    Raises:
+      ValueError: A size is out of range.
     """
     messages_of = _reader(vocabulary.rules, feature)
 

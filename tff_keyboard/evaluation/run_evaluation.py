@@ -249,7 +249,14 @@ def write_evaluation(path: pathlib.Path, evaluation: Evaluation) -> None:
 
 
 def read_evaluation(path: pathlib.Path) -> Evaluation:
-    """Reads the file that `tff-keyboard evaluate` wrote; a `DataError` if it is none."""
+    """Reads what `write_evaluation` wrote.
+
+    Args:
+      path: File that `tff-keyboard evaluate` wrote.
+
+    Raises:
+      DataError: It is no such file.
+    """
     return read_json(path, Evaluation.from_json, "evaluate")
 
 

@@ -21,32 +21,38 @@ class NoPrivacy(Table, path="aggregation.privacy"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MechanismConfig(Table, path="aggregation.privacy"):
-    """What all mechanisms have."""
+    """What all mechanisms have.
 
-    mechanism: str  # name that chooses the class
-    # L2 bound on one client's whole delta (with private FedAtt on each of its layers), in weight
-    # units, > 0; where the bound adapts, its first value
+    Attributes:
+      mechanism: Name that chooses the class.
+      clip_norm: L2 bound on one client's whole delta (with private FedAtt on each of its layers),
+        in weight units, > 0; where the bound adapts, its first value.
+      noise_multiplier: Standard deviation of one draw of noise / clip_norm, no unit, >= 0; 0 clips
+        and claims nothing.
+      delta: The delta of the (epsilon, delta) statement, in (0, 1).
+      max_participations: A client joins at most that many rounds; 0 means as many as the minimum
+        separation allows. Refused where nothing enforces it.
+      noise_secret: Place of the secret part of the noise key, outside the run directory: "env:NAME"
+        or "file:PATH"; "" is none.
+      fixed_nonce: 32 hexadecimal digits instead of a nonce drawn for the run: reproducible noise,
+        for experiments only; the statement then says "simulation".
+      noise_cohort_size: 0, or the clients a round of a larger federation whose noise is simulated:
+        the mean's noise is noise_multiplier x clip_norm / noise_cohort_size. A PROJECTION, and
+        labelled so wherever its epsilon is shown: it is about the larger federation, with as many
+        times more people. Rule "mean", fixed clip norm; at least `train.clients_per_round`.
+      participation: "record": rounds and people are noted beside the store, and people of other
+        runs' last rounds wait for `train.min_separation_rounds`; "off": each run is by itself, as
+        experiments on one store need it; "auto": "record" where there is a `noise_secret`.
+    """
+
+    mechanism: str
     clip_norm: checks.Positive = 1.0
-    # standard deviation of one draw of noise / clip_norm, no unit, >= 0; 0 clips and claims nothing
     noise_multiplier: checks.NotNegative = 0.0
-    delta: checks.OpenShare = 1e-6  # the delta of the (epsilon, delta) statement, in (0, 1)
-    # A client joins at most that many rounds; 0 means as many as the minimum separation allows.
-    # Refused where nothing enforces it.
+    delta: checks.OpenShare = 1e-6
     max_participations: checks.FromZero = 0
-    # place of the secret part of the noise key, outside the run directory: "env:NAME" or
-    # "file:PATH"; "" is none
     noise_secret: str = ""
-    # 32 hexadecimal digits instead of a nonce drawn for the run: reproducible noise, for
-    # experiments only; the statement then says "simulation"
     fixed_nonce: str = ""
-    # 0, or the clients a round of a larger federation whose noise is simulated: the mean's noise is
-    # noise_multiplier x clip_norm / noise_cohort_size. A PROJECTION, and labelled so wherever its
-    # epsilon is shown: it is about the larger federation, with as many times more people. Rule
-    # "mean", fixed clip norm; at least `train.clients_per_round`.
     noise_cohort_size: checks.FromZero = 0
-    # "record": rounds and people are noted beside the store, and people of other runs' last rounds
-    # wait for `train.min_separation_rounds`; "off": each run is by itself, as experiments on one
-    # store need it; "auto": "record" where there is a `noise_secret`
     participation: Literal["auto", "record", "off"] = "auto"
 
     @property
@@ -98,14 +104,17 @@ class Gaussian(MechanismConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Adaptive(MechanismConfig):
-    """A bound that follows a noisy quantile (Andrew et al. 2021)."""
+    """A bound that follows a noisy quantile (Andrew et al. 2021).
 
-    # the share of clients left unclipped, in (0, 1)
+    Attributes:
+      target_unclipped_quantile: The share of clients left unclipped, in (0, 1).
+      clip_learning_rate: Speed of the clip norm, > 0: a round changes it by exp(rate) at most.
+      clipped_count_noise: Standard deviation of the noise on the count of unclipped clients /
+        clients_per_round; > 0 under noise.
+    """
+
     target_unclipped_quantile: checks.OpenShare = 0.5
-    # speed of the clip norm, > 0: a round changes it by exp(rate) at most
     clip_learning_rate: checks.Positive = 0.2
-    # standard deviation of the noise on the count of unclipped clients / clients_per_round; > 0
-    # under noise
     clipped_count_noise: checks.NotNegative = 0.05
 
     def __post_init__(self) -> None:

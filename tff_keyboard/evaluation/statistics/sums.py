@@ -49,7 +49,9 @@ def parts(sums: Mapping[str, Any], metric: Metric) -> tuple[np.ndarray, np.ndarr
 def metric_value(sums: Mapping[str, Any], name: str) -> float:
     """A metric over all people; nan where its denominator is 0.
 
-    `sums` are those it needs by name, each a scalar or an array over people.
+    Args:
+      sums: Sums that the metric needs by name, each a scalar or an array over people.
+      name: Name in the metric table.
     """
     metric = METRICS[name]
     names = {*metric.above, *metric.below}
@@ -62,8 +64,11 @@ def metric_value(sums: Mapping[str, Any], name: str) -> float:
 def metric_interval(sums: Sums, name: str) -> Interval:
     """A metric over all people, with its 95 % jackknife interval over them.
 
-    `sums` are those it needs by name, [people] each. A share is never below 0 or above 1, and
-    neither is its interval.
+    A share is never below 0 or above 1, and neither is its interval.
+
+    Args:
+      sums: Sums that the metric needs by name, [people] each.
+      name: Name in the metric table.
     """
     metric = METRICS[name]
     interval = ratio_interval(*parts(sums, metric))

@@ -22,11 +22,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.config.sections.rule_config import BoundedTrimmedMean
-from tff_keyboard.federated.aggregation.client_stack import (
-    build_stack_process,
-    middle_mean,
-    num_clients,
-)
+from tff_keyboard.federated.aggregation import client_stack
 from tff_keyboard.federated.aggregation.layers import require_float_tensors
 from tff_keyboard.federated.aggregation.processes import AggregationProcess
 
@@ -90,9 +86,9 @@ class BoundedTrimmedMeanFactory(tff.aggregators.WeightedAggregationFactory):
         require_float_tensors(value_type, "A bounded trimmed mean")
 
         def defended(stacked):
-            clients = num_clients(stacked)
+            clients = client_stack.num_clients(stacked)
             cut = most_attackers(clients, self._attackers)
             measurements = collections.OrderedDict(clients=clients, trimmed_clients=2 * cut)
-            return middle_mean(bounded(stacked), cut), measurements
+            return client_stack.middle_mean(bounded(stacked), cut), measurements
 
-        return build_stack_process(value_type, weight_type, defended)
+        return client_stack.build_stack_process(value_type, weight_type, defended)

@@ -15,11 +15,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_keyboard.config.sections.rule_config import TrimmedMean
-from tff_keyboard.federated.aggregation.client_stack import (
-    build_stack_process,
-    middle_mean,
-    num_clients,
-)
+from tff_keyboard.federated.aggregation import client_stack
 from tff_keyboard.federated.aggregation.layers import require_float_tensors
 from tff_keyboard.federated.aggregation.processes import AggregationProcess
 
@@ -36,12 +32,12 @@ class _RobustMeanFactory(tff.aggregators.WeightedAggregationFactory):
         require_float_tensors(value_type, "A robust mean")
 
         def middle(stacked):
-            clients = num_clients(stacked)
+            clients = client_stack.num_clients(stacked)
             cut = self._cut(clients)
             measurements = collections.OrderedDict(clients=clients, trimmed_clients=2 * cut)
-            return middle_mean(stacked, cut), measurements
+            return client_stack.middle_mean(stacked, cut), measurements
 
-        return build_stack_process(value_type, weight_type, middle)
+        return client_stack.build_stack_process(value_type, weight_type, middle)
 
 
 class MedianFactory(_RobustMeanFactory):

@@ -62,11 +62,17 @@ def poisson_gaussian(
     delta: float,
     method: str = "PLD",
 ) -> Guarantee:
-    """Every person joins each round independently with `sampling_probability`, in (0, 1].
+    """Every person joins each round independently with `sampling_probability`.
 
-    `noise_multiplier` is noise standard deviation / clip norm, 0 gives an infinite epsilon;
-    `rounds` >= 0 are those of the run; `delta` of the statement is in (0, 1); `method` is "PLD"
-    (tighter) or "RDP". Raises `ValueError` if an argument is out of range.
+    Args:
+      noise_multiplier: Noise standard deviation / clip norm; 0 gives an infinite epsilon.
+      sampling_probability: Probability that a person is drawn in a round, in (0, 1].
+      rounds: Rounds of the run, >= 0.
+      delta: Delta of the statement, in (0, 1).
+      method: "PLD" (tighter) or "RDP".
+
+    Raises:
+      ValueError: An argument is out of range.
 
     >>> g = poisson_gaussian(noise_multiplier=1.0, sampling_probability=0.01, rounds=1000,
     ...                      delta=1e-6, method="RDP")
@@ -99,7 +105,15 @@ def fixed_size_gaussian(
     that has the person with one that has somebody else in their place, so the sensitivity is
     twice the clip norm, whichever neighbour is meant.
 
-    1 <= `cohort` <= `population`; other arguments and errors are those of `poisson_gaussian`.
+    Args:
+      noise_multiplier: Noise standard deviation / clip norm.
+      population: People who may be drawn.
+      cohort: People drawn each round, 1 <= cohort <= population.
+      rounds: Rounds of the run, >= 0.
+      delta: Delta of the statement, in (0, 1).
+
+    Raises:
+      ValueError: An argument is out of range.
 
     >>> g = fixed_size_gaussian(noise_multiplier=2.0, population=10_000, cohort=100, rounds=1000,
     ...                         delta=1e-6)
@@ -131,10 +145,12 @@ def unsampled_gaussian(
     (Dong et al. 2019, Corollary 3.3, https://arxiv.org/abs/1905.02383). Epsilon is finite for any
     noise above 0 (about T / 2z^2 where there is next to none) as long as a float can hold it.
 
-    `noise_multiplier` is z, noise standard deviation / clip norm; `participations` T, >= 0; `delta`
-    of the statement is in (0, 1). `method` is "exact Gaussian", or "RDP conversion" for a discrete
-    Gaussian, which has the rho (Canonne et al. 2020, Theorem 4), and its own curve only to one step
-    of its grid.
+    Args:
+      noise_multiplier: Noise standard deviation / clip norm.
+      participations: Rounds that a person joins at most, T, >= 0.
+      delta: Delta of the statement, in (0, 1).
+      method: "exact Gaussian", or "RDP conversion" for a discrete Gaussian, which has the rho
+        (Canonne et al. 2020, Theorem 4), and its own curve only to one step of its grid.
     """
     _check(noise_multiplier, participations, delta)
     rho = _rho(participations, noise_multiplier)
@@ -153,12 +169,18 @@ def tree_gaussian(
 ) -> Guarantee:
     """DP-FTRL by tree aggregation; needs no random sampling of people.
 
-    `noise_multiplier` is noise standard deviation of a tree node / clip norm; `rounds` >= 0 were
-    run; `delta` of the statement is in (0, 1). A person who joins round i joins none before i +
-    `min_separation` >= 1, and `max_participations` rounds at most; 0 means what the separation
-    allows. A new tree begins after `restart_rounds`; 0 means never. `method`, how rho becomes
-    epsilon, is "RDP conversion", as in the published figures of Gboard, or "exact Gaussian", lower,
-    and equally valid. Raises `ValueError` if an argument is out of range.
+    Args:
+      noise_multiplier: Noise standard deviation of a tree node / clip norm.
+      rounds: Rounds run, >= 0.
+      delta: Delta of the statement, in (0, 1).
+      min_separation: A person who joins round i joins none before i + min_separation; >= 1.
+      max_participations: Rounds a person joins at most; 0 means what the separation allows.
+      restart_rounds: A new tree begins after that many rounds; 0 means never.
+      method: How rho becomes epsilon: "RDP conversion", as in the published figures of Gboard, or
+        "exact Gaussian", lower, and equally valid.
+
+    Raises:
+      ValueError: An argument is out of range.
 
     Gboard's first launch with a formal guarantee (es-ES next word, Xu et al. 2023, Table 1), at a
     report goal of 6,500, which only scales the noise in the mean:
@@ -244,11 +266,16 @@ def epsilon_of_zcdp(rho: float, delta: float, *, method: str) -> float:
 def calibrate_noise_multiplier(
     guarantee: Callable[[float], Guarantee], *, target_epsilon: float, tolerance: float = 1e-3
 ) -> float:
-    """The least noise multiplier whose epsilon is at most `target_epsilon` > 0.
+    """The least noise multiplier whose epsilon is at most `target_epsilon`.
 
-    `guarantee` is that of a noise multiplier, such as `lambda z: tree_gaussian(noise_multiplier=z,
-    ...)`; `tolerance` > 0 is how far above the least one the result may be, relative. Raises
-    `ValueError` if no noise multiplier up to a million reaches the target.
+    Args:
+      guarantee: The guarantee of a noise multiplier, such as `lambda z:
+        tree_gaussian(noise_multiplier=z, ...)`.
+      target_epsilon: Epsilon to be reached, > 0.
+      tolerance: How far above the least one the result may be, relative; > 0.
+
+    Raises:
+      ValueError: No noise multiplier up to a million reaches the target.
 
     >>> z = calibrate_noise_multiplier(
     ...     lambda z: unsampled_gaussian(noise_multiplier=z, participations=1, delta=1e-6),

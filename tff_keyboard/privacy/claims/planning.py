@@ -92,10 +92,18 @@ def plan(
 ) -> Plan:
     """The least noise of a mechanism that keeps epsilon at or below the target.
 
-    `name` is one of `mechanism.NAMES`; `buffers` are those of a BLT, `bands` of a banded matrix,
-    `restart_rounds` of a tree, 0 is never. A BLT or a banded matrix is optimised for the server's
-    `momentum`, and costs another epsilon with another. Raises `ValueError` if no noise multiplier
-    up to a million reaches `target_epsilon` > 0, or an argument is wrong.
+    Args:
+      name: One of `mechanism.NAMES`.
+      schedule: Who joins when.
+      target_epsilon: Epsilon to be reached, > 0.
+      buffers: Buffers of a BLT.
+      bands: Bands of a banded matrix.
+      restart_rounds: Rounds of a tree; 0 is never.
+      momentum: Momentum of the server: a BLT or a banded matrix is optimised for it, and costs
+        another epsilon with another.
+
+    Raises:
+      ValueError: No noise multiplier up to a million reaches the target, or an argument is wrong.
     """
     best = mechanism.optimal_mechanism(
         name,

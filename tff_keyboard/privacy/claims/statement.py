@@ -39,9 +39,13 @@ _SOURCES = {
 
 
 def privacy_statement(path: pathlib.Path) -> str:
-    """What may be claimed of a run by its ledger `privacy_ledger.jsonl`, as text for a terminal.
+    """What may be claimed of a run, as text for a terminal.
 
-    Raises `RunDirectoryError` if there is no ledger, or it is damaged.
+    Args:
+      path: Ledger of the run, `privacy_ledger.jsonl`.
+
+    Raises:
+      RunDirectoryError: There is no ledger, or it is damaged.
     """
     header, rounds = read_ledger(path)
     guarantee = guarantee_of(header, len(rounds))
