@@ -33,6 +33,7 @@ GROUPS = {
     "Devices": {
         "serve-rounds": "train on what devices send over HTTPS; run again to resume",
         "fleet": "how the rounds with devices stand",
+        "device": "take part in the rounds of a server with what was typed here",
     },
     "Judge": {
         "evaluate": "recall, keystrokes saved, perplexity on held-out clients",
