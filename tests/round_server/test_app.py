@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from tests.support.devices import Device, code_of, key_of
+from tests.support.fleet.devices import Device, code_of, key_of
 from tff_keyboard.round_server import app as app_module
 from tff_keyboard.round_server import limits
 from tff_keyboard.round_server.app import Population, RoundApplication, delta_of

@@ -1,7 +1,7 @@
 """A served training without models, to be killed anywhere, and the devices that take part in it.
 
-`python -m tests.support.served_fakes FOLDER` serves it on a port in forks of one process, kills the
-first fork of each place with SIGKILL, and prints what came of it as a JSON line.
+`python -m tests.support.fleet.served_fakes FOLDER` serves it on a port in forks of one process,
+kills the first fork of each place with SIGKILL, and prints what came of it as a JSON line.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.support import fakes
-from tests.support.devices import Device, key_of
+from tests.support.fleet.devices import Device, key_of
 from tff_keyboard.host import quiet
 from tff_keyboard.round_server.app import Population, RoundApplication
 from tff_keyboard.round_server.blobs import Blobs
