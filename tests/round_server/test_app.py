@@ -1,6 +1,7 @@
 """The application: a whole round, one code for each refusal, and nothing that breaks it."""
 
 import contextlib
+import dataclasses
 import json
 
 import hypothesis
@@ -27,9 +28,9 @@ TERMS = Terms(goal=2, most=3, least=1, deadline_seconds=100, separation=2)
 class World:
     """A server in memory but for its store, a clock that is told, and its devices."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, terms=TERMS):
         self.now = 1_800_000_000.0
-        self.store = RoundStore(folder, TERMS, self.clock)
+        self.store = RoundStore(folder, terms, self.clock)
         self.blobs = Blobs(folder / "blobs")
         population = Population(
             name="keyboard", run=self.store.run_id, parameters=PARAMETERS, codec=messages.RAW
@@ -101,6 +102,36 @@ def test_a_lost_answer_is_asked_for_again(world):
     assert a.upload(task, DELTA) == first
     assert a.upload(task, 2 * DELTA) == "replay"
     assert a.check_in() == "too_soon"
+
+
+def test_only_the_top_of_a_round_uploads(tmp_path):
+    world = World(tmp_path, dataclasses.replace(TERMS, goal=3, most=4, top=lambda m: -(-m // 2)))
+    with contextlib.closing(world.store):
+        world.open_round(1)
+        a, b, c, d = map(world.device, "abcd")
+        tasks = [device.check_in().task for device in (a, b, c, d)]
+        assert a.upload(tasks[0], DELTA) == "surplus"  # it told no loss
+        assert a.verdict(tasks[0], 10.0, 3.0) == "wait"
+        assert b.verdict(tasks[1], 20.0, 1.0) == "wait"
+        assert a.verdict(tasks[0], 10.0, 0.1) == "wait"  # what it told first counts
+        assert c.verdict(tasks[2], 30.0, 2.0) == "yes"
+        assert a.verdict(tasks[0], 10.0, 3.0) == "no"
+        assert b.verdict(tasks[1], 20.0, 1.0) == "yes"
+        assert d.verdict(tasks[3], 40.0, 0.0) == "no"  # it came after the decision
+        assert a.upload(tasks[0], DELTA) == "surplus"
+        assert c.upload(tasks[2], DELTA, weight=99.0, loss=0.0).accepted == 1
+        assert b.verdict(tasks[2], 1.0, 1.0) == "unknown_round"
+        assert b.upload(tasks[1], DELTA).accepted == 2
+        found = list(world.store.uploads(1, 1))
+        assert [(upload.weight, upload.loss) for upload in found] == [(30.0, 2.0), (20.0, 1.0)]
+        assert world.store.told_only(1, 1, 1) == [(10.0, 3.0)]
+        assert d.verdict(tasks[3], 40.0, 0.0) == "surplus"
+
+
+def test_a_loss_is_told_where_the_plan_asks_for_it(world):
+    a = world.device("a")
+    task = a.check_in().task
+    assert a.verdict(task, 1.0, 1.0) == "wrong_plan"
 
 
 @pytest.mark.parametrize(

@@ -182,9 +182,8 @@ def test_damaged_bytes_are_refused_or_are_a_delta(data):
     cut = data.draw(st.integers(0, len(damaged)))
     try:
         back = decode(bytes(damaged[:cut] if cut % 3 == 0 else damaged), 2000)
-    except DataError as error:
-        assert "\n" not in str(error)
-    else:
-        assert back.shape == (2000,)
-        assert back.dtype == np.float32
-        assert np.isfinite(back).all()
+    except DataError:
+        return
+    assert back.shape == (2000,)
+    assert back.dtype == np.float32
+    assert np.isfinite(back).all()

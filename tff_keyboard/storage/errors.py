@@ -51,6 +51,10 @@ class ProgramError(UserError, RuntimeError):
     exit_code = 4
 
 
+class SecureSumError(ProgramError, ValueError):
+    """A step of a secure sum that another side got wrong, or too few devices for it."""
+
+
 class RunDirectoryError(ProgramError):
     """A directory is not a run, does not fit the run, or a file of it is damaged."""
 

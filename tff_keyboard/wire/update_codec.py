@@ -1,6 +1,7 @@
 """Small uploads: a delta as whole steps, rounded at random, and DEFLATE.
 
-    step = 8 rms(x) / 2^bits;   q_i = floor(x_i / step + u_i),  u uniform in [0, 1);   x'_i = q_i step
+    step = 8 rms(x) / 2^bits
+    q_i = floor(x_i / step + u_i),  u_i uniform in [0, 1);   x'_i = q_i step
 
 x' is right on average, and exact where x is 0. 2^bits steps span four rms to each side; what lies
 beyond is sent as well, so nothing is cut off. The bytes follow the entropy of q: the energy of a
@@ -9,7 +10,7 @@ delta lies in few rows of the word table, and the others are runs of zeros.
 `rotated` first multiplies by random signs and a Hadamard matrix in blocks of 4,096 numbers (Suresh
 et al. 2017, section 3, http://proceedings.mlr.press/v70/suresh17a.html). It makes numbers alike in
 size, which codes of a fixed length need. With an entropy code it costs: deltas of SMS writers take
-48 % more bytes for the same error, so it is off unless asked for.
+half as many bytes again for the same error, so it is off unless asked for.
 
 The bytes, little-endian: magic, bits, `rotated`, seed (uint64), step (float64), numbers, escapes
 (uint32), then one raw DEFLATE stream of two symbols a byte, the first in the high half, and after
@@ -81,9 +82,7 @@ def decode(data: bytes, size: int) -> np.ndarray:
         raise DataError(f"An encoded delta has {_HEADER.size} bytes or more, got {len(data)}.")
     magic, _, rotated, seed, step, numbers, escapes = _HEADER.unpack_from(data)
     if magic != _MAGIC or rotated > 1 or not 0 <= step < math.inf:
-        raise DataError(
-            "An encoded delta begins with other bytes: it was written by another codec."
-        )
+        raise DataError("An encoded delta begins with bytes of another codec.")
     if numbers != size:
         raise DataError(f"An encoded delta must have {size} numbers, got {numbers}.")
     padded = _padded(size) if rotated else size
@@ -150,4 +149,3 @@ def _hadamard_blocks(x: np.ndarray) -> np.ndarray:
 
 def _padded(size: int) -> int:
     return -(-size // BLOCK) * BLOCK
-

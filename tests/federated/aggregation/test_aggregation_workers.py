@@ -41,9 +41,7 @@ CONFIGS = {
     ),
     "median": AggregationConfig(rule=Median()),
     "trimmed_mean": AggregationConfig(rule=TrimmedMean()),
-    "fedatt, compressed": AggregationConfig(
-        rule=FedAtt(), compression=UniformQuantization(threshold=2)
-    ),
+    "fedatt, compressed": AggregationConfig(rule=FedAtt(), compression=UniformQuantization()),
 }
 
 

@@ -10,7 +10,10 @@ import tensorflow_federated as tff
 from scipy import linalg
 
 from tests.support.noise_fakes import KEY, noised
+from tests.support.secure_round import Round
 from tff_keyboard.config.sections import privacy_config
+from tff_keyboard.config.sections.aggregation_config import AggregationConfig
+from tff_keyboard.config.secure_grid import secure_grid
 from tff_keyboard.federated.aggregation.guards.norm_upper_bound import SLACK
 from tff_keyboard.federated.aggregation.private.adaptive_clip import (
     clip_with_norm,
@@ -26,6 +29,8 @@ from tff_keyboard.privacy.mechanisms.noise_streams import (
     keyed_discrete_draw,
     keyed_draw,
 )
+from tff_keyboard.wire.secure_sums.grid import from_grid, to_grid
+from tff_keyboard.wire.secure_sums.messages import Settings
 
 SIZE = 1500
 VALUE_TYPE = tff.to_type([tff.TensorType(np.float32, [SIZE]), tff.TensorType(np.float32, [2])])
@@ -372,6 +377,24 @@ def test_a_discrete_sum_is_of_integers_with_the_stated_sensitivity(noise):
     got = np.asarray(result[0], np.float64) * CLIENTS / step
     np.testing.assert_allclose(got, expected, atol=2, rtol=1e-6)  # the result is float32
     assert np.abs(np.asarray(result[0]) * CLIENTS - sum(v[0] for v in values)).max() > 1e-3
+
+
+def test_a_secure_sum_is_the_same_mean():
+    """What devices round to the grid and send behind masks is what the query sums."""
+    run, values = discrete_process(0.5, lambda label, size: np.zeros(size)), clients()
+    result = run.next(run.initialize(), values).result
+    privacy = privacy_config.Gaussian(clip_norm=0.75, distribution="discrete", noise_multiplier=0.5)
+    config = AggregationConfig(privacy=privacy, client_weighting="uniform")
+    grid = secure_grid(config, clients_per_round=CLIENTS)
+    settings = Settings(label=b"r", size=SIZE, bits=grid.bits, degree=4, threshold=3)
+    whole = Round(CLIENTS, settings)
+    for name, (first, _) in zip(whole.devices, values, strict=True):
+        whole.vectors[name] = to_grid(first, clip_norm=grid.clip_norm, step=grid.step)
+    whole.advertise()
+    whole.share()
+    whole.report()
+    mean = from_grid(whole.unmask(), step=grid.step) / CLIENTS
+    np.testing.assert_allclose(result[0], mean, rtol=1e-5, atol=2 * grid.step)
 
 
 def test_discrete_noise_has_the_stated_size():

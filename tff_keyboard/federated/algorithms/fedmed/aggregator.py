@@ -58,8 +58,8 @@ class FedMedFactory(tff.aggregators.WeightedAggregationFactory):
 
     State: `previous_loss` (float32 nats) and `round` (int32, rounds where somebody counted).
     Measurements: `adaptive` (1 or 0), `loss_change` (nats; 0 in the first round), `mean_loss`,
-    `clients` (M), `top_clients` (K), `bytes_not_uploaded` (int64: whole deltas of the M - K; they are
-    uploaded here, but a server that asks for losses first would never receive them), and
+    `clients` (M), `top_clients` (K), `bytes_not_uploaded` (int64: whole deltas of the M - K; they
+    are uploaded here, but a server that asks for losses first would never receive them), and
     `attention`, per layer the `effective_clients` and `maximum_weight` of the adaptive weights.
 
     Args:

@@ -1,0 +1,261 @@
+"""A secure sum whole: exact with drop-outs at any step, uniform to look at; what each refuses."""
+
+import dataclasses
+import time
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from tests.support.examples import examples
+from tests.support.secure_round import SETTINGS, Round
+from tff_keyboard.storage.errors import SecureSumError
+from tff_keyboard.wire.secure_sums.device import Device, add_pair_stream, own_stream
+from tff_keyboard.wire.secure_sums.messages import Settings, Unmask
+from tff_keyboard.wire.secure_sums.server import Server
+
+
+def reporting(count=10, **options):
+    """A round where all are about to report."""
+    found = Round(count, **options)
+    found.advertise()
+    found.share()
+    return found
+
+
+def asking(absent=1):
+    """A round with questions out; `absent` shared and did not report."""
+    found = reporting()
+    found.gone = sorted(found.devices)[:absent]
+    found.report(found.gone)
+    return found
+
+
+@examples(30)
+@given(
+    lost=st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 1)),
+    bits=st.sampled_from([16, 32, 64]),
+    seed=st.integers(0, 1000),
+)
+def test_the_sum_is_exact_whoever_drops_out(lost, bits, seed):
+    settings = dataclasses.replace(SETTINGS, bits=bits, degree=8, threshold=5)
+    whole = Round(12, settings=settings, seed=seed)
+    names = list(np.random.default_rng(seed).permutation(sorted(whole.devices)))
+    first, second, third = ([names.pop() for _ in range(count)] for count in lost)
+    whole.advertise()
+    whole.share(absent=first)
+    whole.report(absent=second)
+    total = whole.unmask(absent=third)
+    there = whole.devices.keys() - set(first) - set(second)
+    assert whole.server.reported == there
+    np.testing.assert_array_equal(total, whole.truth(there))
+
+
+@pytest.mark.parametrize("size", [9, pytest.param(1_412_250, marks=pytest.mark.slow)])
+def test_thirty_devices_of_which_nine_are_lost(size):
+    settings = Settings(label=b"r", size=size, bits=32, degree=20, threshold=11)
+    whole = reporting(30, settings=settings, least=21)
+    gone = list(whole.devices)[:9]
+    start = time.process_time()
+    whole.report(gone)
+    device_seconds = (time.process_time() - start) / 21
+    start = time.process_time()
+    total = whole.unmask()
+    print(f"{device_seconds:.2f} s a device, {time.process_time() - start:.1f} s to unmask")
+    np.testing.assert_array_equal(total, whole.truth(list(whole.devices)[9:]))
+
+
+def test_a_masked_upload_looks_uniform():
+    """Chi-square over bytes, and over the difference of two devices' uploads; zeros are hidden."""
+    settings = dataclasses.replace(SETTINGS, size=50_000)
+    whole = reporting(settings=settings)
+    for name in whole.vectors:
+        whole.vectors[name] = np.zeros(settings.size, np.int64)
+    one, two = (whole.masked(name) for name in list(whole.devices)[:2])
+    for words in (one, two, one - two):
+        assert stats.chisquare(np.bincount(words.view(np.uint8), minlength=256)).pvalue > 1e-6
+    plain = whole.vectors[next(iter(whole.devices))].astype("<u4").view(np.uint8)
+    assert stats.chisquare(np.bincount(plain, minlength=256)).pvalue < 1e-6
+
+
+def test_all_but_one_of_the_others_cannot_unmask_a_device():
+    """What the server may recover at most, without the device's own secret, is uniform still."""
+    whole = reporting(settings=dataclasses.replace(SETTINGS, size=50_000))
+    name = next(iter(whole.devices))
+    rest = whole.masked(name) - whole.truth([name])
+    device = whole.devices[name]
+    for other in device._received:
+        advert = device._neighbours[other]
+        add_pair_stream(rest, whole.settings, device._mask, advert.mask, name > other)
+    np.testing.assert_array_equal(rest, own_stream(whole.settings, device._own_secret))
+    assert stats.chisquare(np.bincount(rest.view(np.uint8), minlength=256)).pvalue > 1e-6
+
+
+def test_a_server_gets_no_second_kind_of_share():
+    whole = asking()
+    name, question = next((n, q) for n, q in whole.questions.items() if q.dropped)
+    device = whole.devices[name]
+    answer = device.unmask(question)
+    assert device.unmask(question) == answer  # a lost answer is asked again
+    assert answer.shares.keys() == question.reported | question.dropped
+    moved = next(iter(question.dropped))
+    both = Unmask(reported=question.reported | {moved}, dropped=question.dropped)
+    other = Unmask(reported=question.reported | {moved}, dropped=question.dropped - {moved})
+    with pytest.raises(SecureSumError, match="named once"):
+        device.unmask(both)
+    with pytest.raises(SecureSumError, match="answers once"):
+        device.unmask(other)
+
+
+def test_lists_that_do_not_fit_are_refused():
+    whole = asking()
+    name, question = next((n, q) for n, q in whole.questions.items() if not q.dropped)
+    device = whole.devices[name]
+    some = sorted(question.reported)
+    for reported, dropped, message in (
+        (some[1:], [], "named once"),
+        ([*some, name], [], "named once"),
+        ([*some, b"stranger"], [], "named once"),
+        (some[:3], some[3:], "Too few neighbours reported: 3 of 4"),
+    ):
+        with pytest.raises(SecureSumError, match=message):
+            device.unmask(Unmask(reported=frozenset(reported), dropped=frozenset(dropped)))
+    with pytest.raises(SecureSumError, match="named once"):
+        whole.devices[whole.gone[0]].unmask(question)  # it has not reported
+
+
+def test_neighbours_that_are_not_devices_are_refused():
+    whole = Round()
+    whole.advertise()
+    name, near = next(iter(whole.neighbours.items()))
+    device = whole.devices[name]
+    stranger = Device(dataclasses.replace(SETTINGS, label=b"run 2"), Ed25519PrivateKey.generate())
+    forged = dataclasses.replace(near[0], mask=near[1].channel[::-1])
+    for adverts, message in (
+        (near[1:], "needs 6 neighbours"),
+        ([near[1], *near[1:]], "all different"),
+        ([device.advert, *near[1:]], "all different"),
+        ([dataclasses.replace(near[0], mask=near[1].mask), *near[1:]], "all different"),
+        ([forged, *near[1:]], "not signed"),
+        ([stranger.advert, *near[1:]], "not signed"),  # an advert of another round
+    ):
+        with pytest.raises(SecureSumError, match=message):
+            device.share(adverts)
+    picky = Device(SETTINGS, Ed25519PrivateKey.generate(), lambda device: device != near[0].device)
+    with pytest.raises(SecureSumError, match="device that is known"):
+        picky.share(near)
+    device.share(near)
+    with pytest.raises(SecureSumError, match="asked again"):
+        device.share(near)
+
+
+def test_envelopes_of_others_or_too_few_are_refused():
+    whole = reporting()
+    name = next(iter(whole.devices))
+    device, mine = whole.devices[name], whole.envelopes[name]
+    foreign = dataclasses.replace(mine[0], sender=name)
+    for envelopes, message in (
+        ([*mine, mine[0]], "one each"),
+        ([*mine[1:], foreign], "of neighbours"),
+        (mine[:3], "Too few neighbours have shared: 3 of 4"),
+    ):
+        with pytest.raises(SecureSumError, match=message):
+            device.report(envelopes, whole.vectors[name])
+    for vector in (np.zeros(50), np.zeros(49, int)):
+        with pytest.raises(ValueError, match="50 integers"):
+            device.report(mine, vector)
+    device.report(mine, whole.vectors[name])
+    with pytest.raises(SecureSumError, match="asked again"):
+        device.report(mine, whole.vectors[name])
+
+
+def test_a_share_that_was_not_dealt_is_refused_and_the_sum_stands():
+    whole = asking()
+    liar = next(iter(whole.questions))
+    reveal = whole.devices[liar].unmask(whole.questions[liar])
+    owner, share = next(iter(reveal.shares.items()))
+    wrong = dataclasses.replace(reveal, shares={**reveal.shares, owner: share[::-1]})
+    with pytest.raises(SecureSumError, match="not the one it was given"):
+        whole.server.unmask(wrong)
+    stranger = dataclasses.replace(reveal, shares={b"stranger": share})
+    with pytest.raises(SecureSumError, match="no pair of"):
+        whole.server.unmask(stranger)
+    np.testing.assert_array_equal(whole.unmask(absent=[liar]), whole.truth(whole.server.reported))
+
+
+def test_envelopes_that_hold_something_else_are_left_out():
+    whole = reporting()
+    name = next(iter(whole.devices))
+    bad = [dataclasses.replace(x, sealed=x.sealed[:-1] + b"x") for x in whole.envelopes[name][:1]]
+    whole.envelopes[name] = [*bad, *whole.envelopes[name][1:]]
+    whole.report()
+    reveal = whole.devices[name].unmask(whole.questions[name])
+    assert reveal.shares.keys() == whole.questions[name].reported - {bad[0].sender}
+    np.testing.assert_array_equal(whole.unmask(), whole.truth(whole.devices))
+
+
+def test_a_dealer_of_another_secret_is_named():
+    whole = Round()
+    whole.advertise()
+    cheat = next(iter(whole.devices))
+    whole.devices[cheat]._own_secret, kept = bytes(32), whole.devices[cheat]._own_secret
+    for name, device in whole.devices.items():
+        whole.server.share(device.share(whole.neighbours[name]))
+    whole.devices[cheat]._own_secret = kept  # its mask is another than it dealt
+    whole.server._shares[cheat] = dataclasses.replace(
+        whole.server._shares[cheat], own_secret=bytes(32)
+    )
+    whole.envelopes = whole.server.envelopes()
+    whole.report()
+    with pytest.raises(SecureSumError, match=f"{cheat.hex()[:16]} shared another secret"):
+        whole.unmask()
+
+
+def test_too_few_shares_give_no_sum():
+    whole = asking()
+    quiet = list(whole.questions)[:6]
+    with pytest.raises(SecureSumError, match="shares are there"):
+        whole.unmask(absent=quiet)
+
+
+def test_the_server_refuses_what_comes_late_twice_or_misshapen():
+    whole = reporting(least=8)
+    name, other = list(whole.devices)[:2]
+    server, masked = whole.server, whole.masked(name)
+    with pytest.raises(SecureSumError, match="is at the step 'report', not 'share'"):
+        server.share(server._shares[name])
+    with pytest.raises(SecureSumError, match="needs 50 integers"):
+        server.report(name, masked[1:])
+    with pytest.raises(SecureSumError, match="needs 50 integers"):
+        server.report(name, masked.astype(np.int64))
+    server.report(name, masked)
+    with pytest.raises(SecureSumError, match="reported before"):
+        server.report(name, masked)
+    with pytest.raises(SecureSumError, match="has not shared"):
+        server.report(b"stranger", masked)
+    with pytest.raises(SecureSumError, match="needs 8 devices, got 1"):
+        server.questions()
+    whole.report(absent=[name])
+    with pytest.raises(SecureSumError, match="is at the step 'unmask', not 'report'"):
+        server.report(other, masked)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"threshold": 3}, "above half of `degree` = 6"),
+        ({"threshold": 7}, "above half of `degree` = 6 and at most that, got 7"),
+        ({"bits": 8}, r"`bits` must be one of \(16, 32, 64\), got 8"),
+    ],
+)
+def test_settings_that_would_show_both_secrets_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(SETTINGS, **change)
+
+
+def test_a_sum_of_few_is_refused():
+    with pytest.raises(ValueError, match="`least` must be above 6, got 6"):
+        Server(SETTINGS, least=6)

@@ -1,0 +1,36 @@
+"""Keys that two devices share, and the streams of masks made of keys.
+
+Keys: X25519, then HKDF-SHA256 with the round, the purpose and both public keys. Streams: AES-256 in
+counter mode, a fresh key for each. Vectors are unsigned integers of 16, 32 or 64 bits, so that
+NumPy adds modulo 2^bits.
+"""
+
+import numpy as np
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+WORDS = {16: np.dtype("<u2"), 32: np.dtype("<u4"), 64: np.dtype("<u8")}  # bits -> type
+
+
+def shared_key(private: X25519PrivateKey, public: bytes, context: bytes) -> bytes:
+    """32 bytes that both sides derive, the same whoever does.
+
+    Raises:
+      ValueError: The public key is not one, or of small order.
+    """
+    secret = private.exchange(X25519PublicKey.from_public_bytes(public))
+    ends = b"".join(sorted([private.public_key().public_bytes_raw(), public]))
+    return _derived(secret, context + ends)
+
+
+def stream(key: bytes, size: int, *, bits: int, context: bytes) -> np.ndarray:
+    """[size] integers, uniform modulo 2^bits for who does not know the key."""
+    cipher = Cipher(algorithms.AES256(_derived(key, context)), modes.CTR(bytes(16)))
+    word = WORDS[bits]
+    return np.frombuffer(cipher.encryptor().update(bytes(size * word.itemsize)), word)
+
+
+def _derived(secret: bytes, context: bytes) -> bytes:
+    return HKDF(hashes.SHA256(), length=32, salt=None, info=context).derive(secret)
