@@ -30,6 +30,11 @@ GROUPS = {
         "attack": "train a rule clean and under attack, and compare",
         "cluster": "certificates and nodes of a Ray cluster, and whether they fit",
     },
+    "Devices": {
+        "serve-rounds": "train on what devices send over HTTPS; run again to resume",
+        "fleet": "how the rounds with devices stand",
+        "device": "take part in the rounds of a server with what was typed here",
+    },
     "Judge": {
         "evaluate": "recall, keystrokes saved, perplexity on held-out clients",
         "compare": "the same of several models, side by side, with a verdict",

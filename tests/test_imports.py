@@ -58,6 +58,7 @@ FLOORS = {
         "federated",
         "host",
         "models",
+        "packs",
         "predictors",
         "privacy",
         "program",

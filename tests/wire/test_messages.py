@@ -15,7 +15,6 @@ HEADER = messages.UploadHeader(assignment="a", weight=12.0, loss=5.5, codec=mess
 PLAN = Plan(
     population="keyboard",
     vocabulary="f" * 64,
-    vocabulary_file=HASH,
     graph=HASH,
     parameters=3,
     learning_rate=0.5,

@@ -1,8 +1,11 @@
 """Which keys of a config decide what a round computes: those a run keeps for good."""
 
+import dataclasses
+
 from tff_keyboard.config.config_file import to_dict
 from tff_keyboard.config.reading.tables import Toml
 from tff_keyboard.config.run_config import RunConfig
+from tff_keyboard.config.sections.devices_config import DevicesConfig
 
 # Keys that do not change what a round computes, so a run may be resumed with other values.
 MAY_CHANGE = (
@@ -20,6 +23,7 @@ MAY_CHANGE = (
     "execution.cluster.wait_seconds",
     "execution.cluster.max_losses",
     "execution.max_concurrent_clients",
+    *(f"devices.{field.name}" for field in dataclasses.fields(DevicesConfig)),
 )
 
 
@@ -30,7 +34,7 @@ def what_rounds_compute(config: RunConfig) -> Toml:
     every round, but for their rounding: `[execution]` decides in which order numbers are added.
     """
     kept = to_dict(config)
-    del kept["execution"]
+    del kept["execution"], kept["devices"]
     del kept["data"]["language"]  # 0.1.0 had none; the store's hash tells what was prepared
     for key in MAY_CHANGE:
         *tables, name = key.split(".")

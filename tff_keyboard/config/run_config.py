@@ -9,6 +9,7 @@ from tff_keyboard.config.sections.aggregation_config import (
 )
 from tff_keyboard.config.sections.averaging_config import Averaging, NoAverage
 from tff_keyboard.config.sections.data_config import DataConfig
+from tff_keyboard.config.sections.devices_config import DevicesConfig
 from tff_keyboard.config.sections.execution_config import ExecutionConfig
 from tff_keyboard.config.sections.fine_tuning_config import (
     FineTuningConfig,
@@ -45,6 +46,7 @@ class RunConfig:
       fine_tuning: How a general model is kept from being forgotten; by default, not at all.
       train: Rounds, cohorts, checkpoints, stopping.
       evaluation: Federated evaluation during and after training.
+      devices: What `serve-rounds` asks of devices; nothing else takes it.
       execution: Machines and processes that compute a run; they change results through the order of
         sums alone.
     """
@@ -59,6 +61,7 @@ class RunConfig:
     fine_tuning: FineTuningConfig = dataclasses.field(default_factory=FineTuningConfig)
     train: TrainConfig = dataclasses.field(default_factory=TrainConfig)
     evaluation: EvaluationConfig = dataclasses.field(default_factory=EvaluationConfig)
+    devices: DevicesConfig = dataclasses.field(default_factory=DevicesConfig)
     execution: ExecutionConfig = dataclasses.field(default_factory=ExecutionConfig)
 
     def __post_init__(self) -> None:

@@ -43,7 +43,9 @@ def join(elements: Iterable[Any], spec: Spec) -> Joined:
             values=np.concatenate([array.ravel() for array in arrays])
             if arrays
             else np.zeros([0], leaf.dtype.as_numpy_dtype),
-            shapes=np.array([a.shape for a in arrays], np.int64).reshape(-1, leaf.shape.rank),
+            shapes=np.array([a.shape for a in arrays], np.int64).reshape(
+                len(arrays), leaf.shape.rank
+            ),
         )
 
     leaves = [joined(i, leaf) for i, leaf in enumerate(tf.nest.flatten(spec))]

@@ -17,7 +17,7 @@ from tff_keyboard.config.sections.learning_config import FedAvgM
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.privacy import ledger_hook
 from tff_keyboard.privacy.ledger import ledger, lineage, participation, people
-from tff_keyboard.privacy.ledger.ledger_header import LedgerHeader
+from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, LedgerHeader
 from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism, mechanism_of
 from tff_keyboard.privacy.mechanisms.noise_streams import NoiseOfRounds
@@ -62,7 +62,7 @@ def open_run_privacy(
     ledger_path: pathlib.Path,
     nonce_path: pathlib.Path,
     store_card: Mapping[str, Any],
-    client_ids: Sequence[str],
+    client_ids: Sequence[str] | None,
     initial_weights: Sequence[np.ndarray],
     selected_per_round: int,
     record_path: pathlib.Path | None = None,
@@ -72,6 +72,8 @@ def open_run_privacy(
 
     `ledger_path` is there if the run was begun before; `record_path` is that of the record of
     participation beside the store, `general_sha256` of the card of the general store, if any.
+    `client_ids` is None where devices come by themselves: nobody knows who they are, and no
+    sampling is claimed.
     Raises `NoiseKeyError` if the nonce or the secret is missing, malformed or not that of the run;
     `RunDirectoryError` if the ledger is damaged; `ValueError` if the config claims a limit on
     participation that nothing enforces.
@@ -86,6 +88,7 @@ def open_run_privacy(
     privacy = _privacy_of(config)
     earlier: list[np.ndarray] = []
     if record_path is not None and privacy.records_participation:
+        assert client_ids is not None
         begun_as = None if privacy.noise_multiplier else ""  # runs without a key share one id
         earlier = participation.cohorts_before(
             record_path,
@@ -116,13 +119,15 @@ def open_run_privacy(
     header = ledger_hook.ledger_header(
         config.aggregation,
         rounds=config.train.rounds,
-        population=len(client_ids),
+        population=len(client_ids or ()),
         clients_per_round=config.train.clients_per_round,
         selected_per_round=selected_per_round,
         min_separation_rounds=config.train.min_separation_rounds,
         mechanism=mechanism,
         key=key,
     )
+    if client_ids is None:
+        header = dataclasses.replace(header, sampling=CHECK_IN, uniform_sampling=False)
     header = _with_what_came_before(header, config, recorded, store_card, client_ids)
     return RunPrivacy(mechanism=mechanism, key=key, header=header, earlier=earlier)
 
@@ -132,7 +137,7 @@ def _with_what_came_before(
     config: RunConfig,
     recorded: LedgerHeader | None,
     store_card: Mapping[str, Any],
-    client_ids: Sequence[str],
+    client_ids: Sequence[str] | None,
 ) -> LedgerHeader:
     """`header` with its fields about the initial model and the vocabulary.
 
@@ -141,7 +146,8 @@ def _with_what_came_before(
     """
     if recorded is not None:
         return dataclasses.replace(header, **{name: getattr(recorded, name) for name in _BEFORE})
-    ours = [people.salted(client_ids, secret) for secret in {_privacy_of(config).noise_secret, ""}]
+    salts = {_privacy_of(config).noise_secret, ""} if client_ids is not None else ()
+    ours = [people.salted(client_ids or (), secret) for secret in salts]
     chosen = store_card.get("vocabulary", {}).get("privacy") or {}
     return dataclasses.replace(
         header,

@@ -15,6 +15,7 @@ LIST_LEDGERS = "list_ledger_*.jsonl"
 NOISE_NONCE = "noise_nonce"
 PEOPLE = "people_digests"
 LOCK = "lock"
+ROUND_SERVER = "round_server"
 
 CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"

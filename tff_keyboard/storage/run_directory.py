@@ -19,6 +19,7 @@
     model_last/            the same of the last iterate, where `model/` is an average
     evaluation_*.json      results of the task `evaluate`, by population
     logs/                  output of the TFF workers
+    round_server/          of a run over devices: rounds, keys, what devices fetch, mode 0700
     lock                   held while a training runs
 
 Imports neither TensorFlow nor TFF: every task after `train` opens one.
@@ -60,6 +61,7 @@ class RunDirectory:
         self.model = self.path / names.MODEL
         self.last_model = self.path / names.LAST_MODEL
         self.logs = self.path / names.LOGS
+        self.round_server = self.path / names.ROUND_SERVER
         self.lock_path = self.path / names.LOCK
         self._lock_file: IO[str] | None = None
 

@@ -120,10 +120,16 @@ def _round_input(
     return round_input
 
 
-def with_schedules(process: RoundProcess, config: RunConfig) -> RoundProcess:
-    """`process` with the learning rates of each round; itself where they never change."""
+def with_schedules(
+    process: RoundProcess, config: RunConfig, *, of_clients: bool = True
+) -> RoundProcess:
+    """`process` with the learning rates of each round; itself where they never change.
+
+    Args:
+      of_clients: Whether its clients train; those that did elsewhere had their rates from a plan.
+    """
     tables: dict[str, ServerConfig | FedAvgClient] = {"finalizer": config.server}
-    if isinstance(config.client, FedAvgClient):
+    if of_clients and isinstance(config.client, FedAvgClient):
         tables["client_work"] = config.client
     if all(schedules.is_constant(table.schedule) for table in tables.values()):
         return process

@@ -64,11 +64,14 @@ def open_run(
     workdir: str | os.PathLike[str],
     store: ClientStore,
     general_store: ClientStore | None = None,
+    *,
+    trains_on_store: bool = True,
 ) -> RunDirectory:
     """A new run directory, or one to go on with; locked until it is closed.
 
     It keeps digests of the people whose text will be trained on, that of `general_store` included:
-    a later run that starts from this one's model compares them with its own.
+    a later run that starts from this one's model compares them with its own. Where the text is that
+    of devices (`trains_on_store` = False), nobody knows these people, and there are no digests.
     """
     run = RunDirectory.create(
         workdir,
@@ -79,7 +82,7 @@ def open_run(
         may_change=MAY_CHANGE,
         of_this_version=config_lib.of_this_version,
     )
-    if not run.people.exists():
+    if trains_on_store and not run.people.exists():
         stores = [one for one in (store, general_store) if one is not None]
         client_ids = [name for one in stores for name in one.client_ids("train")]
         privacy = config.aggregation.privacy

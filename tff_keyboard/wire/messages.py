@@ -2,7 +2,7 @@
 
     POST /v1/check-in              CheckIn -> Answer: a Task, or Later
     GET  /v1/plan                  the newest plan; GET /v1/plans/SHA256 any (`plan.py`)
-    GET  /v1/models/SHA256         bytes: weights (`weights.py`), graph, vocabulary; with Range
+    GET  /v1/models/SHA256         bytes: weights (`weights.py`) or graph; with Range
     POST /v1/rounds/ROUND/loss     Loss -> Verdict, where the plan has a phase "loss"
     PUT  /v1/rounds/ROUND/upload   4 bytes, the header's length, big-endian; UploadHeader; payload
                                    -> Accepted
@@ -23,7 +23,7 @@ from tff_keyboard.storage import typed_json
 PROTOCOL = 1
 LONGEST_JSON = 64 * 1024  # bytes of a request or of the header of an upload
 LENGTH_BYTES = 4  # before the header of an upload
-RAW, ROTATED = "float32", "rotated"  # codecs of a payload
+RAW, QUANTISED = "float32", "quantised"  # codecs of a payload
 
 # One code a refusal -> its HTTP status.
 REFUSALS = {
@@ -33,12 +33,12 @@ REFUSALS = {
     "forged_token": 403,
     "too_soon": 403,
     "not_found": 404,
+    "wrong_model": 404,
     "unknown_round": 404,
     "bad_method": 405,
     "surplus": 409,
     "replay": 409,
     "wrong_plan": 409,
-    "wrong_model": 409,
     "late": 410,
     "too_large": 413,
     "bad_codec": 415,
@@ -127,7 +127,7 @@ class UploadHeader:
       assignment: Of the `Task`.
       weight: What the plan's `weighting` counts: tokens, examples, or 1; >= 0.
       loss: Mean loss of the device's own text, nats a target, as the plan's `loss` says.
-      codec: `RAW`: little-endian float32; `ROTATED`: `update_codec.py`.
+      codec: `RAW`: little-endian float32; `QUANTISED`: `update_codec.py`.
       shape: Numbers of the delta, `[parameters]`.
     """
 

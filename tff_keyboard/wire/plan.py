@@ -10,19 +10,20 @@ import hashlib
 import json
 
 from tff_keyboard.storage import typed_json
-from tff_keyboard.wire.messages import PROTOCOL, RAW, ROTATED
+from tff_keyboard.wire.messages import PROTOCOL, QUANTISED, RAW
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Codec:
-    """How the delta is written: `messages.RAW`, or `ROTATED` with 2..4 bits a number.
+    """How the delta is written: `messages.RAW`, or `QUANTISED` with 2..4 bits a number.
 
-    The seed of rotation and rounding is the assignment: the first 8 bytes of its SHA-256,
+    The seed of its rounding is the assignment: the first 8 bytes of its SHA-256,
     little-endian.
     """
 
     name: str = RAW
     bits: int | None = None
+    rotated: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,9 +61,9 @@ class Plan:
     """One round's work.
 
     Attributes:
-      vocabulary: Fingerprint of words and rules of normalisation.
-      vocabulary_file: SHA-256 of `vocabulary.txt`; fetched as a model is.
-      graph: SHA-256 of the trainable `.tflite`; fetched as a model is.
+      vocabulary: Fingerprint of the graph's words and rules of normalisation.
+      graph: SHA-256 of the packed, trainable `.tflite`, with its vocabulary; fetched as a model is.
+        Weights have the order of its `weights` signature, rows that of its vocabulary.
       parameters: Numbers of a delta, and of the weights.
       learning_rate: Of plain SGD, a message a step.
       epochs: Passes over the chosen messages.
@@ -80,7 +81,6 @@ class Plan:
     protocol: int = PROTOCOL
     population: str
     vocabulary: str
-    vocabulary_file: str
     graph: str
     parameters: int
     learning_rate: float
@@ -116,7 +116,7 @@ class Plan:
         plan: Plan = typed_json.read(cls, json.loads(data), "plan")
         known = {
             "protocol": (plan.protocol, (PROTOCOL,)),
-            "codec.name": (plan.codec.name, (RAW, ROTATED)),
+            "codec.name": (plan.codec.name, (RAW, QUANTISED)),
             "weighting": (plan.weighting, ("tokens", "examples", "uniform")),
             "loss": (plan.loss, ("during_training", "after_training")),
             "phases": (plan.phases, (["upload"], ["loss", "upload"])),

@@ -1,5 +1,7 @@
-"""Weights and deltas on the wire: float32 arrays as one vector, in the order of
-`trainable_variables`, which is that of `weights.npz` and of the `weights` signature.
+"""Weights and deltas on the wire: float32 arrays as one vector.
+
+In the order of `trainable_variables`, which is that of `weights.npz` and of the `weights`
+signature; the rows of the word table are those of the graph's sorted vocabulary.
 """
 
 import hashlib

@@ -23,4 +23,6 @@ TRAIN = "train"
 WEIGHTS = "weights"
 SET_WEIGHTS = "set_weights"
 
+WEIGHT_NAMES = ("embedding", "kernel", "recurrent_kernel", "bias", "projection")  # as trained
+
 TRAINING_SIGNATURES = (TRAIN, WEIGHTS, SET_WEIGHTS)

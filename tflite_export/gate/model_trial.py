@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from tff_keyboard.storage.errors import CheckFailed, ExportError, UserError
 from tflite_export.format import signatures
+from tflite_export.personalisation import training_step
 from tflite_export.runtime import interpreters
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
@@ -135,11 +136,7 @@ def _use(path: pathlib.Path, runtime: str | None) -> None:
     for text in _TEXTS:
         keyboard.strip_for(text)
     if signatures.TRAIN in keyboard.network.signature_names:
-        from tflite_export.personalisation import (
-            on_device,  # whose statistics take a second to import
-        )
-
-        on_device.train_message(keyboard.network, ["see", "you"], learning_rate=0.01)
+        training_step.train_message(keyboard.network, ["see", "you"], learning_rate=0.01)
 
 
 def _limit(what: int, most: int) -> None:

@@ -31,7 +31,7 @@ from tflite_export.graphs.converter import CifgFunctions, convert_module, stripp
 from tflite_export.graphs.flatbuffer_builder import ModelBuilder, Op, Type, model_to_bytes
 from tflite_export.graphs.quantization import quantize_rows
 
-WEIGHT_NAMES = ("embedding", "kernel", "recurrent_kernel", "bias", "projection")
+WEIGHT_NAMES = signatures.WEIGHT_NAMES
 
 _SMALL = 256  # elements; a smaller matrix stays float32
 

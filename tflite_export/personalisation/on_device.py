@@ -11,17 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tff_keyboard.data.vocabulary import EOS
 from tff_keyboard.evaluation.counts import predictor_evaluation
 from tff_keyboard.evaluation.counts.typed_text import TypedText
 from tff_keyboard.evaluation.statistics.jackknife import Interval
 from tff_keyboard.evaluation.statistics.sums import metric_difference, metric_value
 from tff_keyboard.predictors.predictor import Predictor
 from tff_keyboard.storage.errors import ExportError
-from tflite_export.format import signatures
+from tflite_export.personalisation.training_step import MAX_TARGETS, train_message
 from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
-
-MAX_TARGETS = 20  # of one step, as `data.max_length` of training
 
 _RECALL = {1: "recall_at_1_no_eos", 3: "recall_at_3_no_eos"}
 
@@ -103,26 +100,6 @@ class PersonalisationReport:
                 f"trained on the first {self.train_messages} messages; loss by epoch: {losses}",
             ]
         )
-
-
-def train_message(
-    predictor: KeyboardPredictor, words: Sequence[str], learning_rate: float
-) -> float:
-    """One step of SGD on one message; returns its mean loss before the step, in nats a target.
-
-    Raises `ExportError` if the file cannot train, or the step diverged; the model is then of no
-    more use.
-    """
-    ids = [*predictor.encode(words), EOS][: MAX_TARGETS + 1]
-    train = predictor.signature(signatures.TRAIN)
-    out = train(tokens=np.array([ids], np.int32), learning_rate=np.array(learning_rate, np.float32))
-    predictor.reset()
-    loss = float(out["loss"])
-    if not math.isfinite(loss):
-        raise ExportError(
-            f"Training diverged with `learning_rate` = {learning_rate}. Choose a smaller one."
-        )
-    return loss
 
 
 def sums_of_person(

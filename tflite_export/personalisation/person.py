@@ -19,7 +19,7 @@ import numpy as np
 
 from tff_keyboard.storage.errors import ExportError
 from tflite_export.format import signatures
-from tflite_export.personalisation import on_device
+from tflite_export.personalisation import on_device, training_step
 from tflite_export.runtime.hybrid_keyboard import HybridKeyboard, Keyboard
 
 NETWORK, TUNED, CACHE, CACHE_TUNED = "network", "tuned", "cache", "cache_tuned"
@@ -77,7 +77,7 @@ class Personaliser:
         try:
             for _ in range(self._settings.epochs):
                 for words in train:
-                    on_device.train_message(self._network, words, self._settings.learning_rate)
+                    training_step.train_message(self._network, words, self._settings.learning_rate)
             loss_after = on_device.mean_loss(self._network, middle)
         except ExportError:
             loss_after = math.nan

@@ -13,7 +13,7 @@ from tff_keyboard.privacy.accounting import accounting
 from tff_keyboard.privacy.claims.guarantee import guarantee_of, total_guarantee, unclaimed
 from tff_keyboard.privacy.ledger import people
 from tff_keyboard.privacy.ledger.ledger import Round, read_ledger
-from tff_keyboard.privacy.ledger.ledger_header import Ancestor, LedgerHeader
+from tff_keyboard.privacy.ledger.ledger_header import CHECK_IN, Ancestor, LedgerHeader
 from tff_keyboard.privacy.ledger.list_releases import lists_of
 from tff_keyboard.privacy.mechanisms import noise_key
 from tff_keyboard.privacy.mechanisms.mechanism import Gaussian
@@ -53,7 +53,7 @@ def privacy_statement(path: pathlib.Path) -> str:
     total = total_guarantee(header, len(rounds), lists)
     rows = [
         ("initial model", _initial_model(header)),
-        ("unit", "one person: everything one client ever contributes"),
+        ("unit", _unit(header)),
         ("adjacency", guarantee.adjacency),
         ("mechanism", _mechanism(header)),
         ("noise multiplier", f"{header.noise_multiplier:g}"),
@@ -153,16 +153,24 @@ def _clip_norms(header: LedgerHeader, rounds: Sequence[Round]) -> str:
     return f"{header.clip_norm:g}"
 
 
+def _unit(header: LedgerHeader) -> str:
+    if header.sampling == CHECK_IN:
+        return "one device key: everything one device ever contributes under it"
+    return "one person: everything one client ever contributes"
+
+
 def _sampling(header: LedgerHeader) -> str:
     if not header.mechanism.is_independent:
         most = header.max_participations
         limit = f", at most {most} rounds" if most else ""
         return (
             f"none assumed; a person joins again {header.min_separation_rounds} rounds later "
-            f"at the earliest{limit}, as the cohort sampler enforces; {_across_runs(header)}"
+            f"at the earliest{limit}, as {_enforcer(header)}; {_across_runs(header)}"
         )
     if not header.amplifies:
         why = "are not uniform draws"
+        if header.sampling == CHECK_IN:
+            why = "are whoever checked in"
         if header.uniform_sampling:
             why = "follow from `train.seed`, which is no secret"
         return f"cohorts {why}: no amplification by sampling is claimed"
@@ -170,6 +178,12 @@ def _sampling(header: LedgerHeader) -> str:
     if header.sampling == "poisson":
         return f"Poisson, {drawn} expected: every person tossed independently, in secret"
     return f"fixed size, {drawn}, uniformly without replacement, by the run's secret key"
+
+
+def _enforcer(header: LedgerHeader) -> str:
+    if header.sampling == CHECK_IN:
+        return "the round server enforces for each device key (a new key is a new device)"
+    return "the cohort sampler enforces"
 
 
 def _across_runs(header: LedgerHeader) -> str:

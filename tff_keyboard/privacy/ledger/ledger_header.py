@@ -4,6 +4,7 @@ import dataclasses
 
 from tff_keyboard.privacy.mechanisms.mechanism import Mechanism
 
+CHECK_IN = "check_in"  # `LedgerHeader.sampling`: devices come by themselves
 NO_PEOPLE = "none"  # `Ancestor.people`: nobody is in both
 
 
@@ -35,7 +36,7 @@ class LedgerHeader:
     population: int
     clients_per_round: int  # the report goal; the fixed denominator of the mean
     selected_per_round: int  # people drawn a round, with over-selection
-    sampling: str  # "fixed_size" or "poisson"
+    sampling: str  # "fixed_size", "poisson" or `CHECK_IN`
     # Whether every cohort is a uniform draw from the whole population: a minimum separation above 1
     # or a deterministic schedule makes it false
     uniform_sampling: bool

@@ -71,11 +71,11 @@ class AveragedProcess:
         return IterateWeights(average, self._process.get_model_weights(state.process))
 
     def _last(self, state: Any) -> list[np.ndarray]:
-        weights = _held_weights(state) or self._process.get_model_weights(state)
+        weights = held_weights(state) or self._process.get_model_weights(state)
         return [np.asarray(weight, np.float32) for weight in weights.trainable]
 
 
-def _held_weights(state: Any) -> Any:
+def held_weights(state: Any) -> Any:
     """The model that a TFF learning process has in its state, however it is wrapped, or None.
 
     The computation `get_model_weights` would send all of the state to a worker to get it.

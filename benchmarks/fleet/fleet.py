@@ -1,0 +1,410 @@
+"""A server and the devices of many people, with all that goes wrong; checks what must hold.
+
+    python -m benchmarks.fleet.fleet --store=data/persuasion_for_good --out=build/fleet
+
+Each device is a process: it checks in over TLS, trains its person's text with LiteRT, uploads. Some
+are killed at a random moment and started again, some are stopped until their round is over, some
+mean harm (`hostile.py`). The server is killed with SIGKILL at five places and started again. At the
+end: validation loss fell; the final weights are those of FedAvg in NumPy over the accepted uploads;
+no answer was 5xx but "busy"; no process is left. Writes result.json; the exit code says the rest.
+"""
+
+import argparse
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks.fleet import hostile
+from tff_keyboard.data.store.client_store import ClientStore
+from tff_keyboard.host import children
+from tff_keyboard.wire import messages, update_codec, weights
+from tflite_export.device.cache import ClientCache, Example
+
+CONFIG = """
+[model]
+name = "cifg"
+units = {units}
+embedding_size = {dim}
+[data]
+store = {store}
+long_messages = "keep"
+[client]
+learning_rate = {rate}
+gradient_clip_norm = 0.0
+batch_size = 1
+epochs = 1
+max_examples = {messages}
+[server]
+optimizer = "fedavg"
+learning_rate = 1.0
+[aggregation.protection]
+clipping = "off"
+{compression}
+[train]
+rounds = {rounds}
+clients_per_round = {goal}
+over_selection = 1.3
+min_separation_rounds = {separation}
+[devices]
+deadline_seconds = {deadline}
+least_share = 0.6
+[evaluation]
+every = 1
+clients = 30
+"""
+# Where the server is killed: a state of a round, with so many uploads at least.
+KILLS = (("selecting", 0), ("selecting", 1), ("running", 1), ("aggregating", 0), ("released", 0))
+MODULES = ("serve-rounds", "training_process", "one_device")
+
+
+@dataclasses.dataclass
+class Person:
+    """A device, what its person has yet to type, and the process that runs on it."""
+
+    name: str
+    directory: pathlib.Path
+    texts: list[str]
+    fate: str = ""  # of the attempt under way: "", "killed", "late"
+    process: subprocess.Popen | None = None
+    kill_at: float = 0.0
+    round: int = 0
+    stopped: bool = False
+    not_before: float = 0.0
+    has_seat: bool = False  # and no process: it was killed, or the server was away
+
+    def type_on(self, count: int) -> None:
+        """Puts the next messages into the cache; who has typed all types it again."""
+        now, self.texts = self.texts[:count], self.texts[count:] + self.texts[:count]
+        self.directory.mkdir(parents=True, exist_ok=True)
+        cache = ClientCache(self.directory / "cache.db")
+        if len(cache) < count:
+            examples = [Example(text=text) for text in now]
+            cache.add(examples, now=time.time(), most_per_category=1000)
+        cache.close()
+
+
+class Server:
+    """The process of `serve-rounds`, and what its database shows from outside."""
+
+    def __init__(self, config: pathlib.Path, workdir: pathlib.Path, port: int):
+        self._command = [
+            *(sys.executable, "-m", "tasks", "serve-rounds", f"--config={config}"),
+            *(f"--workdir={workdir}", f"--port={port}"),
+        ]
+        self.folder = workdir / "round_server"
+        self._log = (workdir.parent / "server.log").open("ab")
+        self.url = f"https://127.0.0.1:{port}"
+        self.kills: list[str] = []
+        self.places: dict[str, tuple[int, int, int, str]] = {}
+        self.start()
+
+    def start(self) -> None:
+        """As a person does after a crash: the same command."""
+        command = children.signalled_when_orphaned(self._command, signal.SIGKILL)
+        self.process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
+
+    def look(self) -> tuple[int, str, int]:
+        """The newest round, its state and its uploads; notes who has been accepted so far."""
+        path = self.folder / "rounds.sqlite"
+        if not path.exists():
+            return 0, "", 0
+        try:
+            db = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=10)
+            try:
+                query = "SELECT assignment, number, attempt, place, sha256 FROM seats WHERE place>0"
+                for assignment, *found in db.execute(query):
+                    self.places[assignment] = tuple(found)
+                query = (
+                    "SELECT number, state, accepted FROM rounds ORDER BY number DESC, attempt DESC"
+                )
+                found = db.execute(query).fetchone()
+            finally:
+                db.close()
+        except sqlite3.Error:
+            return 0, "", 0
+        return found or (0, "", 0)
+
+    def maybe_kill(self, total_rounds: int) -> None:
+        """Kills it where the next kill is due: one in each of some rounds."""
+        if len(self.kills) == len(KILLS) or self.process.poll() is not None:
+            return
+        state, least = KILLS[len(self.kills)]
+        due = 1 + len(self.kills) * max(1, (total_rounds - 1) // len(KILLS))
+        number, now, accepted = self.look()
+        is_there = now == state and accepted >= least
+        if state == "released":  # at the moment in which the next round opens
+            is_there, due = now == "selecting" and accepted == 0, due + 1
+        if number >= due and is_there:
+            self.process.kill()
+            self.process.wait()
+            self.kills.append(f"round {number}, {now}, {accepted} uploads ({state})")
+            self.start()
+
+
+def main() -> int:
+    """Runs the fleet; the exit code is 1 where a check failed."""
+    args = _arguments()
+    out, rng = args.out.absolute(), random.Random(args.seed)
+    shutil.rmtree(out, ignore_errors=True)
+    (out / "copies").mkdir(parents=True)
+    store = ClientStore(args.store)
+    names = sorted(store.client_ids("train"), key=store.pseudonym)[: args.people]
+    people = [
+        Person(name, out / "devices" / f"{i:03}", [" ".join(w) for w in store.words("train", name)])
+        for i, name in enumerate(names)
+    ]
+    config = out / "fleet.toml"
+    compression = f'[aggregation.compression]\ncodec = "uniform_quantization"\nbits = {args.bits}'
+    facts = {
+        "store": json.dumps(str(args.store.absolute())),
+        "compression": "" if args.bits == 32 else compression,
+    }
+    config.write_text(CONFIG.format(**vars(args) | facts))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = Server(config, out / "run", port)
+    certificate = server.folder / "tls.crt"
+    _wait_for(lambda: certificate.exists() and server.look()[0] > 0, server, 900)
+    initial = _model_after(server.folder, 0)
+    watch = hostile.Connection(server.url, str(certificate))
+    began, said = time.monotonic(), collections.Counter()
+    attack_lines, slow = [], [hostile.slow_loris(watch, 20, 120.0)]
+    attacks = iter(())
+    while server.process.poll() is None:
+        number, state, _ = server.look()
+        server.maybe_kill(args.rounds)
+        for person in people:
+            _advance(person, number, state, said)
+        running = [p for p in people if p.process is not None and not p.stopped]
+        free_ones = [p for p in people if p.process is None and time.time() >= p.not_before]
+        seated = [p for p in free_ones if p.has_seat]
+        if len(running) < args.at_a_time and (seated or (free_ones and state == "selecting")):
+            if seated:
+                _begin(seated[0], server.url, certificate, out, rng, args)
+            elif rng.random() < args.hostile:
+                name, lines = next(attacks, ("", None))
+                if lines is None:
+                    attacks = _attacks(watch, rng, out / "copies")
+                said[f"attack: {name}"] += bool(name)
+                attack_lines += lines or []
+            else:
+                _begin(rng.choice(free_ones), server.url, certificate, out, rng, args)
+        if time.monotonic() - began > args.seconds:
+            server.process.kill()
+            print("no end in sight", file=sys.stderr)
+        time.sleep(0.05)
+    server.look()
+    for person in people:
+        if person.process is not None:
+            person.process.send_signal(signal.SIGCONT)
+            person.process.kill()
+            person.process.wait()
+    for thread in slow:
+        thread.join()
+    result = _judge(args, out, server, initial) | {
+        "seconds": round(time.monotonic() - began, 1),
+        "load": os.getloadavg(),
+        "kills": server.kills,
+        "said": dict(sorted(said.items())),
+        "statuses of attackers": dict(sorted(watch.statuses.items())),
+        "wrong answers": attack_lines + watch.wrong,
+        "left over": _left_over(out),
+    }
+    (out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
+    print(json.dumps(result, indent=2))
+    return int(not _is_good(result))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--store", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/fleet"))
+    for name, default in (
+        ("people", 200), ("rounds", 12), ("goal", 10), ("at-a-time", 4), ("seed", 1),
+        ("units", 64), ("dim", 32), ("messages", 20), ("separation", 3), ("bits", 32),
+    ):  # fmt: skip
+        parser.add_argument(f"--{name}", type=int, default=default)
+    for name, default in (
+        ("killed", 0.10), ("late", 0.22), ("hostile", 0.05), ("rate", 0.5), ("deadline", 300.0),
+        ("seconds", 7200.0),
+    ):  # fmt: skip
+        parser.add_argument(f"--{name}", type=float, default=default)
+    parser.add_argument("--libcifg", default="")
+    return parser.parse_args()
+
+
+def _begin(
+    person: Person,
+    url: str,
+    certificate: pathlib.Path,
+    out: pathlib.Path,
+    rng: random.Random,
+    args: argparse.Namespace,
+) -> None:
+    """Starts the person's device, and draws what will become of it."""
+    person.type_on(args.messages)
+    draw = rng.random()
+    person.fate = (
+        "killed" if draw < args.killed else "late" if draw < args.killed + args.late else ""
+    )
+    person.kill_at = time.monotonic() + rng.uniform(0.2, 12.0)
+    person.round = 0
+    module = [sys.executable, "-m", "benchmarks.fleet.one_device"]
+    words = [url, str(certificate), str(person.directory), str(out / "copies"), args.libcifg]
+    command = children.signalled_when_orphaned([*module, *words], signal.SIGKILL)
+    log = (person.directory / "log").open("ab")
+    person.process = subprocess.Popen(command, stdout=log, stderr=log)
+    log.close()
+
+
+def _advance(person: Person, number: int, state: str, said: collections.Counter[str]) -> None:
+    """Looks after the process of a device: its kill, its stop, its end."""
+    process = person.process
+    if process is None:
+        return
+    log = person.directory / "log"
+    if person.fate == "late" and not person.round:
+        lines = [line for line in log.read_text().splitlines() if "a seat in round" in line]
+        if lines:
+            person.round = int(lines[-1].split("a seat in round ")[1].split(",")[0])
+            process.send_signal(signal.SIGSTOP)
+            person.stopped = True
+    if person.stopped and (number > person.round or state == "aggregating"):
+        process.send_signal(signal.SIGCONT)
+        person.stopped = False
+    if person.fate == "killed" and time.monotonic() > person.kill_at:
+        process.kill()
+        said["killed"] += process.wait() < 0
+        _ended(person)
+    elif process.poll() is not None:
+        _ended(person)
+        said[f"exit code {process.returncode}"] += 1
+        for line in log.read_text().splitlines():
+            words = line.split(" s  ")[-1]
+            for key in ("accepted", "not taken", "no seat", "not eligible", "closed", "no part"):
+                if key in words:
+                    kind = words.split(": ")[1] if key == "not taken" else key
+                    said[kind if key != "not taken" else f"not taken: {kind}"] += 1
+        log.rename(log.with_name(f"log-{time.time():.0f}"))
+
+
+def _ended(person: Person) -> None:
+    """The process is gone: when the device is due again, by what it left on its disk."""
+    person.process, person.fate, person.stopped = None, "", False
+    person.not_before, person.has_seat = time.time() + 3.0, False
+    state_file = person.directory / "state.json"
+    if state_file.exists():
+        state = json.loads(state_file.read_text())
+        person.not_before = min(max(person.not_before, state["not_before"]), time.time() + 60)
+        person.has_seat = state["task"] is not None
+
+
+def _attacks(
+    watch: hostile.Connection, rng: random.Random, copies: pathlib.Path
+) -> Iterator[tuple[str, list[str]]]:
+    """Attackers one after the other: each does one thing."""
+    bodies = [path.read_bytes() for path in sorted(copies.iterdir())[:5] if path.name[0] != "."]
+    for name in rng.sample(["forgery", "wrong hash", "wrong shape", "not finite", "oversize",
+                            "replay", "garbage"], 7):  # fmt: skip
+        yield name, hostile.Attacker(watch, rng.randrange(2**32), bodies).run(name)
+
+
+def _wait_for(is_there, server: Server, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while not is_there():
+        if server.process.poll() is not None or time.monotonic() > until:
+            raise SystemExit("The server did not start: see server.log.")
+        time.sleep(0.2)
+
+
+def _model_after(folder: pathlib.Path, number: int) -> np.ndarray:
+    with sqlite3.connect(f"{(folder / 'rounds.sqlite').as_uri()}?mode=ro", uri=True) as db:
+        query = "SELECT sha256 FROM models WHERE number=?"
+        (name,) = db.execute(query, [number]).fetchone()
+    return weights.from_bytes((folder / "blobs" / name).read_bytes()).astype(np.float64)
+
+
+def _judge(args, out: pathlib.Path, server: Server, initial: np.ndarray) -> dict:
+    """FedAvg in float64 over the accepted uploads, against what the server came to."""
+    rounds = collections.defaultdict(list)
+    lost = 0
+    for number, attempt, place, digest in server.places.values():
+        path = out / "copies" / digest
+        lost += not path.exists()
+        rounds[number, attempt].append((place, path))
+    newest = {number: max(a for n, a in rounds if n == number) for number, _ in rounds}
+    expected, accepted = initial.copy(), 0
+    for number in sorted(newest):
+        total, claimed = np.zeros_like(expected), 0.0
+        for _, path in sorted(rounds[number, newest[number]]):
+            header, payload = messages.unpack_upload(path.read_bytes())
+            delta = (
+                weights.from_bytes(payload)
+                if header.codec == messages.RAW
+                else update_codec.decode(payload, len(expected))
+            )
+            total += header.weight * delta.astype(np.float64)
+            claimed += header.weight
+            accepted += 1
+        expected += total / claimed
+    found = _model_after(server.folder, args.rounds)
+    rows = [json.loads(line) for line in (out / "run" / "metrics.jsonl").read_text().splitlines()]
+    curve = {row["round"]: row["validation/perplexity"] for row in rows
+             if "validation/perplexity" in row}  # fmt: skip
+    log = (out / "server.log").read_text()
+    return {
+        "rounds": len(newest),
+        "accepted uploads": accepted,
+        "copies missing": lost,
+        "largest difference of weights": float(np.abs(found - expected).max()),
+        "largest change of weights": float(np.abs(found - initial).max()),
+        "validation perplexity": curve,
+        "server exit code": server.process.returncode,
+        "tracebacks": log.count("Traceback"),
+    }
+
+
+def _left_over(out: pathlib.Path) -> list[str]:
+    """Processes of this fleet that still run."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if str(out) in words and int(path.parent.name) != os.getpid():
+            found.append(words[:200])
+    return found
+
+
+def _is_good(result: dict) -> bool:
+    perplexities = list(result["validation perplexity"].values())
+    return (
+        result["server exit code"] == 0
+        and len(result["kills"]) == len(KILLS)
+        and result["copies missing"] == 0
+        and result["largest difference of weights"] <= 1e-6
+        and len(perplexities) > 1
+        and perplexities[-1] < perplexities[0]
+        and not (result["tracebacks"] or result["wrong answers"] or result["left over"])
+    )
+
+
+if __name__ == "__main__":
+    assert threading.current_thread() is threading.main_thread()
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Rounds with devices: who serves them, who takes part, who watches."""

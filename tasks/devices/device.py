@@ -1,0 +1,118 @@
+"""Takes part in the rounds of a server with what was typed on this device.
+
+tff-keyboard device --server=https://rounds.example.org:8443 --ca=server.pem --store=device
+tff-keyboard device --server=... --store=device --once --charging --unmetered --idle
+tff-keyboard device --store=device --typed=messages.jsonl
+tff-keyboard device --store=device --decoder-recall
+
+The device decides by the plan's conditions whether it may take part; facts of the device come from
+flags, or from --facts, a JSON file that is read again before each attempt. It trains in a process
+of its own, uploads what it learnt, and deletes the text that it used. Killed at any moment, it goes
+on at the next start. docs/fleet/protocol.md is what it speaks.
+
+--typed adds to the cache: a JSON object a line, {"text": ..., "category": "chat", "candidates":
+[["see", ["i", "see", "the"]], ...]}; the last two may be left out. --decoder-recall prints how
+often the candidates had the word (Hard et al. 2018, Table 4). Neither needs a server.
+"""
+
+import dataclasses
+import os
+import pathlib
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import tff_keyboard
+from ..options import Range, TaskOptions
+from tff_keyboard.storage.errors import UsageError
+
+if TYPE_CHECKING:
+    from tflite_export.device.device import Device
+    from tflite_export.device.eligibility import DeviceFacts
+    from tflite_export.device.store import DeviceStore
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
+
+    store: Annotated[pathlib.Path, "Folder of the device, for its owner only; made if missing."]
+    server: Annotated[str | None, "Round server, https://HOST:PORT."] = None
+    ca: Annotated[pathlib.Path | None, "Certificate of the server, PEM."] = None
+    once: Annotated[bool, "One attempt, then the end."] = False
+    typed: Annotated[pathlib.Path | None, "Messages to add to the cache, JSON lines."] = None
+    decoder_recall: Annotated[bool, "Print the recall of the cached candidates."] = False
+    facts: Annotated[pathlib.Path | None, "Facts of the device, JSON, instead of flags."] = None
+    charging: Annotated[bool, "The device is charging."] = False
+    unmetered: Annotated[bool, "Its network costs nothing by the byte."] = False
+    idle: Annotated[bool, "Nobody uses it."] = False
+    locale: Annotated[str, "Language and region."] = "en_US"
+    app_version: Annotated[str, "Version of the keyboard."] = tff_keyboard.__version__
+    ram_gib: Annotated[float | None, "Memory; that of this machine if left out.", Range(0)] = None
+    libcifg: Annotated[pathlib.Path | None, "Train with this libcifg.so, not LiteRT."] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.server or self.typed or self.decoder_recall):
+            raise UsageError("Give --server=https://HOST:PORT, --typed=FILE or --decoder-recall.")
+
+
+def run(options: Options) -> None:
+    """Fills the cache, prints its recall, takes part; each where it is asked for.
+
+    Raises:
+      ProgramError: The server cannot be reached or the store cannot be used.
+      DataError: The messages or the cache cannot be read.
+    """
+    from tflite_export.device.store import DeviceStore
+
+    store = DeviceStore(options.store)
+    try:
+        _use_cache(options, store)
+        if options.server:
+            device = _device(options, store, options.server)
+            if options.once:
+                device.attempt()
+            else:
+                device.run()
+    finally:
+        store.close()
+
+
+def _use_cache(options: Options, store: "DeviceStore") -> None:
+    from tff_keyboard.wire.plan import Cache
+    from tflite_export.device import cache as caches
+
+    if options.typed is None and not options.decoder_recall:
+        return
+    cache = caches.ClientCache(store.cache)
+    if options.typed is not None:
+        most = Cache().most_per_category  # until a plan says
+        typed = caches.read_typed(options.typed)
+        cache.add(typed, now=time.time(), most_per_category=most)
+        print(f"{len(typed):,} messages added; the cache has {len(cache):,}")
+    if options.decoder_recall:
+        print(cache.decoder_recall())
+    cache.close()
+
+
+def _device(options: Options, store: "DeviceStore", server: str) -> "Device":
+    from tflite_export.device import eligibility
+    from tflite_export.device.client import RoundClient
+    from tflite_export.device.device import Device
+
+    def facts() -> "DeviceFacts":
+        if options.facts is not None:
+            return eligibility.read_facts(options.facts)
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+        return eligibility.DeviceFacts(
+            ram_gib=machine if options.ram_gib is None else options.ram_gib,
+            charging=options.charging,
+            unmetered=options.unmetered,
+            idle=options.idle,
+            locale=options.locale,
+            app_version=options.app_version,
+        )
+
+    facts()  # a wrong file is said at once
+    client = RoundClient(server, store.key(), ca=options.ca)
+    return Device(store, client, facts, library=options.libcifg)

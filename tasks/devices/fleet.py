@@ -1,0 +1,37 @@
+"""Shows how the rounds of a fleet stand: devices, rounds, throughput, time left.
+
+tff-keyboard fleet status runs/fleet
+
+Reads what `serve-rounds` keeps, while it runs or afterwards, and changes nothing.
+"""
+
+import dataclasses
+import pathlib
+from typing import Annotated, Literal
+
+from ..options import TaskOptions, Words
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(TaskOptions):
+    """What the task can be told."""
+
+    action: Annotated[Literal["status"], Words("what to do: status")]
+    workdir: Annotated[pathlib.Path, Words("a run directory of serve-rounds")]
+
+
+def run(options: Options) -> None:
+    """Prints the status.
+
+    Raises:
+      RunDirectoryError: There is no run, or it serves no rounds.
+    """
+    from tff_keyboard import config as config_lib
+    from tff_keyboard.host.text_table import aligned
+    from tff_keyboard.round_server.status import read_status
+    from tff_keyboard.storage.run_directory import RunDirectory
+
+    run_directory = RunDirectory.open(options.workdir)
+    train = config_lib.load_of_run(run_directory.config_path).train
+    status = read_status(run_directory.round_server)
+    print(aligned(status.lines(train.rounds, train.clients_per_round), left=2))

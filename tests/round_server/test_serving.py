@@ -1,0 +1,124 @@
+"""The server on a port: TLS, limits, and clients that want to keep its threads."""
+
+import concurrent.futures
+import contextlib
+import hashlib
+import http.client
+import socket
+import ssl
+
+import pytest
+
+from tff_keyboard.round_server import serving
+from tff_keyboard.round_server.serving import RoundServer
+from tff_keyboard.storage.errors import ProgramError
+
+
+def app(environ, start_response):
+    """Says how long the body was."""
+    body = environ["wsgi.input"].read()
+    answer = f"{environ['wsgi.url_scheme']} {len(body)}".encode()
+    start_response("200 OK", [("Content-Length", str(len(answer)))])
+    return [answer]
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    return serving.open_certificate(tmp_path_factory.mktemp("tls"), "127.0.0.1")
+
+
+@contextlib.contextmanager
+def served(certificate):
+    server = RoundServer(app, "127.0.0.1", 0, certificate)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def https(server, certificate):
+    trust = ssl.create_default_context(cafile=str(certificate[0]))
+    return http.client.HTTPSConnection("127.0.0.1", server.port, context=trust, timeout=20)
+
+
+def get(server, certificate, body=b""):
+    client = https(server, certificate)
+    with contextlib.closing(client):
+        client.request("PUT", "/", body)
+        return client.getresponse().read()
+
+
+def test_tls_with_a_certificate_of_its_own(certificate):
+    with served(certificate) as server:
+        client = https(server, certificate)
+        for size in (0, 3, 5_600_000):  # one connection
+            client.request("PUT", "/", b"x" * size)
+            assert client.getresponse().read() == f"https {size}".encode()
+        assert client.sock.version() in ("TLSv1.2", "TLSv1.3")
+        shown = hashlib.sha256(client.sock.getpeercert(binary_form=True)).hexdigest()
+        assert shown == serving.fingerprint(certificate[0])
+        client.close()
+        untrusting = http.client.HTTPSConnection("localhost", server.port, timeout=20)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            untrusting.connect()
+
+
+def test_a_certificate_is_made_once(certificate):
+    folder = certificate[0].parent
+    before = serving.fingerprint(certificate[0])
+    assert serving.open_certificate(folder, "elsewhere") == certificate
+    assert serving.fingerprint(certificate[0]) == before
+    assert certificate[1].stat().st_mode & 0o777 == 0o600
+
+
+def test_silent_and_slow_clients_keep_nobody_waiting(certificate, monkeypatch):
+    monkeypatch.setattr(serving, "THREADS", 2)
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 1.0)
+    with served(certificate) as server, contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", server.port)
+        silent = [stack.enter_context(socket.create_connection(address)) for _ in range(8)]
+        assert get(server, certificate) == b"https 0"  # who says nothing has no thread
+        slow = https(server, certificate)
+        stack.callback(slow.close)
+        slow.connect()
+        slow.sock.sendall(b"PUT / HTTP/1.1\r\nHost: ")
+        silent[0].sendall(b"\x16")  # a handshake that does not go on
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(get, server, certificate)
+            slow.sock.settimeout(20)
+            assert slow.sock.recv(100) == b""  # shut
+            assert waiting.result(20) == b"https 0"
+
+
+def test_long_headers_are_refused(certificate):
+    with served(certificate) as server:
+        client = https(server, certificate)
+        with contextlib.closing(client):
+            client.request("GET", "/", headers={"Device-Key": "0" * 2 * serving.LONGEST_HEADER})
+            assert client.getresponse().status == 413
+
+
+def test_plain_http_only_where_asked_for(certificate):
+    with served(None) as server:
+        client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        with contextlib.closing(client):
+            client.request("GET", "/")
+            assert client.getresponse().read() == b"http 0"
+    with served(certificate) as server:
+        client = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        with contextlib.closing(client):
+            client.request("GET", "/")
+            with pytest.raises((http.client.HTTPException, OSError)):
+                client.getresponse()
+        assert get(server, certificate) == b"https 0"
+
+
+def test_what_cannot_be_served_is_told(certificate, tmp_path):
+    with served(certificate) as server, pytest.raises(ProgramError, match="Cannot serve"):
+        RoundServer(app, "127.0.0.1", server.port, certificate)
+    (tmp_path / "no.crt").write_text("nothing")
+    with pytest.raises(ProgramError, match="Cannot serve"):
+        RoundServer(app, "127.0.0.1", 0, (tmp_path / "no.crt", certificate[1]))
+    with pytest.raises(ProgramError, match="no certificate"):
+        serving.fingerprint(tmp_path / "no.crt")

@@ -1,0 +1,94 @@
+"""What cannot be served is refused by name; what can has its plan and its terms."""
+
+import pytest
+
+from tff_keyboard import config as config_lib
+from tff_keyboard.config import ConfigError
+from tff_keyboard.training.on_devices.served_config import as_served, plan_of, terms_of
+
+SERVED = (
+    "client.batch_size=1",
+    "client.gradient_clip_norm=0",
+    "data.long_messages=keep",
+    "train.clients_per_round=10",
+    "train.over_selection=1.3",
+)
+FACTS = {"vocabulary": "v", "graph": "g", "parameters": 3}
+
+
+def served(*overrides):
+    return as_served(config_lib.load("configs/demo.toml", [*SERVED, *overrides]))
+
+
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [
+        ("client={algorithm='fedsgd'}", "client.algorithm"),
+        ("client.batch_size=8", "client.batch_size"),
+        ("client.momentum=0.5", "client.momentum"),
+        ("client.gradient_clip_norm=1", "client.gradient_clip_norm"),
+        ("data.long_messages=continue", "data.long_messages"),
+        ("model={name='gru'}", "model.name"),
+        ("model.output_dropout=0.1", "model.output_dropout"),
+        ("fine_tuning={method={name='lwf'}, general_store='x'}", "fine_tuning.method.name"),
+        ("aggregation.row_correction.kind=touched", "aggregation.row_correction.kind"),
+        ("aggregation.client_noise.distribution=normal", "aggregation.client_noise.distribution"),
+        ("train.cohort={kind='growing', every_rounds=2, most=20}", "train.cohort.kind"),
+        ("train.check_in=by_text", "train.check_in"),
+        ("train.dropout_rate=0.1", "train.dropout_rate"),
+        ("train.left_out_client=1", "train.left_out_client"),
+    ],
+)
+def test_what_the_wire_cannot_carry_is_refused(override, key):
+    with pytest.raises(ConfigError, match=f"`{key}` = .* cannot be served: .*Set it to"):
+        served(override)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "key"),
+    [
+        ("{mechanism='gaussian', sampling='poisson'}", "aggregation.privacy.sampling"),
+        ("{mechanism='tree', noise_cohort_size=100}", "aggregation.privacy.noise_cohort_size"),
+        (
+            "{mechanism='tree', noise_multiplier=1.0, participation='record'}",
+            "aggregation.privacy.participation",
+        ),
+    ],
+)
+def test_privacy_that_needs_to_draw_or_to_name_people_is_refused(privacy, key):
+    with pytest.raises(ConfigError, match=f"`{key}`.* cannot be served"):
+        served("aggregation.client_weighting=uniform", f"aggregation.privacy={privacy}")
+
+
+def test_rounds_are_checkpointed_before_they_are_released():
+    assert served("train.checkpoint_every=5").train.checkpoint_every == 1
+
+
+def test_terms():
+    terms = terms_of(served("devices.least_share=0.75", "train.min_separation_rounds=4"))
+    assert (terms.goal, terms.most, terms.least, terms.separation) == (10, 13, 8, 4)
+
+
+def test_a_plan_says_what_the_config_says():
+    config = served(
+        "client.learning_rate=0.4",
+        "client.schedule={name='constant_then_decay', constant_rounds=2, half_life_rounds=1}",
+        "aggregation.compression={codec='uniform_quantization', bits=3}",
+        "devices.locale=en_US",
+        "devices.app_versions=['1.2']",
+        "devices.cache_days=7",
+        "aggregation.rule.name=fedmed",
+    )
+    plan = plan_of(config, 1, **FACTS)
+    assert (plan.learning_rate, plan.codec.bits, plan.loss) == (0.4, 3, "after_training")
+    assert (plan.conditions.locale, plan.conditions.app_versions) == ("en_US", ["1.2"])
+    assert (plan.cache.ttl_days, plan.weighting, plan.max_targets) == (7, "tokens", 64)
+    assert plan_of(config, 2, **FACTS).sha256 == plan.sha256
+    assert plan_of(config, 4, **FACTS).learning_rate < 0.4
+    assert type(plan).from_bytes(plan.to_bytes()) == plan
+
+
+@pytest.mark.parametrize("key", ["least_share=0", "deadline_seconds=0", "cache_days=-1"])
+def test_devices_have_ranges(key):
+    with pytest.raises(ConfigError, match=f"`devices.{key.partition('=')[0]}`"):
+        served(f"devices.{key}")

@@ -1,0 +1,69 @@
+"""Uploads as clients: what aggregation is given, one by one and in packs."""
+
+import collections
+import functools
+
+import numpy as np
+import pytest
+import tensorflow_federated as tff
+
+from tff_keyboard.federated.learning import variable_model
+from tff_keyboard.federated.learning.client_delivery import Handover
+from tff_keyboard.federated.learning.client_training import build_client_training
+from tff_keyboard.federated.learning.composition import compose_process
+from tff_keyboard.packs.server_here import ServerHereProcess
+from tff_keyboard.training.on_devices.upload_work import build_upload_work, element, hand_over
+
+V, D, U = 6, 2, 3
+SHAPES = [(V, D), (D, 3 * U), (U, 3 * U), (3 * U,), (U, D)]
+PARAMETERS = sum(int(np.prod(shape)) for shape in SHAPES)
+RNG = np.random.default_rng(0)
+DELTAS = RNG.normal(size=(3, PARAMETERS)).astype(np.float32)
+WEIGHTS = np.array([1.0, 2.0, 5.0], np.float32)
+LOSSES = np.array([4.0, 3.0, 2.0], np.float32)
+
+
+@functools.cache
+def process():
+    """FedAvg by a plain server step: w + the weighted mean of the deltas."""
+    model_fn = variable_model.build_model_fn(
+        "cifg", vocabulary_size=V, seed=1, embedding_size=D, units=U
+    )
+    training = build_client_training(model_fn, tff.learning.optimizers.build_sgdm(0.1))
+    return compose_process(
+        model_fn,
+        client_work=build_upload_work(training),
+        server_optimizer=tff.learning.optimizers.build_sgdm(1.0),
+        aggregator=tff.aggregators.MeanFactory(),
+    )
+
+
+@pytest.mark.parametrize("per_pack", [None, 2], ids=["one by one", "packs"])
+def test_a_round_adds_the_weighted_mean_of_the_deltas(per_pack):
+    run = process() if per_pack is None else ServerHereProcess(process())
+    state = run.initialize()
+    uploads = [element(*upload) for upload in zip(DELTAS, WEIGHTS, LOSSES, strict=True)]
+    output = run.next(state, hand_over(uploads, Handover(1, per_pack), PARAMETERS))
+    before = [np.asarray(w) for w in run.get_model_weights(state).trainable]
+    after = [np.asarray(w) for w in run.get_model_weights(output.state).trainable]
+    assert [w.shape for w in after] == SHAPES
+    moved = np.concatenate([(b - a).ravel() for a, b in zip(before, after, strict=True)])
+    expected = WEIGHTS.astype(np.float64) @ DELTAS / WEIGHTS.sum()
+    np.testing.assert_allclose(moved, expected, rtol=1e-4, atol=1e-6)
+    told = output.metrics["client_work"]["train"]
+    assert float(told["tokens"]) == WEIGHTS.sum()
+    assert float(told["nll"]) == WEIGHTS @ LOSSES
+
+
+def test_what_a_client_claims_becomes_its_weight():
+    model_fn = variable_model.build_model_fn(
+        "cifg", vocabulary_size=V, seed=None, embedding_size=D, units=U
+    )
+    training = build_client_training(model_fn, tff.learning.optimizers.build_sgdm(0.1))
+    uniform = build_upload_work(training, uniform_weights=True)
+    told = build_upload_work(training, tells_loss=True)
+    weight = tff.to_type(np.float32)
+    assert uniform.next.type_signature.result.result.member.update_weight == weight
+    assert told.next.type_signature.result.result.member.update_weight == tff.to_type(
+        collections.OrderedDict(num_examples=np.float32, loss=np.float32)
+    )

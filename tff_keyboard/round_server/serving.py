@@ -1,0 +1,215 @@
+"""The application on a port: TLS, threads, and what a slow or greedy client may take of them.
+
+A connection has a thread only while it has something to read, and at most so long: a client that
+sends a byte now and then keeps no thread from others.
+"""
+
+import contextlib
+import datetime
+import hashlib
+import ipaddress
+import pathlib
+import socket
+import ssl
+import threading
+import time
+from typing import Any
+
+from cheroot import server, wsgi
+from cheroot.ssl import builtin
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509 import oid
+
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import ProgramError
+
+CERTIFICATE, KEY = "tls.crt", "tls.key"
+HEADER_SECONDS = 10.0  # for handshake and headers
+REQUEST_SECONDS = 120.0  # for all of a request and its answer
+IDLE_SECONDS = 10.0  # between two bytes, and between two requests
+LONGEST_HEADER = 16 * 1024  # bytes
+THREADS = 32
+BACKLOG = 512  # connections that wait to be taken
+
+_DAYS = 825  # that a certificate of our own is valid
+
+
+class RoundServer:
+    """Serves an application until `stop`.
+
+    Args:
+      certificate: PEM files of the certificate and its key; None: plain HTTP, for tests and
+        proxies.
+
+    Attributes:
+      port: The port that it listens on.
+
+    Raises:
+      ProgramError: The address cannot be used, or the certificate not be read.
+    """
+
+    def __init__(
+        self, app: Any, host: str, port: int, certificate: tuple[pathlib.Path, pathlib.Path] | None
+    ):
+        self._server = _Server(
+            (host, port),
+            app,
+            numthreads=THREADS,
+            max=THREADS,
+            request_queue_size=BACKLOG,
+            timeout=IDLE_SECONDS,
+            server_name="tff-keyboard",
+        )
+        self._server.max_request_header_size = LONGEST_HEADER
+        try:
+            if certificate is not None:
+                self._server.ssl_adapter = _Tls(*map(str, certificate))
+            self._server.prepare()
+        except (OSError, OverflowError, ssl.SSLError) as error:
+            raise ProgramError(
+                f"Cannot serve on {host}:{port}: {error}. Choose another --host or --port, or give "
+                "a certificate and its key in PEM."
+            ) from None
+        self.port: int = self._server.bind_addr[1]
+        self._threads = [
+            threading.Thread(target=target, name=name, daemon=True)
+            for target, name in ((self._server.serve, "rounds"), (self._server.hurry, "hurry"))
+        ]
+
+    def start(self) -> None:
+        """Answers from now on, in threads of its own."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Ends; requests that are being answered are answered."""
+        self._server.is_over.set()
+        self._server.stop()
+        for thread in self._threads:
+            thread.join()
+
+
+class _Tls(builtin.BuiltinSSLAdapter):
+    """TLS 1.2 or later, whose handshake is the thread's of the connection, not the listener's."""
+
+    def __init__(self, certificate: str, key: str):
+        super().__init__(certificate, key)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+
+    def wrap(self, sock: socket.socket) -> tuple[ssl.SSLSocket, dict[str, str]]:
+        wrapped = self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        return wrapped, {"wsgi.url_scheme": "https", "HTTPS": "on"}
+
+
+class _Request(server.HTTPRequest):
+    """A request whose body has a time of its own."""
+
+    def parse_request(self) -> None:
+        super().parse_request()
+        self.conn.until = time.monotonic() + REQUEST_SECONDS
+
+
+class _Connection(server.HTTPConnection):
+    """A connection that is shut when it takes too long."""
+
+    RequestHandlerClass = _Request
+    has_waited = False  # for its first bytes
+    is_greeted = False
+    until = 0.0
+
+    def communicate(self) -> bool:
+        """One request; whether the connection stays."""
+        self.until = time.monotonic() + HEADER_SECONDS
+        self.server.busy[self] = None
+        try:
+            if not self.is_greeted and isinstance(self.socket, ssl.SSLSocket):
+                self.socket.do_handshake()
+            self.is_greeted = True
+            return bool(super().communicate())  # type: ignore[no-untyped-call]
+        except OSError:
+            return False
+        finally:
+            del self.server.busy[self]
+
+
+class _Server(wsgi.Server):
+    ConnectionClass = _Connection
+
+    def __init__(self, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        self.busy: dict[_Connection, None] = {}
+        self.is_over = threading.Event()
+
+    def process_conn(self, conn: _Connection) -> None:
+        """Gives a connection a thread once it has something to read."""
+        if conn.has_waited:
+            super().process_conn(conn)
+        else:
+            conn.has_waited = True
+            self.put_conn(conn)
+
+    def hurry(self) -> None:
+        """Shuts connections whose time is over, which ends the reading of their threads."""
+        while not self.is_over.wait(0.5):
+            now = time.monotonic()
+            for conn in list(self.busy):
+                if now > conn.until:
+                    with contextlib.suppress(OSError):
+                        socket.socket.shutdown(conn.socket, socket.SHUT_RDWR)
+
+    def error_log(self, msg: str = "", level: int = 20, traceback: bool = False) -> None:
+        """Nothing: what clients do wrong is theirs, and may quote what they sent."""
+
+
+def open_certificate(directory: pathlib.Path, host: str) -> tuple[pathlib.Path, pathlib.Path]:
+    """Certificate and key of a server of one's own, made at its first start: self-signed, P-256.
+
+    Args:
+      host: Name or address that devices call it by; loopback is added.
+    """
+    certificate, key_file = directory / CERTIFICATE, directory / KEY
+    if certificate.exists() and key_file.exists():
+        return certificate, key_file
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, "tff-keyboard rounds")])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    names = [_alternative(each) for each in dict.fromkeys((host, "localhost", "127.0.0.1"))]
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=10))
+        .not_valid_after(now + datetime.timedelta(days=_DAYS))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    files.write_atomically(key_file, [pem], mode=files.OWNER_ONLY)
+    files.write_atomically(certificate, [made.public_bytes(serialization.Encoding.PEM)])
+    return certificate, key_file
+
+
+def fingerprint(certificate: pathlib.Path) -> str:
+    """SHA-256 of a certificate, which devices may pin, in hex.
+
+    Raises:
+      ProgramError: It cannot be read.
+    """
+    try:
+        der = ssl.PEM_cert_to_DER_cert(certificate.read_text(encoding="ascii"))
+    except (OSError, ValueError) as error:
+        raise ProgramError(f"{certificate}: no certificate in PEM ({error}).") from None
+    return hashlib.sha256(der).hexdigest()
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    with contextlib.suppress(ValueError):
+        return x509.IPAddress(ipaddress.ip_address(name))
+    return x509.DNSName(name)

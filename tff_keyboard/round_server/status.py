@@ -1,0 +1,106 @@
+"""How the rounds of a run directory stand: read from its file, whether a server runs or not."""
+
+import dataclasses
+import pathlib
+import sqlite3
+
+from tff_keyboard.round_server import rounds
+from tff_keyboard.round_server.rounds import Round
+from tff_keyboard.round_server.tables import FIELDS, FILE
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import RunDirectoryError
+
+RECENT = 10  # rounds that throughput is of
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Status:
+    """What a person who runs a fleet asks first.
+
+    Attributes:
+      newest: The newest round; None: none has begun.
+      released: Rounds released.
+      abandoned: Attempts that ended with too few uploads.
+      devices: Distinct devices with a seat or an upload since the separation began.
+      uploads: Accepted in all rounds that were not abandoned.
+      seconds_a_round: Mean over the latest rounds; None: fewer than two were closed.
+      uploads_a_round: Mean over the same.
+    """
+
+    newest: Round | None
+    released: int
+    abandoned: int
+    devices: int
+    uploads: int
+    seconds_a_round: float | None
+    uploads_a_round: float | None
+
+    def lines(self, total_rounds: int, goal: int) -> list[tuple[str, str]]:
+        """Names and values for a table, of a run of so many rounds with this report goal."""
+        found = [("rounds released", f"{self.released} of {total_rounds}")]
+        if self.newest is not None:
+            now = self.newest
+            state = f"{now.number}, attempt {now.attempt}, {now.state}: {now.seats} seats, "
+            found.append(("newest round", f"{state}{now.accepted} of {goal} uploads"))
+        found += [
+            ("attempts abandoned", f"{self.abandoned}"),
+            ("devices remembered", f"{self.devices}"),
+            ("uploads accepted", f"{self.uploads}"),
+        ]
+        if self.seconds_a_round:
+            hourly = 3600 / self.seconds_a_round
+            uploads = hourly * (self.uploads_a_round or 0)
+            left = max(total_rounds - self.released, 0) * self.seconds_a_round
+            found += [
+                ("throughput", f"{hourly:.3g} rounds, {uploads:.3g} uploads an hour"),
+                ("time left", f"about {left / 3600:.3g} hours"),
+            ]
+        return found
+
+
+def read_status(folder: pathlib.Path) -> Status:
+    """The status of the rounds in a folder.
+
+    Raises:
+      RunDirectoryError: There are none, or the file is damaged.
+    """
+    path = folder / FILE
+    if not path.exists():
+        raise RunDirectoryError(
+            f"{path} is missing: no rounds were served here. Give the run directory of "
+            "`tff-keyboard serve-rounds`."
+        )
+    try:
+        db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        try:
+            return _status(db)
+        finally:
+            db.close()
+    except sqlite3.Error as error:
+        raise files.damaged(path, str(error)) from None
+
+
+def _status(db: sqlite3.Connection) -> Status:
+    found = db.execute(
+        f"SELECT {FIELDS} FROM rounds ORDER BY number DESC, attempt DESC LIMIT 1"
+    ).fetchone()
+    states = dict(db.execute("SELECT state, count(*) FROM rounds GROUP BY state"))
+    (uploads,) = db.execute(
+        "SELECT coalesce(sum(accepted), 0) FROM rounds WHERE state!=?", (rounds.ABANDONED,)
+    ).fetchone()
+    (devices,) = db.execute("SELECT count(DISTINCT device) FROM seats").fetchone()
+    latest = db.execute(
+        "SELECT closed, accepted FROM rounds WHERE closed IS NOT NULL AND state!=? "
+        "ORDER BY number DESC LIMIT ?",
+        (rounds.ABANDONED, RECENT + 1),
+    ).fetchall()
+    intervals = len(latest) - 1
+    return Status(
+        newest=found and Round(**dict(zip(FIELDS.split(", "), found, strict=True))),
+        released=states.get(rounds.RELEASED, 0),
+        abandoned=states.get(rounds.ABANDONED, 0),
+        devices=devices,
+        uploads=uploads,
+        seconds_a_round=(latest[0][0] - latest[-1][0]) / intervals if intervals > 0 else None,
+        uploads_a_round=sum(n for _, n in latest[:-1]) / intervals if intervals > 0 else None,
+    )

@@ -1,0 +1,165 @@
+"""The round loop's side of the round server: opens rounds, takes their uploads, releases models.
+
+    round n opens     once round n - 1 is released, with its model and the plan of round n
+    round_input(n)    waits until it aggregates, and gives its uploads as they were accepted
+    before_release    keeps the new weights on disk under their hash; nobody can fetch them yet
+    released          ledger line, row and checkpoint are on disk: uploads are forgotten, the
+                      weights may be fetched, round n + 1 opens
+
+A round that aggregates has its uploads fixed, so after a kill the loop computes the same bits of
+it. A `program.rounds.training_loop.Hook`, the last of a run.
+"""
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tff_keyboard.program.rounds import training_loop
+from tff_keyboard.program.rounds.averaged_process import held_weights
+from tff_keyboard.round_server.app import delta_of
+from tff_keyboard.round_server.blobs import Blobs
+from tff_keyboard.round_server.round_store import RoundStore
+from tff_keyboard.round_server.rounds import Round
+from tff_keyboard.round_server.tables import Upload
+from tff_keyboard.storage.errors import ProgramError
+from tff_keyboard.storage.metrics_rows import Row
+from tff_keyboard.training.on_devices import upload_work
+from tff_keyboard.wire import weights
+from tff_keyboard.wire.plan import Plan
+
+
+class DeviceRounds:
+    """See the module.
+
+    Args:
+      initial: Weights before round 1, [parameters] float32.
+      order: Of each number on the wire, its place in a vector of weights; [parameters] int.
+      plan_of: Plan of a round >= 1.
+      hand_over: Elements of uploads to what the process takes.
+      total_rounds: None is opened behind the last.
+      graph: SHA-256 of what devices train with.
+    """
+
+    def __init__(
+        self,
+        store: RoundStore,
+        blobs: Blobs,
+        *,
+        initial: np.ndarray,
+        order: np.ndarray,
+        plan_of: Callable[[int], Plan],
+        hand_over: Callable[[list[Any]], list[Any]],
+        total_rounds: int,
+        graph: str,
+    ):
+        self._store, self._blobs = store, blobs
+        self._plan_of, self._hand_over = plan_of, hand_over
+        self._total_rounds, self._graph = total_rounds, graph
+        self._order = order
+        self._published = threading.Condition()
+        self._newest = -1  # round whose model is released
+        self._is_stopped = False
+        self._keep_model(0, initial)
+
+    @property
+    def codec(self) -> str:
+        """`Codec.name` of every plan."""
+        return self._plan_of(1).codec.name
+
+    def round_input(self, round_num: int) -> tuple[list[Any], Row]:
+        """Data and facts of a round, once its uploads are there.
+
+        Raises:
+          ProgramError: `close` was called meanwhile.
+        """
+        with self._published:
+            self._published.wait_for(lambda: self._newest >= round_num - 1 or self._is_stopped)
+        found = None if self._is_stopped else self._store.wait_for_uploads(round_num)
+        if found is None:
+            raise ProgramError("The round server was stopped.")
+        elements, claimed, size, cohort = [], 0.0, 0, hashlib.sha256()
+        for upload in self._store.uploads(round_num, found.attempt):
+            elements.append(self._element(upload))
+            claimed += upload.weight
+            size += len(upload.payload)
+            cohort.update(upload.assignment.encode())
+        elements += self._without_uploads(found)
+        weighting = self._plan_of(round_num).weighting
+        facts: Row = {
+            "clients_selected": self._store.terms.most,
+            "clients_dropped": found.seats - len(elements),
+            "clients": len(elements),
+            "examples": claimed if weighting == "examples" else 0,
+            "tokens": claimed if weighting == "tokens" else 0,
+            "bytes_down": found.seats * len(self._order) * weights.BYTES_PER_NUMBER,
+            "bytes_rehearsal": 0,
+            "bytes_up": size,
+            "cohort": cohort.hexdigest()[:16],
+            "attempts": found.attempt,
+        }
+        return self._hand_over(elements), facts
+
+    def restart_after(self, round_num: int) -> None:
+        """The run begins, or goes on, after a round whose checkpoint is on disk."""
+        self._store.restart_after(round_num)
+        self._publish(round_num)
+
+    def before_release(
+        self, round_num: int, state: Any, metrics: Mapping[str, Any]
+    ) -> Mapping[str, float]:
+        """Keeps the weights on disk."""
+        del metrics
+        self._keep_model(round_num, weights.to_vector(held_weights(state).trainable))
+        return {}
+
+    def released(self, done: training_loop.Progress) -> None:
+        """All of a round is on disk."""
+        self._store.release(done.round_num)
+        self._publish(done.round_num)
+
+    def close(self) -> None:
+        """Ends a `round_input` that waits."""
+        self._store.stop()
+        with self._published:
+            self._is_stopped = True
+            self._published.notify_all()
+
+    def _keep_model(self, round_num: int, vector: np.ndarray) -> None:
+        self._store.keep_model(round_num, self._blobs.keep(weights.to_bytes(vector[self._order])))
+
+    def _publish(self, round_num: int) -> None:
+        model = self._store.model_after(round_num)
+        plan = self._blobs.keep(self._plan_of(round_num + 1).to_bytes())
+        kept = {model, plan, self._graph}
+        if round_num:  # some devices of the round before may still fetch it
+            kept.add(self._store.model_after(round_num - 1))
+        self._blobs.keep_only(kept)
+        for name in kept:
+            self._blobs.show(name)
+        if round_num < self._total_rounds:
+            self._store.open_round(round_num + 1, model, plan)
+        with self._published:
+            self._newest = round_num
+            self._published.notify_all()
+
+    def _without_uploads(self, found: Round) -> list[Any]:
+        """The other members of a round whose top uploads: their losses count, their deltas do not,
+        so zeros stand for them. Where losses are equal, those of the uploads come first."""
+        if self._store.terms.top is None:
+            return []
+        most = self._store.terms.members(found) - found.accepted
+        uploads = self._store.uploads(found.number, found.attempt)
+        worst = np.nextafter(np.float32(max(upload.loss for upload in uploads)), np.float32(np.inf))
+        nothing = np.zeros(len(self._order), np.float32)
+        return [
+            upload_work.element(nothing, weight, max(loss, float(worst)))
+            for weight, loss in self._store.told_only(found.number, found.attempt, most)
+        ]
+
+    def _element(self, upload: Upload) -> Any:
+        delta = np.empty(len(self._order), np.float32)
+        delta[self._order] = delta_of(upload, len(self._order))
+        return upload_work.element(delta, upload.weight, upload.loss)

@@ -1,0 +1,197 @@
+"""The verbs of a round server, over HTTPS by the standard library.
+
+A broken connection or a busy server is tried again, with waits that double; a download goes on
+where it stopped. What the server does not take is a `Refused`, which is not tried again.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import random
+import ssl
+import time
+import urllib.parse
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tff_keyboard.storage import files
+from tff_keyboard.storage.errors import ProgramError, UsageError
+from tff_keyboard.wire import keys, messages
+from tff_keyboard.wire.messages import Accepted, Answer, CheckIn, Loss, Refused, Verdict
+
+LARGEST_DOWNLOAD = 64 * 2**20  # bytes
+_TIMEOUT_SECONDS = 60.0  # of one read or write
+_PATIENCE_SECONDS = 60.0  # of one wait between tries
+_PIECE = 2**16
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class ServerAway(ProgramError):
+    """The server could not be reached, or stayed busy; nothing is lost by trying later.
+
+    Attributes:
+      retry_after_s: Seconds to wait, where the server said so.
+    """
+
+    def __init__(self, message: str, retry_after_s: float | None = None):
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class RoundClient:
+    """One server, asked by one device. Not thread-safe.
+
+    Args:
+      url: `https://HOST:PORT`; `http` on this machine only.
+      key: Signs what is not a mere download.
+      ca: Certificates to trust, PEM; the system's without it.
+      attempts: Tries of a request, in all.
+      sleep: Waits between them.
+
+    Raises:
+      UsageError: The URL or the certificates cannot be used.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: Ed25519PrivateKey,
+        *,
+        ca: pathlib.Path | None = None,
+        attempts: int = 6,
+        sleep: Callable[[float], None] = time.sleep,
+    ):
+        parts = urllib.parse.urlsplit(url)
+        is_plain = parts.scheme == "http" and parts.hostname in _LOOPBACK
+        if not parts.hostname or not (parts.scheme == "https" or is_plain):
+            raise UsageError(f"--server must be https://HOST:PORT, got {url!r}.")
+        self._url = url
+        self._key = key
+        self._attempts = attempts
+        self._sleep = sleep
+        try:
+            host, port = parts.hostname, parts.port
+            context = None if is_plain else ssl.create_default_context(cafile=ca)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--server or --ca cannot be used ({error}).") from None
+        self._connection: http.client.HTTPConnection = (
+            http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_SECONDS, context=context)
+            if context
+            else http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
+        )
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._connection.close()
+
+    def newest_plan(self) -> bytes:
+        """The plan that the next check-in must have evaluated."""
+        return self._ask("GET", "/v1/plan")
+
+    def check_in(self, message: CheckIn) -> Answer:
+        """Offers to take part."""
+        return messages.decode(Answer, self._ask("POST", "/v1/check-in", messages.encode(message)))
+
+    def loss(self, round_num: int, message: Loss) -> Verdict:
+        """Tells the loss, and asks whether the upload is wanted."""
+        path = f"/v1/rounds/{round_num}/loss"
+        return messages.decode(Verdict, self._ask("POST", path, messages.encode(message)))
+
+    def upload(self, round_num: int, body: bytes) -> Accepted:
+        """Sends an upload; the same bytes may be sent again and have the same answer."""
+        path = f"/v1/rounds/{round_num}/upload"
+        return messages.decode(Accepted, self._ask("PUT", path, body))
+
+    def download(self, path: str, part: pathlib.Path) -> None:
+        """Fetches the bytes of a path into a file; what it holds already is not sent again.
+
+        The caller checks the hash.
+        """
+
+        def receive() -> None:
+            offset = part.stat().st_size if part.exists() else 0
+            wanted = {"Range": f"bytes={offset}-"} if offset else {}
+            answer = self._send("GET", path, b"", wanted)
+            if answer.status == 416:  # all is here already
+                answer.read()
+                return
+            if answer.status not in (200, 206):
+                raise _refusal(answer)
+            starts = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(
+                f"bytes {offset}-"
+            )
+            how = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_APPEND if starts else os.O_TRUNC)
+            with open(os.open(part, how, files.OWNER_ONLY), "ab") as file:  # noqa: PTH123
+                while piece := answer.read(_PIECE):
+                    file.write(piece)
+                    if file.tell() > LARGEST_DOWNLOAD:
+                        raise Refused("too_large", "more bytes than a download may have")
+            if answer.length:  # http.client ends a cut body without a word
+                raise ConnectionError("the body was cut")
+
+        self._again(receive)
+
+    def _ask(self, method: str, path: str, body: bytes = b"") -> bytes:
+        def once() -> bytes:
+            signed = keys.sign_request(self._key, method, path, body) if body else {}
+            answer = self._send(method, path, body, signed)
+            if answer.status != 200:
+                raise _refusal(answer)
+            data = answer.read(messages.LONGEST_JSON + 1)
+            if answer.length:
+                self.close()  # longer than any answer is: `decode` refuses it
+            return data
+
+        found: bytes = self._again(once)
+        return found
+
+    def _send(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._connection.request(method, path, body or None, dict(headers))
+        # A server that refuses a body before its end has answered all the same.
+        return self._connection.getresponse()
+
+    def _again(self, once: Callable[[], Any]) -> Any:
+        """What `once` returns, tried until the server is there, or `attempts` are used up."""
+        why, after = "", 0.0
+        for attempt in range(self._attempts):
+            if attempt:
+                self._sleep(max(after, min(2.0**attempt / 4, 30.0)) * random.uniform(1.0, 1.5))
+            try:
+                return once()
+            except Refused as error:
+                if error.code != "busy":
+                    raise
+                why, after = error.message, error.retry_after_s or 0.0
+            except ssl.SSLCertVerificationError as error:
+                raise ProgramError(
+                    f"{self._url}: its certificate is not trusted ({error.verify_message}). "
+                    "Give --ca=FILE, the server's certificate."
+                ) from None
+            except (OSError, http.client.HTTPException) as error:
+                why, after = str(error) or type(error).__name__, 0.0
+            self.close()
+            if after > _PATIENCE_SECONDS:
+                break
+        raise ServerAway(f"{self._url}: no answer ({why}). Try again later.", after or None)
+
+
+def _refusal(answer: http.client.HTTPResponse) -> Exception:
+    """The error of an answer that is none of the verb's."""
+    content: Any = None
+    with contextlib.suppress(ValueError):
+        content = json.loads(answer.read(messages.LONGEST_JSON))
+    retry_after = answer.headers.get("Retry-After", "")
+    after = int(retry_after) if retry_after.isdecimal() else None
+    code = content.get("code") if isinstance(content, dict) else None
+    if code in messages.REFUSALS:
+        return Refused(code, str(content.get("message", ""))[:200], after)
+    if answer.status in (502, 503, 504):  # of a proxy
+        return Refused("busy", f"HTTP {answer.status}", after)
+    return ProgramError(f"The server's answer is not of the protocol (HTTP {answer.status}).")

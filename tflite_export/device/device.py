@@ -1,0 +1,230 @@
+"""One device's part in the rounds: check in, fetch, train, upload; gone on with after any kill.
+
+    eligible? -> check in -> plan, graph, weights -> train -> upload -> delete what was used
+
+Each arrow is durable in the store before the next step. What is said on the way is counts and
+sizes; no word of a text.
+"""
+
+import dataclasses
+import pathlib
+import time
+from collections.abc import Callable
+
+from tff_keyboard.host.progress import step
+from tff_keyboard.storage.errors import ExportError, ProgramError
+from tff_keyboard.wire.messages import PROTOCOL, CheckIn, Loss, Refused
+from tff_keyboard.wire.plan import Plan
+from tflite_export.device import eligibility, training_process
+from tflite_export.device.cache import ClientCache
+from tflite_export.device.client import RoundClient, ServerAway
+from tflite_export.device.store import DeviceStore, SavedTask
+from tflite_export.device.training_process import Done, Job
+
+LATER_SECONDS = 3600.0  # until the next try, where the server named no time
+MOST_SECONDS = 86_400.0  # of any wait
+_SECONDS_A_DAY = 86_400.0
+
+Train = Callable[[Job, float], Done]
+
+
+def _train_in_child(job: Job, seconds: float) -> Done:
+    return training_process.run_in_child(job, seconds=seconds)
+
+
+class Device:
+    """A device on a store.
+
+    Args:
+      store: The store; it stays the caller's to close.
+      client: The server.
+      facts: What the system says of the device when asked.
+      library: `libcifg.so` to train with; None: LiteRT.
+      train: Does a `Job` within some seconds; in a child process unless told otherwise.
+      say: Gets progress, a sentence each.
+      clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        store: DeviceStore,
+        client: RoundClient,
+        facts: Callable[[], eligibility.DeviceFacts],
+        *,
+        library: pathlib.Path | None = None,
+        train: Train = _train_in_child,
+        say: Callable[[str], None] = step,
+        clock: Callable[[], float] = time.time,
+    ):
+        self._store = store
+        self._client = client
+        self._facts = facts
+        self._library = library
+        self._train = train
+        self._say = say
+        self._clock = clock
+
+    def run(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Takes part for ever, as often as the server and the plan's conditions let it."""
+        while True:
+            try:
+                wait = self.attempt()
+            except ServerAway as error:
+                self._say(str(error))
+                wait = error.retry_after_s or 60.0
+            sleep(min(max(wait, 1.0), MOST_SECONDS))
+
+    def attempt(self) -> float:
+        """Takes part once, if it may; returns the seconds until the next attempt makes sense.
+
+        Raises:
+          ServerAway: The server is not there; what was reached is kept for the next attempt.
+          ProgramError: The server speaks another protocol, or the store cannot be written.
+          DataError: The cache cannot be used.
+        """
+        state, now = self._store.state, self._clock()
+        if state.task is not None and now >= state.task.upload_before:
+            self._say(f"round {state.task.round} closed before this device had done its part")
+            self._later(0.0)
+        elif state.task is None and now < state.not_before:
+            return state.not_before - now
+        try:
+            task = self._store.state.task or self._seat()
+            return self._take_part(task) if task else self._store.state.not_before - self._clock()
+        except Refused as error:
+            return self._refused(error)
+        except (
+            ExportError
+        ) as error:  # of the plan or its graph: another round may have a better one
+            self._say(f"no part in this round: {error}")
+            return self._later(LATER_SECONDS)
+
+    def _seat(self) -> SavedTask | None:
+        """A new seat in a round, saved; None if the device or the server would rather wait."""
+        plan_bytes = self._client.newest_plan()
+        plan = _plan(plan_bytes)
+        now, state = self._clock(), self._store.state
+        limits = plan.cache
+        cache = ClientCache(self._store.cache)
+        try:
+            cache.remove_old(
+                now=now, ttl_days=limits.ttl_days, most_per_category=limits.most_per_category
+            )
+            examples = len(cache)
+        finally:
+            cache.close()
+        since = state.took_part_at
+        unmet = eligibility.unmet(
+            plan.conditions,
+            self._facts(),
+            examples=examples,
+            days_since=None if since is None else (now - since) / _SECONDS_A_DAY,
+        )
+        if unmet:
+            self._say(f"not eligible: {', '.join(unmet)}")
+            self._later(LATER_SECONDS)
+            return None
+        message = CheckIn(
+            protocol=PROTOCOL, population=plan.population, plan=plan.sha256, token=state.token
+        )
+        answer = self._client.check_in(message)
+        if answer.task is None:
+            wait = answer.later.retry_after_s if answer.later else LATER_SECONDS
+            self._say(f"no seat; again in {wait:.0f} s")
+            self._later(wait)
+            return None
+        found = answer.task
+        task = SavedTask(
+            round=found.round,
+            plan=found.plan,
+            model=found.model,
+            assignment=found.assignment,
+            upload_before=self._clock() + found.upload_before_s,
+        )
+        self._store.change(task=task)
+        self._say(f"a seat in round {task.round}, until in {found.upload_before_s} s")
+        return task
+
+    def _take_part(self, task: SavedTask) -> float:
+        self._fetch(task.plan, plan=True)
+        plan = _plan(self._store.read_blob(task.plan))
+        if task.used is None or not self._store.upload.exists():
+            task = self._trained(task, plan)
+        if "loss" in plan.phases:
+            message = Loss(assignment=task.assignment, weight=task.weight, loss=task.loss)
+            verdict = self._client.loss(task.round, message)
+            if verdict.upload == "wait":
+                return float(verdict.retry_after_s)
+            if verdict.upload != "yes":
+                self._say(f"round {task.round} does without this upload")
+                return self._later(verdict.retry_after_s or LATER_SECONDS)
+        accepted = self._client.upload(task.round, self._store.upload.read_bytes())
+        cache = ClientCache(self._store.cache)
+        try:
+            cache.delete(task.used or [])
+        finally:
+            cache.close()
+        self._say(f"round {task.round}: upload {accepted.accepted} accepted, its text deleted")
+        self._store.change(token=accepted.token, took_part_at=self._clock(), task=None)
+        self._store.keep_only([plan.graph, task.model])
+        return 0.0
+
+    def _trained(self, task: SavedTask, plan: Plan) -> SavedTask:
+        for digest in (plan.graph, task.model):
+            self._fetch(digest)
+            self._store.read_blob(digest)
+        cache = ClientCache(self._store.cache)
+        examples = cache.newest(plan.max_messages)
+        cache.close()
+        job = Job(
+            plan=str(self._store.blob(task.plan)),
+            graph=str(self._store.blob(plan.graph)),
+            model=str(self._store.blob(task.model)),
+            upload=str(self._store.upload),
+            assignment=task.assignment,
+            texts=[text for _, text in examples],
+            library=str(self._library) if self._library else None,
+        )
+        began = time.monotonic()
+        done = self._train(job, task.upload_before - self._clock())
+        self._say(
+            f"trained {done.steps} steps in {time.monotonic() - began:.1f} s, "
+            f"loss {done.loss:.3f}; an upload of {done.upload_bytes / 1e6:.2f} MB"
+        )
+        used = [number for number, _ in examples]
+        task = dataclasses.replace(task, used=used, weight=done.weight, loss=done.loss)
+        self._store.change(task=task)
+        return task
+
+    def _fetch(self, digest: str, *, plan: bool = False) -> None:
+        """Has a blob in the store, of the right hash."""
+        if self._store.blob(digest).exists():
+            return
+        part = self._store.part(digest)
+        for _ in range(2):  # what an earlier start left may be of something else
+            self._client.download(f"/v1/{'plans' if plan else 'models'}/{digest}", part)
+            size = part.stat().st_size
+            if self._store.take(digest):
+                self._say(f"fetched {size / 1e6:.2f} MB, hash as named")
+                return
+        raise ProgramError("The server sent other bytes than it named by their hash.")
+
+    def _refused(self, error: Refused) -> float:
+        self._say(f"not taken: {error}")
+        if error.code == "forged_token":  # of a server that had another key
+            self._store.change(token=None)
+        return self._later(error.retry_after_s or LATER_SECONDS)
+
+    def _later(self, seconds: float) -> float:
+        """Gives up the seat, if there is one, and waits."""
+        seconds = min(max(float(seconds), 1.0), MOST_SECONDS)
+        self._store.change(task=None, not_before=self._clock() + seconds)
+        self._store.upload.unlink(missing_ok=True)
+        return seconds
+
+
+def _plan(data: bytes) -> Plan:
+    try:
+        return Plan.from_bytes(data)
+    except ValueError as error:
+        raise ExportError(f"This device cannot follow the plan ({error}).") from None
