@@ -278,13 +278,15 @@ def test_crowds_are_spread():
 @hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
 @hypothesis.given(
     body=strategies.binary(max_size=300),
-    path=strategies.sampled_from(["/v1/check-in", "/v1/rounds/1/upload", "/v1/rounds/0/upload"]),
+    path=strategies.sampled_from(
+        ["/v1/check-in", "/v1/rounds/1/upload", "/v1/rounds/0/upload", "/v1/rounds/1/loss"]
+    ),
     header=strategies.sampled_from([keys.DEVICE_KEY, keys.DEVICE_TIME, keys.DEVICE_SIGNATURE, "X"]),
     value=strategies.text(strategies.characters(codec="latin-1", exclude_categories=["C"])),
 )
 def test_any_bytes_have_an_answer(world, body, path, header, value):
     world.now += 60  # for the rate
-    method = "POST" if path.endswith("check-in") else "PUT"
+    method = "PUT" if path.endswith("upload") else "POST"
     status, data = world.device("fuzz").send(method, path, body, **{header: value})
     assert 400 <= status < 500
     assert code_of(data) in messages.REFUSALS
