@@ -263,6 +263,10 @@ def test_a_greedy_device_is_slowed_down_and_nobody_else(world):
     found = [a.check_in("0" * 64) for _ in range(limits.REQUESTS_A_MINUTE + 1)]
     assert found[-2:] == ["wrong_plan", "busy"]
     assert b.check_in().task
+    for _ in range(100):  # it does not listen, and is answered as often as others may ask
+        world.now += 0.02
+        found.append(a.check_in("0" * 64))
+    assert found[-100:].count("wrong_plan") == 100 * 0.02 * limits.REQUESTS_A_MINUTE // 60
     world.now += 1
     assert a.check_in().task
 

@@ -64,7 +64,7 @@ def _devices(port, run, rounds, goal):
             while task is None or task.round != round_num:
                 with contextlib.suppress(OSError, json.JSONDecodeError):
                     task = getattr(device.check_in(), "task", None)
-                threading.Event().wait(0.02)
+                threading.Event().wait(0.2)
             size = device.model(task).shape
             delta = 0.01 * np.random.default_rng([round_num, device.number]).normal(size=size)
             assert device.upload(task, delta, loss=5.0).token

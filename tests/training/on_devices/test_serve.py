@@ -139,7 +139,7 @@ class Fleet:
             )
             task = getattr(answer, "task", None)
             if task is None:
-                threading.Event().wait(0.02)  # the round before is being computed
+                threading.Event().wait(0.2)  # the round before is being computed
         plan = plan.get_json(force=True)
         delta, weight, loss = self._train(device.model(task), batches, plan["learning_rate"])
         if "loss" in plan["phases"]:
