@@ -1,6 +1,7 @@
 """The application: a whole round, one code for each refusal, and nothing that breaks it."""
 
 import contextlib
+import dataclasses
 import json
 
 import hypothesis
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from tests.support.devices import Device, code_of, key_of
+from tests.support.fleet.devices import Device, code_of, key_of
 from tff_keyboard.round_server import app as app_module
 from tff_keyboard.round_server import limits
 from tff_keyboard.round_server.app import Population, RoundApplication, delta_of
@@ -27,9 +28,9 @@ TERMS = Terms(goal=2, most=3, least=1, deadline_seconds=100, separation=2)
 class World:
     """A server in memory but for its store, a clock that is told, and its devices."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, terms=TERMS):
         self.now = 1_800_000_000.0
-        self.store = RoundStore(folder, TERMS, self.clock)
+        self.store = RoundStore(folder, terms, self.clock)
         self.blobs = Blobs(folder / "blobs")
         population = Population(
             name="keyboard", run=self.store.run_id, parameters=PARAMETERS, codec=messages.RAW
@@ -101,6 +102,36 @@ def test_a_lost_answer_is_asked_for_again(world):
     assert a.upload(task, DELTA) == first
     assert a.upload(task, 2 * DELTA) == "replay"
     assert a.check_in() == "too_soon"
+
+
+def test_only_the_top_of_a_round_uploads(tmp_path):
+    world = World(tmp_path, dataclasses.replace(TERMS, goal=3, most=4, top=lambda m: -(-m // 2)))
+    with contextlib.closing(world.store):
+        world.open_round(1)
+        a, b, c, d = map(world.device, "abcd")
+        tasks = [device.check_in().task for device in (a, b, c, d)]
+        assert a.upload(tasks[0], DELTA) == "surplus"  # it told no loss
+        assert a.verdict(tasks[0], 10.0, 3.0) == "wait"
+        assert b.verdict(tasks[1], 20.0, 1.0) == "wait"
+        assert a.verdict(tasks[0], 10.0, 0.1) == "wait"  # what it told first counts
+        assert c.verdict(tasks[2], 30.0, 2.0) == "yes"
+        assert a.verdict(tasks[0], 10.0, 3.0) == "no"
+        assert b.verdict(tasks[1], 20.0, 1.0) == "yes"
+        assert d.verdict(tasks[3], 40.0, 0.0) == "no"  # it came after the decision
+        assert a.upload(tasks[0], DELTA) == "surplus"
+        assert c.upload(tasks[2], DELTA, weight=99.0, loss=0.0).accepted == 1
+        assert b.verdict(tasks[2], 1.0, 1.0) == "unknown_round"
+        assert b.upload(tasks[1], DELTA).accepted == 2
+        found = list(world.store.uploads(1, 1))
+        assert [(upload.weight, upload.loss) for upload in found] == [(30.0, 2.0), (20.0, 1.0)]
+        assert world.store.told_only(1, 1, 1) == [(10.0, 3.0)]
+        assert d.verdict(tasks[3], 40.0, 0.0) == "surplus"
+
+
+def test_a_loss_is_told_where_the_plan_asks_for_it(world):
+    a = world.device("a")
+    task = a.check_in().task
+    assert a.verdict(task, 1.0, 1.0) == "wrong_plan"
 
 
 @pytest.mark.parametrize(
@@ -232,6 +263,10 @@ def test_a_greedy_device_is_slowed_down_and_nobody_else(world):
     found = [a.check_in("0" * 64) for _ in range(limits.REQUESTS_A_MINUTE + 1)]
     assert found[-2:] == ["wrong_plan", "busy"]
     assert b.check_in().task
+    for _ in range(100):  # it does not listen, and is answered as often as others may ask
+        world.now += 0.02
+        found.append(a.check_in("0" * 64))
+    assert 3 <= found[-100:].count("wrong_plan") <= 4  # two a second
     world.now += 1
     assert a.check_in().task
 
@@ -247,13 +282,15 @@ def test_crowds_are_spread():
 @hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
 @hypothesis.given(
     body=strategies.binary(max_size=300),
-    path=strategies.sampled_from(["/v1/check-in", "/v1/rounds/1/upload", "/v1/rounds/0/upload"]),
+    path=strategies.sampled_from(
+        ["/v1/check-in", "/v1/rounds/1/upload", "/v1/rounds/0/upload", "/v1/rounds/1/loss"]
+    ),
     header=strategies.sampled_from([keys.DEVICE_KEY, keys.DEVICE_TIME, keys.DEVICE_SIGNATURE, "X"]),
     value=strategies.text(strategies.characters(codec="latin-1", exclude_categories=["C"])),
 )
 def test_any_bytes_have_an_answer(world, body, path, header, value):
     world.now += 60  # for the rate
-    method = "POST" if path.endswith("check-in") else "PUT"
+    method = "PUT" if path.endswith("upload") else "POST"
     status, data = world.device("fuzz").send(method, path, body, **{header: value})
     assert 400 <= status < 500
     assert code_of(data) in messages.REFUSALS

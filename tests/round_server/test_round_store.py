@@ -6,8 +6,9 @@ import os
 import pytest
 
 from tff_keyboard.round_server import rounds
-from tff_keyboard.round_server.round_store import FILE, RoundStore, Upload
+from tff_keyboard.round_server.round_store import RoundStore
 from tff_keyboard.round_server.rounds import Terms
+from tff_keyboard.round_server.tables import FILE, Upload
 from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
 from tff_keyboard.wire.messages import Refused
 from tff_keyboard.wire.tokens import Participation

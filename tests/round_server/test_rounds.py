@@ -41,6 +41,42 @@ def test_states(seats, uploads, seconds, state):
     assert (found.state, found.seats, found.accepted) == (state, seats, uploads)
 
 
+TOP = Terms(goal=5, most=6, least=2, deadline_seconds=100, separation=1, top=lambda m: -(-m // 2))
+
+
+@pytest.mark.parametrize(
+    ("told", "uploads", "seconds", "state", "wanted"),
+    [
+        (4, 0, 0, rounds.SELECTING, 0),
+        (5, 0, 0, rounds.SELECTING, 3),  # at the goal
+        (4, 0, 49, rounds.SELECTING, 0),
+        (4, 0, 50, rounds.RUNNING, 2),  # at half of the time
+        (1, 0, 50, rounds.RUNNING, 0),
+        (5, 2, 0, rounds.SELECTING, 3),
+        (5, 3, 0, rounds.AGGREGATING, 3),
+        (5, 2, 100, rounds.AGGREGATING, 3),  # 2 are the top of 4
+        (5, 0, 100, rounds.ABANDONED, 3),
+    ],
+)
+def test_losses_before_uploads(told, uploads, seconds, state, wanted):
+    found = NEW
+    for _ in range(5):
+        found = rounds.with_seat(found, TOP, 1000.0)
+    for _ in range(told):
+        found = rounds.with_loss(found, TOP)
+    for _ in range(uploads):
+        found = rounds.with_upload(found, TOP)
+    found = rounds.at(found, TOP, 1000.0 + seconds)
+    assert (found.state, found.wanted) == (state, wanted)
+
+
+def test_members_are_those_of_whom_the_uploads_are_the_top():
+    members = [
+        TOP.members(Round(number=1, model="m", plan="p", told=5, accepted=n)) for n in range(4)
+    ]
+    assert members == [0, 2, 4, 5]
+
+
 def test_an_abandoned_round_is_selected_anew():
     found = rounds.next_attempt(after(4, 1, 100))
     assert found == Round(number=1, attempt=2, model="m", plan="p")

@@ -5,8 +5,9 @@ import contextlib
 import pytest
 
 from tff_keyboard.round_server import status
-from tff_keyboard.round_server.round_store import FILE, RoundStore, Upload
+from tff_keyboard.round_server.round_store import RoundStore
 from tff_keyboard.round_server.rounds import Terms
+from tff_keyboard.round_server.tables import FILE, Upload
 from tff_keyboard.storage.errors import RunDirectoryError
 
 TERMS = Terms(goal=2, most=3, least=2, deadline_seconds=100, separation=1)

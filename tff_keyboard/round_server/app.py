@@ -23,7 +23,8 @@ from werkzeug import exceptions, routing, utils, wrappers
 from tff_keyboard.round_server import rounds
 from tff_keyboard.round_server.blobs import Blobs
 from tff_keyboard.round_server.limits import Pace, RateLimit
-from tff_keyboard.round_server.round_store import RoundStore, Upload
+from tff_keyboard.round_server.round_store import RoundStore
+from tff_keyboard.round_server.tables import Upload
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard.wire import keys, messages, tokens, update_codec, weights
 from tff_keyboard.wire.messages import Refused
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _FOREVER = 365 * 24 * 3600  # seconds that what has a hash may be cached
 _CODES = {404: "not_found", 405: "bad_method", 413: "too_large"}  # of Werkzeug's own refusals
 _NAME = "<string(length=64):name>"
+_ROUND = "/v1/rounds/<int(max=999999999):number>"
+_WAIT_SECONDS = 5  # until a device asks again whether it is to upload
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,11 +84,8 @@ class RoundApplication:
                 routing.Rule("/v1/plan", endpoint="plan", methods=["GET"]),
                 routing.Rule(f"/v1/plans/{_NAME}", endpoint="blob", methods=["GET"]),
                 routing.Rule(f"/v1/models/{_NAME}", endpoint="blob", methods=["GET"]),
-                routing.Rule(
-                    "/v1/rounds/<int(max=999999999):number>/upload",
-                    endpoint="upload",
-                    methods=["PUT"],
-                ),
+                routing.Rule(f"{_ROUND}/loss", endpoint="loss", methods=["POST"]),
+                routing.Rule(f"{_ROUND}/upload", endpoint="upload", methods=["PUT"]),
             ],
             merge_slashes=False,
         )
@@ -127,6 +127,8 @@ class RoundApplication:
         self._limit.check(device)
         if is_upload:
             return _json(self._upload(device, values["number"], body))
+        if endpoint == "loss":
+            return _json(self._loss(device, values["number"], body))
         return _json(self._check_in(device, messages.decode(messages.CheckIn, body)))
 
     def _blob(
@@ -178,6 +180,22 @@ class RoundApplication:
                 upload_before_s=rounds.seconds_left(round_, self._store.terms, self._clock()),
             )
         )
+
+    def _loss(self, device: str, number: int, body: bytes) -> messages.Verdict:
+        message = messages.decode(messages.Loss, body)
+        if self._store.terms.top is None:
+            raise Refused("wrong_plan", "the plan has no phase 'loss'")
+        if message.weight < 0 or message.loss < 0:
+            raise Refused("not_finite", "weight and loss are numbers from 0 on")
+        verdict = self._store.tell_loss(
+            number,
+            tokens.digest(self._secret, device),
+            message.assignment,
+            message.weight,
+            message.loss,
+        )
+        wait = _WAIT_SECONDS if verdict == "wait" else 0
+        return messages.Verdict(upload=verdict, retry_after_s=wait)
 
     def _upload(self, device: str, number: int, body: bytes) -> messages.Accepted:
         header, payload = messages.unpack_upload(body)

@@ -11,54 +11,19 @@ who took part nothing once the minimum separation is over. The file has mode 060
 import dataclasses
 import pathlib
 import secrets
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from tff_keyboard.round_server import rounds
 from tff_keyboard.round_server.rounds import Round, Terms
+from tff_keyboard.round_server.tables import FIELDS, FILE, Database, Upload
 from tff_keyboard.storage import files
-from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
+from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.wire.messages import Refused
 from tff_keyboard.wire.tokens import Participation
 
-FILE = "rounds.sqlite"
-
-FIELDS = "number, attempt, state, model, plan, begun, seats, accepted"  # of `Round`
 _SEAT = "FROM seats WHERE assignment=? AND number=? AND device=?"
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS rounds (
-  number INTEGER, attempt INTEGER, state TEXT, model TEXT, plan TEXT, begun REAL, seats INTEGER,
-  accepted INTEGER, closed REAL, PRIMARY KEY (number, attempt));
-CREATE TABLE IF NOT EXISTS seats (
-  assignment TEXT PRIMARY KEY, number INTEGER, attempt INTEGER, device BLOB, place INTEGER,
-  sha256 TEXT, UNIQUE (number, attempt, device)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS seats_of_devices ON seats (device) WHERE place IS NOT NULL;
-CREATE TABLE IF NOT EXISTS uploads (
-  number INTEGER, attempt INTEGER, place INTEGER, weight REAL, loss REAL, codec TEXT,
-  assignment TEXT, payload BLOB, PRIMARY KEY (number, attempt, place));
-CREATE TABLE IF NOT EXISTS models (number INTEGER PRIMARY KEY, sha256 TEXT);
-CREATE TABLE IF NOT EXISTS run (id TEXT);
-"""
-
-
-@dataclasses.dataclass(frozen=True)
-class Upload:
-    """What a device sent.
-
-    Attributes:
-      assignment: Its seat; the seed of `codec`.
-      sha256: Of the request's body, which tells the same upload from another one.
-    """
-
-    assignment: str
-    weight: float
-    loss: float
-    codec: str
-    payload: bytes
-    sha256: str = ""
 
 
 class RoundStore:
@@ -81,21 +46,11 @@ class RoundStore:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._is_stopped = False
-        path = directory / FILE
-        if not path.exists():
-            files.write_atomically(path, [], mode=files.OWNER_ONLY)  # an empty database
-        with _told(path):
-            self._db = sqlite3.connect(
-                path, check_same_thread=False, isolation_level=None, cached_statements=64
-            )
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA secure_delete=ON")
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.executescript(_SCHEMA)
-            found = self._one("SELECT id FROM run") or (secrets.token_hex(8),)
-            self._db.execute("INSERT INTO run SELECT ? WHERE NOT EXISTS (SELECT 1 FROM run)", found)
-        self.run_id: str = found[0]
-        self._path = path
+        self._db = Database(directory / FILE)
+        found = self._db.one("SELECT id FROM run")
+        self.run_id: str = found[0] if found else secrets.token_hex(8)
+        if not found:
+            self._db.put("run", {"id": self.run_id})
         self._round = self._newest()
         if self._round is not None:
             with self._transaction():
@@ -123,7 +78,7 @@ class RoundStore:
                 self._put(Round(number=number, model=model, plan=plan))
             elif known.number > number or known.model != model:
                 raise RunDirectoryError(
-                    f"{self._path}: round {known.number} went out to devices with another model "
+                    f"{self._db.path}: round {known.number} went out to devices with another model "
                     f"than round {number} has now. Restore the checkpoints it was begun with, or "
                     "use another run directory."
                 )
@@ -144,7 +99,7 @@ class RoundStore:
             if now is None or now.state not in rounds.OPEN:
                 return None
             query = "SELECT assignment, place FROM seats WHERE number=? AND attempt=? AND device=?"
-            seat = self._one(query, now.number, now.attempt, device)
+            seat = self._db.one(query, now.number, now.attempt, device)
             if seat and seat[1] is None:
                 return now, seat[0]
             if seat or self._took_part(device, now.number):
@@ -152,10 +107,8 @@ class RoundStore:
             if now.state != rounds.SELECTING:
                 return None
             with self._transaction():
-                self._db.execute(
-                    "INSERT INTO seats VALUES (?,?,?,?,NULL,NULL)",
-                    (assignment, now.number, now.attempt, device),
-                )
+                seat = {"assignment": assignment, "number": now.number, "attempt": now.attempt}
+                self._db.put("seats", {**seat, "device": device})
                 self._put(rounds.with_seat(now, self.terms, self._clock()))
             return now, assignment
 
@@ -166,13 +119,13 @@ class RoundStore:
             if now is None or took_part.round <= now.number - self.terms.separation:
                 return False
             query = "SELECT state FROM rounds WHERE number=? AND attempt=?"
-            found = self._one(query, took_part.round, took_part.attempt)
+            found = self._db.one(query, took_part.round, took_part.attempt)
             return found is None or found[0] != rounds.ABANDONED
 
     def has_seat(self, number: int, device: bytes, assignment: str) -> bool:
         """Whether the seat is that of the device in any attempt at the round."""
         with self._lock:
-            return self._one(f"SELECT 1 {_SEAT}", assignment, number, device) is not None
+            return self._db.one(f"SELECT 1 {_SEAT}", assignment, number, device) is not None
 
     def accept(self, number: int, device: bytes, upload: Upload) -> tuple[Participation, int]:
         """Keeps an upload: which attempt it counts for, and its place in the round.
@@ -185,12 +138,15 @@ class RoundStore:
         """
         with self._transaction(is_forced=True):
             self._tick()
-            seat = self._one(
-                f"SELECT attempt, place, sha256 {_SEAT}", upload.assignment, number, device
+            seat = self._db.one(
+                f"SELECT attempt, place, sha256, chosen, weight, loss {_SEAT}",
+                upload.assignment,
+                number,
+                device,
             )
             if seat is None:
                 raise Refused("unknown_round", "no seat of this device in this round")
-            attempt, place, sha256 = seat
+            attempt, place, sha256, chosen, *told = seat
             if place is not None:
                 if sha256 != upload.sha256:
                     raise Refused("replay", "this seat has its upload already, which is another")
@@ -199,18 +155,60 @@ class RoundStore:
             assert now is not None
             if (now.number, now.attempt) != (number, attempt) or now.state not in rounds.OPEN:
                 raise self._closed(number, attempt)
+            if self.terms.top is not None:
+                if not chosen:
+                    raise Refused("surplus", "the round does without this upload")
+                upload = dataclasses.replace(upload, weight=told[0], loss=told[1])
             place = now.accepted + 1
-            self._db.execute(
+            self._db.do(
                 "UPDATE seats SET place=?, sha256=? WHERE assignment=?",
-                (place, upload.sha256, upload.assignment),
+                place,
+                upload.sha256,
+                upload.assignment,
             )
-            self._db.execute(
-                "INSERT INTO uploads VALUES (:number, :attempt, :place, :weight, :loss, :codec, "
-                ":assignment, :payload)",
-                {"number": number, "attempt": attempt, "place": place, **vars(upload)},
-            )
+            row = {"number": number, "attempt": attempt, "place": place, **vars(upload)}
+            del row["sha256"]
+            self._db.put("uploads", row)
             self._put(rounds.with_upload(now, self.terms))
             return Participation("", number, attempt), place
+
+    def tell_loss(
+        self, number: int, device: bytes, assignment: str, weight: float, loss: float
+    ) -> str:
+        """Notes what a seat tells before it uploads; whether it is to: "yes", "no" or "wait".
+
+        What a seat told first counts, and nothing that is told once it is decided who uploads.
+
+        Raises:
+          Refused: "unknown_round"; "late": the round is closed.
+        """
+        with self._transaction():
+            self._tick()
+            seat = self._db.one(f"SELECT attempt, loss {_SEAT}", assignment, number, device)
+            if seat is None:
+                raise Refused("unknown_round", "no seat of this device in this round")
+            now = self._round
+            assert now is not None
+            if (now.number, now.attempt) != (number, seat[0]) or now.state not in rounds.OPEN:
+                raise self._closed(number, seat[0])
+            if seat[1] is None and not now.wanted:
+                told = "UPDATE seats SET weight=?, loss=? WHERE assignment=?"
+                self._db.do(told, weight, loss, assignment)
+                self._put(rounds.with_loss(now, self.terms))
+            (chosen,) = self._db.one("SELECT chosen FROM seats WHERE assignment=?", assignment)
+            assert self._round is not None
+            return "yes" if chosen else "no" if self._round.wanted else "wait"
+
+    def told_only(self, number: int, attempt: int, most: int) -> list[tuple[float, float]]:
+        """`(weight, loss)` of the `most` best seats that told a loss and were not to upload."""
+        with self._lock:
+            return self._db.all(
+                "SELECT weight, loss FROM seats WHERE number=? AND attempt=? AND loss IS NOT NULL "
+                "AND NOT chosen ORDER BY loss, assignment LIMIT ?",
+                number,
+                attempt,
+                most,
+            )
 
     def wait_for_uploads(self, number: int) -> Round | None:
         """Waits until round `number` aggregates; the round, or None if `stop` was called."""
@@ -226,23 +224,21 @@ class RoundStore:
     def uploads(self, number: int, attempt: int) -> Iterator[Upload]:
         """The uploads of an attempt in the order in which they were accepted."""
         with self._lock:
-            places = self._db.execute(
-                "SELECT place FROM uploads WHERE number=? AND attempt=? ORDER BY place",
-                (number, attempt),
-            ).fetchall()
+            query = "SELECT place FROM uploads WHERE number=? AND attempt=? ORDER BY place"
+            places = self._db.all(query, number, attempt)
         query = (
             "SELECT assignment, weight, loss, codec, payload FROM uploads "
             "WHERE number=? AND attempt=? AND place=?"
         )
         for (place,) in places:  # one at a time: a round of them may not fit in memory
             with self._lock:
-                found = self._one(query, number, attempt, place)
+                found = self._db.one(query, number, attempt, place)
             yield Upload(*found)
 
     def keep_model(self, number: int, sha256: str) -> None:
         """Notes the weights after round `number`, before anything of it is released; 0: initial."""
         with self._transaction(is_forced=True):
-            self._db.execute("INSERT OR REPLACE INTO models VALUES (?,?)", (number, sha256))
+            self._db.put("models", {"number": number, "sha256": sha256})
 
     def model_after(self, number: int) -> str:
         """SHA-256 of the weights after a round.
@@ -251,28 +247,25 @@ class RoundStore:
           RunDirectoryError: There are none.
         """
         with self._lock:
-            found = self._one("SELECT sha256 FROM models WHERE number=?", number)
+            found = self._db.one("SELECT sha256 FROM models WHERE number=?", number)
         if found is None:
-            raise files.damaged(self._path, f"it knows no model after round {number}")
+            raise files.damaged(self._db.path, f"it knows no model after round {number}")
         return str(found[0])
 
     def release(self, number: int) -> None:
         """Rounds up to `number` are on disk: forgets uploads, and devices that may come again."""
         with self._transaction(is_forced=True):
-            self._db.execute(
-                "UPDATE rounds SET state=? WHERE number<=? AND state!=?",
-                (rounds.RELEASED, number, rounds.ABANDONED),
-            )
-            self._db.execute("DELETE FROM uploads WHERE number<=?", (number,))
+            released = "UPDATE rounds SET state=? WHERE number<=? AND state!=?"
+            self._db.do(released, rounds.RELEASED, number, rounds.ABANDONED)
+            self._db.do("DELETE FROM uploads WHERE number<=?", number)
             # Of the next round, number + 1, those wait who took part in it or the
             # `separation` - 1 rounds before it.
-            self._db.execute(
-                "DELETE FROM seats WHERE number<=?", (number + 1 - self.terms.separation,)
-            )
-            self._db.execute("DELETE FROM seats WHERE number<? AND place IS NULL", (number,))
+            self._db.do("DELETE FROM seats WHERE number<=?", number + 1 - self.terms.separation)
+            self._db.do("DELETE FROM seats WHERE number<? AND place IS NULL", number)
+            self._db.do("UPDATE seats SET weight=NULL, loss=NULL WHERE number<=?", number)
             self._round = self._newest()
-        with self._lock:  # what was deleted is in the log of SQLite, too
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with self._lock:
+            self._db.forget()
 
     def restart_after(self, number: int) -> None:
         """The run goes on after round `number`, which its checkpoint holds.
@@ -281,12 +274,14 @@ class RoundStore:
           RunDirectoryError: A later one was released: the run lost a checkpoint.
         """
         with self._lock:
-            (released,) = self._one("SELECT max(number) FROM rounds WHERE state=?", rounds.RELEASED)
+            (released,) = self._db.one(
+                "SELECT max(number) FROM rounds WHERE state=?", rounds.RELEASED
+            )
         if released is not None and released > number:
             raise RunDirectoryError(
-                f"{self._path}: round {released} was released, but the checkpoints end with round "
-                f"{number}: devices would get two models of one round. Restore the checkpoints, or "
-                "use another run directory."
+                f"{self._db.path}: round {released} was released, but the checkpoints end with "
+                f"round {number}: devices would get two models of one round. Restore the "
+                "checkpoints, or use another run directory."
             )
         self.release(number)
 
@@ -303,7 +298,7 @@ class RoundStore:
             self._db.close()
 
     def _took_part(self, device: bytes, number: int) -> bool:
-        found = self._one(
+        found = self._db.one(
             "SELECT 1 FROM seats JOIN rounds USING (number, attempt) WHERE device=? "
             "AND place IS NOT NULL AND number>? AND state!=? LIMIT 1",
             device,
@@ -312,14 +307,13 @@ class RoundStore:
         )
         return found is not None
 
-    def _one(self, query: str, *values: object) -> Any:
-        return self._db.execute(query, values).fetchone()
-
     def _closed(self, number: int, attempt: int) -> Refused:
-        accepted, state = self._one(
-            "SELECT accepted, state FROM rounds WHERE number=? AND attempt=?", number, attempt
+        accepted, wanted, state = self._db.one(
+            "SELECT accepted, wanted, state FROM rounds WHERE number=? AND attempt=?",
+            number,
+            attempt,
         )
-        if state != rounds.ABANDONED and accepted >= self.terms.goal:
+        if state != rounds.ABANDONED and accepted >= (wanted or self.terms.goal):
             return Refused("surplus", "the round has all the uploads it needs; thank you")
         return Refused("late", "the deadline of the round is over")
 
@@ -336,20 +330,26 @@ class RoundStore:
     def _put(self, now: Round) -> None:
         """Writes the newest round, in a transaction; an abandoned one is followed by the next."""
         closed = self._clock() if now.state not in rounds.OPEN else None
-        self._db.execute(
-            "INSERT OR REPLACE INTO rounds VALUES (:number, :attempt, :state, :model, :plan, "
-            ":begun, :seats, :accepted, :closed)",
-            {**vars(now), "closed": closed},
-        )
-        self._round = now
+        self._db.put("rounds", {**vars(now), "closed": closed})
+        was, self._round = self._round, now
+        if now.wanted and was is not None and not was.wanted:
+            self._db.do(
+                "UPDATE seats SET chosen=1 WHERE assignment IN (SELECT assignment FROM seats WHERE "
+                "number=? AND attempt=? AND loss IS NOT NULL ORDER BY loss, assignment LIMIT ?)",
+                now.number,
+                now.attempt,
+                now.wanted,
+            )
         if now.state == rounds.ABANDONED:
             of_attempt = (now.number, now.attempt)
-            self._db.execute("DELETE FROM uploads WHERE number=? AND attempt=?", of_attempt)
+            self._db.do("DELETE FROM uploads WHERE number=? AND attempt=?", *of_attempt)
             self._put(rounds.next_attempt(now))
         self._changed.notify_all()
 
     def _newest(self) -> Round | None:
-        found = self._one(f"SELECT {FIELDS} FROM rounds ORDER BY number DESC, attempt DESC LIMIT 1")
+        found = self._db.one(
+            f"SELECT {FIELDS} FROM rounds ORDER BY number DESC, attempt DESC LIMIT 1"
+        )
         return found and Round(**dict(zip(FIELDS.split(", "), found, strict=True)))
 
     @contextmanager
@@ -363,32 +363,11 @@ class RoundStore:
                 yield
                 return
             before = self._round
-            with _told(self._path):
-                if is_forced:
-                    self._db.execute("PRAGMA synchronous=FULL")
-                self._db.execute("BEGIN IMMEDIATE")
-                try:
+            try:
+                with self._db.transaction(is_forced=is_forced, kept=Refused):
                     yield
-                    self._db.execute("COMMIT")
-                except Refused:
-                    self._db.execute("COMMIT")
-                    raise
-                except BaseException:
-                    self._round = before
-                    self._db.execute("ROLLBACK")
-                    raise
-                finally:
-                    if is_forced:
-                        self._db.execute("PRAGMA synchronous=NORMAL")
-
-
-@contextmanager
-def _told(path: pathlib.Path) -> Iterator[None]:
-    """A full disk or a damaged file in one line."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise ProgramError(
-            f"Cannot write {path}: {error}. Nothing that was accepted is lost: free some space or "
-            "restore the file, then run the same command again."
-        ) from error
+            except Refused:
+                raise
+            except BaseException:
+                self._round = before
+                raise

@@ -6,13 +6,16 @@
     released     its model is on disk, with ledger line, row and checkpoint: it may be fetched
     abandoned    too few uploads at the deadline: selected anew, its uploads forgotten
 
-Uploads are taken while selecting, too: fast devices do not wait for slow ones. Selection,
+Uploads are taken while selecting, too: fast devices do not wait for slow ones. Where only the top
+of a round uploads (FedMed's topK), devices tell their losses first; who uploads is decided at the
+goal, or at half of the time with enough losses. Selection,
 over-selection and goal are those of Bonawitz et al. 2019, section 2.2,
 https://arxiv.org/abs/1902.01046.
 """
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 SELECTING, RUNNING, AGGREGATING = "selecting", "running", "aggregating"
 RELEASED, ABANDONED = "released", "abandoned"
@@ -29,6 +32,8 @@ class Terms:
       least: Uploads that are enough at the deadline; in 1..`goal`.
       deadline_seconds: From the first seat to the deadline; > 0.
       separation: A device takes part again so many rounds later; 1: in the next.
+      top: Devices with a loss -> how many of them, those of lowest loss, upload; None: all upload,
+        and tell no loss before.
     """
 
     goal: int
@@ -36,6 +41,15 @@ class Terms:
     least: int
     deadline_seconds: float
     separation: int
+    top: Callable[[int], int] | None = None
+
+    def members(self, round_: "Round") -> int:
+        """Devices that a round counts: those with uploads, and with `top` the others of whom these
+        uploads are the top."""
+        if self.top is None:
+            return round_.accepted
+        fitting = [m for m in range(round_.told + 1) if self.top(m) <= round_.accepted]
+        return fitting[-1]
 
     def __post_init__(self) -> None:
         if not 1 <= self.least <= self.goal <= self.most or self.deadline_seconds <= 0:
@@ -53,6 +67,8 @@ class Round:
       plan: SHA-256 of the plan they follow.
       begun: When the first seat was given, seconds since 1970; None: not yet.
       seats: Seats given.
+      told: Losses on disk, where they are asked for first.
+      wanted: Uploads that are asked for then; 0: that is not decided yet.
       accepted: Uploads on disk.
     """
 
@@ -63,6 +79,8 @@ class Round:
     plan: str
     begun: float | None = None
     seats: int = 0
+    told: int = 0
+    wanted: int = 0
     accepted: int = 0
 
 
@@ -72,10 +90,13 @@ def at(round_: Round, terms: Terms, now: float) -> Round:
         return round_
     age = now - round_.begun
     if age >= terms.deadline_seconds:
-        is_enough = round_.accepted >= terms.least
+        is_enough = terms.members(round_) >= terms.least
         return dataclasses.replace(round_, state=AGGREGATING if is_enough else ABANDONED)
-    if age >= terms.deadline_seconds / 2 and round_.seats >= terms.least:
-        return dataclasses.replace(round_, state=RUNNING)  # who comes later has too little time
+    if age >= terms.deadline_seconds / 2:
+        if round_.seats >= terms.least:
+            round_ = dataclasses.replace(round_, state=RUNNING)  # later ones have too little time
+        if round_.told >= terms.least:
+            round_ = _decided(round_, terms)
     return round_
 
 
@@ -91,11 +112,24 @@ def with_seat(round_: Round, terms: Terms, now: float) -> Round:
     )
 
 
+def with_loss(round_: Round, terms: Terms) -> Round:
+    """One more loss, of an open round that has not decided who uploads."""
+    assert round_.state in OPEN
+    round_ = dataclasses.replace(round_, told=round_.told + 1)
+    return _decided(round_, terms) if round_.told >= terms.goal else round_
+
+
+def _decided(round_: Round, terms: Terms) -> Round:
+    if terms.top is None or round_.wanted:
+        return round_
+    return dataclasses.replace(round_, wanted=terms.top(round_.told))
+
+
 def with_upload(round_: Round, terms: Terms) -> Round:
     """One more upload, of an open round."""
     assert round_.state in OPEN
     accepted = round_.accepted + 1
-    is_full = accepted >= terms.goal
+    is_full = accepted >= (round_.wanted or terms.goal)
     return dataclasses.replace(
         round_, accepted=accepted, state=AGGREGATING if is_full else round_.state
     )

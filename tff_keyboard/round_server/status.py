@@ -5,8 +5,8 @@ import pathlib
 import sqlite3
 
 from tff_keyboard.round_server import rounds
-from tff_keyboard.round_server.round_store import FIELDS, FILE
 from tff_keyboard.round_server.rounds import Round
+from tff_keyboard.round_server.tables import FIELDS, FILE
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import RunDirectoryError
 

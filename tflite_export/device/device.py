@@ -225,6 +225,9 @@ class Device:
 
 def _plan(data: bytes) -> Plan:
     try:
-        return Plan.from_bytes(data)
+        plan = Plan.from_bytes(data)
+        if plan.secure_sums is not None:
+            raise ValueError("`plan.secure_sums`: it would upload in clear")
     except ValueError as error:
         raise ExportError(f"This device cannot follow the plan ({error}).") from None
+    return plan

@@ -366,8 +366,9 @@ def test_training_that_fails_costs_the_seat_alone(phone, server, monkeypatch):
     assert len(server.uploads) == 1
 
 
-def test_a_plan_of_tomorrow_is_not_followed(phone, start_server):
-    phone.server = start_server(weighting="mood")
+@pytest.mark.parametrize("change", [{"weighting": "mood"}, {"secure_sums": {"neighbours": 4.0}}])
+def test_a_plan_that_it_does_not_know_is_not_followed(change, phone, start_server):
+    phone.server = start_server(**change)
     assert phone.attempt() == LATER_SECONDS
     assert "cannot follow" in phone.said[0]
     assert not phone.server.check_ins

@@ -21,7 +21,9 @@ from tff_keyboard.program.rounds import training_loop
 from tff_keyboard.program.rounds.averaged_process import held_weights
 from tff_keyboard.round_server.app import delta_of
 from tff_keyboard.round_server.blobs import Blobs
-from tff_keyboard.round_server.round_store import RoundStore, Upload
+from tff_keyboard.round_server.round_store import RoundStore
+from tff_keyboard.round_server.rounds import Round
+from tff_keyboard.round_server.tables import Upload
 from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.training.on_devices import upload_work
@@ -84,11 +86,12 @@ class DeviceRounds:
             claimed += upload.weight
             size += len(upload.payload)
             cohort.update(upload.assignment.encode())
+        elements += self._without_uploads(found)
         weighting = self._plan_of(round_num).weighting
         facts: Row = {
             "clients_selected": self._store.terms.most,
-            "clients_dropped": found.seats - found.accepted,
-            "clients": found.accepted,
+            "clients_dropped": found.seats - len(elements),
+            "clients": len(elements),
             "examples": claimed if weighting == "examples" else 0,
             "tokens": claimed if weighting == "tokens" else 0,
             "bytes_down": found.seats * len(self._order) * weights.BYTES_PER_NUMBER,
@@ -133,14 +136,30 @@ class DeviceRounds:
         kept = {model, plan, self._graph}
         if round_num:  # some devices of the round before may still fetch it
             kept.add(self._store.model_after(round_num - 1))
-        self._blobs.keep_only(kept)
+        if now := self._store.round:
+            kept.add(now.plan)
         for name in kept:
             self._blobs.show(name)
         if round_num < self._total_rounds:
             self._store.open_round(round_num + 1, model, plan)
+        self._blobs.keep_only(kept)
         with self._published:
             self._newest = round_num
             self._published.notify_all()
+
+    def _without_uploads(self, found: Round) -> list[Any]:
+        """The other members of a round whose top uploads: their losses count, their deltas do not,
+        so zeros stand for them. Where losses are equal, those of the uploads come first."""
+        if self._store.terms.top is None:
+            return []
+        most = self._store.terms.members(found) - found.accepted
+        uploads = self._store.uploads(found.number, found.attempt)
+        worst = np.nextafter(np.float32(max(upload.loss for upload in uploads)), np.float32(np.inf))
+        nothing = np.zeros(len(self._order), np.float32)
+        return [
+            upload_work.element(nothing, weight, max(loss, float(worst)))
+            for weight, loss in self._store.told_only(found.number, found.attempt, most)
+        ]
 
     def _element(self, upload: Upload) -> Any:
         delta = np.empty(len(self._order), np.float32)

@@ -1,11 +1,12 @@
 """What of a config the wire can carry: all else is refused, with the reason."""
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
 from tff_keyboard.config import ConfigError, RunConfig
-from tff_keyboard.config.sections.aggregation_config import NoCompression
+from tff_keyboard.config.sections.aggregation_config import NoClipping, NoCompression
 from tff_keyboard.config.sections.learning_config import FedAvgClient
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.config.sections.rule_config import FedMed
@@ -99,9 +100,19 @@ def as_decoded(config: RunConfig) -> RunConfig:
 
 
 def terms_of(config: RunConfig) -> Terms:
-    """Seats, goal and deadline of its rounds."""
-    goal = config.train.clients_per_round
+    """Seats, goal and deadline of its rounds; whether FedMed's topK is asked for losses first.
+
+    That it is where nothing but topK looks at the deltas that it leaves out.
+    """
+    goal, top = config.train.clients_per_round, None
+    rule, protection = config.aggregation.rule, config.aggregation.resolved_protection
+    # Adaptive bounds learn from every delta of a round, also from those that topK leaves out.
+    if isinstance(rule, FedMed) and rule.top_fraction < 1 and protection == NoClipping():
+        from tff_keyboard.federated.algorithms.fedmed.aggregator import top_count  # TFF, late
+
+        top = functools.partial(top_count, rule.top_fraction)
     return Terms(
+        top=top,
         goal=goal,
         most=math.ceil(round(config.train.over_selection * goal, 9)),
         least=math.ceil(round(config.devices.least_share * goal, 9)),
@@ -133,7 +144,7 @@ def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
         loss=rule.local_loss if isinstance(rule, FedMed) else "during_training",
         clip=None,
         codec=codec,
-        phases=["upload"],
+        phases=["upload"] if terms_of(config).top is None else ["loss", "upload"],
         secure_sums=None,
         conditions=Conditions(
             ram_gib=devices.ram_gib,

@@ -52,6 +52,13 @@ class Device:
         assert weights.sha256(data) == task.model
         return weights.from_bytes(data)
 
+    def verdict(self, task, weight, loss):
+        """What the server says to a loss, or the code of the refusal."""
+        message = messages.Loss(assignment=task.assignment, weight=weight, loss=loss)
+        path = f"/v1/rounds/{task.round}/loss"
+        status, data = self.send("POST", path, messages.encode(message))
+        return messages.decode(messages.Verdict, data).upload if status == 200 else code_of(data)
+
     def upload(self, task, delta, weight=1.0, loss=1.0, codec=messages.RAW):
         """`Accepted`, or the code of the refusal."""
         delta = np.asarray(delta, np.float32)
