@@ -93,6 +93,5 @@ def _device(options: Options, store: "DeviceStore", server: str) -> "Device":
         names = (field.name for field in dataclasses.fields(eligibility.DeviceFacts))
         return eligibility.DeviceFacts(**{name: getattr(options, name) for name in names})
 
-    facts()  # a wrong file is said at once
     client = RoundClient(server, store.key(), ca=options.ca)
     return Device(store, client, facts, library=options.libcifg)
