@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from werkzeug import test
 
-from tests.support.devices import key_of
+from tests.support.fleet.devices import key_of
 from tff_keyboard.round_server.app import Population, RoundApplication
 from tff_keyboard.round_server.blobs import Blobs
 from tff_keyboard.round_server.round_store import RoundStore

@@ -95,7 +95,6 @@ class Case(Subject):
 # What a delta does to fit: rounding, noise; where nothing is said, nothing.
 TOLERANCES = {"uniform_quantization": 1e-3, "normal": 1e-3}
 OPTIONS = {
-    aggregation_config.UniformQuantization: {"bits": 12, "threshold": 2},
     aggregation_config.NormalClientNoise: {"scale": 1e-5},
     privacy_config.TreeAdaptive: {"restart_rounds": 1},
 }
