@@ -238,11 +238,13 @@ class ModelFile {
         }
       }
     }
+    int values_left = 64;  // to look at, of a hostile file with millions; ours have fifteen
     for (uint32_t i = 0; i < count(model_, 2) && i < 256 && !file_.is_damaged(); ++i) {
       const FlatTable initial = model_.table(2, i);
       for (const auto& [variable, value] : assignments(initial)) {
         const auto found = by_variable.find(variable);
-        if (found != by_variable.end()) read_initial(initial, value, *found->second.first);
+        if (found == by_variable.end() || values_left-- <= 0) continue;
+        read_initial(initial, value, *found->second.first);
       }
     }
     std::vector<int> shapes[5];
