@@ -20,8 +20,12 @@ from tests.tflite_export.native import fuzz_seeds, vectors
 from tff_keyboard.predictors.hybrid import cache_file
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
 from tflite_export.export.export_options import ExportOptions
+from tflite_export.graphs import row_scaled
+from tflite_export.graphs.cifg_weights import CifgWeights
 from tflite_export.graphs.flatbuffer_builder import model_to_bytes
+from tflite_export.graphs.quantization import quantize_rows_int4
 from tflite_export.graphs.trainable import WEIGHT_NAMES
+from tflite_export.runtime import interpreters
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 pytestmark = [
@@ -100,6 +104,35 @@ def test_a_step_is_that_of_numpy(library, exports, kind):
         np.testing.assert_allclose(h, out["new_h"][0], atol=0.02)
         scores = computed.logits(h[np.newaxis])["logits"][0]
         np.testing.assert_allclose(native.logits(h), scores, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dim", [30, 32, 96])
+@pytest.mark.parametrize("runtime", ["litert", "tensorflow"])
+def test_int4_rounds_its_input_as_the_runtimes_do(library, exports, tmp_path, dim, runtime):
+    """TFLite's kernel of four bits, which takes 32 columns and more, knows no zero point."""
+    random = np.random.default_rng(dim)
+    rows, units = len(export_fakes.vocabulary()), 8
+
+    def drawn(*shape):
+        return random.normal(0.2, 1.0, shape).astype(np.float32)
+
+    weights = CifgWeights(
+        drawn(rows, dim), (drawn(dim, units),) * 3, (drawn(dim, units),) * 3, (drawn(units),) * 3,
+        drawn(units, dim),
+    )  # fmt: skip
+    table = quantize_rows_int4(weights.embedding, np.eye(dim))
+    data = row_scaled.build(weights, table, top_k=3)
+    path = with_model(exports["int4-rows"], data, tmp_path / "int4")
+    native, computed = libcifg.NativeKeyboard(library, path), NumpyNetwork(path)
+    logits = interpreters.open_interpreter(path, runtime=runtime).get_signature_runner("logits")
+    for _ in range(20):
+        h = drawn(dim)
+        found, wanted = native.logits(h), logits(h=h[np.newaxis])["logits"][0]
+        if runtime == "litert":
+            np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+        ours = computed.logits(h[np.newaxis].astype(np.float64))["logits"][0]
+        np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_a_file_that_assigns_without_end_is_refused(library, exports, tmp_path):
