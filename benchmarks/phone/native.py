@@ -5,8 +5,9 @@
 Held-out people of a store type word by word. At each word two strips are compared, behind the space
 and behind the first letter; with --learn a hybrid learns each message, and forgets all with each
 person. Where strips differ, `gap` says by how much of its probability a word was ahead of the one
-that stands in its place. `numpy` is the network by `numpy_network.py`, in float64. A key is one letter of fixed sentences, clock and CPU milliseconds of one
-thread. A line every 10,000 words has the counts so far.
+that stands in its place. `numpy` is the network of `numpy_network.py`, in float64. A key is one
+letter of fixed sentences, clock and CPU milliseconds of one thread. A line every 10,000 words has
+the counts so far.
 """
 
 import argparse
@@ -34,7 +35,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         library = libcifg.make("libcifg.so", pathlib.Path(folder))
         native = libcifg.NativeKeyboard(library, args.model)
-        keyboards = {name: _opened(args.model, name) for name in args.runtimes.split(",")}
+        keyboards = {name: opened(args.model, name) for name in args.runtimes.split(",")}
         result: dict = {"bytes": library.stat().st_size, "keys": {}}
         result["keys"]["libcifg"] = _key_times(native.strip_for)
         for name, keyboard in keyboards.items():
@@ -45,7 +46,8 @@ def main() -> None:
                 print(json.dumps(counts), flush=True)
 
 
-def _opened(model: str, runtime: str):
+def opened(model: str, runtime: str):
+    """The keyboard of an export in one of the runtimes."""
     from benchmarks.phone.numpy_network import on_numpy
     from tflite_export.runtime.hybrid_keyboard import open_keyboard
 

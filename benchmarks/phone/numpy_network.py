@@ -9,6 +9,7 @@ from tflite_export.runtime.keyboard_predictor import KeyboardPredictor
 
 _FULLY_CONNECTED = 9
 _INT4 = 17
+_LEAST_OF_INT4 = 32  # inputs of a product that TFLite's kernel of four bits takes
 _TOP = 3
 
 
@@ -22,7 +23,7 @@ class NumpyNetwork:
     def __init__(self, path: pathlib.Path):
         self._is_rounded, (kernel, recurrent), self._bias, self._projection, table = _read(path)
         self._kernel, self._recurrent = kernel, recurrent
-        self._values, self._row_scales = table
+        self._values, self._row_scales, self._is_even = table
         self._rows = self._values * self._row_scales[:, np.newaxis]
 
     def step(self, token: np.ndarray, c: np.ndarray, h: np.ndarray) -> dict[str, np.ndarray]:
@@ -47,7 +48,7 @@ class NumpyNetwork:
 
     def logits(self, h: np.ndarray) -> dict[str, np.ndarray]:
         """Scores of all rows."""
-        scores = self._times(h[0], (self._values.T, 1.0)) * self._row_scales
+        scores = self._times(h[0], (self._values.T, 1.0), self._is_even) * self._row_scales
         return {"logits": scores[np.newaxis]}
 
     def _found(self, c: np.ndarray, h: np.ndarray) -> dict[str, np.ndarray]:
@@ -57,13 +58,15 @@ class NumpyNetwork:
         ids = NUM_SPECIAL + np.argsort(-shares[NUM_SPECIAL:], kind="stable")[:_TOP]
         return {"new_c": c, "new_h": h, "ids": ids[np.newaxis], "probabilities": shares[[ids]]}
 
-    def _times(self, x: np.ndarray, matrix: tuple[np.ndarray, float | np.ndarray]) -> np.ndarray:
+    def _times(
+        self, x: np.ndarray, matrix: tuple[np.ndarray, float | np.ndarray], is_even: bool = False
+    ) -> np.ndarray:
         values, scale = matrix
         if not self._is_rounded:
             return x @ values * scale
         low, high = min(x.min(), 0), max(x.max(), 0)
-        step = (high - low) / 255 or 1.0
-        zero = np.clip(np.round(-128 - low / step), -128, 127)
+        step = (max(-low, high) / 127 if is_even else (high - low) / 255) or 1.0
+        zero = 0 if is_even else np.clip(np.round(-128 - low / step), -128, 127)
         nearest = np.trunc(x / step + np.copysign(0.5, x))  # halves away from zero
         return (np.clip(nearest + zero, -128, 127) - zero) @ values * (step * scale)
 
@@ -87,7 +90,7 @@ def _read(path: pathlib.Path) -> tuple:
         found = KeyboardPredictor(path).signature("weights")()
         w = {name: value.astype(np.float64) for name, value in found.items()}
         pairs = (w["kernel"], 1.0), (w["recurrent_kernel"], 1.0)
-        table = w["embedding"], np.ones(len(w["embedding"]))
+        table = w["embedding"], np.ones(len(w["embedding"])), False
         return False, pairs, w["bias"], (w["projection"], 1.0), table
     graph = model.subgraphs[signatures["step"].subgraphIndex]
     codes = [max(c.builtinCode, c.deprecatedBuiltinCode) for c in model.operatorCodes]
@@ -111,7 +114,10 @@ def _read(path: pathlib.Path) -> tuple:
     bias = np.concatenate([values(node.inputs[2], np.float32) for node in gates[::2]])
     after = graph.operators[graph.operators.index(table) + 1].inputs[0]
     row_scales = values(after, np.int8)[0] * graph.tensors[after].quantization.scale[0]
-    return True, kernels, bias, scaled(projection), (scaled(table)[0].T, row_scales)
+    is_int4 = graph.tensors[table.inputs[1]].type == _INT4
+    rows = scaled(table)[0].T
+    is_even = is_int4 and rows.shape[1] >= _LEAST_OF_INT4
+    return True, kernels, bias, scaled(projection), (rows, row_scales, is_even)
 
 
 def _beside(matrices: list) -> tuple[np.ndarray, np.ndarray]:

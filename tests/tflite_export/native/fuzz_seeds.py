@@ -11,6 +11,7 @@ import dataclasses
 import pathlib
 import sys
 import zlib
+from collections.abc import Callable
 from unittest import mock
 
 import numpy as np
@@ -20,7 +21,6 @@ from tests.tflite_export.native import vectors
 from tff_keyboard.predictors.hybrid import cache_file
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
 from tff_keyboard.predictors.tail_lexicon import of_steps
-from tflite_export.export.export_options import ExportOptions
 from tflite_export.export.tail_part import TailPart
 from tflite_export.format import manifest, tail_file, vocabulary_file
 from tflite_export.format.manifest_content import TailFacts
@@ -31,6 +31,11 @@ from tflite_export.graphs.quantization import quantize_rows, quantize_rows_int4
 LANGUAGES = ("en", "de", "tr")
 BEYOND_THE_TABLE = ["johannisburg", "see-through", "toad", "überall"]
 compress = zlib.compress
+
+
+def at(level: int) -> Callable[..., bytes]:
+    """`zlib.compress` at this level, whatever it is asked for."""
+    return lambda data, **_: compress(data, level)
 
 
 def write(folder: pathlib.Path) -> None:
@@ -48,7 +53,7 @@ def seeds(folder: pathlib.Path) -> dict[str, list[bytes]]:
     """By reader, a function of `tests/fuzz.cc`."""
     found = {"model": [*models().values()], "vocabulary": [], "ngram": [], "tail": []}
     for level in (0, 9):
-        with mock.patch.object(zlib, "compress", lambda data, **_: compress(data, level)):
+        with mock.patch.object(zlib, "compress", at(level)):
             for language in LANGUAGES:
                 words = vocabulary_file.sorted_vocabulary(export_fakes.vocabulary(language))
                 found["vocabulary"].append(vocabulary_file.encode(words))

@@ -1,27 +1,31 @@
 """libcifg with every format of a model, its training, sanitizers, another processor, Java."""
 
-import dataclasses
+import copy
 import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from tensorflow.lite.python import schema_py_generated as schema
 
 from benchmarks.phone import libcifg
+from benchmarks.phone.numpy_network import NumpyNetwork
 from tests.support.keyboard import export_fakes, hybrid_export
-from tests.tflite_export.native import vectors
+from tests.tflite_export.native import fuzz_seeds, vectors
 from tff_keyboard.predictors.hybrid import cache_file
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
 from tflite_export.export.export_options import ExportOptions
-from tflite_export.format import vocabulary_file
-from tflite_export.graphs import row_scaled, trainable
+from tflite_export.graphs import row_scaled
 from tflite_export.graphs.cifg_weights import CifgWeights
+from tflite_export.graphs.flatbuffer_builder import model_to_bytes
 from tflite_export.graphs.quantization import quantize_rows_int4
 from tflite_export.graphs.trainable import WEIGHT_NAMES
+from tflite_export.runtime import interpreters
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 pytestmark = [
@@ -51,16 +55,9 @@ def exports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("exports")
     run = export_fakes.save_run(folder / "run")
     first = export_fakes.export(run, folder / "keyboard.tflite", ExportOptions()).paths.model
-    weights = CifgWeights.from_model(export_fakes.model())
-    table = weights.embedding[vocabulary_file.sorted_rows(export_fakes.vocabulary())]
-    weights = dataclasses.replace(weights, embedding=table)
-    int4 = quantize_rows_int4(table, np.eye(weights.dim))
-    models = {
-        "int8-rows": first.read_bytes(),
-        "int4-rows": row_scaled.build(weights, int4, top_k=3),
-        "trainable": trainable.build(weights, top_k=3),
+    return {
+        kind: with_model(first, data, folder / kind) for kind, data in fuzz_seeds.models().items()
     }
-    return {kind: with_model(first, data, folder / kind) for kind, data in models.items()}
 
 
 def with_model(first, data, folder):
@@ -75,7 +72,10 @@ def with_model(first, data, folder):
     return path
 
 
-@pytest.mark.parametrize("kind", ["int8-rows", "int4-rows", "trainable"])
+KINDS = pytest.mark.parametrize("kind", ["int8-rows", "int4-rows", "trainable"])
+
+
+@KINDS
 @pytest.mark.parametrize("runtime", ["litert", "tensorflow"])
 def test_strips_of_every_format(library, exports, kind, runtime):
     native = libcifg.NativeKeyboard(library, exports[kind])
@@ -90,6 +90,75 @@ def test_strips_of_every_format(library, exports, kind, runtime):
                     np.testing.assert_allclose(
                         [p for _, p in found], [p for _, p in wanted], rtol=2e-2
                     )
+
+
+@KINDS
+def test_a_step_is_that_of_numpy(library, exports, kind):
+    native, computed = libcifg.NativeKeyboard(library, exports[kind]), NumpyNetwork(exports[kind])
+    c, h = np.zeros(native.sizes.units, np.float32), np.zeros(native.sizes.dim, np.float32)
+    for token in (1, 7, 3, 40, 0, -1, 10**6, 17):
+        out = computed.step([token], c[np.newaxis].copy(), h[np.newaxis].copy())
+        native.step(token, c, h)
+        np.testing.assert_allclose(c, out["new_c"][0], atol=2e-5)
+        # An input on the edge of a step of int8 may fall to either side.
+        np.testing.assert_allclose(h, out["new_h"][0], atol=0.02)
+        scores = computed.logits(h[np.newaxis])["logits"][0]
+        np.testing.assert_allclose(native.logits(h), scores, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dim", [30, 32, 96])
+@pytest.mark.parametrize("runtime", ["litert", "tensorflow"])
+def test_int4_rounds_its_input_as_the_runtimes_do(library, exports, tmp_path, dim, runtime):
+    """TFLite's kernel of four bits, which takes 32 columns and more, knows no zero point."""
+    random = np.random.default_rng(dim)
+    rows, units = len(export_fakes.vocabulary()), 8
+
+    def drawn(*shape):
+        return random.normal(0.2, 1.0, shape).astype(np.float32)
+
+    weights = CifgWeights(
+        drawn(rows, dim), (drawn(dim, units),) * 3, (drawn(dim, units),) * 3, (drawn(units),) * 3,
+        drawn(units, dim),
+    )  # fmt: skip
+    table = quantize_rows_int4(weights.embedding, np.eye(dim))
+    data = row_scaled.build(weights, table, top_k=3)
+    path = with_model(exports["int4-rows"], data, tmp_path / "int4")
+    native, computed = libcifg.NativeKeyboard(library, path), NumpyNetwork(path)
+    logits = interpreters.open_interpreter(path, runtime=runtime).get_signature_runner("logits")
+    for _ in range(20):
+        h = drawn(dim)
+        found, wanted = native.logits(h), logits(h=h[np.newaxis])["logits"][0]
+        if runtime == "litert":
+            np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+        ours = computed.logits(h[np.newaxis].astype(np.float64))["logits"][0]
+        np.testing.assert_allclose(ours, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_file_that_assigns_without_end_is_refused(library, exports, tmp_path):
+    model = schema.ModelT.InitFromPackedBuf(exports["trainable"].read_bytes(), 0)
+    assign = next(
+        index
+        for index, code in enumerate(model.operatorCodes)
+        if code.builtinCode == schema.BuiltinOperator.ASSIGN_VARIABLE
+    )
+    graph = next(
+        graph
+        for graph in model.subgraphs
+        if sum(node.opcodeIndex == assign for node in graph.operators) == len(WEIGHT_NAMES)
+    )
+    endless = copy.deepcopy(graph)
+    node = next(node for node in endless.operators if node.opcodeIndex == assign)
+    node.inputs[1] = node.inputs[0]  # which is no value
+    endless.operators += 1000 * [node]
+    model.subgraphs.append(model.subgraphs[0])
+    model.subgraphs[0] = endless
+    first = model.signatureDefs[0]
+    assert first.subgraphIndex == 0
+    first.subgraphIndex = len(model.subgraphs) - 1
+    path = with_model(exports["trainable"], model_to_bytes(model), tmp_path / "endless")
+    with pytest.raises(ValueError, match="a weight of the trainable model has another size"):
+        libcifg.NativeKeyboard(library, path)
 
 
 @pytest.mark.parametrize("runtime", ["litert", "tensorflow"])
@@ -123,7 +192,8 @@ def test_weights_can_be_exchanged(library, exports):
 
 
 def test_hybrid_with_a_cache(library, tmp_path):
-    path = hybrid_export.export_hybrid(tmp_path, quantization="int8-rows")
+    tail = fuzz_seeds.tail()
+    path = hybrid_export.export_hybrid(tmp_path, quantization="int8-rows", tail=tail)
     native, python = libcifg.NativeKeyboard(library, path), open_keyboard(path)
     for person in export_fakes.texts(people=2, messages=20).values():
         for message in person:
@@ -134,8 +204,19 @@ def test_hybrid_with_a_cache(library, tmp_path):
                     assert [word for word, _ in found] == [word for word, _ in wanted]
             native.learn(message)
             python.learn(message)
+    assert native.suggest(["see"], "johann") == [("johannisburg", pytest.approx(0.05, abs=0.05))]
     cache_file.save(python.cache, tmp_path / "cache")
     assert native.cache() == (tmp_path / "cache").read_bytes()
+
+
+def test_every_reader_has_first_cases_for_the_fuzzer(tmp_path):
+    fuzz_seeds.write(tmp_path)
+    source = (libcifg.SOURCE / "tests" / "fuzz.cc").read_text()
+    readers = set(re.findall(r"maybe_unused\]\] void (\w+)\(", source))
+    assert readers == {folder.name for folder in (tmp_path / "seeds").iterdir()}
+    packed, stored = (tmp_path / "seeds" / "ngram" / f"seed{level}" for level in (1, 0))
+    assert b"dinner\n" not in packed.read_bytes()
+    assert b"dinner\n" in stored.read_bytes()
 
 
 class TestOtherBuilds:

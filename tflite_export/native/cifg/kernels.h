@@ -59,6 +59,7 @@ struct Rounded {
   std::vector<int16_t> q;  // padded with zeros
   float scale = 1;
   int32_t offset = 0;
+  int32_t added = 0;  // to each sum of products, and taken away as a float
 };
 
 // `offset` plus the nearest whole number, halves away from zero, in [-128, 127]; that is `offset` for
@@ -78,7 +79,7 @@ CIFG_FAST inline void round_to_int8(const float* x, int size, Rounded& out) {
     low = x[i] < low ? x[i] : low;
     high = x[i] > high ? x[i] : high;
   }
-  out.scale = 1, out.offset = 0;
+  out.scale = 1, out.offset = 0, out.added = 0;
   if (low == high) return;
   const double scale = double(high - low) / 255.0;  // of a float, as there
   const double from_low = -128.0 - low / scale, from_high = 127.0 - high / scale;
@@ -89,6 +90,23 @@ CIFG_FAST inline void round_to_int8(const float* x, int size, Rounded& out) {
   const float inverse = 1.0f / out.scale;
   for (int i = 0; i < size; ++i) {
     out.q[i] = nearest_int8(x[i] * inverse, out.offset);
+  }
+}
+
+// For int4 weights, as TFLite's kernel of four bits, which takes `kLeastOfInt4` inputs and more:
+// without a zero point, and every weight with `kAddedToInt4`.
+constexpr int kLeastOfInt4 = 32, kAddedToInt4 = 7;
+inline void round_for_int4(const float* x, int size, Rounded& out) {
+  out.q.assign(padded(size), 0);
+  out.scale = 1, out.offset = 0, out.added = 0;
+  float largest = 0;
+  for (int i = 0; i < size; ++i) largest = std::fabs(x[i]) > largest ? std::fabs(x[i]) : largest;
+  if (!(largest > 0)) return;
+  out.scale = static_cast<float>(largest / 127.0);
+  const float inverse = static_cast<float>(127.0 / largest);
+  for (int i = 0; i < size; ++i) {
+    out.q[i] = nearest_int8(x[i] * inverse, 0);
+    out.added += kAddedToInt4 * out.q[i];
   }
 }
 
@@ -124,7 +142,7 @@ CIFG_INLINE void add_product_with(const Matrix& matrix, const Rounded& x, float*
   const float scale = x.scale * matrix.scale;
   for (int r = 0; r < matrix.rows; ++r) {
     const int32_t sum = dot(&matrix.values[size_t(r) * matrix.stride], x.q.data(), matrix.stride);
-    result[r] += float(sum - x.offset * matrix.sums[r]) * scale;
+    result[r] += float(sum - x.offset * matrix.sums[r] + x.added) * scale;
   }
 }
 
@@ -133,7 +151,7 @@ CIFG_AVX2 inline void add_product_avx2(const Matrix& matrix, const Rounded& x, f
   const float scale = x.scale * matrix.scale;
   for (int r = 0; r < matrix.rows; ++r) {
     const int32_t sum = dot_avx2(&matrix.values[size_t(r) * matrix.stride], x.q.data(), matrix.stride);
-    result[r] += float(sum - x.offset * matrix.sums[r]) * scale;
+    result[r] += float(sum - x.offset * matrix.sums[r] + x.added) * scale;
   }
 }
 #endif

@@ -24,6 +24,7 @@ struct Int8Matrix {
 struct ModelWeights {
   int vocabulary = 0, dim = 0, units = 0;
   bool is_trainable = false;
+  bool is_int4 = false;  // the word table; its values are in [-8, 7]
   // Gates in the order i, g, o: [units, dim] each; the word table is [vocabulary, dim].
   Int8Matrix table, kernels[3], recurrent[3], projection;
   std::vector<float> biases[3];
@@ -165,7 +166,7 @@ class ModelFile {
       if (wanted == &int4_ops) wanted->append(std::begin(kInt4Row), std::end(kInt4Row));
       wanted->append(std::begin(kRest), std::end(kRest));
     }
-    const bool is_int4 = ops == int4_ops;
+    const bool is_int4 = out_.is_int4 = ops == int4_ops;
     if (!is_int4 && ops != int8_ops) {
       return "the model is not one of int8-rows, int4-rows or trainable; export it so";
     }
@@ -238,11 +239,13 @@ class ModelFile {
         }
       }
     }
+    int values_left = 64;  // to look at, of a hostile file with millions; ours have fifteen
     for (uint32_t i = 0; i < count(model_, 2) && i < 256 && !file_.is_damaged(); ++i) {
       const FlatTable initial = model_.table(2, i);
       for (const auto& [variable, value] : assignments(initial)) {
         const auto found = by_variable.find(variable);
-        if (found != by_variable.end()) read_initial(initial, value, *found->second.first);
+        if (found == by_variable.end() || values_left-- <= 0) continue;
+        read_initial(initial, value, *found->second.first);
       }
     }
     std::vector<int> shapes[5];

@@ -35,6 +35,7 @@ class Network {
     vocabulary_ = weights.vocabulary, dim_ = weights.dim, units_ = weights.units;
     if (vocabulary_ <= kNumSpecial) return "the word table has no words";
     is_trainable_ = weights.is_trainable;
+    is_int4_ = weights.is_int4 && dim_ >= kLeastOfInt4;
     if (is_trainable_) {
       embedding = std::move(weights.embedding), kernel = std::move(weights.kernel);
       recurrent_kernel = std::move(weights.recurrent_kernel), bias = std::move(weights.bias);
@@ -93,8 +94,9 @@ class Network {
       }
       return;
     }
-    round_to_int8(h, dim_, rounded_h_);
-    for (int v = 0; v < vocabulary_; ++v) out[v] = 0;
+    is_int4_ ? round_for_int4(h, dim_, rounded_h_) : round_to_int8(h, dim_, rounded_h_);
+    const float start = float(-rounded_h_.added) * rounded_h_.scale;
+    for (int v = 0; v < vocabulary_; ++v) out[v] = start;
     add_product(table_, rounded_h_, out);
     for (int v = 0; v < vocabulary_; ++v) out[v] *= row_scales_[v];
   }
@@ -138,7 +140,7 @@ class Network {
   }
 
   int vocabulary_ = 0, dim_ = 0, units_ = 0;
-  bool is_trainable_ = false;
+  bool is_trainable_ = false, is_int4_ = false;
   Matrix table_, kernels_[3], recurrent_[3], projection_;
   std::vector<float> biases_[3], row_scales_;
   std::vector<float> x_, z_, m_, part_;  // of the last step, to spare allocations

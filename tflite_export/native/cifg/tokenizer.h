@@ -143,15 +143,17 @@ class Tokenizer {
   }
 
   void lower(std::u32string& text) const {
-    for (size_t i = 0; i < text.size(); ++i) {
-      if (rules_.has_two_i && (text[i] == 'I' || text[i] == 0x130)) {
-        text[i] = text[i] == 'I' ? 0x131 : U'i';
-      } else if (text[i] == 0x130) {  // elsewhere a dotted capital I is two characters
-        text.replace(i, 1, U"i\u0307");
+    std::u32string lowered;
+    for (char32_t c : text) {
+      if (rules_.has_two_i && (c == 'I' || c == 0x130)) {
+        lowered += c == 'I' ? U'\x131' : U'i';
+      } else if (c == 0x130) {  // elsewhere a dotted capital I is two characters
+        lowered += U"i\u0307";
       } else {
-        text[i] = lower_of(text[i]);
+        lowered += lower_of(c);
       }
     }
+    text = std::move(lowered);
   }
 
   void add(std::u32string_view token, std::vector<std::string>& found) const {
