@@ -237,7 +237,7 @@ def _arguments() -> argparse.Namespace:
     ):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=default)
     for name, default in (
-        ("killed", 0.10), ("late", 0.22), ("hostile", 0.05), ("rate", 0.5), ("deadline", 300.0),
+        ("killed", 0.10), ("late", 0.22), ("hostile", 0.05), ("rate", 0.5), ("deadline", 45.0),
         ("seconds", 7200.0),
     ):  # fmt: skip
         parser.add_argument(f"--{name}", type=float, default=default)

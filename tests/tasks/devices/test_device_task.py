@@ -54,7 +54,7 @@ def test_a_file_of_facts_is_read_instead(tmp_path, typed, server, capsys):
     assert "not eligible: least_examples" in capsys.readouterr().err
     path.write_text("{}")
     with pytest.raises(UsageError, match="no facts of a device"):
-        run(tmp_path, server=server.url, once=True, facts=path)
+        run(tmp_path / "another", server=server.url, once=True, facts=path)
 
 
 def test_nothing_to_do_is_an_error(tmp_path):
