@@ -46,7 +46,7 @@ def encode(vector: np.ndarray, *, bits: int, seed: int, rotated: bool = False) -
     Args:
       vector: [size] float32, finite.
       bits: 2, 3 or 4.
-      seed: Of rounding and rotation, in [0, 2^64).
+      seed: What rounding and rotation are functions of, in [0, 2^64).
 
     Raises:
       DataError: Not a vector of finite numbers, or an argument is out of range.

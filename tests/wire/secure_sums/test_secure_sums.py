@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.support.examples import examples
-from tests.support.secure_round import SETTINGS, Round
+from tests.wire.secure_sums.secure_round import SETTINGS, Round
 from tff_keyboard.storage.errors import SecureSumError
 from tff_keyboard.wire.secure_sums.device import Device, add_pair_stream, own_stream
 from tff_keyboard.wire.secure_sums.messages import Settings, Unmask

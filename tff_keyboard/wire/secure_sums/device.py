@@ -95,7 +95,7 @@ class Device:
         """Step 3: the vector behind its masks, [size] unsigned.
 
         Args:
-          envelopes: Those for this device, of the neighbours that have shared.
+          envelopes: What is for this device, of the neighbours that have shared.
           vector: [size] integers; negative ones count modulo 2^bits.
 
         Raises:

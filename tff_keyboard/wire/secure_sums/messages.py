@@ -48,7 +48,7 @@ class Advert:
       device: Its Ed25519 key, which names it.
       channel: X25519 key that shares are encrypted under.
       mask: X25519 key that pairwise masks are made of.
-      signature: By the device, over the label and both keys.
+      signature: The device's, over the label and both keys.
     """
 
     device: bytes

@@ -10,7 +10,7 @@ import tensorflow_federated as tff
 from scipy import linalg
 
 from tests.support.noise_fakes import KEY, noised
-from tests.support.secure_round import Round
+from tests.wire.secure_sums.secure_round import Round
 from tff_keyboard.config.sections import privacy_config
 from tff_keyboard.config.sections.aggregation_config import AggregationConfig
 from tff_keyboard.config.secure_grid import secure_grid
