@@ -38,7 +38,10 @@ def process():
     )
 
 
-@pytest.mark.parametrize("per_pack", [None, 2], ids=["one by one", "packs"])
+@pytest.mark.parametrize(
+    "per_pack",
+    [pytest.param(None, id="one by one", marks=pytest.mark.slow), pytest.param(2, id="packs")],
+)
 def test_a_round_adds_the_weighted_mean_of_the_deltas(per_pack):
     run = process() if per_pack is None else ServerHereProcess(process())
     state = run.initialize()
