@@ -110,13 +110,13 @@ def _read(path: pathlib.Path) -> tuple:
         (scale,) = graph.tensors[node.inputs[1]].quantization.scale
         return matrix, np.full(matrix.shape[1], np.float64(scale))
 
-    *gates, projection, table = nodes
+    *gates, projection, scores = nodes
     kernels = [_beside(list(map(scaled, gates[start::2]))) for start in (0, 1)]
     bias = np.concatenate([values(node.inputs[2], np.float32) for node in gates[::2]])
-    after = graph.operators[graph.operators.index(table) + 1].inputs[0]
+    after = graph.operators[graph.operators.index(scores) + 1].inputs[0]
     row_scales = values(after, np.int8)[0] * graph.tensors[after].quantization.scale[0]
-    is_int4 = graph.tensors[table.inputs[1]].type == _INT4
-    rows = scaled(table)[0].T
+    is_int4 = graph.tensors[scores.inputs[1]].type == _INT4
+    rows = scaled(scores)[0].T
     is_even = is_int4 and rows.shape[1] >= _LEAST_OF_INT4
     return True, kernels, bias, scaled(projection), (rows, row_scales, is_even)
 
