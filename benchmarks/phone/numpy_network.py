@@ -1,6 +1,7 @@
 """An exported network in NumPy, float64, by the rules of docs/phone/integrate.md alone."""
 
 import pathlib
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class NumpyNetwork:
         """All of one message."""
         c, h = np.zeros([1, len(self._bias) // 3]), np.zeros([1, self._rows.shape[1]])
         for token in tokens[0]:
-            out = self.step([token], c, h)
+            out = self.step(np.array([token]), c, h)
             c, h = out["new_c"], out["new_h"]
         return out
 
@@ -75,8 +76,8 @@ def on_numpy(keyboard):
     """The keyboard, less its interpreter."""
     network: KeyboardPredictor = keyboard.network
     computed = NumpyNetwork(network.path)
-    network._step, network._predict = computed.step, computed.predict
-    network._logits = computed.logits
+    for name in ("step", "predict", "logits"):
+        setattr(network, f"_{name}", getattr(computed, name))
     return keyboard
 
 
@@ -98,7 +99,7 @@ def _read(path: pathlib.Path) -> tuple:
 
     def values(index: int, kind: type) -> np.ndarray:
         tensor = graph.tensors[index]
-        data = np.asarray(model.buffers[tensor.buffer].data, np.uint8)
+        data: Any = np.asarray(model.buffers[tensor.buffer].data, np.uint8)
         if tensor.type == _INT4:
             data = np.stack([data << 4, data], axis=-1).view(np.int8) >> 4
         return data.view(kind).reshape(tensor.shape).astype(np.float64)
@@ -109,13 +110,13 @@ def _read(path: pathlib.Path) -> tuple:
         (scale,) = graph.tensors[node.inputs[1]].quantization.scale
         return matrix, np.full(matrix.shape[1], np.float64(scale))
 
-    *gates, projection, table = nodes
+    *gates, projection, scores = nodes
     kernels = [_beside(list(map(scaled, gates[start::2]))) for start in (0, 1)]
     bias = np.concatenate([values(node.inputs[2], np.float32) for node in gates[::2]])
-    after = graph.operators[graph.operators.index(table) + 1].inputs[0]
+    after = graph.operators[graph.operators.index(scores) + 1].inputs[0]
     row_scales = values(after, np.int8)[0] * graph.tensors[after].quantization.scale[0]
-    is_int4 = graph.tensors[table.inputs[1]].type == _INT4
-    rows = scaled(table)[0].T
+    is_int4 = graph.tensors[scores.inputs[1]].type == _INT4
+    rows = scaled(scores)[0].T
     is_even = is_int4 and rows.shape[1] >= _LEAST_OF_INT4
     return True, kernels, bias, scaled(projection), (rows, row_scales, is_even)
 
