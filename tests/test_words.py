@@ -36,7 +36,7 @@ BUDGETS = {
     "docs/phone/integrate.md": 1320,
     "docs/library.md": 390,
     "docs/model.md": 350,
-    "docs/models/base.md": 690,
+    "docs/models/base.md": 700,
     "docs/models/blogs.md": 345,
     "docs/models/messages.md": 320,
     "docs/models/nus_sms.md": 290,
