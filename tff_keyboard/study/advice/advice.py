@@ -33,8 +33,8 @@ MUCH_TEXT = "configs/reference/ubuntu_irc.toml"
 LITTLE_TEXT = "configs/reference/messages.toml"
 _MUCH_WORDS = 1_000_000
 
-# Rows of the shipped model for the words that both have: on 300,000 words more than a start from
-# nothing, and than a store of its words (docs/models/base.md, "To begin with").
+# Rows of the shipped model for the words that both have: on 300,000 words better than a start from
+# nothing, and no worse than its own table (docs/models/base.md, "To begin with").
 BASE = "models/base"
 FROM_BASE = (f"model.initial_model={BASE}", "server.learning_rate=0.002")
 PASSES_FROM_BASE = 3.0

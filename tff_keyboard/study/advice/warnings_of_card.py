@@ -55,6 +55,6 @@ def _why_out(card: Mapping[str, Any]) -> str:
         return (
             f"words of fewer than {people} people are kept out on purpose, because everybody gets "
             "the table. More people let more words in, or a vocabulary of more text "
-            "(`merge-vocabulary`)."
+            "(`prepare --vocabulary=models/base`, `merge-vocabulary`)."
         )
     return "a private choice of words keeps the others out. More people let more in."
