@@ -1,6 +1,6 @@
 # `make demo` and `make test` need Python 3.11, make and pip; they fetch uv when it is missing.
 .PHONY: help demo check test slow test-all coverage tutorials docs soak lint format lock clean install \
-	native wheelhouse wheel
+	native wheelhouse wheel fleet
 .DEFAULT_GOAL := help
 
 SHELL := /bin/bash
@@ -14,6 +14,7 @@ PYTEST := $(RUN) pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 # Examples in docstrings, beside the tests.
 DOCTESTS := --doctest-modules tests tff_keyboard tflite_export
 N := 20
+STORE := data/persuasion_for_good  # of `tff-keyboard prepare`, for `make fleet`
 BUDGET := 4  # times the CPU seconds a file may take; 1 on a quiet machine
 
 help:  ## this list
@@ -49,6 +50,10 @@ native: install  ## libcifg, the keyboard in C++: build/native/, and its quick t
 
 soak: install  ## the quick tests N times with other random examples, now and then on a busy machine
 	$(RUN) python -m tools.soak --times=$(N) --out=build/soak.json
+
+fleet: install  ## a server, the devices of 200 people of STORE, kills, attackers; then its load
+	$(RUN) python -m benchmarks.fleet.fleet --store=$(STORE) --out=build/fleet
+	$(RUN) python -m benchmarks.fleet.load
 
 lint: install  ## ruff and mypy
 	$(RUN) ruff check .

@@ -26,12 +26,9 @@ import threading
 import time
 from collections.abc import Iterator
 
-import numpy as np
-
-from benchmarks.fleet import hostile
+from benchmarks.fleet import hostile, judge
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.host import children
-from tff_keyboard.wire import messages, update_codec, weights
 from tflite_export.device.cache import ClientCache, Example
 
 CONFIG = """
@@ -68,7 +65,6 @@ clients = 30
 """
 # Where the server is killed: a state of a round, with so many uploads at least.
 KILLS = (("selecting", 0), ("selecting", 1), ("running", 1), ("aggregating", 0), ("released", 0))
-MODULES = ("serve-rounds", "training_process", "one_device")
 
 
 @dataclasses.dataclass
@@ -180,7 +176,7 @@ def main() -> int:
     server = Server(config, out / "run", port)
     certificate = server.folder / "tls.crt"
     _wait_for(lambda: certificate.exists() and server.look()[0] > 0, server, 900)
-    initial = _model_after(server.folder, 0)
+    initial = judge.model_after(server.folder, 0)
     watch = hostile.Connection(server.url, str(certificate))
     began, said = time.monotonic(), collections.Counter()
     attack_lines, slow = [], [hostile.slow_loris(watch, 20, 120.0)]
@@ -197,11 +193,12 @@ def main() -> int:
             if seated:
                 _begin(seated[0], server.url, certificate, out, rng, args)
             elif rng.random() < args.hostile:
-                name, lines = next(attacks, ("", None))
-                if lines is None:
+                attack = next(attacks, None)
+                if attack is None:
                     attacks = _attacks(watch, rng, out / "copies")
-                said[f"attack: {name}"] += bool(name)
-                attack_lines += lines or []
+                    attack = next(attacks)
+                said[f"attack: {attack[0]}"] += 1
+                attack_lines += attack[1]
             else:
                 _begin(rng.choice(free_ones), server.url, certificate, out, rng, args)
         if time.monotonic() - began > args.seconds:
@@ -216,18 +213,19 @@ def main() -> int:
             person.process.wait()
     for thread in slow:
         thread.join()
-    result = _judge(args, out, server, initial) | {
+    result = judge.judge(args, out, server.folder, server.places, initial) | {
         "seconds": round(time.monotonic() - began, 1),
         "load": os.getloadavg(),
         "kills": server.kills,
+        "server exit code": server.process.returncode,
         "said": dict(sorted(said.items())),
         "statuses of attackers": dict(sorted(watch.statuses.items())),
         "wrong answers": attack_lines + watch.wrong,
-        "left over": _left_over(out),
+        "left over": judge.left_over(out),
     }
     (out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result, indent=2))
-    return int(not _is_good(result))
+    return int(not judge.is_good(result, len(KILLS)))
 
 
 def _arguments() -> argparse.Namespace:
@@ -240,7 +238,7 @@ def _arguments() -> argparse.Namespace:
     ):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=default)
     for name, default in (
-        ("killed", 0.10), ("late", 0.22), ("hostile", 0.05), ("rate", 0.5), ("deadline", 300.0),
+        ("killed", 0.10), ("late", 0.22), ("hostile", 0.05), ("rate", 0.5), ("deadline", 45.0),
         ("seconds", 7200.0),
     ):  # fmt: skip
         parser.add_argument(f"--{name}", type=float, default=default)
@@ -262,7 +260,7 @@ def _begin(
     person.fate = (
         "killed" if draw < args.killed else "late" if draw < args.killed + args.late else ""
     )
-    person.kill_at = time.monotonic() + rng.uniform(0.2, 12.0)
+    person.kill_at = time.monotonic() + rng.uniform(0.2, 4.0)
     person.round = 0
     module = [sys.executable, "-m", "benchmarks.fleet.one_device"]
     words = [url, str(certificate), str(person.directory), str(out / "copies"), args.libcifg]
@@ -311,7 +309,7 @@ def _ended(person: Person) -> None:
     if state_file.exists():
         state = json.loads(state_file.read_text())
         person.not_before = min(max(person.not_before, state["not_before"]), time.time() + 60)
-        person.has_seat = state["task"] is not None
+        person.has_seat = state.get("task") is not None
 
 
 def _attacks(
@@ -330,79 +328,6 @@ def _wait_for(is_there, server: Server, seconds: float) -> None:
         if server.process.poll() is not None or time.monotonic() > until:
             raise SystemExit("The server did not start: see server.log.")
         time.sleep(0.2)
-
-
-def _model_after(folder: pathlib.Path, number: int) -> np.ndarray:
-    with sqlite3.connect(f"{(folder / 'rounds.sqlite').as_uri()}?mode=ro", uri=True) as db:
-        query = "SELECT sha256 FROM models WHERE number=?"
-        (name,) = db.execute(query, [number]).fetchone()
-    return weights.from_bytes((folder / "blobs" / name).read_bytes()).astype(np.float64)
-
-
-def _judge(args, out: pathlib.Path, server: Server, initial: np.ndarray) -> dict:
-    """FedAvg in float64 over the accepted uploads, against what the server came to."""
-    rounds = collections.defaultdict(list)
-    lost = 0
-    for number, attempt, place, digest in server.places.values():
-        path = out / "copies" / digest
-        lost += not path.exists()
-        rounds[number, attempt].append((place, path))
-    newest = {number: max(a for n, a in rounds if n == number) for number, _ in rounds}
-    expected, accepted = initial.copy(), 0
-    for number in sorted(newest):
-        total, claimed = np.zeros_like(expected), 0.0
-        for _, path in sorted(rounds[number, newest[number]]):
-            header, payload = messages.unpack_upload(path.read_bytes())
-            delta = (
-                weights.from_bytes(payload)
-                if header.codec == messages.RAW
-                else update_codec.decode(payload, len(expected))
-            )
-            total += header.weight * delta.astype(np.float64)
-            claimed += header.weight
-            accepted += 1
-        expected += total / claimed
-    found = _model_after(server.folder, args.rounds)
-    rows = [json.loads(line) for line in (out / "run" / "metrics.jsonl").read_text().splitlines()]
-    curve = {row["round"]: row["validation/perplexity"] for row in rows
-             if "validation/perplexity" in row}  # fmt: skip
-    log = (out / "server.log").read_text()
-    return {
-        "rounds": len(newest),
-        "accepted uploads": accepted,
-        "copies missing": lost,
-        "largest difference of weights": float(np.abs(found - expected).max()),
-        "largest change of weights": float(np.abs(found - initial).max()),
-        "validation perplexity": curve,
-        "server exit code": server.process.returncode,
-        "tracebacks": log.count("Traceback"),
-    }
-
-
-def _left_over(out: pathlib.Path) -> list[str]:
-    """Processes of this fleet that still run."""
-    found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-        except OSError:
-            continue
-        if str(out) in words and int(path.parent.name) != os.getpid():
-            found.append(words[:200])
-    return found
-
-
-def _is_good(result: dict) -> bool:
-    perplexities = list(result["validation perplexity"].values())
-    return (
-        result["server exit code"] == 0
-        and len(result["kills"]) == len(KILLS)
-        and result["copies missing"] == 0
-        and result["largest difference of weights"] <= 1e-6
-        and len(perplexities) > 1
-        and perplexities[-1] < perplexities[0]
-        and not (result["tracebacks"] or result["wrong answers"] or result["left over"])
-    )
 
 
 if __name__ == "__main__":

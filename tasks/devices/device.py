@@ -5,16 +5,16 @@ tff-keyboard device --server=... --store=device --once --charging --unmetered --
 tff-keyboard device --store=device --typed=messages.jsonl
 tff-keyboard device --store=device --decoder-recall
 
-The device decides by the plan's conditions whether it may take part; facts of the device come from
-flags, or from --facts, a JSON file that is read again before each attempt. It trains in a process
-of its own, uploads what it learnt, and deletes the text that it used. Killed at any moment, it goes
-on at the next start. docs/fleet/protocol.md is what it speaks.
+The device decides by the plan's conditions whether it may take part; its facts come from flags, or
+from --facts, a JSON file that is read again before each attempt. It trains, uploads what it learnt,
+and deletes the text that it used. Killed at any moment, it goes on at the next start.
 
 --typed adds to the cache: a JSON object a line, {"text": ..., "category": "chat", "candidates":
 [["see", ["i", "see", "the"]], ...]}; the last two may be left out. --decoder-recall prints how
-often the candidates had the word (Hard et al. 2018, Table 4). Neither needs a server.
+often the candidates had the word (Hard et al. 2018, Table 4).
 """
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tflite_export.device.device import Device
     from tflite_export.device.eligibility import DeviceFacts
     from tflite_export.device.store import DeviceStore
+
+_RAM = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # bytes of this machine
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,7 +49,7 @@ class Options(TaskOptions):
     idle: Annotated[bool, "Nobody uses it."] = False
     locale: Annotated[str, "Language and region."] = "en_US"
     app_version: Annotated[str, "Version of the keyboard."] = tff_keyboard.__version__
-    ram_gib: Annotated[float | None, "Memory; that of this machine if left out.", Range(0)] = None
+    ram_gib: Annotated[float, "Memory; by default that of this machine.", Range(0)] = _RAM / 2**30
     libcifg: Annotated[pathlib.Path | None, "Train with this libcifg.so, not LiteRT."] = None
 
     def __post_init__(self) -> None:
@@ -57,42 +59,27 @@ class Options(TaskOptions):
 
 
 def run(options: Options) -> None:
-    """Fills the cache, prints its recall, takes part; each where it is asked for.
-
-    Raises:
-      ProgramError: The server cannot be reached or the store cannot be used.
-      DataError: The messages or the cache cannot be read.
-    """
+    """Fills the cache, prints its recall, takes part; each where it is asked for."""
     from tflite_export.device.store import DeviceStore
 
-    store = DeviceStore(options.store)
-    try:
-        _use_cache(options, store)
+    with contextlib.closing(DeviceStore(options.store)) as store:
+        _use_cache(options, store.cache)
         if options.server:
             device = _device(options, store, options.server)
-            if options.once:
-                device.attempt()
-            else:
-                device.run()
-    finally:
-        store.close()
+            device.attempt() if options.once else device.run()
 
 
-def _use_cache(options: Options, store: "DeviceStore") -> None:
+def _use_cache(options: Options, path: pathlib.Path) -> None:
     from tff_keyboard.wire.plan import Cache
     from tflite_export.device import cache as caches
 
-    if options.typed is None and not options.decoder_recall:
-        return
-    cache = caches.ClientCache(store.cache)
-    if options.typed is not None:
-        most = Cache().most_per_category  # until a plan says
-        typed = caches.read_typed(options.typed)
-        cache.add(typed, now=time.time(), most_per_category=most)
-        print(f"{len(typed):,} messages added; the cache has {len(cache):,}")
-    if options.decoder_recall:
-        print(cache.decoder_recall())
-    cache.close()
+    with contextlib.closing(caches.ClientCache(path)) as cache:
+        if options.typed is not None:
+            typed, most = caches.read_typed(options.typed), Cache().most_per_category
+            cache.add(typed, now=time.time(), most_per_category=most)
+            print(f"{len(typed):,} messages added; the cache has {len(cache):,}")
+        if options.decoder_recall:
+            print(cache.decoder_recall())
 
 
 def _device(options: Options, store: "DeviceStore", server: str) -> "Device":
@@ -103,16 +90,8 @@ def _device(options: Options, store: "DeviceStore", server: str) -> "Device":
     def facts() -> "DeviceFacts":
         if options.facts is not None:
             return eligibility.read_facts(options.facts)
-        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-        return eligibility.DeviceFacts(
-            ram_gib=machine if options.ram_gib is None else options.ram_gib,
-            charging=options.charging,
-            unmetered=options.unmetered,
-            idle=options.idle,
-            locale=options.locale,
-            app_version=options.app_version,
-        )
+        names = (field.name for field in dataclasses.fields(eligibility.DeviceFacts))
+        return eligibility.DeviceFacts(**{name: getattr(options, name) for name in names})
 
-    facts()  # a wrong file is said at once
     client = RoundClient(server, store.key(), ca=options.ca)
     return Device(store, client, facts, library=options.libcifg)

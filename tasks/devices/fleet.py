@@ -6,18 +6,21 @@ Reads what `serve-rounds` keeps, while it runs or afterwards, and changes nothin
 """
 
 import dataclasses
-import pathlib
-from typing import Annotated, Literal
+from typing import Annotated
 
-from ..options import TaskOptions, Words
+from ..options import TaskOptions, UsageError, Words
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(TaskOptions):
     """What the task can be told."""
 
-    action: Annotated[Literal["status"], Words("what to do: status")]
-    workdir: Annotated[pathlib.Path, Words("a run directory of serve-rounds")]
+    words: Annotated[tuple[str, ...], Words("status, and a run directory of serve-rounds", 2, 2)]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.words[0] != "status":
+            raise UsageError(f"`fleet` knows 'status', got {self.words[0]!r}. See --help.")
 
 
 def run(options: Options) -> None:
@@ -31,7 +34,7 @@ def run(options: Options) -> None:
     from tff_keyboard.round_server.status import read_status
     from tff_keyboard.storage.run_directory import RunDirectory
 
-    run_directory = RunDirectory.open(options.workdir)
+    run_directory = RunDirectory.open(options.words[1])
     train = config_lib.load_of_run(run_directory.config_path).train
     status = read_status(run_directory.round_server)
     print(aligned(status.lines(train.rounds, train.clients_per_round), left=2))

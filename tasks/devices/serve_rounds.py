@@ -13,8 +13,7 @@ and its fingerprint printed, for devices to pin.
 import contextlib
 import dataclasses
 import pathlib
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from ..options import ConfigOptions, Range, Workdir
@@ -22,8 +21,6 @@ from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import UsageError
 
 if TYPE_CHECKING:
-    from tff_keyboard.data.vocabulary import Vocabulary
-    from tff_keyboard.models import NextWordModel
     from tff_keyboard.round_server.app import RoundApplication
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -72,12 +69,13 @@ def run(options: Options) -> None:
     as_served(config)  # before what takes longer to import
     quiet.import_tensorflow_federated()
     from tff_keyboard.training.on_devices.serve import serve_federated
+    from tflite_export.export import served_graph
 
     serve_federated(
         config,
         options.workdir,
         serve=lambda app: _served(app, options),
-        graph=TrainableExport(),
+        graph=served_graph,
         key_path=options.server_key,
     )
 
@@ -104,27 +102,3 @@ def _served(app: "RoundApplication", options: Options) -> Iterator[None]:
         yield
     finally:
         server.stop()
-
-
-class TrainableExport:
-    """The graph of a run: the packed export of its initial model, which can be trained."""
-
-    def build(
-        self, directory: pathlib.Path, model: "NextWordModel", vocabulary: "Vocabulary"
-    ) -> bytes:
-        """The bytes of the file; nothing is asked of its accuracy, as it is not trained yet."""
-        from tflite_export.export.export import export
-        from tflite_export.export.export_options import ExportOptions
-        from tflite_export.export.trained_run import TrainedRun
-
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "graph.tflite"
-            options = ExportOptions(trainable=True, pack=True, max_bytes=2**31)
-            export(TrainedRun(directory, model, vocabulary), path, options)
-            return path.read_bytes()
-
-    def rows(self, vocabulary: "Vocabulary") -> Sequence[int]:
-        """Row of the vocabulary for each row of the file's table."""
-        from tflite_export.format import vocabulary_file
-
-        return vocabulary_file.sorted_rows(vocabulary)

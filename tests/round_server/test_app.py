@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from tests.support.devices import Device, code_of, key_of
+from tests.support.fleet.devices import Device, code_of, key_of
 from tff_keyboard.round_server import app as app_module
 from tff_keyboard.round_server import limits
 from tff_keyboard.round_server.app import Population, RoundApplication, delta_of
@@ -263,6 +263,10 @@ def test_a_greedy_device_is_slowed_down_and_nobody_else(world):
     found = [a.check_in("0" * 64) for _ in range(limits.REQUESTS_A_MINUTE + 1)]
     assert found[-2:] == ["wrong_plan", "busy"]
     assert b.check_in().task
+    for _ in range(100):  # it does not listen, and is answered as often as others may ask
+        world.now += 0.02
+        found.append(a.check_in("0" * 64))
+    assert 3 <= found[-100:].count("wrong_plan") <= 4  # two a second
     world.now += 1
     assert a.check_in().task
 
@@ -278,13 +282,15 @@ def test_crowds_are_spread():
 @hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
 @hypothesis.given(
     body=strategies.binary(max_size=300),
-    path=strategies.sampled_from(["/v1/check-in", "/v1/rounds/1/upload", "/v1/rounds/0/upload"]),
+    path=strategies.sampled_from(
+        ["/v1/check-in", "/v1/rounds/1/upload", "/v1/rounds/0/upload", "/v1/rounds/1/loss"]
+    ),
     header=strategies.sampled_from([keys.DEVICE_KEY, keys.DEVICE_TIME, keys.DEVICE_SIGNATURE, "X"]),
     value=strategies.text(strategies.characters(codec="latin-1", exclude_categories=["C"])),
 )
 def test_any_bytes_have_an_answer(world, body, path, header, value):
     world.now += 60  # for the rate
-    method = "POST" if path.endswith("check-in") else "PUT"
+    method = "PUT" if path.endswith("upload") else "POST"
     status, data = world.device("fuzz").send(method, path, body, **{header: value})
     assert 400 <= status < 500
     assert code_of(data) in messages.REFUSALS

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from werkzeug import test
 
-from tests.support.devices import key_of
+from tests.support.fleet.devices import key_of
 from tff_keyboard.round_server.app import Population, RoundApplication
 from tff_keyboard.round_server.blobs import Blobs
 from tff_keyboard.round_server.round_store import RoundStore
@@ -211,7 +211,9 @@ def main():
         "plan": typed_json.plain(PLAN),
         "exchanges": list(map(_short, recorder.exchanges)),
     }
-    FILE.write_text(json.dumps(content, indent=1) + "\n")
+    exchanges = ",\n  ".join(json.dumps(each) for each in content.pop("exchanges"))
+    facts = json.dumps(content, indent=1).removesuffix("\n}")
+    FILE.write_text(f'{facts},\n "exchanges": [\n  {exchanges}\n ]\n}}\n')
 
 
 if __name__ == "__main__":

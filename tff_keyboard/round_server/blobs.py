@@ -23,7 +23,9 @@ class Blobs:
         return name
 
     def show(self, name: str) -> None:
-        """Lets anybody fetch a file; the same again changes nothing."""
+        """Lets anybody fetch a file, if it is there; the same again changes nothing."""
+        if not (self._folder / name).exists():
+            return
         self._shown = self._shown | {name}  # a new set: other threads read the old one
 
     @property

@@ -30,12 +30,13 @@ class RateLimit:
         now = self._clock()
         with self._lock:
             left, since = self._buckets.pop(device, (float(REQUESTS_A_MINUTE), now))
-            left = min(left + (now - since) * REQUESTS_A_MINUTE / 60, REQUESTS_A_MINUTE) - 1
-            self._buckets[device] = (max(left, -1.0), now)
+            left = min(left + (now - since) * REQUESTS_A_MINUTE / 60, REQUESTS_A_MINUTE)
+            is_over = left < 1
+            self._buckets[device] = (left if is_over else left - 1, now)
             if len(self._buckets) > MOST_DEVICES:
                 self._buckets.popitem(last=False)
-        if left < 0:
-            raise Refused("busy", f"more than {REQUESTS_A_MINUTE} requests a minute", 60)
+        if is_over:
+            raise Refused("busy", f"more than {REQUESTS_A_MINUTE} requests a minute", 5)
 
 
 class Pace:

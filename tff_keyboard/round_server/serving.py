@@ -9,6 +9,7 @@ import datetime
 import hashlib
 import ipaddress
 import pathlib
+import resource
 import socket
 import ssl
 import threading
@@ -79,7 +80,9 @@ class RoundServer:
         ]
 
     def start(self) -> None:
-        """Answers from now on, in threads of its own."""
+        """Answers from now on, in threads of its own; with all the files a process may open."""
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         for thread in self._threads:
             thread.start()
 
@@ -133,6 +136,11 @@ class _Connection(server.HTTPConnection):
         finally:
             del self.server.busy[self]
 
+    def close(self) -> None:
+        """Closes it; that the other end was quicker ends no thread."""
+        with contextlib.suppress(OSError, ValueError):
+            super().close()
+
 
 class _Server(wsgi.Server):
     ConnectionClass = _Connection
@@ -149,6 +157,13 @@ class _Server(wsgi.Server):
         else:
             conn.has_waited = True
             self.put_conn(conn)
+
+    def put_conn(self, conn: _Connection) -> None:
+        """Waits for what a connection sends next; one that is gone is closed."""
+        try:
+            super().put_conn(conn)
+        except (OSError, ValueError, KeyError):
+            conn.close()
 
     def hurry(self) -> None:
         """Shuts connections whose time is over, which ends the reading of their threads."""

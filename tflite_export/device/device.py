@@ -17,11 +17,12 @@ from tff_keyboard.wire.messages import PROTOCOL, CheckIn, Loss, Refused
 from tff_keyboard.wire.plan import Plan
 from tflite_export.device import eligibility, training_process
 from tflite_export.device.cache import ClientCache
-from tflite_export.device.client import RoundClient, ServerAway
+from tflite_export.device.client import RoundClient
 from tflite_export.device.store import DeviceStore, SavedTask
 from tflite_export.device.training_process import Done, Job
 
 LATER_SECONDS = 3600.0  # until the next try, where the server named no time
+AGAIN_SECONDS = 60.0  # behind what may pass
 MOST_SECONDS = 86_400.0  # of any wait
 _SECONDS_A_DAY = 86_400.0
 
@@ -65,13 +66,16 @@ class Device:
         self._clock = clock
 
     def run(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Takes part for ever, as often as the server and the plan's conditions let it."""
+        """Takes part for ever, as often as the server and the plan's conditions let it.
+
+        What may pass, a server that is away or a full disk, is said and tried again.
+        """
         while True:
             try:
                 wait = self.attempt()
-            except ServerAway as error:
+            except ProgramError as error:
                 self._say(str(error))
-                wait = error.retry_after_s or 60.0
+                wait = getattr(error, "retry_after_s", None) or AGAIN_SECONDS
             sleep(min(max(wait, 1.0), MOST_SECONDS))
 
     def attempt(self) -> float:
@@ -225,6 +229,9 @@ class Device:
 
 def _plan(data: bytes) -> Plan:
     try:
-        return Plan.from_bytes(data)
+        plan = Plan.from_bytes(data)
+        if plan.secure_sums is not None:
+            raise ValueError("`plan.secure_sums`: it would upload in clear")
     except ValueError as error:
         raise ExportError(f"This device cannot follow the plan ({error}).") from None
+    return plan

@@ -15,7 +15,7 @@ from tff_keyboard.wire.messages import UploadHeader, Verdict
 from tff_keyboard.wire.plan import Cache, Codec, Conditions, Plan
 from tflite_export.device.cache import ClientCache, Example
 from tflite_export.device.client import RoundClient, ServerAway
-from tflite_export.device.device import LATER_SECONDS, Device
+from tflite_export.device.device import AGAIN_SECONDS, LATER_SECONDS, Device
 from tflite_export.device.eligibility import DeviceFacts
 from tflite_export.device.store import DeviceStore
 from tflite_export.device.training_process import Done
@@ -366,8 +366,9 @@ def test_training_that_fails_costs_the_seat_alone(phone, server, monkeypatch):
     assert len(server.uploads) == 1
 
 
-def test_a_plan_of_tomorrow_is_not_followed(phone, start_server):
-    phone.server = start_server(weighting="mood")
+@pytest.mark.parametrize("change", [{"weighting": "mood"}, {"secure_sums": {"neighbours": 4.0}}])
+def test_a_plan_that_it_does_not_know_is_not_followed(change, phone, start_server):
+    phone.server = start_server(**change)
     assert phone.attempt() == LATER_SECONDS
     assert "cannot follow" in phone.said[0]
     assert not phone.server.check_ins
@@ -386,6 +387,34 @@ def test_the_loss_comes_first_where_a_plan_says_so(verdicts, uploads, tmp_path, 
     assert len(server.uploads) == uploads
     assert len(phone.jobs) == 1  # it waited with what it had trained
     assert sum(path.endswith("/loss") for _, path, *_ in server.seen) == len(verdicts)
+
+
+class Enough(Exception):
+    pass
+
+
+def test_the_loop_waits_as_it_is_told_and_outlives_what_passes(phone, server):
+    server.task = None
+    server.faults = [("/v1/plan", "drop")] * 6 + [("/v1/check-in", "wrong_plan")]
+    waits = []
+
+    def sleep(seconds):
+        waits.append(seconds)
+        phone.now += seconds
+        if len(waits) == 3:
+            raise Enough
+
+    store = DeviceStore(phone.directory)
+    client = RoundClient(server.url, store.key(), sleep=phone.waits.append)
+    device = Device(
+        store, client, lambda: FACTS, train=phone.train, say=phone.said.append,
+        clock=lambda: phone.now,
+    )  # fmt: skip
+    with pytest.raises(Enough):
+        device.run(sleep=sleep)
+    store.close()
+    assert waits == [AGAIN_SECONDS, 7, 90]
+    assert "no answer" in phone.said[0]
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"task": 3}', '{"token": null, "more": 1}'])

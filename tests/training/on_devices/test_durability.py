@@ -9,8 +9,8 @@ import threading
 import pytest
 import tensorflow_federated  # noqa: F401 (that the seconds of its import are not this file's)
 
-from tests.support import served_fakes
-from tests.support.served_fakes import PLACES, ROUNDS
+from tests.support.fleet import served_fakes
+from tests.support.fleet.served_fakes import PLACES, ROUNDS
 from tff_keyboard.storage.errors import ProgramError, RunDirectoryError
 
 
@@ -108,7 +108,7 @@ def test_a_lost_checkpoint_of_a_released_round_is_told(tmp_path):
 
 @pytest.mark.slow
 def test_sigkill_changes_nothing(tmp_path):
-    command = [sys.executable, "-m", "tests.support.served_fakes", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.support.fleet.served_fakes", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=800)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.devices import Device
 from tests.support.fakes import tiny_config
+from tests.support.fleet.devices import Device
 from tff_keyboard.data import batches as batches_lib
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.data.vocabulary import NUM_SPECIAL
@@ -139,7 +139,7 @@ class Fleet:
             )
             task = getattr(answer, "task", None)
             if task is None:
-                threading.Event().wait(0.02)  # the round before is being computed
+                threading.Event().wait(0.2)  # the round before is being computed
         plan = plan.get_json(force=True)
         delta, weight, loss = self._train(device.model(task), batches, plan["learning_rate"])
         if "loss" in plan["phases"]:

@@ -15,7 +15,7 @@ from tff_keyboard.packs.server_here import ServerHereProcess
 from tff_keyboard.training.on_devices.upload_work import build_upload_work, element, hand_over
 
 V, D, U = 6, 2, 3
-SHAPES = [(V, D), (D, 3 * U), (U, 3 * U), (3 * U,), (U, D)]
+SHAPES = [(V, D), (D, 3 * U), (D, 3 * U), (3 * U,), (U, D)]
 PARAMETERS = sum(int(np.prod(shape)) for shape in SHAPES)
 RNG = np.random.default_rng(0)
 DELTAS = RNG.normal(size=(3, PARAMETERS)).astype(np.float32)
@@ -38,7 +38,10 @@ def process():
     )
 
 
-@pytest.mark.parametrize("per_pack", [None, 2], ids=["one by one", "packs"])
+@pytest.mark.parametrize(
+    "per_pack",
+    [pytest.param(None, id="one by one", marks=pytest.mark.slow), pytest.param(2, id="packs")],
+)
 def test_a_round_adds_the_weighted_mean_of_the_deltas(per_pack):
     run = process() if per_pack is None else ServerHereProcess(process())
     state = run.initialize()

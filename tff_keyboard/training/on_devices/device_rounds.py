@@ -136,11 +136,13 @@ class DeviceRounds:
         kept = {model, plan, self._graph}
         if round_num:  # some devices of the round before may still fetch it
             kept.add(self._store.model_after(round_num - 1))
-        self._blobs.keep_only(kept)
+        if now := self._store.round:
+            kept.add(now.plan)
         for name in kept:
             self._blobs.show(name)
         if round_num < self._total_rounds:
             self._store.open_round(round_num + 1, model, plan)
+        self._blobs.keep_only(kept)
         with self._published:
             self._newest = round_num
             self._published.notify_all()

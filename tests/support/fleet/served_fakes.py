@@ -1,7 +1,7 @@
 """A served training without models, to be killed anywhere, and the devices that take part in it.
 
-`python -m tests.support.served_fakes FOLDER` serves it on a port in forks of one process, kills the
-first fork of each place with SIGKILL, and prints what came of it as a JSON line.
+`python -m tests.support.fleet.served_fakes FOLDER` serves it on a port in forks of one process,
+kills the first fork of each place with SIGKILL, and prints what came of it as a JSON line.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.support import fakes
-from tests.support.devices import Device, key_of
+from tests.support.fleet.devices import Device, key_of
 from tff_keyboard.host import quiet
 from tff_keyboard.round_server.app import Population, RoundApplication
 from tff_keyboard.round_server.blobs import Blobs
@@ -241,8 +241,9 @@ def outcome(folder):
     return {name: (folder / name).read_text() for name in ("ledger", "rows.csv", "digest")}
 
 
-def over_http(port):
-    """An application that asks a server; `OSError` while there is none."""
+def over_http(port, trust=None):
+    """An application that asks a server, by TLS if told whom to trust; `OSError` without one."""
+    scheme = "https" if trust else "http"
 
     def app(environ, start_response):
         length = int(environ.get("CONTENT_LENGTH") or 0)
@@ -252,13 +253,13 @@ def over_http(port):
             if name.startswith("HTTP_DEVICE")
         }
         request = urllib.request.Request(
-            f"http://127.0.0.1:{port}{environ['PATH_INFO']}",
+            f"{scheme}://127.0.0.1:{port}{environ['PATH_INFO']}",
             data=environ["wsgi.input"].read(length) or None,
             headers=headers,
             method=environ["REQUEST_METHOD"],
         )
         try:
-            answer = urllib.request.urlopen(request, timeout=20)
+            answer = urllib.request.urlopen(request, timeout=20, context=trust)
         except urllib.error.HTTPError as error:
             answer = error
         with answer:
@@ -276,7 +277,7 @@ def main():
     base = pathlib.Path(sys.argv[1])
     found = {}
     for place in ("", *PLACES):
-        folder, port = base / f"at {place}", _free_port()
+        folder, port = base / f"at {place}", free_port()
         seen, is_over = {}, threading.Event()
         devices = threading.Thread(
             target=take_part, args=[over_http(port), seen, is_over], daemon=True
@@ -301,7 +302,7 @@ def main():
     print(json.dumps(found))
 
 
-def _free_port():
+def free_port():
     """Below those that clients are given: who asks again and again would connect to itself."""
     for port in np.random.default_rng().integers(20_000, 30_000, 100):
         with socket.socket() as probe, contextlib.suppress(OSError):

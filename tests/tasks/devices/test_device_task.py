@@ -1,0 +1,87 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tasks.devices import device
+from tests.support.console import ROOT, answers
+from tests.tflite_export.device.fake_server import FakeServer
+from tests.tflite_export.device.test_device import make_plan
+from tff_keyboard.storage.errors import DataError, UsageError
+from tff_keyboard.wire.plan import Conditions
+
+TYPED = {"text": "see you", "candidates": [["see", ["i", "see"]], ["you", ["you"]]]}
+
+
+@pytest.fixture
+def typed(tmp_path):
+    path = tmp_path / "typed.jsonl"
+    path.write_text(json.dumps(TYPED) + "\n" + json.dumps({"text": "ok", "category": "web"}) + "\n")
+    return path
+
+
+@pytest.fixture
+def server():
+    server = FakeServer(make_plan(conditions=Conditions(locale="de", least_examples=3)), {})
+    yield server
+    server.close()
+
+
+def run(tmp_path, **options):
+    device.run(device.Options(store=tmp_path / "device", **options))
+
+
+def test_what_was_typed_and_what_the_decoder_knew(tmp_path, typed, capsys):
+    run(tmp_path, typed=typed, decoder_recall=True)
+    added, recall = capsys.readouterr().out.splitlines()
+    assert added == "2 messages added; the cache has 2"
+    assert recall == "decoder: top-1 50.00 %, top-3 100.00 % of 2 words"
+
+
+def test_flags_are_the_facts(tmp_path, typed, server, capsys):
+    run(tmp_path, typed=typed, server=server.url, once=True, charging=True, ram_gib=1.0)
+    shown = capsys.readouterr().err
+    assert "not eligible: ram_gib, unmetered, idle, locale, least_examples" in shown
+    assert "see" not in shown
+
+
+def test_a_file_of_facts_is_read_instead(tmp_path, typed, server, capsys):
+    facts = {"ram_gib": 4, "charging": True, "unmetered": True, "idle": True, "locale": "de_AT"}
+    path = tmp_path / "facts.json"
+    path.write_text(json.dumps(facts | {"app_version": "1"}))
+    run(tmp_path, typed=typed, server=server.url, once=True, facts=path)
+    assert "not eligible: least_examples" in capsys.readouterr().err
+    path.write_text("{}")
+    with pytest.raises(UsageError, match="no facts of a device"):
+        run(tmp_path / "another", server=server.url, once=True, facts=path)
+
+
+def test_nothing_to_do_is_an_error(tmp_path):
+    with pytest.raises(UsageError, match="--server"):
+        run(tmp_path)
+
+
+def test_a_line_that_is_no_message(tmp_path):
+    (tmp_path / "typed.jsonl").write_text("secret\n")
+    with pytest.raises(DataError, match="line 1") as error:
+        run(tmp_path, typed=tmp_path / "typed.jsonl")
+    assert "secret" not in str(error.value)
+
+
+def test_errors_are_a_line(tmp_path):
+    store = tmp_path / "device"
+    [plain] = answers([["device", f"--store={store}", "--server=http://example.org", "--once"]])
+    assert (plain.code, plain.stderr.count("\n")) == (2, 1)
+    assert "https://HOST:PORT" in plain.stderr
+
+
+def test_a_device_imports_neither_numpy_nor_tensorflow(tmp_path):
+    """Those are the training process's: a device that waits is small and starts at once."""
+    script = (
+        "import sys; from tasks.devices import device; import tflite_export.device.device;"
+        "found = {'numpy', 'tensorflow', 'werkzeug', 'ai_edge_litert'} & set(sys.modules);"
+        "sys.exit(' '.join(found) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,28 @@
+"""The graph of served rounds: the packed export of a run's initial model, which can be trained."""
+
+import pathlib
+import tempfile
+from collections.abc import Sequence
+
+from tff_keyboard.data.vocabulary import Vocabulary
+from tff_keyboard.models import NextWordModel
+from tflite_export.export.export import export
+from tflite_export.export.export_options import ExportOptions
+from tflite_export.export.trained_run import TrainedRun
+from tflite_export.format import vocabulary_file
+
+_ANY_SIZE = 2**31
+
+
+def build(directory: pathlib.Path, model: NextWordModel, vocabulary: Vocabulary) -> bytes:
+    """The bytes of the file; nothing is asked of its accuracy, as it is not trained yet."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "graph.tflite"
+        options = ExportOptions(trainable=True, pack=True, max_bytes=_ANY_SIZE)
+        export(TrainedRun(directory, model, vocabulary), path, options)
+        return path.read_bytes()
+
+
+def rows(vocabulary: Vocabulary) -> Sequence[int]:
+    """Row of the vocabulary for each row of the file's word table."""
+    return vocabulary_file.sorted_rows(vocabulary)
