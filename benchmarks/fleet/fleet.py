@@ -193,11 +193,12 @@ def main() -> int:
             if seated:
                 _begin(seated[0], server.url, certificate, out, rng, args)
             elif rng.random() < args.hostile:
-                name, lines = next(attacks, ("", None))
-                if lines is None:
+                attack = next(attacks, None)
+                if attack is None:
                     attacks = _attacks(watch, rng, out / "copies")
-                said[f"attack: {name}"] += bool(name)
-                attack_lines += lines or []
+                    attack = next(attacks)
+                said[f"attack: {attack[0]}"] += 1
+                attack_lines += attack[1]
             else:
                 _begin(rng.choice(free_ones), server.url, certificate, out, rng, args)
         if time.monotonic() - began > args.seconds:
@@ -259,7 +260,7 @@ def _begin(
     person.fate = (
         "killed" if draw < args.killed else "late" if draw < args.killed + args.late else ""
     )
-    person.kill_at = time.monotonic() + rng.uniform(0.2, 12.0)
+    person.kill_at = time.monotonic() + rng.uniform(0.2, 4.0)
     person.round = 0
     module = [sys.executable, "-m", "benchmarks.fleet.one_device"]
     words = [url, str(certificate), str(person.directory), str(out / "copies"), args.libcifg]

@@ -39,9 +39,9 @@ def judge(
         lost += not path.exists()
         rounds[number, attempt].append((place, path))
     newest = {number: max(a for n, a in rounds if n == number) for number, _ in rounds}
-    expected, accepted = initial.copy(), 0
+    expected, accepted, median = initial.copy(), 0, 1.0
     for number in sorted(newest):
-        total, claimed = np.zeros_like(expected), 0.0
+        total, used, claims = np.zeros_like(expected), 0.0, []
         for _, path in sorted(rounds[number, newest[number]]):
             header, payload = messages.unpack_upload(path.read_bytes())
             delta = (
@@ -49,14 +49,17 @@ def judge(
                 if header.codec == messages.RAW
                 else update_codec.decode(payload, len(expected))
             )
-            total += header.weight * delta.astype(np.float64)
-            claimed += header.weight
-            accepted += 1
-        expected += total / claimed
+            weight = min(header.weight, 2 * median)  # of the guard: `weight_cap.py`
+            total += weight * delta.astype(np.float64)
+            used += weight
+            claims.append(header.weight)
+        expected += total / used
+        median = max(1.0, median * np.exp(np.mean(np.array(claims) > median) - 0.5))
+        accepted += len(claims)
     found = model_after(folder, args.rounds)
     rows = [json.loads(line) for line in (out / "run" / "metrics.jsonl").read_text().splitlines()]
-    curve = {row["round"]: row["validation/perplexity"] for row in rows
-             if "validation/perplexity" in row}  # fmt: skip
+    curve = {row["round"]: row["evaluation/perplexity"] for row in rows
+             if "evaluation/perplexity" in row}  # fmt: skip
     log = (out / "server.log").read_text()
     return {
         "rounds": len(newest),

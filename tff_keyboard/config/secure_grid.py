@@ -57,8 +57,8 @@ def secure_grid(config: tables.AggregationConfig, *, clients_per_round: int) -> 
     bits = next((bits for bits in _WORD_BITS if range_bits < bits), None)
     if bits is None:
         raise ConfigError(
-            f"`aggregation.privacy.noise_multiplier` = {config.privacy.noise_multiplier} makes a "
-            f"grid whose sums need {range_bits:.0f} bits, more than 64. Take a larger one."
+            f"`aggregation.privacy.noise_multiplier` = {step * _STEPS / clip_norm:g} makes a grid "
+            f"whose sums need {range_bits:.0f} bits, more than 64. Take a larger one."
         )
     return SecureGrid(clip_norm, step, bits)
 

@@ -44,7 +44,7 @@ class Population:
     """What an application needs to know of the run.
 
     Attributes:
-      name: Of the population of devices.
+      name: Name of the population of devices.
       run: Names the run in tokens.
       parameters: Numbers of a delta.
       codec: `Codec.name` of the plan.

@@ -30,7 +30,7 @@ class Terms:
       goal: Uploads that close a round; >= 1.
       most: Seats: the goal with over-selection; >= `goal`.
       least: Uploads that are enough at the deadline; in 1..`goal`.
-      deadline_seconds: From the first seat to the deadline; > 0.
+      deadline_seconds: Time from the first seat to the deadline; > 0.
       separation: A device takes part again so many rounds later; 1: in the next.
       top: Devices with a loss -> how many of them, those of lowest loss, upload; None: all upload,
         and tell no loss before.
@@ -61,8 +61,8 @@ class Round:
     """One attempt at a round.
 
     Attributes:
-      number: >= 1.
-      attempt: >= 1; one more whenever the round was abandoned.
+      number: Place in the run, >= 1.
+      attempt: One more than how often the round was abandoned.
       model: SHA-256 of the weights that its devices start from.
       plan: SHA-256 of the plan they follow.
       begun: When the first seat was given, seconds since 1970; None: not yet.

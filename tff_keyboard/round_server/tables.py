@@ -38,7 +38,7 @@ class Upload:
 
     Attributes:
       assignment: Its seat; the seed of `codec`.
-      sha256: Of the request's body, which tells the same upload from another one.
+      sha256: Hash of the request's body, which tells the same upload from another one.
     """
 
     assignment: str

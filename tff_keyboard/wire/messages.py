@@ -89,7 +89,7 @@ class Task:
     """A seat in a round.
 
     Attributes:
-      round: >= 1.
+      round: Number of the round, >= 1.
       plan: SHA-256 of the plan to follow.
       model: SHA-256 of the weights to start from.
       assignment: Names the seat; the upload gives it back.
@@ -124,7 +124,7 @@ class UploadHeader:
     """What stands before the payload of an upload.
 
     Attributes:
-      assignment: Of the `Task`.
+      assignment: That of the `Task`.
       weight: What the plan's `weighting` counts: tokens, examples, or 1; >= 0.
       loss: Mean loss of the device's own text, nats a target, as the plan's `loss` says.
       codec: `RAW`: little-endian float32; `QUANTISED`: `update_codec.py`.
@@ -143,7 +143,7 @@ class Accepted:
     """An upload is on the server's disk.
 
     Attributes:
-      token: To be shown at the next check-in.
+      token: What to show at the next check-in.
       accepted: Its place among the round's uploads, from 1.
     """
 

@@ -65,7 +65,7 @@ class Plan:
       graph: SHA-256 of the packed, trainable `.tflite`, with its vocabulary; fetched as a model is.
         Weights have the order of its `weights` signature, rows that of its vocabulary.
       parameters: Numbers of a delta, and of the weights.
-      learning_rate: Of plain SGD, a message a step.
+      learning_rate: Rate of plain SGD, a message a step.
       epochs: Passes over the chosen messages.
       max_messages: The newest so many are chosen; 0: all.
       max_targets: A message is cut after so many words and its end sign.

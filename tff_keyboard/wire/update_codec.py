@@ -9,8 +9,16 @@ delta lies in few rows of the word table, and the others are runs of zeros.
 
 `rotated` first multiplies by random signs and a Hadamard matrix in blocks of 4,096 numbers (Suresh
 et al. 2017, section 3, http://proceedings.mlr.press/v70/suresh17a.html). It makes numbers alike in
-size, which codes of a fixed length need. With an entropy code it costs: deltas of SMS writers take
-half as many bytes again for the same error, so it is off unless asked for.
+size, which codes of a fixed length need. With an entropy code it costs half as many bytes again for
+the same error, so it is off unless asked for. Deltas of 40 SMS writers from `models/base`, float32
+bytes / bytes, and squared error / squared length (2026-11-25):
+
+    bits          2              3              4
+    as it is      67   0.149     47   0.047     32   0.014
+    rotated       47   0.257     33   0.072     22   0.019
+
+Of models that have learnt more from these people deltas are denser: 24 times at 4 bits after 100
+rounds from nothing, 19 for the writer with the densest.
 
 The bytes, little-endian: magic, bits, `rotated`, seed (uint64), step (float64), numbers, escapes
 (uint32), then one raw DEFLATE stream of two symbols a byte, the first in the high half, and after

@@ -189,8 +189,10 @@ class Device:
             texts=[text for _, text in examples],
             library=str(self._library) if self._library else None,
         )
-        began = time.monotonic()
-        done = self._train(job, task.upload_before - self._clock())
+        began, seconds = time.monotonic(), task.upload_before - self._clock()
+        if seconds <= 0:
+            raise Refused("late", "the round closed before training began", 1)
+        done = self._train(job, seconds)
         self._say(
             f"trained {done.steps} steps in {time.monotonic() - began:.1f} s, "
             f"loss {done.loss:.3f}; an upload of {done.upload_bytes / 1e6:.2f} MB"

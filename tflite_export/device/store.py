@@ -32,7 +32,7 @@ class SavedTask:
       plan: SHA-256, as `model`.
       upload_before: Seconds since 1970.
       used: Ids of the examples that were trained on; None: not trained yet.
-      weight: As in `UploadHeader`, once trained; likewise `loss`.
+      weight: That of `UploadHeader`, once trained; likewise `loss`.
     """
 
     round: int

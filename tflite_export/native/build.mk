@@ -28,6 +28,11 @@ $(OUT)/strips: $(HERE)tests/strips.cc $(HERE)cifg.cc $(HEADERS)
 	@mkdir -p $(OUT)
 	$(CXX) $(CXXFLAGS) $(STATIC) $(HERE)tests/strips.cc $(HERE)cifg.cc -o $@
 
+# Trains on lines of text, and says what memory that took.
+$(OUT)/train: $(HERE)tests/train.cc $(HERE)cifg.cc $(HEADERS)
+	@mkdir -p $(OUT)
+	$(CXX) $(CXXFLAGS) $(STATIC) $(HERE)tests/train.cc $(HERE)cifg.cc -o $@
+
 $(OUT)/strips_checked: $(HERE)tests/strips.cc $(HERE)cifg.cc $(HEADERS)
 	@mkdir -p $(OUT)
 	$(CXX) -std=c++17 $(SANITIZERS) $(HERE)tests/strips.cc $(HERE)cifg.cc -o $@

@@ -353,6 +353,19 @@ def test_a_round_that_closed_meanwhile_is_left(phone, server):
     assert messages.unpack_upload(body)[0].assignment == "seat 2"
 
 
+def test_a_device_that_slept_through_its_round_does_not_train(phone, server, monkeypatch):
+    sound = RoundClient.download
+
+    def slept(self, path, part):
+        phone.now += 40
+        sound(self, path, part)
+
+    monkeypatch.setattr(RoundClient, "download", slept)
+    assert phone.attempt() == 1
+    assert not phone.jobs
+    assert "late" in phone.said[-1]
+
+
 def test_training_that_fails_costs_the_seat_alone(phone, server, monkeypatch):
     def fails(self, job, seconds):
         raise ExportError("Training diverged")

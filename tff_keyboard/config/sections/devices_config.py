@@ -17,7 +17,7 @@ class DevicesConfig(Table, path="devices"):
 
     Attributes:
       population: Name that devices and server agree on.
-      deadline_seconds: From the first seat of a round to its end.
+      deadline_seconds: Time from the first seat of a round to its end.
       least_share: Share of the report goal that is enough at the deadline; with less the round is
         abandoned and selected anew.
       ram_gib: Memory of a device at least.

@@ -67,11 +67,11 @@ class SeededClientMapFactory(tff.aggregators.WeightedAggregationFactory):
         def next_fn(state, value, weight):
             seed, next_round = tff.federated_map(round_seed, state["round"])
             changed = tff.federated_map(change, (value, tff.federated_broadcast(seed)))
-            counted = collections.OrderedDict()
+            counted: dict[str, Any] = {}
             if self._counts:
-                changed, counted = changed
-                names = tff.structure.name_list(counted.type_signature.member)
-                counted = {name: tff.federated_sum(counted[name]) for name in names}
+                changed, counts = changed
+                names = tff.structure.name_list(counts.type_signature.member)
+                counted = {name: tff.federated_sum(counts[name]) for name in names}
             output = inner.next(state["inner"], changed, weight)
             after = collections.OrderedDict(round=next_round, inner=output.state)
             measurements = output.measurements

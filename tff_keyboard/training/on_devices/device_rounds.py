@@ -36,7 +36,7 @@ class DeviceRounds:
 
     Args:
       initial: Weights before round 1, [parameters] float32.
-      order: Of each number on the wire, its place in a vector of weights; [parameters] int.
+      order: Place in a vector of weights of each number on the wire; [parameters] int.
       plan_of: Plan of a round >= 1.
       hand_over: Elements of uploads to what the process takes.
       total_rounds: None is opened behind the last.

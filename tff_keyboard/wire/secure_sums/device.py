@@ -187,4 +187,4 @@ def add_pair_stream(
     context = settings.label + PAIR
     key = masks.shared_key(private, public, context)
     mask = masks.stream(key, settings.size, bits=settings.bits, context=context)
-    (np.add if plus else np.subtract)(masked, mask, out=masked)
+    masked += mask if plus else -mask  # of unsigned integers, modulo 2^bits

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-WORDS = {16: np.dtype("<u2"), 32: np.dtype("<u4"), 64: np.dtype("<u8")}  # bits -> type
+WORDS: dict[int, np.dtype] = {bits: np.dtype(f"<u{bits // 8}") for bits in (16, 32, 64)}
 
 
 def shared_key(private: X25519PrivateKey, public: bytes, context: bytes) -> bytes:
