@@ -10,13 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.phone import libcifg
-from tests.tflite_export.native import vectors
+from tests.tflite_export.native import unicode_tables, vectors
 from tff_keyboard.data.text.python_tokenizer import PythonTokenizer
 from tff_keyboard.data.vocabulary import NormalisationRules, Vocabulary
 from tff_keyboard.predictors.hybrid import cache_file
 from tff_keyboard.predictors.hybrid.word_cache import WordCache
 from tflite_export.format import vocabulary_file
-from tflite_export.native import unicode_tables
 from tflite_export.runtime.hybrid_keyboard import open_keyboard
 
 pytestmark = pytest.mark.skipif(not libcifg.compiler(), reason="no C++ compiler")

@@ -1,4 +1,4 @@
-// Made by tflite_export/native/unicode_tables.py of tff_keyboard/data/text/word_characters.py.
+// Made of tff_keyboard/data/text/word_characters.py by tests/.../native/unicode_tables.py.
 #pragma once
 
 #include <cstdint>

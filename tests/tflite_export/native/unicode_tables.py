@@ -1,6 +1,6 @@
 """Writes `cifg/unicode.h`: the tokeniser's tables of characters, as C++.
 
-python -m tflite_export.native.unicode_tables > tflite_export/native/cifg/unicode.h
+python -m tests.tflite_export.native.unicode_tables > tflite_export/native/cifg/unicode.h
 """
 
 import unicodedata
@@ -10,7 +10,7 @@ from tff_keyboard.data.text import word_characters
 from tff_keyboard.data.text.python_tokenizer import lower_case
 
 _HEAD = """\
-// Made by tflite_export/native/unicode_tables.py of tff_keyboard/data/text/word_characters.py.
+// Made of tff_keyboard/data/text/word_characters.py by tests/.../native/unicode_tables.py.
 #pragma once
 
 #include <cstdint>

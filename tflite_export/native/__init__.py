@@ -1,1 +1,0 @@
-"""An export as a keyboard in C++17, without any other library."""
