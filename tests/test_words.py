@@ -17,7 +17,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 TUTORIALS = sorted(tutorials.FOLDER.glob("*.py"))
 # Words that a page may have; a page that gets shorter keeps its budget until somebody lowers it.
 BUDGETS = {
-    "CHANGELOG.md": 290,
+    "CHANGELOG.md": 291,
     "CONTRIBUTING.md": 820,
     "README.md": 660,
     "docs/aggregation.md": 360,
@@ -26,11 +26,11 @@ BUDGETS = {
     "docs/cluster.md": 930,
     "docs/configs.md": 720,
     "docs/data.md": 900,
-    "docs/evaluation.md": 1270,
+    "docs/evaluation.md": 1310,
     "docs/phone/aosp.md": 320,
     "docs/fleet/threat_model.md": 450,
     "docs/fleet/protocol.md": 370,
-    "docs/phone/export.md": 1170,
+    "docs/phone/export.md": 1240,
     "docs/fine_tuning.md": 640,
     "docs/fleet/README.md": 350,
     "docs/phone/install.md": 170,

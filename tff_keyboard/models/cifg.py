@@ -25,6 +25,7 @@ import tensorflow as tf
 from tff_keyboard.models.layers import recurrence
 from tff_keyboard.models.layers.dropout import check_rate, dropout
 from tff_keyboard.models.layers.initialisers import glorot, per_gate_constants, uniform
+from tff_keyboard.models.layers.int4_rows import rounded_rows
 from tff_keyboard.models.layers.tied_embedding import lookup_tied
 from tff_keyboard.models.next_word_model import NextWordModel
 
@@ -95,6 +96,7 @@ class Cifg(NextWordModel):
       embedding_dropout: Rate on x_t during training, in [0, 1). Not in the paper.
       output_dropout: Rate on r_t before the output table during training; the recurrence sees all
         of r_t. Not in the paper.
+      int4_rows: Whether the table is read as int4 rows (`layers/int4_rows.py`). Not in the paper.
     """
 
     name_in_registry = "cifg"
@@ -108,6 +110,7 @@ class Cifg(NextWordModel):
         embedding_size: int = 96,
         embedding_dropout: float = 0.0,
         output_dropout: float = 0.0,
+        int4_rows: bool = False,
     ):
         check_rate(embedding_dropout, "embedding_dropout")
         check_rate(output_dropout, "output_dropout")
@@ -116,10 +119,12 @@ class Cifg(NextWordModel):
             vocabulary_size=vocabulary_size,
             state_size=[embedding_size, units],
             options={"units": units, "embedding_size": embedding_size}
-            | {name: rate for name, rate in rates.items() if rate},
+            | {name: rate for name, rate in rates.items() if rate}
+            | ({"int4_rows": True} if int4_rows else {}),
         )
         self._embedding_dropout = embedding_dropout
         self._output_dropout = output_dropout
+        self._int4_rows = int4_rows
         dim = embedding_size
         self.embedding = self.add_weight(
             "embedding",
@@ -144,10 +149,14 @@ class Cifg(NextWordModel):
 
     @property
     def output_table(self):
-        return self.embedding, None
+        return self._table(), None
+
+    def _table(self) -> tf.Tensor:
+        table = tf.convert_to_tensor(self.embedding)
+        return rounded_rows(table) if self._int4_rows else table
 
     def embed(self, ids):
-        return tf.gather(self.embedding, ids)
+        return tf.gather(self._table(), ids)
 
     def step_hidden(self, inputs, state):
         pre = tf.matmul(inputs, self.kernel) + self.bias
@@ -156,7 +165,7 @@ class Cifg(NextWordModel):
 
     def packed_hidden_and_table(self, ids, packing, training=None):
         words = tf.gather_nd(ids, packing.positions)
-        inputs, table = lookup_tied(tf.convert_to_tensor(self.embedding), words)
+        inputs, table = lookup_tied(self._table(), words)
         if training:
             inputs = dropout(inputs, self._embedding_dropout, ids, self.bias, salt=0)
         pre = tf.nn.bias_add(tf.matmul(inputs, self.kernel), self.bias)  # [n, 3 units]

@@ -53,8 +53,9 @@ class NextWordModel(tf.keras.Model, abc.ABC):
 
     @property
     def architecture(self) -> tuple[str, dict[str, Any]]:
-        """What must be equal for weights to fit; rates of dropout may differ."""
-        sizes = {name: value for name, value in self.options.items() if name not in RATES}
+        """What must be equal for weights to fit; dropout and rounding may differ."""
+        differing = (*RATES, "int4_rows")
+        sizes = {name: value for name, value in self.options.items() if name not in differing}
         return self.name_in_registry, sizes
 
     @abc.abstractmethod

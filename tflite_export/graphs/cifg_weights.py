@@ -62,7 +62,7 @@ class CifgWeights:
                     "earlier checkpoint."
                 )
         return cls(
-            embedding=named["embedding"],
+            embedding=np.asarray(model.output_table[0]),  # as the model reads it
             kernels=_per_gate(named["kernel"]),
             recurrent_kernels=_per_gate(named["recurrent_kernel"]),
             biases=_per_gate(named["bias"]),

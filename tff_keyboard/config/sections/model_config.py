@@ -41,11 +41,14 @@ class Cifg(_Model):
       embedding_dropout: Dropout rate on word vectors during training, in [0, 1).
       output_dropout: Dropout rate on what the output table is multiplied with during training, in
         [0, 1).
+      int4_rows: Whether the word table is read as an export of int4 rows holds it, in training and
+        after; for the last rounds, from an `initial_model`.
     """
 
     name: Literal["cifg"] = "cifg"
     embedding_dropout: Fraction = 0.0
     output_dropout: Fraction = 0.0
+    int4_rows: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
