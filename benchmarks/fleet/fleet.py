@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from benchmarks.fleet import hostile, judge
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.host import children
+from tff_keyboard.storage import names
 from tflite_export.device.cache import ClientCache, Example
 
 CONFIG = """
@@ -101,7 +102,7 @@ class Server:
             *(sys.executable, "-m", "tasks", "serve-rounds", f"--config={config}"),
             *(f"--workdir={workdir}", f"--port={port}"),
         ]
-        self.folder = workdir / "round_server"
+        self.folder = workdir / names.ROUND_SERVER
         self._log = (workdir.parent / "server.log").open("ab")
         self.url = f"https://127.0.0.1:{port}"
         self.kills: list[str] = []
@@ -158,10 +159,10 @@ def main() -> int:
     shutil.rmtree(out, ignore_errors=True)
     (out / "copies").mkdir(parents=True)
     store = ClientStore(args.store)
-    names = sorted(store.client_ids("train"), key=store.pseudonym)[: args.people]
+    ids = sorted(store.client_ids("train"), key=store.pseudonym)[: args.people]
     people = [
         Person(name, out / "devices" / f"{i:03}", [" ".join(w) for w in store.words("train", name)])
-        for i, name in enumerate(names)
+        for i, name in enumerate(ids)
     ]
     config = out / "fleet.toml"
     compression = f'[aggregation.compression]\ncodec = "uniform_quantization"\nbits = {args.bits}'
@@ -178,9 +179,11 @@ def main() -> int:
     _wait_for(lambda: certificate.exists() and server.look()[0] > 0, server, 900)
     initial = judge.model_after(server.folder, 0)
     watch = hostile.Connection(server.url, str(certificate))
-    began, said = time.monotonic(), collections.Counter()
-    attack_lines, slow = [], [hostile.slow_loris(watch, 20, 120.0)]
-    attacks = iter(())
+    began = time.monotonic()
+    said: collections.Counter[str] = collections.Counter()
+    attack_lines: list[str] = []
+    attacks: Iterator[tuple[str, list[str]]] = iter(())
+    slow = [hostile.slow_loris(watch, 20, 120.0)]
     while server.process.poll() is None:
         number, state, _ = server.look()
         server.maybe_kill(args.rounds)
@@ -237,11 +240,11 @@ def _arguments() -> argparse.Namespace:
         ("units", 64), ("dim", 32), ("messages", 20), ("separation", 3), ("bits", 32),
     ):  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=default)
-    for name, default in (
+    for name, share in (
         ("killed", 0.10), ("late", 0.22), ("hostile", 0.05), ("rate", 0.5), ("deadline", 45.0),
         ("seconds", 7200.0),
     ):  # fmt: skip
-        parser.add_argument(f"--{name}", type=float, default=default)
+        parser.add_argument(f"--{name}", type=float, default=share)
     parser.add_argument("--libcifg", default="")
     return parser.parse_args()
 

@@ -112,7 +112,7 @@ class Attacker:
 
     def _check_in(self, **changes: Any) -> tuple[Code, bytes]:
         assert self._plan is not None
-        fields = {
+        fields: dict[str, Any] = {
             "protocol": messages.PROTOCOL,
             "population": self._plan.population,
             "plan": self._plan.sha256,

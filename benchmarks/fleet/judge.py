@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tff_keyboard.storage import names
 from tff_keyboard.wire import messages, update_codec, weights
 
 Place = tuple[int, int, int, str]  # round, attempt, place, SHA-256 of the upload's body
@@ -57,7 +58,7 @@ def judge(
         median = max(1.0, median * np.exp(np.mean(np.array(claims) > median) - 0.5))
         accepted += len(claims)
     found = model_after(folder, args.rounds)
-    rows = [json.loads(line) for line in (out / "run" / "metrics.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (out / "run" / names.METRICS).read_text().splitlines()]
     curve = {row["round"]: row["evaluation/perplexity"] for row in rows
              if "evaluation/perplexity" in row}  # fmt: skip
     log = (out / "server.log").read_text()

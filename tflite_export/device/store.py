@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from tff_keyboard.storage import directories, exclusive_file, files, typed_json
+from tff_keyboard.storage import directories, exclusive_file, files, names, typed_json
 from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard.wire import keys
 
@@ -77,7 +77,7 @@ class DeviceStore:
         self._held = contextlib.ExitStack()
         self._held.enter_context(
             exclusive_file.held(
-                directory / "lock",
+                directory / names.LOCK,
                 cannot=lambda why: ProgramError(f"{directory}: cannot be used ({why})."),
                 taken=ProgramError(f"{directory}: another device process uses it. End that first."),
             )

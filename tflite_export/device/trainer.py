@@ -20,7 +20,13 @@ from tflite_export.format import signatures
 
 
 class Trainer(Protocol):
-    """A model that goes on training. Raises `ExportError` wherever the model's file is at fault."""
+    """A model that goes on training. Raises `ExportError` wherever the model's file is at fault.
+
+    Attributes:
+      fingerprint: Fingerprint of the file's vocabulary.
+    """
+
+    fingerprint: str
 
     def ids(self, text: str) -> list[int]:
         """A message's words as rows of the file; OOV where it has none."""

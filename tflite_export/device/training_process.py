@@ -104,7 +104,7 @@ def do(job: Job) -> Done:
 
     plan = Plan.from_bytes(files.read_bytes(pathlib.Path(job.plan)))
     graph = pathlib.Path(job.graph)
-    trainer = (
+    trainer: trainers.Trainer = (
         trainers.LibcifgTrainer(graph, pathlib.Path(job.library))
         if job.library
         else trainers.LiteRtTrainer(graph)

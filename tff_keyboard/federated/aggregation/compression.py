@@ -11,7 +11,7 @@ Bytes are counted, not made: the entropy of the symbols in blocks. On deltas of 
 
 What it costs: `configs/nus_sms.toml`, 4 bits against none, 60 rounds, seeds 1 to 3: top-1 of
 validation people -0.02, -0.01 and 0.00 points of 4.8 %, perplexity 346 both, 27 times fewer bytes
-(2 cores, 2026-11-25).
+(2 cores, 2026-11-25). Seed 1 after 100 rounds, over people: -0.01 [-0.06, +0.05] points.
 """
 
 import collections
