@@ -8,7 +8,8 @@ cache is empty; nothing that follows the word; up to 3 occurrences; more). 12 bu
 an empty cache has none, so 21 numbers are free. Fitted by expectation maximisation on people whose
 text trained nothing: the likelihood is concave in the weights, so its steps end at the one maximum.
 On `ubuntu_irc` buckets by the word before gave 2 % less perplexity than those by the number of
-words in the cache, and 4 % less than one set of weights.
+words in the cache, and 4 % less than one set of weights. Buckets by the network's confidence or
+the kind of the word before, too, gained nothing (docs/evaluation.md).
 
 Source: Jelinek and Mercer 1980, "Interpolated estimation of Markov source parameters from sparse
 data".

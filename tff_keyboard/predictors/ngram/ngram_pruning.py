@@ -19,6 +19,9 @@ Kneser-Ney model are no marginals, and pruning by them goes wrong (Chelba, Brant
 interpolated one, every context sums to one, and gamma needs no room in a file, for 0.3 % of
 perplexity.
 
+Pruning by the loss of the mixture with a network instead gained a hybrid nothing that could be told
+(docs/evaluation.md).
+
 An n-gram that a longer one begins with stays as long as the longer one: scores are raised to the
 largest one below in the trie. All unigrams stay.
 """
