@@ -21,6 +21,7 @@ DEARER = {
     "test_train_central.py": (15.0, "trains three rounds of the twin"),
     "test_prepare.py": (15.0, "prepares stores of every kind"),
     "test_export.py": (15.0, "writes whole exports"),
+    "test_device_trainer.py": (15.0, "exports a model, and trains in processes"),
     "test_play.py": (15.0, "drives a browser"),
     "test_libcifg.py": (15.0, "compiles a library"),
     "test_play_languages.py": (10.0, "drives a browser"),
