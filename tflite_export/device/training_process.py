@@ -104,11 +104,11 @@ def do(job: Job) -> Done:
 
     plan = Plan.from_bytes(files.read_bytes(pathlib.Path(job.plan)))
     graph = pathlib.Path(job.graph)
-    trainer: trainers.Trainer = (
-        trainers.LibcifgTrainer(graph, pathlib.Path(job.library))
-        if job.library
-        else trainers.LiteRtTrainer(graph)
-    )
+    trainer: trainers.Trainer
+    if job.library:
+        trainer = trainers.LibcifgTrainer(graph, pathlib.Path(job.library))
+    else:
+        trainer = trainers.LiteRtTrainer(graph)
     if trainer.fingerprint != plan.vocabulary:
         raise ExportError(f"{graph}: has another vocabulary than the plan says.")
 
