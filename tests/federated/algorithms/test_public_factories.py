@@ -68,7 +68,7 @@ WEIGHTED = {
     "clipping": (tk.aggregators.clipping(1e3, FEDATT), ATTENTION),
     "zeroing": (tk.aggregators.zeroing(1e3, FEDATT), ATTENTION),
     "UploadSize": (tk.aggregators.UploadSize(FEDATT), ATTENTION),
-    "CompressedUpload": (tk.aggregators.CompressedUpload(FEDATT, bits=16, threshold=2), ATTENTION),
+    "CompressedUpload": (tk.aggregators.CompressedUpload(FEDATT), None),
     "ClientNoise": (tk.aggregators.ClientNoise(FEDATT, scale=1e-6), ATTENTION),
     "Median": (tk.aggregators.Median(), MIDDLE),
     "TrimmedMean": (tk.aggregators.TrimmedMean(trim_fraction=0.34), MIDDLE),

@@ -20,21 +20,29 @@ class NoAverage(Table, path="averaging"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExponentialAverage(Table, path="averaging"):
-    """Older models count less and less."""
+    """Older models count less and less.
+
+    Attributes:
+      decay: What a model's weight is multiplied by each round, in (0, 1): the average is over
+        about 1 / (1 - decay) rounds.
+      first_round: The first that counts, >= 1.
+    """
 
     kind: Literal["exponential"] = "exponential"
-    # what a model's weight is multiplied by each round, in (0, 1): the average is over about
-    # 1 / (1 - decay) rounds
     decay: OpenShare = 0.95
-    first_round: FromOne = 1  # the first that counts, >= 1
+    first_round: FromOne = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TailAverage(Table, path="averaging"):
-    """All models from a round on count alike."""
+    """All models from a round on count alike.
+
+    Attributes:
+      first_round: The first that counts, >= 1; after two thirds of the rounds is usual.
+    """
 
     kind: Literal["tail"] = "tail"
-    first_round: FromOne  # the first that counts, >= 1; after two thirds of the rounds is usual
+    first_round: FromOne
 
 
 Averaging: TypeAlias = NoAverage | ExponentialAverage | TailAverage

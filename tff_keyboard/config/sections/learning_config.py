@@ -13,26 +13,36 @@ from tff_keyboard.config.sections.schedule_config import Constant, Schedule
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Client(Table, path="client"):
-    """What clients read in a round."""
+    """What clients read in a round.
 
-    batch_size: FromOne = 16  # messages in a batch
-    # messages a client trains on in a round at most, drawn anew every round by seed; 0 means all
+    Attributes:
+      batch_size: Messages in a batch.
+      max_examples: Messages a client trains on in a round at most, drawn anew every round by
+        seed; 0 means all.
+    """
+
+    batch_size: FromOne = 16
     max_examples: FromZero = 256
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedAvgClient(_Client):
-    """Local SGD; the client sends how far its weights moved."""
+    """Local SGD; the client sends how far its weights moved.
+
+    Attributes:
+      learning_rate: SGD learning rate; the loss is the mean over a batch's tokens, in nats.
+      momentum: SGD momentum in [0, 1); reset every round.
+      gradient_clip_norm: Bound on the L2 norm of a batch's gradient; 0 means none. Without one the
+        CIFG diverges on small cohorts with server momentum 0.9.
+      epochs: Passes over the client's chosen messages.
+      schedule: How the learning rate changes from round to round.
+    """
 
     algorithm: Literal["fedavg"] = "fedavg"
-    # SGD learning rate; the loss is the mean over a batch's tokens, in nats
     learning_rate: Positive = 0.5
-    momentum: Fraction = 0.0  # SGD momentum in [0, 1); reset every round
-    # Bound on the L2 norm of a batch's gradient; 0 means none. Without one the CIFG diverges on
-    # small cohorts with server momentum 0.9.
+    momentum: Fraction = 0.0
     gradient_clip_norm: NotNegative = 1.0
-    epochs: FromOne = 1  # passes over the client's chosen messages
-    # how the learning rate changes from round to round
+    epochs: FromOne = 1
     schedule: Schedule = dataclasses.field(default_factory=Constant)
 
 
@@ -47,29 +57,41 @@ class FedSgdClient(_Client):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Optimizer(Table):
-    """What all optimizers of a server have."""
+    """What all optimizers of a server have.
 
-    # step size, > 0; in `[server]`, FedAtt's and FedMed's step size too
+    Attributes:
+      learning_rate: Step size, > 0; in `[server]`, FedAtt's and FedMed's step size too.
+      schedule: How it changes from round to round.
+    """
+
     learning_rate: Positive = 1.0
-    # how it changes from round to round
     schedule: Schedule = dataclasses.field(default_factory=Constant)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Adam(_Optimizer):
-    """Adam and Yogi: moments and what is added to the root of the second."""
+    """Adam and Yogi: moments and what is added to the root of the second.
 
-    beta_1: Fraction = 0.9  # first-moment decay, in [0, 1)
-    beta_2: Fraction = 0.999  # second-moment decay, in [0, 1)
-    # added to the root of the second moment, > 0: the tau of Reddi et al. 2021
+    Attributes:
+      beta_1: First-moment decay, in [0, 1).
+      beta_2: Second-moment decay, in [0, 1).
+      epsilon: Added to the root of the second moment, > 0: the tau of Reddi et al. 2021.
+    """
+
+    beta_1: Fraction = 0.9
+    beta_2: Fraction = 0.999
     epsilon: Positive = 1e-5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Adagrad(_Optimizer):
-    """Adagrad: the root of all squares so far."""
+    """Adagrad: the root of all squares so far.
 
-    epsilon: Positive = 1e-4  # added to that root, > 0: the tau of Reddi et al. 2021
+    Attributes:
+      epsilon: Added to that root, > 0: the tau of Reddi et al. 2021.
+    """
+
+    epsilon: Positive = 1e-4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,11 +103,15 @@ class FedAvgServer(_Optimizer, path="server"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedAvgM(_Optimizer, path="server"):
-    """SGD with momentum (Hsu et al. 2019, https://arxiv.org/abs/1909.06335)."""
+    """SGD with momentum (Hsu et al. 2019, https://arxiv.org/abs/1909.06335).
+
+    Attributes:
+      momentum: Momentum of the server, in [0, 1).
+      nesterov: Whether momentum is Nesterov's, as in Hard et al. 2018 (lr 1.0, momentum 0.9).
+    """
 
     optimizer: Literal["fedavgm"] = "fedavgm"
-    momentum: Fraction = 0.9  # momentum of the server, in [0, 1)
-    # whether momentum is Nesterov's, as in Hard et al. 2018 (lr 1.0, momentum 0.9)
+    momentum: Fraction = 0.9
     nesterov: bool = True
 
 

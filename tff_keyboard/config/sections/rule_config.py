@@ -46,39 +46,47 @@ class Mean(_Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedAtt(_Rule):
-    """Attention over clients (Ji et al. 2019)."""
+    """Attention over clients (Ji et al. 2019).
+
+    Attributes:
+      norm: Distance of a layer: "1", "2", "inf" or "spectral" (matrices by their largest singular
+        value).
+      temperature: Attention is softmax(norm / temperature); > 0. Large values tend to the
+        unweighted mean.
+      layer_groups: What is called a layer. Empty: each weight tensor is one. Otherwise group name
+        -> variable names (or positions such as "0"); a partition.
+    """
 
     averages: ClassVar[bool] = True
     privacy_problem: ClassVar[str] = _ALL_AT_ONCE
 
     name: Literal["fedatt"] = "fedatt"
-    # distance of a layer: "1", "2", "inf" or "spectral" (matrices by their largest singular value)
     norm: Literal["1", "2", "inf", "spectral"] = "2"
-    # Attention is softmax(norm / temperature); > 0. Large values tend to the unweighted mean.
     temperature: Positive = 1.0
-    # What is called a layer. Empty: each weight tensor is one. Otherwise group name -> variable
-    # names (or positions such as "0"); a partition.
     layer_groups: LayerGroups = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FedMed(_Rule):
-    """Mediation between FedAvg and adaptive weights (Wu et al. 2020)."""
+    """Mediation between FedAvg and adaptive weights (Wu et al. 2020).
+
+    Attributes:
+      top_fraction: beta in (0, 1]: the share of clients, lowest loss first, that contribute.
+      mediation_threshold: epsilon, in nats of mean local loss, >= 0: the adaptive rule is used
+        while the loss moves at least that much between rounds; 0 is always. The paper's is 0.1.
+      local_loss: The loss by which clients and rounds are compared. "after_training", the paper's:
+        of the trained model on the same messages, a third more work for the client.
+        "during_training": the mean over the batches a client trained on, at no cost.
+      layer_groups: Groups of layers; see "fedatt".
+    """
 
     averages: ClassVar[bool] = True
     privacy_problem: ClassVar[str] = _ALL_AT_ONCE
 
     name: Literal["fedmed"] = "fedmed"
-    # beta in (0, 1]: the share of clients, lowest loss first, that contribute
     top_fraction: Annotated[float, Range("in (0, 1]", lambda share: 0 < share <= 1)] = 1.0
-    # epsilon, in nats of mean local loss, >= 0: the adaptive rule is used while the loss moves at
-    # least that much between rounds; 0 is always. The paper's is 0.1.
     mediation_threshold: NotNegative = 0.1
-    # The loss by which clients and rounds are compared. "after_training", the paper's: of the
-    # trained model on the same messages, a third more work for the client. "during_training": the
-    # mean over the batches a client trained on, at no cost.
     local_loss: Literal["during_training", "after_training"] = "after_training"
-    # groups of layers; see "fedatt"
     layer_groups: LayerGroups = dataclasses.field(default_factory=dict)
 
 
@@ -87,13 +95,17 @@ class PrivateFedAtt(_Rule):
     """FedAtt as one Gaussian mechanism (docs/privacy/private_fedatt.md).
 
     `clip_norm` of `[aggregation.privacy]` bounds each layer, not the whole delta.
+
+    Attributes:
+      attention_bound: B >= 0; attention weights lie in [1, e^B].
+      denominator_floor: The least value a noisy denominator may take, in clients of full
+        attention, > 0.
+      layer_groups: Groups of layers; see "fedatt". Few layers cost less noise.
     """
 
     name: Literal["private_fedatt"] = "private_fedatt"
-    attention_bound: NotNegative = 1.0  # B >= 0; attention weights lie in [1, e^B]
-    # the least value a noisy denominator may take, in clients of full attention, > 0
+    attention_bound: NotNegative = 1.0
     denominator_floor: Positive = 1.0
-    # Groups of layers; see "fedatt". Few layers cost less noise.
     layer_groups: LayerGroups = dataclasses.field(default_factory=dict)
 
 
@@ -108,26 +120,32 @@ class Median(_Rule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrimmedMean(_Rule):
-    """The mean of each coordinate without its extremes."""
+    """The mean of each coordinate without its extremes.
+
+    Attributes:
+      trim_fraction: Share cut on each side, in [0, 0.5).
+    """
 
     privacy_problem: ClassVar[str] = _ORDER_STATISTICS
 
     name: Literal["trimmed_mean"] = "trimmed_mean"
-    # share cut on each side, in [0, 0.5)
     trim_fraction: Annotated[float, Range("in [0, 0.5)", lambda share: 0 <= share < 0.5)] = 0.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BoundedTrimmedMean(_Rule):
-    """The trimmed mean of bounded deltas: a defence (docs/attacks.md)."""
+    """The trimmed mean of bounded deltas: a defence (docs/attacks.md).
+
+    Attributes:
+      attackers: Share of all people who may attack, in (0, 0.5). Each coordinate is cut on each
+        side by the most attackers that a cohort drawn at random holds in 999 rounds of 1,000: of
+        0.1, by 7 of 20 clients, 20 of 100. Where clients check in by text it is
+        `train.check_in_factor` times the share of the accounts.
+    """
 
     privacy_problem: ClassVar[str] = _ORDER_STATISTICS
 
     name: Literal["bounded_trimmed_mean"] = "bounded_trimmed_mean"
-    # Share of all people who may attack, in (0, 0.5). Each coordinate is cut on each side by the
-    # most attackers that a cohort drawn at random holds in 999 rounds of 1,000: of 0.1, by 7 of 20
-    # clients, 20 of 100. Where clients check in by text it is `train.check_in_factor` times the
-    # share of the accounts.
     attackers: Annotated[float, Range("in (0, 0.5)", lambda share: 0 < share < 0.5)] = 0.1
 
 

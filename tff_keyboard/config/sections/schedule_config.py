@@ -15,10 +15,13 @@ from tff_keyboard.config.reading.tables import Table
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Schedule(Table, path="schedule"):
-    """What all schedules have."""
+    """What all schedules have.
 
-    # rounds over which the rate rises linearly to its full value, reached in round `warmup_rounds`;
-    # 0 starts with it
+    Attributes:
+      warmup_rounds: Rounds over which the rate rises linearly to its full value, reached in round
+        `warmup_rounds`; 0 starts with it.
+    """
+
     warmup_rounds: FromZero = 0
 
 
@@ -31,33 +34,49 @@ class Constant(_Schedule):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConstantThenDecay(_Schedule):
-    """The full rate for a while, then half of it every `half_life_rounds`."""
+    """The full rate for a while, then half of it every `half_life_rounds`.
+
+    Attributes:
+      constant_rounds: The last round with the full rate, >= `warmup_rounds`.
+      half_life_rounds: Rounds after which the rate has halved, > 0.
+      lowest: The factor never falls below this, in [0, 1].
+    """
 
     name: Literal["constant_then_decay"] = "constant_then_decay"
-    constant_rounds: int  # the last round with the full rate, >= `warmup_rounds`
-    half_life_rounds: Positive  # rounds after which the rate has halved, > 0
-    lowest: Share = 0.0  # the factor never falls below this, in [0, 1]
+    constant_rounds: int
+    half_life_rounds: Positive
+    lowest: Share = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rule = f"must be >= `schedule.warmup_rounds` = {self.warmup_rounds}"
-        self.require(self.constant_rounds >= self.warmup_rounds, "constant_rounds", rule)
+        self.require(
+            self.constant_rounds >= self.warmup_rounds,
+            "constant_rounds",
+            f"must be >= `schedule.warmup_rounds` = {self.warmup_rounds}",
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cosine(_Schedule):
-    """Half a cosine from the full rate at the end of the warm-up down to `lowest` of it."""
+    """Half a cosine from the full rate at the end of the warm-up down to `lowest` of it.
+
+    Attributes:
+      rounds: The round that reaches the lowest rate, > `warmup_rounds`; later rounds keep it. 0
+        means the last one of `train.rounds`.
+      lowest: Its factor, in [0, 1].
+    """
 
     name: Literal["cosine"] = "cosine"
-    # the round that reaches the lowest rate, > `warmup_rounds`; later rounds keep it. 0 means the
-    # last one of `train.rounds`
     rounds: int = 0
-    lowest: Share = 0.0  # its factor, in [0, 1]
+    lowest: Share = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rule = f"must be 0 or > `schedule.warmup_rounds` = {self.warmup_rounds}"
-        self.require(self.rounds == 0 or self.rounds > self.warmup_rounds, "rounds", rule)
+        self.require(
+            self.rounds == 0 or self.rounds > self.warmup_rounds,
+            "rounds",
+            f"must be 0 or > `schedule.warmup_rounds` = {self.warmup_rounds}",
+        )
 
 
 Schedule: TypeAlias = Constant | ConstantThenDecay | Cosine

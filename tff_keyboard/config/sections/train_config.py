@@ -18,13 +18,18 @@ class SteadyCohort(Table, path="train.cohort"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GrowingCohort(Table, path="train.cohort"):
-    """`train.clients_per_round` clients at first, then more: calms a training as decay does."""
+    """`train.clients_per_round` clients at first, then more: calms a training as decay does.
+
+    Attributes:
+      every_rounds: Rounds between steps of growth, >= 1.
+      factor: Factor of growth at each step, > 1.
+      most: Clients of a round at most.
+    """
 
     kind: Literal["growing"] = "growing"
-    every_rounds: FromOne  # rounds between steps of growth, >= 1
-    # factor of growth at each step, > 1
+    every_rounds: FromOne
     factor: Annotated[float, Range("> 1", lambda factor: 1 < factor < 1e6)] = 2.0
-    most: FromOne  # clients of a round at most
+    most: FromOne
 
 
 CohortConfig: TypeAlias = SteadyCohort | GrowingCohort
@@ -50,45 +55,57 @@ def clients_in_round(cohort: CohortConfig, clients_per_round: int, round_num: in
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainConfig(Table, path="train"):
-    """Rounds, cohorts, checkpoints and stopping."""
+    """Rounds, cohorts, checkpoints and stopping.
 
-    rounds: FromOne = 100  # federated rounds in all
-    clients_per_round: FromOne = 10  # clients whose deltas a round aggregates (the report goal)
-    # whether that number grows, by `kind`
+    Attributes:
+      rounds: Federated rounds in all.
+      clients_per_round: Clients whose deltas a round aggregates (the report goal).
+      cohort: Whether that number grows, by `kind`.
+      seed: Cohorts, data order and initial weights are functions of it and the round. Of a private
+        run (`aggregation.privacy`), cohorts and noise hang on its secret key, too.
+      check_in: How often a client is drawn: "uniform", all alike; or "by_text", who has k times
+        `client.max_examples` messages k times as often as who has no more than that, as a phone
+        that trains on what was typed since it last did. Then every message counts alike, not
+        every person.
+      check_in_factor: Bound on drawing "by_text", in [1, 100]: nobody is drawn more than this many
+        times as often as the average person. A share s of the accounts has at most s times this of
+        a cohort, whatever text they claim (docs/attacks.md). 0 is no bound.
+      over_selection: The server selects ceil(this * clients_per_round) clients and takes the
+        first `clients_per_round` that report; >= 1.
+      dropout_rate: Chance that a selected client never reports, in [0, 1).
+      min_separation_rounds: A client is selected again only this many rounds later; 1 means any
+        round.
+      left_out_client: Position (in sorted order) of a train client whose data is left out of all
+        cohorts it is drawn for; everyone else trains as before. Audits of privacy compare such a
+        run with one where nobody is left out, -1.
+      checkpoint_every: Rounds between checkpoints.
+      keep_checkpoints: Newest checkpoints kept, beside the best one.
+      best_metric: Validation metric that chooses the best model and decides on stopping early: a
+        name of `evaluation.metrics.metric_table.FEDERATED_METRICS`, or another that
+        `federated/learning/validation.py` lists, such as "trade_off/perplexity" of a fine-tuning
+        run.
+      best_mode: "max" or "min".
+      final_model: The model that the run leaves in `model/`: "best" on validation, or "last".
+      early_stop_patience: Evaluations without improvement before training ends; 0 means never.
+      max_rejected_rounds: Consecutive rounds without a usable update before training fails.
+    """
+
+    rounds: FromOne = 100
+    clients_per_round: FromOne = 10
     cohort: CohortConfig = dataclasses.field(default_factory=SteadyCohort)
-    # Cohorts, data order and initial weights are functions of it and the round. Of a private run
-    # (`aggregation.privacy`), cohorts and noise hang on its secret key, too.
     seed: FromZero = 1
-    # How often a client is drawn: "uniform", all alike; or "by_text", who has k times
-    # `client.max_examples` messages k times as often as who has no more than that, as a phone that
-    # trains on what was typed since it last did. Then every message counts alike, not every person.
     check_in: Literal["uniform", "by_text"] = "uniform"
-    # Bound on drawing "by_text", in [1, 100]: nobody is drawn more than this many times as often as
-    # the average person. A share s of the accounts has at most s times this of a cohort, whatever
-    # text they claim (docs/attacks.md). 0 is no bound.
     check_in_factor: float = 5.0
-    # the server selects ceil(this * clients_per_round) clients and takes the first
-    # `clients_per_round` that report; >= 1
     over_selection: Annotated[float, at_least(1.0)] = 1.0
-    dropout_rate: Fraction = 0.0  # chance that a selected client never reports, in [0, 1)
-    # A client is selected again only this many rounds later; 1 means any round
+    dropout_rate: Fraction = 0.0
     min_separation_rounds: FromOne = 1
-    # Position (in sorted order) of a train client whose data is left out of all cohorts it is drawn
-    # for; everyone else trains as before. Audits of privacy compare such a run with one where
-    # nobody is left out, -1.
     left_out_client: Annotated[int, at_least(-1)] = -1
-    checkpoint_every: FromOne = 5  # rounds between checkpoints
-    keep_checkpoints: FromOne = 3  # newest checkpoints kept, beside the best one
-    # validation metric that chooses the best model and decides on stopping early: a name of
-    # `evaluation.metrics.metric_table.FEDERATED_METRICS`, or another that
-    # `federated/learning/validation.py` lists, such as "trade_off/perplexity" of a fine-tuning run
+    checkpoint_every: FromOne = 5
+    keep_checkpoints: FromOne = 3
     best_metric: str = "recall_at_1_no_eos"
-    best_mode: Literal["max", "min"] = "max"  # "max" or "min"
-    # the model that the run leaves in `model/`: "best" on validation, or "last"
+    best_mode: Literal["max", "min"] = "max"
     final_model: Literal["best", "last"] = "best"
-    # evaluations without improvement before training ends; 0 means never
     early_stop_patience: FromZero = 0
-    # consecutive rounds without a usable update before training fails
     max_rejected_rounds: FromOne = 5
 
     def __post_init__(self) -> None:
@@ -126,13 +143,19 @@ class TrainConfig(Table, path="train"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationConfig(Table, path="evaluation"):
-    """Federated evaluation on people the model never trained on."""
+    """Federated evaluation on people the model never trained on.
 
-    every: FromOne = 10  # rounds between validation evaluations; the last round is always evaluated
-    # validation clients in each, the same ones every time, drawn by seed; 0 means all
+    Attributes:
+      every: Rounds between validation evaluations; the last round is always evaluated.
+      clients: Validation clients in each, the same ones every time, drawn by seed; 0 means all.
+      max_examples: Messages of a client that count, drawn by seed; 0 means all.
+      batch_size: Messages in a batch.
+      keystroke_words: Words of each population on which keystroke savings are measured, too; 0
+        means none. About 8,000 a second on two cores.
+    """
+
+    every: FromOne = 10
     clients: FromZero = 0
-    max_examples: FromZero = 0  # messages of a client that count, drawn by seed; 0 means all
-    batch_size: FromOne = 64  # messages in a batch
-    # Words of each population on which keystroke savings are measured, too; 0 means none. About
-    # 8,000 a second on two cores.
+    max_examples: FromZero = 0
+    batch_size: FromOne = 64
     keystroke_words: FromZero = 0
