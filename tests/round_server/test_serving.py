@@ -74,7 +74,7 @@ def test_a_certificate_is_made_once(certificate):
 
 def test_silent_and_slow_clients_keep_nobody_waiting(certificate, monkeypatch):
     monkeypatch.setattr(serving, "THREADS", 2)
-    monkeypatch.setattr(serving, "HEADER_SECONDS", 1.0)
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 3.0)
     with served(certificate) as server, contextlib.ExitStack() as stack:
         address = ("127.0.0.1", server.port)
         silent = [stack.enter_context(socket.create_connection(address)) for _ in range(8)]
