@@ -4,6 +4,7 @@ python -m tests.wire.test_golden     # writes the file anew, after a change of t
 """
 
 import contextlib
+import dataclasses
 import json
 import pathlib
 import random
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from werkzeug import test
 
+from tests.support.fleet import devices
 from tests.support.fleet.devices import key_of
 from tff_keyboard.round_server.app import Population, RoundApplication
 from tff_keyboard.round_server.blobs import Blobs
@@ -23,27 +25,17 @@ from tff_keyboard.round_server.rounds import Terms
 from tff_keyboard.storage import typed_json
 from tff_keyboard.wire import keys, messages, weights
 from tff_keyboard.wire.messages import CheckIn, UploadHeader
-from tff_keyboard.wire.plan import Cache, Codec, Conditions, Plan
+from tff_keyboard.wire.plan import Conditions, Plan
 
 FILE = pathlib.Path(__file__).parent / "golden" / "exchanges.json"
 NOW = 1_800_000_000
 MODEL = weights.to_bytes(np.array([0.5, -1.0, 2.0], np.float32))
-PLAN = Plan(
-    population="keyboard",
+PLAN = dataclasses.replace(
+    devices.PLAN,
     vocabulary="a" * 64,
     graph="b" * 64,
-    parameters=3,
-    learning_rate=0.1,
-    epochs=1,
     max_messages=400,
-    max_targets=20,
-    weighting="tokens",
-    clip=None,
-    codec=Codec(),
-    phases=["upload"],
-    secure_sums=None,
     conditions=Conditions(locale="en_US"),
-    cache=Cache(),
 )
 
 

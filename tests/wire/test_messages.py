@@ -1,33 +1,25 @@
 """The wire's messages: there and back, and one code for each thing that is wrong with them."""
 
 import contextlib
+import dataclasses
 import json
 
 import hypothesis
 import pytest
 from hypothesis import strategies
 
+from tests.support.fleet import devices
 from tff_keyboard.wire import messages
-from tff_keyboard.wire.plan import Cache, Codec, Conditions, Plan
+from tff_keyboard.wire.plan import Conditions, Plan
 
 HASH = "0" * 64
 HEADER = messages.UploadHeader(assignment="a", weight=12.0, loss=5.5, codec=messages.RAW, shape=[3])
-PLAN = Plan(
-    population="keyboard",
+PLAN = dataclasses.replace(
+    devices.PLAN,
     vocabulary="f" * 64,
-    graph=HASH,
-    parameters=3,
     learning_rate=0.5,
-    epochs=1,
     max_messages=256,
-    max_targets=20,
-    weighting="tokens",
-    clip=None,
-    codec=Codec(),
-    phases=["upload"],
-    secure_sums=None,
     conditions=Conditions(app_versions=["1.0"]),
-    cache=Cache(),
 )
 
 

@@ -8,6 +8,25 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from werkzeug import test
 
 from tff_keyboard.wire import keys, messages, weights
+from tff_keyboard.wire.plan import Cache, Codec, Conditions, Plan
+
+PLAN = Plan(
+    population="keyboard",
+    vocabulary="0" * 64,
+    graph="0" * 64,
+    parameters=3,
+    learning_rate=0.1,
+    epochs=1,
+    max_messages=0,
+    max_targets=20,
+    weighting="tokens",
+    clip=None,
+    codec=Codec(),
+    phases=["upload"],
+    secure_sums=None,
+    conditions=Conditions(),
+    cache=Cache(),
+)
 
 
 def key_of(number):

@@ -5,6 +5,7 @@ kills the first fork of each place with SIGKILL, and prints what came of it as a
 """
 
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -21,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.support import fakes
+from tests.support.fleet import devices
 from tests.support.fleet.devices import Device, key_of
 from tff_keyboard.host import quiet
 from tff_keyboard.round_server.app import Population, RoundApplication
@@ -29,27 +31,10 @@ from tff_keyboard.round_server.round_store import RoundStore
 from tff_keyboard.round_server.rounds import Terms
 from tff_keyboard.storage import files
 from tff_keyboard.wire import messages
-from tff_keyboard.wire.plan import Cache, Codec, Conditions, Plan
 
 ROUNDS, DEVICES, PARAMETERS = 3, 2, 4
 TERMS = Terms(goal=DEVICES, most=DEVICES, least=1, deadline_seconds=600, separation=1)
-PLAN = Plan(
-    population="keyboard",
-    vocabulary="",
-    graph="0" * 64,
-    parameters=PARAMETERS,
-    learning_rate=0.1,
-    epochs=1,
-    max_messages=0,
-    max_targets=20,
-    weighting="tokens",
-    clip=None,
-    codec=Codec(),
-    phases=["upload"],
-    secure_sums=None,
-    conditions=Conditions(),
-    cache=Cache(),
-)
+PLAN = dataclasses.replace(devices.PLAN, vocabulary="", parameters=PARAMETERS)
 # Where a server may die, in the order of a round.
 PLACES = (
     "seat",  # given, but not told
