@@ -36,6 +36,8 @@ def what_rounds_compute(config: RunConfig) -> Toml:
     kept = to_dict(config)
     del kept["execution"], kept["devices"]
     del kept["data"]["language"]  # 0.1.0 had none; the store's hash tells what was prepared
+    if not kept["model"].get("int4_rows"):
+        kept["model"].pop("int4_rows", None)  # 0.1.0 had none
     for key in MAY_CHANGE:
         *tables, name = key.split(".")
         table = kept

@@ -24,9 +24,14 @@ from tff_keyboard.privacy.mechanisms.noise_streams import NoiseOfRounds
 
 # Fields of the header about the initial model and the vocabulary.
 _BEFORE = (
-    "store_sha256", "initial_model", "ancestors", "vocabulary_sha256", "vocabulary_rho",
-    "vocabulary_delta", "truecase_forms",
-)  # fmt: skip
+    "store_sha256",
+    "initial_model",
+    "ancestors",
+    "vocabulary_sha256",
+    "vocabulary_rho",
+    "vocabulary_delta",
+    "truecase_forms",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,13 +97,7 @@ def open_run_privacy(
             config.train.min_separation_rounds - 1,
         )
     if privacy.noise_multiplier:
-        # Whatever the sums of two runs with one nonce could differ in: see `noise_key`.
-        facts: dict[str, Any] = {
-            "config": what_rounds_compute(config),
-            "mechanism": mechanism.facts,
-            "store_sha256": store_card["store_sha256"],
-            "initial_weights": noise_key.weights_digest(initial_weights),
-        }
+        facts = _facts(config, mechanism, store_card["store_sha256"], initial_weights)
         if earlier:
             facts["earlier"] = [cohort.tolist() for cohort in earlier]
         if general_sha256:
@@ -175,3 +174,18 @@ def _mechanism_of_run(config: RunConfig) -> Mechanism:
         min_separation_rounds=config.train.min_separation_rounds,
         momentum=config.server.momentum if isinstance(config.server, FedAvgM) else 0.0,
     )
+
+
+def _facts(
+    config: RunConfig,
+    mechanism: Mechanism,
+    store_sha256: str,
+    initial_weights: Sequence[np.ndarray],
+) -> dict:
+    """Whatever the sums of two runs with one nonce could differ in: see `noise_key`."""
+    return {
+        "config": what_rounds_compute(config),
+        "mechanism": mechanism.facts,
+        "store_sha256": store_sha256,
+        "initial_weights": noise_key.weights_digest(initial_weights),
+    }

@@ -116,7 +116,8 @@ def test_noise_compression_and_protection_compose_under_every_rule(name, compres
     values = deltas(1, 4, 0.1)
     output = one_round(process(name, options), values, weigh(name, 4))
     expected = one_round(process(name, UNPROTECTED), values, weigh(name, 4)).result
-    assert_close(output.result, expected, atol=3e-3)
+    # Rounding moves a number of one client by at most a step: half a root mean square, 0.05 here.
+    assert_close(output.result, expected, atol=0.05 if compressed else 3e-3)
     assert any(np.any(a != b) for a, b in zip(output.result, expected, strict=True))
     measured = plain(output.measurements)
     sizes = [v for k, v in measured.items() if k.endswith("uploaded_bytes")]
