@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Annotated
 from ..options import ConfigOptions, Range, Workdir
 from tff_keyboard.host import quiet
 from tff_keyboard.storage.errors import UsageError
+from tff_keyboard.wire.messages import LOOPBACK
 
 if TYPE_CHECKING:
     from tff_keyboard.round_server.app import RoundApplication
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 from tff_keyboard.round_server import rounds
 from tff_keyboard.round_server.rounds import Round, Terms
-from tff_keyboard.round_server.tables import FIELDS, FILE, Database, Upload
+from tff_keyboard.round_server.tables import FILE, Database, Upload
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.wire.messages import Refused
@@ -51,7 +51,7 @@ class RoundStore:
         self.run_id: str = found[0] if found else secrets.token_hex(8)
         if not found:
             self._db.put("run", {"id": self.run_id})
-        self._round = self._newest()
+        self._round = self._db.newest_round()
         if self._round is not None:
             with self._transaction():
                 self._put(rounds.begun_again(self._round, clock()))
@@ -263,7 +263,7 @@ class RoundStore:
             self._db.do("DELETE FROM seats WHERE number<=?", number + 1 - self.terms.separation)
             self._db.do("DELETE FROM seats WHERE number<? AND place IS NULL", number)
             self._db.do("UPDATE seats SET weight=NULL, loss=NULL WHERE number<=?", number)
-            self._round = self._newest()
+            self._round = self._db.newest_round()
         with self._lock:
             self._db.forget()
 
@@ -345,12 +345,6 @@ class RoundStore:
             self._db.do("DELETE FROM uploads WHERE number=? AND attempt=?", *of_attempt)
             self._put(rounds.next_attempt(now))
         self._changed.notify_all()
-
-    def _newest(self) -> Round | None:
-        found = self._db.one(
-            f"SELECT {FIELDS} FROM rounds ORDER BY number DESC, attempt DESC LIMIT 1"
-        )
-        return found and Round(**dict(zip(FIELDS.split(", "), found, strict=True)))
 
     @contextmanager
     def _transaction(self, *, is_forced: bool = False) -> Iterator[None]:

@@ -6,7 +6,7 @@ import sqlite3
 
 from tff_keyboard.round_server import rounds
 from tff_keyboard.round_server.rounds import Round
-from tff_keyboard.round_server.tables import FIELDS, FILE
+from tff_keyboard.round_server.tables import FILE, newest_round
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import RunDirectoryError
 
@@ -81,9 +81,6 @@ def read_status(folder: pathlib.Path) -> Status:
 
 
 def _status(db: sqlite3.Connection) -> Status:
-    found = db.execute(
-        f"SELECT {FIELDS} FROM rounds ORDER BY number DESC, attempt DESC LIMIT 1"
-    ).fetchone()
     states = dict(db.execute("SELECT state, count(*) FROM rounds GROUP BY state"))
     (uploads,) = db.execute(
         "SELECT coalesce(sum(accepted), 0) FROM rounds WHERE state!=?", (rounds.ABANDONED,)
@@ -96,7 +93,7 @@ def _status(db: sqlite3.Connection) -> Status:
     ).fetchall()
     intervals = len(latest) - 1
     return Status(
-        newest=found and Round(**dict(zip(FIELDS.split(", "), found, strict=True))),
+        newest=newest_round(db),
         released=states.get(rounds.RELEASED, 0),
         abandoned=states.get(rounds.ABANDONED, 0),
         devices=devices,

@@ -7,11 +7,12 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
+from tff_keyboard.round_server.rounds import Round
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import ProgramError
 
 FILE = "rounds.sqlite"
-FIELDS = "number, attempt, state, model, plan, begun, seats, told, wanted, accepted"  # of `Round`
+_FIELDS = [field.name for field in dataclasses.fields(Round)]
 
 # Of `seats`: weight and loss are told before an upload where the plan has a phase for it, `chosen`
 # is 1 for those who then upload; `place` is that of the upload among the accepted ones.
@@ -30,6 +31,13 @@ CREATE TABLE IF NOT EXISTS uploads (
 CREATE TABLE IF NOT EXISTS models (number INTEGER PRIMARY KEY, sha256 TEXT);
 CREATE TABLE IF NOT EXISTS run (id TEXT);
 """
+
+
+def newest_round(db: sqlite3.Connection) -> Round | None:
+    """The round that was begun last; None before the first."""
+    query = f"SELECT {', '.join(_FIELDS)} FROM rounds ORDER BY number DESC, attempt DESC LIMIT 1"
+    found = db.execute(query).fetchone()
+    return found and Round(**dict(zip(_FIELDS, found, strict=True)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +91,10 @@ class Database:
         names = ", ".join(values)
         places = ", ".join(f":{name}" for name in values)
         self._db.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({places})", values)
+
+    def newest_round(self) -> Round | None:
+        """As the function of this name."""
+        return newest_round(self._db)
 
     def one(self, query: str, *values: Any) -> Any:
         """The first row of an answer; None: there is none."""

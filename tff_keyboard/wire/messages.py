@@ -24,6 +24,7 @@ PROTOCOL = 1
 LONGEST_JSON = 64 * 1024  # bytes of a request or of the header of an upload
 LENGTH_BYTES = 4  # before the header of an upload
 RAW, QUANTISED = "float32", "quantised"  # codecs of a payload
+LOOPBACK = ("127.0.0.1", "::1", "localhost")  # hosts that may be spoken to without TLS
 
 # One code a refusal -> its HTTP status.
 REFUSALS = {

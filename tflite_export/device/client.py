@@ -27,7 +27,6 @@ LARGEST_DOWNLOAD = 64 * 2**20  # bytes
 _TIMEOUT_SECONDS = 60.0  # of one read or write
 _PATIENCE_SECONDS = 60.0  # of one wait between tries
 _PIECE = 2**16
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class ServerAway(ProgramError):
@@ -66,7 +65,7 @@ class RoundClient:
         sleep: Callable[[float], None] = time.sleep,
     ):
         parts = urllib.parse.urlsplit(url)
-        is_plain = parts.scheme == "http" and parts.hostname in _LOOPBACK
+        is_plain = parts.scheme == "http" and parts.hostname in messages.LOOPBACK
         if not parts.hostname or not (parts.scheme == "https" or is_plain):
             raise UsageError(f"--server must be https://HOST:PORT, got {url!r}.")
         self._url = url

@@ -6,6 +6,7 @@ Each arrow is durable in the store before the next step. What is said on the way
 sizes; no word of a text.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 import time
@@ -29,10 +30,6 @@ _SECONDS_A_DAY = 86_400.0
 Train = Callable[[Job, float], Done]
 
 
-def _train_in_child(job: Job, seconds: float) -> Done:
-    return training_process.run_in_child(job, seconds=seconds)
-
-
 class Device:
     """A device on a store.
 
@@ -53,7 +50,7 @@ class Device:
         facts: Callable[[], eligibility.DeviceFacts],
         *,
         library: pathlib.Path | None = None,
-        train: Train = _train_in_child,
+        train: Train = training_process.run_in_child,
         say: Callable[[str], None] = step,
         clock: Callable[[], float] = time.time,
     ):
@@ -97,9 +94,8 @@ class Device:
             return self._take_part(task) if task else self._store.state.not_before - self._clock()
         except Refused as error:
             return self._refused(error)
-        except (
-            ExportError
-        ) as error:  # of the plan or its graph: another round may have a better one
+        except ExportError as error:
+            # Of the plan or its graph: another round may have a better one.
             self._say(f"no part in this round: {error}")
             return self._later(LATER_SECONDS)
 
@@ -109,14 +105,11 @@ class Device:
         plan = _plan(plan_bytes)
         now, state = self._clock(), self._store.state
         limits = plan.cache
-        cache = ClientCache(self._store.cache)
-        try:
+        with self._cache() as cache:
             cache.remove_old(
                 now=now, ttl_days=limits.ttl_days, most_per_category=limits.most_per_category
             )
             examples = len(cache)
-        finally:
-            cache.close()
         since = state.took_part_at
         unmet = eligibility.unmet(
             plan.conditions,
@@ -163,11 +156,8 @@ class Device:
                 self._say(f"round {task.round} does without this upload")
                 return self._later(verdict.retry_after_s or LATER_SECONDS)
         accepted = self._client.upload(task.round, self._store.upload.read_bytes())
-        cache = ClientCache(self._store.cache)
-        try:
+        with self._cache() as cache:
             cache.delete(task.used or [])
-        finally:
-            cache.close()
         self._say(f"round {task.round}: upload {accepted.accepted} accepted, its text deleted")
         self._store.change(token=accepted.token, took_part_at=self._clock(), task=None)
         self._store.keep_only([plan.graph, task.model])
@@ -177,9 +167,8 @@ class Device:
         for digest in (plan.graph, task.model):
             self._fetch(digest)
             self._store.read_blob(digest)
-        cache = ClientCache(self._store.cache)
-        examples = cache.newest(plan.max_messages)
-        cache.close()
+        with self._cache() as cache:
+            examples = cache.newest(plan.max_messages)
         job = Job(
             plan=str(self._store.blob(task.plan)),
             graph=str(self._store.blob(plan.graph)),
@@ -201,6 +190,9 @@ class Device:
         task = dataclasses.replace(task, used=used, weight=done.weight, loss=done.loss)
         self._store.change(task=task)
         return task
+
+    def _cache(self) -> contextlib.closing[ClientCache]:
+        return contextlib.closing(ClientCache(self._store.cache))
 
     def _fetch(self, digest: str, *, plan: bool = False) -> None:
         """Has a blob in the store, of the right hash."""

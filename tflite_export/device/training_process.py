@@ -66,7 +66,7 @@ class Done:
     upload_bytes: int
 
 
-def run_in_child(job: Job, *, seconds: float) -> Done:
+def run_in_child(job: Job, seconds: float) -> Done:
     """Does the job in a child process, which ends with this one.
 
     Raises:
