@@ -118,13 +118,17 @@ with subprocess.Popen(play, stdout=subprocess.PIPE, text=True) as server:
     print(address.rpartition(":")[0] + ":.../?token=...")
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     picture = pathlib.Path("page.png").resolve()
-    if browser:
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-        flags += [f"--user-data-dir={picture.with_name('browser')}", f"--screenshot={picture}"]
-        flags += ["--disable-background-networking"]  # it would try to reach its servers
-        flags += ["--window-size=1100,900", "--virtual-time-budget=3000", address]
-        subprocess.run([browser, *flags], stderr=subprocess.DEVNULL, timeout=60, check=False)
-    server.send_signal(signal.SIGINT)
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    flags += [f"--user-data-dir={picture.with_name('browser')}", f"--screenshot={picture}"]
+    flags += ["--disable-background-networking"]  # it would try to reach its servers
+    flags += ["--window-size=1100,900", "--virtual-time-budget=3000", address]
+    try:
+        if browser:
+            subprocess.run([browser, *flags], stderr=subprocess.DEVNULL, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        print("Chromium did not answer: no picture.")
+    finally:  # `with` waits for the server, which waits for Ctrl-C
+        server.send_signal(signal.SIGINT)
 
 if picture.exists():
     plt.figure(figsize=(8, 6.5), layout="tight")
