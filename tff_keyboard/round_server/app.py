@@ -24,9 +24,10 @@ from tff_keyboard.round_server import rounds
 from tff_keyboard.round_server.blobs import Blobs
 from tff_keyboard.round_server.limits import Pace, RateLimit
 from tff_keyboard.round_server.round_store import RoundStore
+from tff_keyboard.round_server.secure_rounds import SecureRoundStore
 from tff_keyboard.round_server.tables import Upload
 from tff_keyboard.storage.errors import DataError
-from tff_keyboard.wire import keys, messages, tokens, update_codec, weights
+from tff_keyboard.wire import keys, messages, secure_steps, tokens, update_codec, weights
 from tff_keyboard.wire.messages import Refused
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class RoundApplication:
         self._clock = clock
         self._key = key
         self._secret = _secret_of(key)
+        sums = store.terms.sums
+        self._bytes_per_number = sums.bits // 8 if sums else weights.BYTES_PER_NUMBER
         self._limit = RateLimit(clock)
         self._pace = Pace(max(store.terms.deadline_seconds / 20, 1.0), clock)
         self._urls = routing.Map(
@@ -85,6 +88,7 @@ class RoundApplication:
                 routing.Rule(f"/v1/plans/{_NAME}", endpoint="blob", methods=["GET"]),
                 routing.Rule(f"/v1/models/{_NAME}", endpoint="blob", methods=["GET"]),
                 routing.Rule(f"{_ROUND}/loss", endpoint="loss", methods=["POST"]),
+                routing.Rule(f"{_ROUND}/secure/<string:step>", endpoint="secure", methods=["POST"]),
                 routing.Rule(f"{_ROUND}/upload", endpoint="upload", methods=["PUT"]),
             ],
             merge_slashes=False,
@@ -118,7 +122,7 @@ class RoundApplication:
         is_upload = endpoint == "upload"
         request.max_content_length = messages.LONGEST_JSON + messages.LENGTH_BYTES
         if is_upload:
-            request.max_content_length += weights.BYTES_PER_NUMBER * self._population.parameters
+            request.max_content_length += self._bytes_per_number * self._population.parameters
         body = request.get_data(cache=False)
         now_s = self._clock()
         device = keys.check_request(
@@ -127,6 +131,8 @@ class RoundApplication:
         self._limit.check(device)
         if is_upload:
             return _json(self._upload(device, values["number"], body))
+        if endpoint == "secure":
+            return _json(self._secure(device, values["number"], values["step"], body))
         if endpoint == "loss":
             return _json(self._loss(device, values["number"], body))
         return _json(self._check_in(device, messages.decode(messages.CheckIn, body)))
@@ -178,8 +184,22 @@ class RoundApplication:
                 model=round_.model,
                 assignment=assignment,
                 upload_before_s=rounds.seconds_left(round_, self._store.terms, self._clock()),
+                secure_sum=sums.label(round_) if (sums := self._sums) else None,
             )
         )
+
+    @property
+    def _sums(self) -> SecureRoundStore | None:
+        return self._store if isinstance(self._store, SecureRoundStore) else None
+
+    def _secure(self, device: str, number: int, step: str, body: bytes) -> secure_steps.Next:
+        if self._sums is None:
+            raise Refused("wrong_plan", "the plan has no secure sums")
+        if step not in secure_steps.STEPS:
+            raise Refused("not_found", "a secure sum has no such step")
+        message = messages.decode(secure_steps.STEPS[step], body)
+        pseudonym = tokens.digest(self._secret, device)
+        return self._sums.step(number, pseudonym, bytes.fromhex(device), step, message)
 
     def _loss(self, device: str, number: int, body: bytes) -> messages.Verdict:
         message = messages.decode(messages.Loss, body)
@@ -216,7 +236,10 @@ class RoundApplication:
             payload,
             weights.sha256(body),
         )
-        if not np.isfinite(delta_of(upload, self._population.parameters)).all():
+        if header.codec == messages.MASKED:
+            if len(payload) != self._bytes_per_number * self._population.parameters:
+                raise Refused("wrong_shape", "a masked vector has another length")
+        elif not np.isfinite(delta_of(upload, self._population.parameters)).all():
             raise Refused("not_finite", "the delta has NaN or infinity")
         took_part, place = self._store.accept(number, pseudonym, upload)
         took_part = dataclasses.replace(took_part, run=self._population.run)

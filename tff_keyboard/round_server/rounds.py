@@ -23,6 +23,16 @@ OPEN = (SELECTING, RUNNING)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class SumTerms:
+    """What holds for every secure sum; as `wire.secure_sums.messages.Settings` has it."""
+
+    size: int
+    bits: int
+    degree: int
+    threshold: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Terms:
     """What holds for every round.
 
@@ -34,6 +44,8 @@ class Terms:
       separation: A device takes part again so many rounds later; 1: in the next.
       top: Devices with a loss -> how many of them, those of lowest loss, upload; None: all upload,
         and tell no loss before.
+      sums: Of masked uploads, whose sum has steps of its own (`secure_rounds.py`) that end a round;
+        None: uploads are in clear, and their number ends it.
     """
 
     goal: int
@@ -42,6 +54,7 @@ class Terms:
     deadline_seconds: float
     separation: int
     top: Callable[[int], int] | None = None
+    sums: SumTerms | None = None
 
     def members(self, round_: "Round") -> int:
         """Devices that a round counts: those with uploads, and with `top` the others of whom these
@@ -90,7 +103,7 @@ def at(round_: Round, terms: Terms, now: float) -> Round:
         return round_
     age = now - round_.begun
     if age >= terms.deadline_seconds:
-        is_enough = terms.members(round_) >= terms.least
+        is_enough = terms.sums is None and terms.members(round_) >= terms.least
         return dataclasses.replace(round_, state=AGGREGATING if is_enough else ABANDONED)
     if age >= terms.deadline_seconds / 2:
         if round_.seats >= terms.least:
@@ -129,7 +142,7 @@ def with_upload(round_: Round, terms: Terms) -> Round:
     """One more upload, of an open round."""
     assert round_.state in OPEN
     accepted = round_.accepted + 1
-    is_full = accepted >= (round_.wanted or terms.goal)
+    is_full = terms.sums is None and accepted >= (round_.wanted or terms.goal)
     return dataclasses.replace(
         round_, accepted=accepted, state=AGGREGATING if is_full else round_.state
     )

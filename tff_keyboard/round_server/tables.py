@@ -15,7 +15,8 @@ FILE = "rounds.sqlite"
 _FIELDS = [field.name for field in dataclasses.fields(Round)]
 
 # Of `seats`: weight and loss are told before an upload where the plan has a phase for it, `chosen`
-# is 1 for those who then upload; `place` is that of the upload among the accepted ones.
+# is 1 for those who then upload; `place` is that of the upload among the accepted ones. `sums` has
+# the messages of secure sums and the ends of their steps in order, and the keys of their devices.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS rounds (
   number INTEGER, attempt INTEGER, state TEXT, model TEXT, plan TEXT, begun REAL, seats INTEGER,
@@ -28,6 +29,9 @@ CREATE INDEX IF NOT EXISTS seats_of_devices ON seats (device) WHERE place IS NOT
 CREATE TABLE IF NOT EXISTS uploads (
   number INTEGER, attempt INTEGER, place INTEGER, weight REAL, loss REAL, codec TEXT,
   assignment TEXT, payload BLOB, PRIMARY KEY (number, attempt, place));
+CREATE TABLE IF NOT EXISTS sums (
+  place INTEGER PRIMARY KEY, number INTEGER, attempt INTEGER, assignment TEXT, device BLOB,
+  step TEXT, body BLOB, UNIQUE (assignment, step));
 CREATE TABLE IF NOT EXISTS models (number INTEGER PRIMARY KEY, sha256 TEXT);
 CREATE TABLE IF NOT EXISTS run (id TEXT);
 """

@@ -4,6 +4,7 @@
     GET  /v1/plan                  the newest plan; GET /v1/plans/SHA256 any (`plan.py`)
     GET  /v1/models/SHA256         bytes: weights (`weights.py`) or graph; with Range
     POST /v1/rounds/ROUND/loss     Loss -> Verdict, where the plan has a phase "loss"
+    POST /v1/rounds/ROUND/secure/STEP   where the plan has secure sums (`secure_steps.py`)
     PUT  /v1/rounds/ROUND/upload   4 bytes, the header's length, big-endian; UploadHeader; payload
                                    -> Accepted
 
@@ -23,7 +24,7 @@ from tff_keyboard.storage import typed_json
 PROTOCOL = 1
 LONGEST_JSON = 64 * 1024  # bytes of a request or of the header of an upload
 LENGTH_BYTES = 4  # before the header of an upload
-RAW, QUANTISED = "float32", "quantised"  # codecs of a payload
+RAW, QUANTISED, MASKED = "float32", "quantised", "masked"  # codecs of a payload
 LOOPBACK = ("127.0.0.1", "::1", "localhost")  # hosts that may be spoken to without TLS
 
 # One code a refusal -> its HTTP status.
@@ -37,6 +38,7 @@ REFUSALS = {
     "wrong_model": 404,
     "unknown_round": 404,
     "bad_method": 405,
+    "bad_step": 409,
     "surplus": 409,
     "replay": 409,
     "wrong_plan": 409,
@@ -95,6 +97,7 @@ class Task:
       model: SHA-256 of the weights to start from.
       assignment: Names the seat; the upload gives it back.
       upload_before_s: Seconds from now until the round closes.
+      secure_sum: Label of its secure sum, where the plan has one.
     """
 
     round: int
@@ -102,6 +105,7 @@ class Task:
     model: str
     assignment: str
     upload_before_s: int
+    secure_sum: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -128,7 +132,8 @@ class UploadHeader:
       assignment: That of the `Task`.
       weight: What the plan's `weighting` counts: tokens, examples, or 1; >= 0.
       loss: Mean loss of the device's own text, nats a target, as the plan's `loss` says.
-      codec: `RAW`: little-endian float32; `QUANTISED`: `update_codec.py`.
+      codec: `RAW`: little-endian float32; `QUANTISED`: `update_codec.py`;
+        `MASKED`: little-endian integers of the plan's `secure_sums.bits`.
       shape: Numbers of the delta, `[parameters]`.
     """
 

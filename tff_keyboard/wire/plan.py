@@ -10,12 +10,12 @@ import hashlib
 import json
 
 from tff_keyboard.storage import typed_json
-from tff_keyboard.wire.messages import PROTOCOL, QUANTISED, RAW
+from tff_keyboard.wire.messages import MASKED, PROTOCOL, QUANTISED, RAW
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Codec:
-    """How the delta is written: `messages.RAW`, or `QUANTISED` with 2..4 bits a number.
+    """How the delta is written: `messages.RAW`, `QUANTISED` with 2..4 bits a number, or `MASKED`.
 
     The seed of its rounding is the assignment: the first 8 bytes of its SHA-256,
     little-endian.
@@ -24,6 +24,25 @@ class Codec:
     name: str = RAW
     bits: int | None = None
     rotated: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SecureSums:
+    """Deltas as integers that the server learns only the sum of (`secure_sums/`).
+
+    Attributes:
+      clip_norm: L2 bound the device scales its delta to, in weight units.
+      step: Weight units of one integer; rounding is towards zero.
+      bits: 32 or 64: sums are modulo 2^bits.
+      degree: Neighbours of a device.
+      threshold: Shares that give a secret.
+    """
+
+    clip_norm: float
+    step: float
+    bits: int
+    degree: int
+    threshold: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,7 +94,7 @@ class Plan:
         "after_training": of the trained model over the same messages.
       clip: L2 bound the device scales its delta to; None: the server does.
       phases: ["upload"], or ["loss", "upload"].
-      secure_sums: Parameters of masked sums (`secure_sums/`); None: uploads are in clear.
+      secure_sums: How uploads are masked; None: they are in clear.
     """
 
     protocol: int = PROTOCOL
@@ -92,7 +111,7 @@ class Plan:
     clip: float | None
     codec: Codec
     phases: list[str]
-    secure_sums: dict[str, float] | None
+    secure_sums: SecureSums | None
     conditions: Conditions
     cache: Cache
 
@@ -116,7 +135,7 @@ class Plan:
         plan: Plan = typed_json.read(cls, json.loads(data), "plan")
         known = {
             "protocol": (plan.protocol, (PROTOCOL,)),
-            "codec.name": (plan.codec.name, (RAW, QUANTISED)),
+            "codec.name": (plan.codec.name, (RAW, QUANTISED, MASKED)),
             "weighting": (plan.weighting, ("tokens", "examples", "uniform")),
             "loss": (plan.loss, ("during_training", "after_training")),
             "phases": (plan.phases, (["upload"], ["loss", "upload"])),
@@ -124,4 +143,6 @@ class Plan:
         for name, (found, allowed) in known.items():
             if found not in allowed:
                 raise ValueError(f"`plan.{name}` is not of protocol {PROTOCOL}")
+        if (plan.secure_sums is None) == (plan.codec.name == MASKED):
+            raise ValueError("`plan.secure_sums` and the codec 'masked' belong together")
         return plan

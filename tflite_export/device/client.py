@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import ProgramError, UsageError
-from tff_keyboard.wire import keys, messages
+from tff_keyboard.wire import keys, messages, secure_steps
 from tff_keyboard.wire.messages import Accepted, Answer, CheckIn, Loss, Refused, Verdict
 
 LARGEST_DOWNLOAD = 64 * 2**20  # bytes
@@ -99,6 +99,12 @@ class RoundClient:
         """Tells the loss, and asks whether the upload is wanted."""
         path = f"/v1/rounds/{round_num}/loss"
         return messages.decode(Verdict, self._ask("POST", path, messages.encode(message)))
+
+    def secure(self, round_num: int, step: str, message: secure_steps.Step) -> secure_steps.Next:
+        """Takes a step of a secure sum; the same message again has the same answer."""
+        path = f"/v1/rounds/{round_num}/secure/{step}"
+        data = self._ask("POST", path, messages.encode(message))
+        return messages.decode(secure_steps.Next, data)
 
     def upload(self, round_num: int, body: bytes) -> Accepted:
         """Sends an upload; the same bytes may be sent again and have the same answer."""

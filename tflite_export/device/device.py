@@ -11,10 +11,11 @@ import dataclasses
 import pathlib
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tff_keyboard.host.progress import step
-from tff_keyboard.storage.errors import ExportError, ProgramError
-from tff_keyboard.wire.messages import PROTOCOL, CheckIn, Loss, Refused
+from tff_keyboard.storage.errors import ExportError, ProgramError, SecureSumError
+from tff_keyboard.wire.messages import PROTOCOL, Accepted, CheckIn, Loss, Refused
 from tff_keyboard.wire.plan import Plan
 from tflite_export.device import eligibility, training_process
 from tflite_export.device.cache import ClientCache
@@ -26,6 +27,9 @@ LATER_SECONDS = 3600.0  # until the next try, where the server named no time
 AGAIN_SECONDS = 60.0  # behind what may pass
 MOST_SECONDS = 86_400.0  # of any wait
 _SECONDS_A_DAY = 86_400.0
+
+if TYPE_CHECKING:
+    from tflite_export.device.masked_upload import MaskedUpload
 
 Train = Callable[[Job, float], Done]
 
@@ -61,6 +65,7 @@ class Device:
         self._train = train
         self._say = say
         self._clock = clock
+        self._masked: MaskedUpload | None = None
 
     def run(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
         """Takes part for ever, as often as the server and the plan's conditions let it.
@@ -94,6 +99,9 @@ class Device:
             return self._take_part(task) if task else self._store.state.not_before - self._clock()
         except Refused as error:
             return self._refused(error)
+        except SecureSumError as error:
+            self._say(f"no part in this sum: {error}")
+            return self._later(LATER_SECONDS)
         except ExportError as error:
             # Of the plan or its graph: another round may have a better one.
             self._say(f"no part in this round: {error}")
@@ -137,6 +145,7 @@ class Device:
             model=found.model,
             assignment=found.assignment,
             upload_before=self._clock() + found.upload_before_s,
+            secure_sum=found.secure_sum,
         )
         self._store.change(task=task)
         self._say(f"a seat in round {task.round}, until in {found.upload_before_s} s")
@@ -155,11 +164,39 @@ class Device:
             if verdict.upload != "yes":
                 self._say(f"round {task.round} does without this upload")
                 return self._later(verdict.retry_after_s or LATER_SECONDS)
+        if plan.secure_sums is not None:
+            return self._mask(task, plan)
         accepted = self._client.upload(task.round, self._store.upload.read_bytes())
+        self._accepted(task, accepted)
+        return self._done(task, plan)
+
+    def _mask(self, task: SavedTask, plan: Plan) -> float:
+        """Goes on with a secure sum, whose keys are in memory alone: a device that was ended in
+        between is one that dropped out."""
+        from tflite_export.device.masked_upload import MaskedUpload  # NumPy
+
+        if self._masked is None or self._masked.assignment != task.assignment:
+            self._masked = MaskedUpload(
+                self._client, self._store.key(), task, plan, self._store.upload.read_bytes()
+            )
+        wait = self._masked.go_on()
+        if self._masked.accepted is not None and self._masked.accepted.token != (
+            self._store.state.token
+        ):
+            self._accepted(task, self._masked.accepted)
+        if wait is not None:
+            return wait
+        self._masked = None
+        return self._done(task, plan)
+
+    def _accepted(self, task: SavedTask, accepted: Accepted) -> None:
         with self._cache() as cache:
             cache.delete(task.used or [])
         self._say(f"round {task.round}: upload {accepted.accepted} accepted, its text deleted")
-        self._store.change(token=accepted.token, took_part_at=self._clock(), task=None)
+        self._store.change(token=accepted.token, took_part_at=self._clock())
+
+    def _done(self, task: SavedTask, plan: Plan) -> float:
+        self._store.change(task=None)
         self._store.keep_only([plan.graph, task.model])
         return 0.0
 
@@ -223,9 +260,6 @@ class Device:
 
 def _plan(data: bytes) -> Plan:
     try:
-        plan = Plan.from_bytes(data)
-        if plan.secure_sums is not None:
-            raise ValueError("`plan.secure_sums`: it would upload in clear")
+        return Plan.from_bytes(data)
     except ValueError as error:
         raise ExportError(f"This device cannot follow the plan ({error}).") from None
-    return plan

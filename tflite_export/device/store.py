@@ -32,6 +32,7 @@ class SavedTask:
       plan: SHA-256, as `model`.
       upload_before: Seconds since 1970.
       used: Ids of the examples that were trained on; None: not trained yet.
+      secure_sum: Label of the round's secure sum; None: it has none.
       weight: That of `UploadHeader`, once trained; likewise `loss`.
     """
 
@@ -41,6 +42,7 @@ class SavedTask:
     assignment: str
     upload_before: float
     used: list[int] | None = None
+    secure_sum: str | None = None
     weight: float = 0.0
     loss: float = 0.0
 

@@ -120,10 +120,11 @@ def do(job: Job) -> Done:
     except ValueError as error:
         raise ExportError(f"{graph}: cannot train as the plan says ({error}).") from None
     payload = encoded(trained.delta, plan, job.assignment)
+    is_masked = plan.secure_sums is not None  # all weigh alike then, and tell no loss
     header = UploadHeader(
         assignment=job.assignment,
-        weight=trained.weight,
-        loss=trained.loss,
+        weight=1.0 if is_masked else trained.weight,
+        loss=0.0 if is_masked else trained.loss,
         codec=plan.codec.name,
         shape=[trained.delta.size],
     )
@@ -138,9 +139,15 @@ def do(job: Job) -> Done:
 
 
 def encoded(delta: "np.ndarray", plan: Plan, assignment: str) -> bytes:
-    """The payload of an upload, by the plan's codec."""
+    """The payload of an upload, by the plan's codec; that of a secure sum is still to be masked."""
     from tff_keyboard.wire import weights as wire_weights
 
+    if plan.secure_sums is not None:
+        from tff_keyboard.wire.secure_sums import grid, masks
+
+        sums = plan.secure_sums
+        steps = grid.to_grid(delta, clip_norm=sums.clip_norm, step=sums.step)
+        return steps.astype(masks.WORDS[sums.bits]).tobytes()
     if plan.codec.name == messages.RAW:
         return wire_weights.to_bytes(delta)
     from tff_keyboard.wire import update_codec

@@ -28,6 +28,8 @@ class DevicesConfig(Table, path="devices"):
       app_versions: Versions of the keyboard that may take part; none named: all.
       least_examples: Messages in its cache at least.
       least_days_between: Days since it last took part at least.
+      secure_sums: Whether uploads are masked, so that the server learns their sum alone.
+      secure_neighbours: Devices that a device shares masks with; even, in 2..100.
       cache_days: Days after which a message leaves the cache.
       cache_messages: Messages of one category of apps in the cache at most.
     """
@@ -43,5 +45,9 @@ class DevicesConfig(Table, path="devices"):
     app_versions: tuple[str, ...] = ()
     least_examples: FromOne = 1
     least_days_between: NotNegative = 0.0
+    secure_sums: bool = False
+    secure_neighbours: Annotated[
+        int, Range("even and in 2..100", lambda count: 2 <= count <= 100 and count % 2 == 0)
+    ] = 20
     cache_days: Positive = 30.0
     cache_messages: FromOne = 1000

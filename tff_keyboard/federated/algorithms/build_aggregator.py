@@ -42,14 +42,23 @@ Names: TypeAlias = Sequence[str] | None
 
 
 def build_rule(
-    config: tables.AggregationConfig, *, clients_per_round: int, variable_names: Names = None
+    config: tables.AggregationConfig,
+    *,
+    clients_per_round: int,
+    variable_names: Names = None,
+    takes_sums: bool = False,
 ) -> Factory:
-    """The factory of `aggregation.rule`, bare; see `build_aggregator`."""
+    """The factory of `aggregation.rule`, bare; see `build_aggregator`.
+
+    `takes_sums` is that of a private mean; a mean takes the mean of a sum as one delta.
+    """
     rule, privacy, names = config.rule, config.privacy, variable_names
     match rule:
         case rules.Mean() if config.is_private:
             assert isinstance(privacy, MechanismConfig)
-            private = PrivateMeanFactory(privacy, clients_per_round=clients_per_round)
+            private = PrivateMeanFactory(
+                privacy, clients_per_round=clients_per_round, takes_sums=takes_sums
+            )
             return tff.aggregators.as_weighted_aggregator(private)
         case rules.Mean():
             return tff.aggregators.MeanFactory(no_nan_division=True)

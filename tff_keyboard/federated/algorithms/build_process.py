@@ -167,6 +167,7 @@ def build_process(
     general_store: ClientStore | None = None,
     build_noise: BuildNoise | None = None,
     joined: bool = False,
+    takes_sums: bool = False,
 ) -> RoundProcess:
     """The learning process of `client.algorithm` with the aggregator of `aggregation.rule.name`.
 
@@ -179,6 +180,7 @@ def build_process(
       joined: Whether clients may hold their batches joined (`packs/elements.py`), which is faster.
         What has no such form (FedSGD, the server's transfer learning, wrapped work) has them one
         by one all the same; the type of `next` tells.
+      takes_sums: Whether a round's deltas come as their secure sum (`training/on_devices`).
 
     Raises:
       ValueError: Options that do not go together, or a private run has no noise.
@@ -193,6 +195,7 @@ def build_process(
             config.aggregation,
             clients_per_round=config.train.most_clients_per_round,
             variable_names=list(weights),
+            takes_sums=takes_sums,
         ),
         functools.partial(
             protect,

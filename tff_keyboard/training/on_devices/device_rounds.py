@@ -23,12 +23,13 @@ from tff_keyboard.round_server.app import delta_of
 from tff_keyboard.round_server.blobs import Blobs
 from tff_keyboard.round_server.round_store import RoundStore
 from tff_keyboard.round_server.rounds import Round
+from tff_keyboard.round_server.secure_rounds import SecureRoundStore
 from tff_keyboard.round_server.tables import Upload
 from tff_keyboard.storage.errors import ProgramError
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.training.on_devices import upload_work
 from tff_keyboard.wire import weights
-from tff_keyboard.wire.plan import Plan
+from tff_keyboard.wire.plan import Plan, SecureSums
 
 
 class DeviceRounds:
@@ -41,6 +42,7 @@ class DeviceRounds:
       hand_over: Elements of uploads to what the process takes.
       total_rounds: None is opened behind the last.
       graph: SHA-256 of what devices train with.
+      is_private: Whether the process adds noise to secure sums, as integers.
     """
 
     def __init__(
@@ -54,11 +56,12 @@ class DeviceRounds:
         hand_over: Callable[[list[Any]], list[Any]],
         total_rounds: int,
         graph: str,
+        is_private: bool = False,
     ):
         self._store, self._blobs = store, blobs
         self._plan_of, self._hand_over = plan_of, hand_over
         self._total_rounds, self._graph = total_rounds, graph
-        self._order = order
+        self._order, self._is_private = order, is_private
         self._published = threading.Condition()
         self._newest = -1  # round whose model is released
         self._is_stopped = False
@@ -81,17 +84,22 @@ class DeviceRounds:
         if found is None:
             raise ProgramError("The round server was stopped.")
         elements, claimed, size, cohort = [], 0.0, 0, hashlib.sha256()
+        sums = self._plan_of(round_num).secure_sums
         for upload in self._store.uploads(round_num, found.attempt):
-            elements.append(self._element(upload))
+            if sums is None:
+                elements.append(self._element(upload))
             claimed += upload.weight
             size += len(upload.payload)
             cohort.update(upload.assignment.encode())
         elements += self._without_uploads(found)
+        clients = found.accepted if sums else len(elements)
+        if sums:
+            elements = self._elements_of_sum(found, sums)
         weighting = self._plan_of(round_num).weighting
         facts: Row = {
             "clients_selected": self._store.terms.most,
-            "clients_dropped": found.seats - len(elements),
-            "clients": len(elements),
+            "clients_dropped": found.seats - clients,
+            "clients": clients,
             "examples": claimed if weighting == "examples" else 0,
             "tokens": claimed if weighting == "tokens" else 0,
             "bytes_down": found.seats * len(self._order) * weights.BYTES_PER_NUMBER,
@@ -160,6 +168,16 @@ class DeviceRounds:
             upload_work.element(nothing, weight, max(loss, float(worst)))
             for weight, loss in self._store.told_only(found.number, found.attempt, most)
         ]
+
+    def _elements_of_sum(self, found: Round, sums: SecureSums) -> list[Any]:
+        """What stands for the deltas of a round of which there is the sum alone."""
+        assert isinstance(self._store, SecureRoundStore)
+        total = np.empty(len(self._order), f"<i{sums.bits // 8}")
+        total[self._order] = self._store.total(found).view(total.dtype)
+        if self._is_private:
+            return [upload_work.element(part, 1.0, 0.0) for part in upload_work.parts_of(total)]
+        mean = (total * (sums.step / found.accepted)).astype(np.float32)
+        return [upload_work.element(mean, 1.0, 0.0)]
 
     def _element(self, upload: Upload) -> Any:
         delta = np.empty(len(self._order), np.float32)

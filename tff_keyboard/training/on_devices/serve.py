@@ -32,6 +32,7 @@ from tff_keyboard.program.rounds import training_loop
 from tff_keyboard.round_server.app import Population, RoundApplication
 from tff_keyboard.round_server.blobs import Blobs
 from tff_keyboard.round_server.round_store import RoundStore
+from tff_keyboard.round_server.secure_rounds import SecureRoundStore
 from tff_keyboard.storage import files
 from tff_keyboard.storage.metrics_rows import Row
 from tff_keyboard.storage.run_directory import RunDirectory
@@ -106,6 +107,7 @@ def serve_federated(
                 tells_loss=isinstance(config.aggregation.rule, FedMed),
             ),
             build_noise=privacy.build_noise if privacy else None,
+            takes_sums=config.devices.secure_sums,
         )
         delivery = client_delivery.build_delivery(process, config)
         evaluator = federated_evaluation.FederatedEvaluator(
@@ -118,7 +120,7 @@ def serve_federated(
         graph_hash = blobs.keep(_graph_of_run(graph, run, model, store.vocabulary))
         rows = list(graph.rows(store.vocabulary))
         words = Vocabulary([store.vocabulary.words[row] for row in rows], store.vocabulary.rules)
-        with contextlib.closing(RoundStore(folder, terms_of(config), clock)) as round_store:
+        with contextlib.closing(_round_store(config, folder, parameters, clock)) as round_store:
             rounds = DeviceRounds(
                 round_store,
                 blobs,
@@ -136,6 +138,7 @@ def serve_federated(
                 ),
                 total_rounds=config.train.rounds,
                 graph=graph_hash,
+                is_private=config.aggregation.is_private,
             )
             hooks: list[training_loop.Hook] = [rounds]
             if privacy:
@@ -187,6 +190,15 @@ def wire_order(shapes: Mapping[str, Sequence[int]], rows: Sequence[int]) -> np.n
         parts.append((places[list(rows)] if name == TABLE else places).reshape(-1))
         start += size
     return np.concatenate(parts)
+
+
+def _round_store(
+    config: RunConfig, folder: pathlib.Path, parameters: int, clock: Callable[[], float]
+) -> RoundStore:
+    terms = terms_of(config, parameters)
+    if terms.sums is None:
+        return RoundStore(folder, terms, clock)
+    return SecureRoundStore(folder, terms, clock, config.devices.population)
 
 
 def _graph_of_run(

@@ -10,10 +10,11 @@ from tff_keyboard.config.sections.aggregation_config import NoClipping, NoCompre
 from tff_keyboard.config.sections.learning_config import FedAvgClient
 from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.config.sections.rule_config import FedMed
+from tff_keyboard.config.secure_grid import secure_grid
 from tff_keyboard.federated.learning import schedules
-from tff_keyboard.round_server.rounds import Terms
+from tff_keyboard.round_server.rounds import SumTerms, Terms
 from tff_keyboard.wire import messages
-from tff_keyboard.wire.plan import Cache, Codec, Conditions, Plan
+from tff_keyboard.wire.plan import Cache, Codec, Conditions, Plan, SecureSums
 
 _STEP = "a device trains a message a step by plain SGD, as the `train` signature does"
 _DRAW = "devices choose when they come; nobody draws them"
@@ -86,6 +87,8 @@ def as_served(config: RunConfig) -> RunConfig:
                 "'off'."
             )
         privacy = dataclasses.replace(privacy, participation="off")
+    if config.devices.secure_sums:
+        _check_secure(config)
     return dataclasses.replace(
         config,
         aggregation=dataclasses.replace(aggregation, privacy=privacy),
@@ -93,16 +96,45 @@ def as_served(config: RunConfig) -> RunConfig:
     )
 
 
+def _check_secure(config: RunConfig) -> None:
+    secure_grid(config.aggregation, clients_per_round=config.train.clients_per_round)
+    least, degree = terms_of(config).least, config.devices.secure_neighbours
+    if least <= degree:
+        raise ConfigError(
+            f"`devices.secure_neighbours` = {degree} needs more devices in a sum, and "
+            f"`devices.least_share` of `train.clients_per_round` may leave {least}. "
+            "Take fewer neighbours, or more clients."
+        )
+
+
 def as_decoded(config: RunConfig) -> RunConfig:
-    """`config` for a process whose uploads devices have quantised already."""
+    """`config` for a process of uploads that devices have quantised, or clipped, already."""
     aggregation = dataclasses.replace(config.aggregation, compression=NoCompression())
+    if config.devices.secure_sums:
+        aggregation = dataclasses.replace(aggregation, protection=NoClipping())
     return dataclasses.replace(config, aggregation=aggregation)
 
 
-def terms_of(config: RunConfig) -> Terms:
+def secure_sums_of(config: RunConfig) -> SecureSums | None:
+    """How uploads are masked; None: they are not."""
+    if not config.devices.secure_sums:
+        return None
+    grid = secure_grid(config.aggregation, clients_per_round=config.train.clients_per_round)
+    degree = config.devices.secure_neighbours
+    return SecureSums(
+        clip_norm=grid.clip_norm,
+        step=grid.step,
+        bits=grid.bits,
+        degree=degree,
+        threshold=degree // 2 + 1,
+    )
+
+
+def terms_of(config: RunConfig, parameters: int = 0) -> Terms:
     """Seats, goal and deadline of its rounds; whether FedMed's topK is asked for losses first.
 
-    That it is where nothing but topK looks at the deltas that it leaves out.
+    That it is where nothing but topK looks at the deltas that it leaves out. `parameters` is the
+    size of a secure sum.
     """
     goal, top = config.train.clients_per_round, None
     rule, protection = config.aggregation.rule, config.aggregation.resolved_protection
@@ -111,8 +143,11 @@ def terms_of(config: RunConfig) -> Terms:
         from tff_keyboard.federated.algorithms.fedmed.aggregator import top_count  # TFF, late
 
         top = functools.partial(top_count, rule.top_fraction)
+    sums = secure_sums_of(config)
     return Terms(
         top=top,
+        sums=sums
+        and SumTerms(size=parameters, bits=sums.bits, degree=sums.degree, threshold=sums.threshold),
         goal=goal,
         most=math.ceil(round(config.train.over_selection * goal, 9)),
         least=math.ceil(round(config.devices.least_share * goal, 9)),
@@ -134,6 +169,9 @@ def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
     if not isinstance(compression, NoCompression):
         bits, rotated = compression.bits, compression.rotated
         codec = Codec(name=messages.QUANTISED, bits=bits, rotated=rotated)
+    secure_sums = secure_sums_of(config)
+    if secure_sums:
+        codec = Codec(name=messages.MASKED)
     return Plan(
         population=devices.population,
         learning_rate=client.learning_rate * schedules.factor(client.schedule, round_num),
@@ -145,7 +183,7 @@ def plan_of(config: RunConfig, round_num: int, **facts: Any) -> Plan:
         clip=None,
         codec=codec,
         phases=["upload"] if terms_of(config).top is None else ["loss", "upload"],
-        secure_sums=None,
+        secure_sums=secure_sums,
         conditions=Conditions(
             ram_gib=devices.ram_gib,
             charging=devices.charging,

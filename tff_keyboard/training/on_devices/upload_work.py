@@ -7,7 +7,7 @@ simulation, on the same numbers.
 """
 
 import collections
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,19 @@ def upload_spec(parameters: int) -> collections.OrderedDict[str, tf.TensorSpec]:
 def element(delta: np.ndarray, weight: float, loss: float) -> collections.OrderedDict[str, Any]:
     """A client's element, as `upload_spec` has it."""
     return collections.OrderedDict(claims=np.array([weight, loss], np.float32), delta=delta)
+
+
+def parts_of(total: np.ndarray) -> Iterator[np.ndarray]:
+    """Float32 vectors that add up to integers exactly, [parameters] each: 24 bits a vector.
+
+    >>> [part.tolist() for part in parts_of(np.array([2**24 + 1, -3]))]
+    [[1.0, -3.0], [16777216.0, 0.0]]
+    """
+    left, scale = total.astype(np.int64), 1.0
+    while scale == 1.0 or left.any():
+        low = np.fmod(left, 2**24)
+        yield low.astype(np.float32) * np.float32(scale)
+        left, scale = (left - low) >> 24, scale * 2**24
 
 
 def build_upload_work(

@@ -13,11 +13,14 @@ from typing import TypeVar
 _Device = TypeVar("_Device", bound=Hashable)
 
 
-def circle(devices: Sequence[_Device], degree: int) -> dict[_Device, list[_Device]]:
-    """The neighbours of each device; the relation is symmetric.
+def circle(
+    devices: Sequence[_Device], degree: int, *, is_ordered: bool = False
+) -> dict[_Device, list[_Device]]:
+    """The neighbours of each device, in the order of the circle; the relation is symmetric.
 
     Args:
       degree: Even, and less than the number of devices; with odd numbers some would have one more.
+      is_ordered: Whether the devices are given as they stand; else their order is drawn.
 
     Raises:
       ValueError: The degree does not fit.
@@ -28,7 +31,8 @@ def circle(devices: Sequence[_Device], degree: int) -> dict[_Device, list[_Devic
             f"The degree must be even and in 2..{count - 1} of {count} devices, got {degree}."
         )
     order = list(devices)
-    secrets.SystemRandom().shuffle(order)
+    if not is_ordered:
+        secrets.SystemRandom().shuffle(order)
     reach = [step for step in range(-degree // 2, degree // 2 + 1) if step]
     return {
         device: [order[(place + step) % count] for step in reach]

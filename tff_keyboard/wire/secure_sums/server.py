@@ -4,7 +4,8 @@ It holds one vector, whatever the number of devices. What a device sends is take
 `SecureSumError`, and nothing else changes; `neighbours`, `envelopes`, `questions` close a step.
 """
 
-from collections.abc import Mapping
+import collections
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -54,10 +55,15 @@ class Server:
         self._require(_ADVERTISE, advert.is_genuine(self._settings.label), "has no valid signature")
         self._adverts[advert.device] = advert
 
-    def neighbours(self) -> dict[bytes, list[Advert]]:
-        """For each device, the adverts of its neighbours."""
+    def neighbours(self, order: Sequence[bytes] | None = None) -> dict[bytes, list[Advert]]:
+        """For each device in a circle, the adverts of its neighbours.
+
+        Args:
+          order: The devices as an earlier server of this sum had them; None draws their order.
+        """
         self._close(_ADVERTISE, len(self._adverts), _SHARE)
-        self._circle = circle(list(self._adverts), self._settings.degree)
+        devices = list(self._adverts if order is None else order)
+        self._circle = circle(devices, self._settings.degree, is_ordered=order is not None)
         return {x: [self._adverts[y] for y in near] for x, near in self._circle.items()}
 
     def share(self, shares: Shares) -> None:
@@ -109,6 +115,13 @@ class Server:
             self._require(_UNMASK, is_it, "reveals a share that is not the one it was given")
         self._revealed[reveal.device] = reveal.shares
 
+    @property
+    def can_sum(self) -> bool:
+        """Whether enough shares of every mask that is left are there."""
+        counts = collections.Counter(x for shares in self._revealed.values() for x in shares)
+        needed = [x for x in self._shares if x in self.reported or self._left(x)]
+        return all(counts[x] >= self._settings.threshold for x in needed)
+
     def sum(self) -> np.ndarray:
         """[size] unsigned: the sum of the vectors of `reported`, modulo 2^bits.
 
@@ -124,7 +137,7 @@ class Server:
                 raise SecureSumError(_blamed(device, "shared another secret than that of its mask"))
             total -= own_stream(settings, secret)
         for device in self._shares.keys() - self.reported:
-            left = [x for x in self._pairs(device) if x in self.reported]
+            left = self._left(device)
             if not left:
                 continue
             key = X25519PrivateKey.from_private_bytes(self._secret(device))
@@ -153,6 +166,10 @@ class Server:
 
     def _pairs(self, device: bytes) -> list[bytes]:
         return [x for x in self._circle[device] if x in self._shares]
+
+    def _left(self, device: bytes) -> list[bytes]:
+        """Devices with whose vectors a mask shared with `device` is in the sum."""
+        return [x for x in self._pairs(device) if x in self.reported]
 
     def _envelope(self, sender: bytes, recipient: bytes) -> Envelope:
         place = sorted(self._circle[sender]).index(recipient)

@@ -73,6 +73,8 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
       grid_bits: 0, or records are rounded towards zero, which lengthens none, to whole multiples of
         the noise's standard deviation / 2^grid_bits and summed as integers, and so is the noise,
         whose draws must be whole multiples of 2^-grid_bits. Not with `adaptive`; needs noise.
+      takes_sums: Whether records are not deltas but parts of a sum of clipped ones, in whole steps
+        of the grid, as a secure sum gives it: nothing is clipped here. Needs `grid_bits`.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
         adaptive: AdaptiveClip | None = None,
         clip_every: int = 1,
         grid_bits: int = 0,
+        takes_sums: bool = False,
     ):
         self._specs = tf.nest.flatten(specs)
         self._clip_norm = clip_norm
@@ -93,6 +96,7 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
         self._denominator = denominator
         self._adaptive = adaptive
         self._clip_every = clip_every
+        self._takes_sums = takes_sums
         self._grid = float(2**grid_bits) if grid_bits else 0.0  # steps of a standard deviation
         self._count_stddev = 0.0
         self._multiplier = noise_multiplier
@@ -123,6 +127,8 @@ class NoisedSumQuery(tfp.SumAggregationDPQuery):
 
     def preprocess_record(self, params, record):
         """Clips on the client; with an adaptive norm, adds whether the delta was inside it."""
+        if self._takes_sums:
+            return tf.nest.map_structure(lambda x: tf.cast(x, tf.int64), record)
         clip_norm, estimate = params
         clipped, norm = clip_with_norm(record, clip_norm)
         if self._grid:

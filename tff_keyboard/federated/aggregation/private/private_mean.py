@@ -37,6 +37,8 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
       clip_norm: L2 bound on one client's delta, > 0, the first one where it adapts; 1 if None.
       mechanism: "gaussian" (if None), "gaussian_adaptive", "tree", "tree_adaptive", "blt" or
         "banded".
+      takes_sums: Whether what is aggregated are parts of a secure sum (`noised_sum.py`); with
+        `distribution` "discrete" alone.
       **options: The mechanism's own fields, such as `distribution` or `buffers`.
 
     Attributes:
@@ -55,6 +57,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         noise_multiplier: float | None = None,
         clip_norm: float | None = None,
         mechanism: str | None = None,
+        takes_sums: bool = False,
         **options: Any,
     ):
         if clients_per_round < 1:
@@ -90,6 +93,8 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
         if isinstance(privacy, privacy_config.Gaussian | privacy_config.GaussianAdaptive):
             event = dp_accounting.GaussianDpEvent(multiplier)
         is_discrete = isinstance(privacy, privacy_config.Gaussian) and privacy.is_discrete
+        if takes_sums and not is_discrete:
+            raise ValueError("`takes_sums` needs `distribution` = 'discrete': sums of integers.")
         self._arguments: dict[str, Any] = {
             "clip_norm": float(privacy.clip_norm),
             "noise_multiplier": multiplier,
@@ -98,6 +103,7 @@ class PrivateMeanFactory(tff.aggregators.UnweightedAggregationFactory):
             "adaptive": adaptive,
             "clip_every": clip_every,
             "grid_bits": BITS if is_discrete else 0,
+            "takes_sums": takes_sums,
         }
 
     def create(self, value_type: tff.Type) -> tff.templates.AggregationProcess:

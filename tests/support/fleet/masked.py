@@ -1,0 +1,72 @@
+"""The steps of secure sums by devices of tests: `tflite_export.device.masked_upload` over WSGI."""
+
+import dataclasses
+
+import numpy as np
+
+from tests.support.fleet.devices import code_of
+from tff_keyboard.wire import messages, secure_steps
+from tff_keyboard.wire.messages import Refused
+from tff_keyboard.wire.plan import Plan
+from tff_keyboard.wire.secure_sums import grid, masks
+from tflite_export.device.masked_upload import MaskedUpload
+
+
+class Client:
+    """What a `MaskedUpload` asks of a `RoundClient`; `sent` has its requests."""
+
+    def __init__(self, device):
+        self._device, self.sent = device, []
+
+    def secure(self, round_num, step, message):
+        path = f"/v1/rounds/{round_num}/secure/{step}"
+        return self._ask("POST", path, messages.encode(message), secure_steps.Next)
+
+    def upload(self, round_num, body):
+        accepted = self._ask("PUT", f"/v1/rounds/{round_num}/upload", body, messages.Accepted)
+        self._device.token = accepted.token
+        return accepted
+
+    def _ask(self, method, path, body, answer):
+        self.sent.append((method, path, body))
+        status, data = self._device.send(method, path, body)
+        if status != 200:
+            raise Refused(code_of(data), "")
+        return messages.decode(answer, data)
+
+
+def masked_upload(device, task, plan: Plan, delta):
+    """The part of a device in a sum, with its delta on the grid."""
+    sums = plan.secure_sums
+    steps = grid.to_grid(np.asarray(delta, np.float32), clip_norm=sums.clip_norm, step=sums.step)
+    header = messages.UploadHeader(
+        assignment=task.assignment,
+        weight=1.0,
+        loss=0.0,
+        codec=messages.MASKED,
+        shape=[plan.parameters],
+    )
+    body = messages.pack_upload(header, steps.astype(masks.WORDS[sums.bits]).tobytes())
+    return MaskedUpload(Client(device), device.key, task, plan, body)
+
+
+def settle(uploads, most=20):
+    """Lets all go on, again and again, until none waits; those that were refused, with the code."""
+    refused, waiting = {}, list(uploads)
+    for _ in range(most):
+        still = []
+        for upload in waiting:
+            try:
+                if upload.go_on() is not None:
+                    still.append(upload)
+            except Refused as error:
+                refused[upload] = error.code
+        if not still or still == waiting and not refused and _ == most - 1:
+            break
+        waiting = still
+    return refused
+
+
+def changed(plan, **sums):
+    """A plan with numbers of its secure sums changed."""
+    return dataclasses.replace(plan, secure_sums=dataclasses.replace(plan.secure_sums, **sums))
