@@ -71,6 +71,8 @@ class MaskedUpload:
         """
         try:
             return self._go_on()
+        except SecureSumError:
+            raise
         except ValueError as error:  # no hex, or no key
             raise SecureSumError(f"The server's answer fits no secure sum ({error}).") from None
 

@@ -1,7 +1,5 @@
 """The steps of secure sums by devices of tests: `tflite_export.device.masked_upload` over WSGI."""
 
-import dataclasses
-
 import numpy as np
 
 from tests.support.fleet.devices import code_of
@@ -13,10 +11,10 @@ from tflite_export.device.masked_upload import MaskedUpload
 
 
 class Client:
-    """What a `MaskedUpload` asks of a `RoundClient`; `sent` has its requests."""
+    """What a `MaskedUpload` asks of a `RoundClient`; `after` is called after each request."""
 
-    def __init__(self, device):
-        self._device, self.sent = device, []
+    def __init__(self, device, after=lambda: None):
+        self._device, self._after = device, after
 
     def secure(self, round_num, step, message):
         path = f"/v1/rounds/{round_num}/secure/{step}"
@@ -28,14 +26,14 @@ class Client:
         return accepted
 
     def _ask(self, method, path, body, answer):
-        self.sent.append((method, path, body))
         status, data = self._device.send(method, path, body)
+        self._after()
         if status != 200:
             raise Refused(code_of(data), "")
         return messages.decode(answer, data)
 
 
-def masked_upload(device, task, plan: Plan, delta):
+def masked_upload(device, task, plan: Plan, delta, after=lambda: None):
     """The part of a device in a sum, with its delta on the grid."""
     sums = plan.secure_sums
     steps = grid.to_grid(np.asarray(delta, np.float32), clip_norm=sums.clip_norm, step=sums.step)
@@ -47,11 +45,11 @@ def masked_upload(device, task, plan: Plan, delta):
         shape=[plan.parameters],
     )
     body = messages.pack_upload(header, steps.astype(masks.WORDS[sums.bits]).tobytes())
-    return MaskedUpload(Client(device), device.key, task, plan, body)
+    return MaskedUpload(Client(device, after), device.key, task, plan, body)
 
 
-def settle(uploads, most=20):
-    """Lets all go on, again and again, until none waits; those that were refused, with the code."""
+def settle(uploads, tick=lambda: None, most=60):
+    """Lets all go on in turn until none waits; the codes of those that were refused."""
     refused, waiting = {}, list(uploads)
     for _ in range(most):
         still = []
@@ -60,13 +58,9 @@ def settle(uploads, most=20):
                 if upload.go_on() is not None:
                     still.append(upload)
             except Refused as error:
-                refused[upload] = error.code
-        if not still or still == waiting and not refused and _ == most - 1:
-            break
+                refused[upload.assignment] = error.code
+        if not still:
+            return refused
         waiting = still
-    return refused
-
-
-def changed(plan, **sums):
-    """A plan with numbers of its secure sums changed."""
-    return dataclasses.replace(plan, secure_sums=dataclasses.replace(plan.secure_sums, **sums))
+        tick()
+    raise AssertionError("the sum does not end")

@@ -1,0 +1,272 @@
+"""Secure sums on the server: exact whoever drops out or kills it, and one code for each trick."""
+
+import contextlib
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.support.fleet import devices
+from tests.support.fleet.devices import Device, code_of, key_of
+from tests.support.fleet.masked import masked_upload, settle
+from tff_keyboard.round_server import rounds
+from tff_keyboard.round_server.app import Population, RoundApplication
+from tff_keyboard.round_server.blobs import Blobs
+from tff_keyboard.round_server.rounds import SumTerms, Terms
+from tff_keyboard.round_server.secure_rounds import SecureRoundStore
+from tff_keyboard.wire import messages, secure_steps, weights
+from tff_keyboard.wire.plan import Codec, SecureSums
+from tff_keyboard.wire.secure_sums.grid import from_grid
+
+SUMS = SecureSums(clip_norm=1.0, step=2.0**-20, bits=32, degree=6, threshold=4)
+
+
+class Server:
+    """A server of one secure round, which may be killed between any two requests."""
+
+    def __init__(self, folder, size=5, **terms):
+        terms = {"goal": 10, "most": 10, "least": 7, "deadline_seconds": 600, **terms}
+        of_sums = {"bits": SUMS.bits, "degree": SUMS.degree, "threshold": SUMS.threshold}
+        self.terms = Terms(separation=1, sums=SumTerms(size=size, **of_sums), **terms)
+        self.plan = dataclasses.replace(
+            devices.PLAN, parameters=size, codec=Codec(name=messages.MASKED), secure_sums=SUMS
+        )
+        self.folder, self.time, self.store = folder, 1e9, None
+        self.blobs = Blobs(folder / "blobs")
+        self.start()
+        self.store.restart_after(0)
+        names = [
+            self.blobs.keep(b) for b in (weights.to_bytes(np.zeros(size)), self.plan.to_bytes())
+        ]
+        for name in names:
+            self.blobs.show(name)
+        self.store.open_round(1, *names)
+
+    def start(self):
+        """A process begins, whatever became of the one before."""
+        self.store = SecureRoundStore(self.folder, self.terms, lambda: self.time, "keyboard")
+        population = Population(
+            name="keyboard",
+            run=self.store.run_id,
+            parameters=self.plan.parameters,
+            codec=messages.MASKED,
+        )
+        self.app = RoundApplication(
+            self.store, self.blobs, population, key_of("server"), lambda: self.time
+        )
+
+    def kill(self):
+        self.store.close()
+        self.start()
+
+    def wait(self):
+        self.time += 20
+
+    def device(self, number):
+        found = Device(lambda *request: self.app(*request), number, clock=lambda: self.time)
+        self.blobs.show(self.plan.sha256)
+        return found
+
+    def uploads(self, count=10, after=lambda: None):
+        """Devices with seats, and their deltas."""
+        found, deltas = [], []
+        for number in range(count):
+            device = self.device(number)
+            task = device.check_in(self.plan.sha256).task
+            rng = np.random.default_rng(number)
+            deltas.append(rng.uniform(-0.2, 0.2, self.plan.parameters).astype(np.float32))
+            found.append(masked_upload(device, task, self.plan, deltas[-1], after))
+        return found, deltas
+
+    def close(self):
+        self.store.close()
+
+    def total(self):
+        now = self.store.round
+        assert now.state == rounds.AGGREGATING
+        return from_grid(self.store.total(now), step=SUMS.step)
+
+
+@pytest.fixture
+def server(tmp_path):
+    with contextlib.closing(Server(tmp_path)) as found:
+        yield found
+
+
+def test_the_sum_is_that_of_the_deltas(server):
+    uploads, deltas = server.uploads()
+    assert not settle(uploads)
+    np.testing.assert_allclose(server.total(), np.sum(deltas, axis=0), atol=10 * SUMS.step)
+    plain = [weights.to_bytes(delta) for delta in deltas]
+    assert all(upload.payload not in plain for upload in server.store.uploads(1, 1))
+    server.store.release(1)
+    assert not server.store._db.all("SELECT * FROM sums")
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+def test_whoever_drops_out_after_so_many_steps_is_not_in_it(server, steps):
+    uploads, deltas = server.uploads()
+    gone = dict(zip(uploads[:2], [_Stopping(upload, steps) for upload in uploads[:2]], strict=True))
+    assert not settle([*gone.values(), *uploads[2:]], server.wait)
+    there = deltas if steps == 3 else deltas[2:]
+    np.testing.assert_allclose(server.total(), np.sum(there, axis=0), atol=10 * SUMS.step)
+    assert server.store.round.accepted == len(there)
+
+
+class _Stopping:
+    """An upload whose device is gone after so many steps of the sum."""
+
+    def __init__(self, upload, steps):
+        self._upload, self._steps, self.assignment = upload, steps, upload.assignment
+        self._client = upload._client
+        upload._client = self
+
+    def secure(self, round_num, step, message):
+        self._gone(["advertise", "share", "-", "unmask"].index(step))
+        return self._client.secure(round_num, step, message)
+
+    def upload(self, round_num, body):
+        self._gone(2)
+        return self._client.upload(round_num, body)
+
+    def _gone(self, step):
+        if step >= self._steps:
+            raise ConnectionError
+
+    def go_on(self):
+        try:
+            return self._upload.go_on()
+        except ConnectionError:
+            return None
+
+
+def test_a_kill_after_each_request_changes_nothing(server):
+    uploads, deltas = server.uploads(after=server.kill)
+    assert not settle(uploads)
+    server.kill()
+    np.testing.assert_allclose(server.total(), np.sum(deltas, axis=0), atol=10 * SUMS.step)
+
+
+def test_what_was_rolled_back_is_not_in_memory(server, monkeypatch):
+    uploads, deltas = server.uploads()
+    monkeypatch.setattr(server.store, "_note", lambda *arguments: 1 / 0)
+    status, _ = _advertise(server, uploads[0])
+    assert status == 503
+    monkeypatch.undo()
+    assert not settle(uploads)
+    np.testing.assert_allclose(server.total(), np.sum(deltas, axis=0), atol=10 * SUMS.step)
+
+
+def test_the_goal_ends_the_reports(tmp_path):
+    with contextlib.closing(Server(tmp_path, goal=8)) as server:
+        uploads, _ = server.uploads()
+        assert set(settle(uploads, server.wait).values()) <= {"bad_step", "late", "surplus"}
+        assert server.store.round.accepted == 8
+
+
+def test_with_too_few_a_round_is_abandoned_and_has_other_keys(server):
+    uploads, _ = server.uploads(4)
+    label = server.store.label(server.store.round)
+    for upload in uploads:
+        assert upload.go_on() > 0
+    server.time += 601
+    assert server.store.round.attempt == 2
+    assert server.store.label(server.store.round) != label
+    assert set(settle(uploads).values()) == {"late"}
+
+
+def test_a_false_dealer_costs_the_round(server):
+    uploads, _ = server.uploads()
+    client = uploads[0]._client
+    honest = client.secure
+
+    def secure(round_num, step, message):
+        if step == "share":
+            message = dataclasses.replace(message, own_secret="00" * 32)
+        return honest(round_num, step, message)
+
+    client.secure = secure
+    settle(uploads)
+    assert (server.store.round.attempt, server.store.round.state) == (2, rounds.SELECTING)
+
+
+def test_each_trick_has_its_code(server):
+    (upload, *others), _ = server.uploads()
+    advert = secure_steps.advertise(upload.assignment, upload._device.advert)
+    post = _posting(server, 0)
+    nothing = secure_steps.Share(assignment=upload.assignment, own_secret="", envelopes=[])
+    assert post("share", nothing) == "bad_step"
+    reveal = secure_steps.Unmask(assignment=upload.assignment, shares={})
+    assert post("unmask", reveal) == "bad_step"
+    assert post("advertise", dataclasses.replace(advert, mask="no hex")) == "bad_step"
+    assert post("advertise", dataclasses.replace(advert, mask=advert.channel)) == "bad_step"
+    assert post("advertise", dataclasses.replace(advert, assignment="another")) == "unknown_round"
+    assert _posting(server, 1)("advertise", advert) == "unknown_round"  # of whom it is not
+    assert post("guess", advert) == "not_found"
+    assert post("advertise", advert) == post("advertise", advert) == "wait"
+    forged = secure_steps.advertise(upload.assignment, begun_anew(upload).advert)
+    assert post("advertise", forged) == "replay"
+    assert upload.go_on() > 0  # the others have not advertised
+    assert _put(server, 0, upload.assignment, b"\0" * 20) == "bad_step"
+    assert _put(server, 0, upload.assignment, b"\0" * 24) == "wrong_shape"
+    assert _put(server, 0, upload.assignment, b"\0" * 20, messages.RAW) == "bad_codec"
+    assert not settle([upload, *others])
+    assert server.store.round.state == rounds.AGGREGATING
+    assert post("unmask", secure_steps.Unmask(assignment=upload.assignment)) == "done"
+
+
+def test_a_share_that_was_not_dealt_is_refused(server):
+    uploads, deltas = server.uploads()
+    client = uploads[0]._client
+    honest = client.secure
+
+    def secure(round_num, step, message):
+        if step == "unmask" and message.shares:
+            false = dict.fromkeys(message.shares, "ab" * 33)
+            message = dataclasses.replace(message, shares=false)
+        return honest(round_num, step, message)
+
+    client.secure = secure
+    assert settle(uploads) == {uploads[0].assignment: "bad_step"}
+    np.testing.assert_allclose(server.total(), np.sum(deltas, axis=0), atol=10 * SUMS.step)
+
+
+def test_what_lies_on_the_servers_disk_looks_uniform(tmp_path):
+    with contextlib.closing(Server(tmp_path, size=20_000)) as server:
+        uploads, _ = server.uploads()
+        settle(uploads)
+        for upload in server.store.uploads(1, 1):
+            counts = np.bincount(np.frombuffer(upload.payload, np.uint8), minlength=256)
+            assert stats.chisquare(counts).pvalue > 1e-6
+
+
+def _advertise(server, upload):
+    message = secure_steps.advertise(upload.assignment, upload._device.advert)
+    return server.device(0).send("POST", "/v1/rounds/1/secure/advertise", messages.encode(message))
+
+
+def begun_anew(upload):
+    """The same device, begun anew, with other keys."""
+    return type(upload._device)(upload._device._settings, key_of(0))
+
+
+def _posting(server, number):
+    def post(step, message):
+        path = f"/v1/rounds/1/secure/{step}"
+        status, data = server.device(number).send("POST", path, messages.encode(message))
+        if status != 200:
+            return code_of(data)
+        found = messages.decode(secure_steps.Next, data)
+        return "wait" if found.retry_after_s else "done"
+
+    return post
+
+
+def _put(server, number, assignment, payload, codec=messages.MASKED):
+    header = messages.UploadHeader(
+        assignment=assignment, weight=1.0, loss=0.0, codec=codec, shape=[5]
+    )
+    body = messages.pack_upload(header, payload)
+    _, data = server.device(number).send("PUT", "/v1/rounds/1/upload", body)
+    return code_of(data)
