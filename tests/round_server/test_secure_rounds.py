@@ -29,17 +29,22 @@ class Server:
         terms = {"goal": 10, "most": 10, "least": 7, "deadline_seconds": 600, **terms}
         of_sums = {"bits": SUMS.bits, "degree": SUMS.degree, "threshold": SUMS.threshold}
         self.terms = Terms(separation=1, sums=SumTerms(size=size, **of_sums), **terms)
-        self.plan = dataclasses.replace(
-            devices.PLAN, parameters=size, codec=Codec(name=messages.MASKED), secure_sums=SUMS
-        )
         self.folder, self.time, self.store = folder, 1e9, None
         self.blobs = Blobs(folder / "blobs")
+        graph = self.blobs.keep(b"graph")
+        self.plan = dataclasses.replace(
+            devices.PLAN,
+            parameters=size,
+            graph=graph,
+            codec=Codec(name=messages.MASKED),
+            secure_sums=SUMS,
+        )
         self.start()
         self.store.restart_after(0)
         names = [
             self.blobs.keep(b) for b in (weights.to_bytes(np.zeros(size)), self.plan.to_bytes())
         ]
-        for name in names:
+        for name in (graph, *names):
             self.blobs.show(name)
         self.store.open_round(1, *names)
 

@@ -174,7 +174,7 @@ def test_every_refusal_is_there_or_cannot_be():
     for each in json.loads(FILE.read_text())["exchanges"]:
         if each["answer"]["status"] >= 400:
             found.add(json.loads(bytes.fromhex(each["answer"]["hex"]))["code"])
-    elsewhere = {"busy", "too_soon", "not_found", "bad_method", "late", "not_finite"}
+    elsewhere = {"busy", "too_soon", "not_found", "bad_method", "late", "not_finite", "bad_step"}
     assert found | elsewhere >= set(messages.REFUSALS)
     assert "not_finite" in found
 

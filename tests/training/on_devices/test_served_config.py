@@ -1,5 +1,7 @@
 """What cannot be served is refused by name; what can has its plan and its terms."""
 
+import dataclasses
+
 import pytest
 
 from tff_keyboard import config as config_lib
@@ -58,6 +60,51 @@ def test_what_the_wire_cannot_carry_is_refused(override, key):
 def test_privacy_that_needs_to_draw_or_to_name_people_is_refused(privacy, key):
     with pytest.raises(ConfigError, match=f"`{key}`.* cannot be served"):
         served("aggregation.client_weighting=uniform", f"aggregation.privacy={privacy}")
+
+
+SECURE = (
+    "devices.secure_sums=true",
+    "devices.secure_neighbours=6",
+    "aggregation.client_weighting=uniform",
+    "aggregation.protection={clipping='fixed', clip_norm=0.5}",
+)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("aggregation.rule.name=fedatt", "attention needs each client's distance"),
+        ("aggregation.client_weighting=tokens", "a weight is capped by the cohort's median"),
+        ("aggregation.protection={clipping='adaptive', zeroing=false}", "that follows no norms"),
+        (
+            "aggregation.compression={codec='uniform_quantization', bits=4}",
+            "no code makes it smaller",
+        ),
+        ("devices.secure_neighbours=10", "`devices.least_share` .* may leave 8"),
+        ("devices.secure_neighbours=5", "must be even and in 2..100"),
+    ],
+)
+def test_what_no_secure_sum_can_make_is_refused(override, message):
+    with pytest.raises(ConfigError, match=message):
+        served(*SECURE, override)
+
+
+def test_a_plan_with_secure_sums():
+    config = served(*SECURE)
+    plan = plan_of(config, 1, **FACTS)
+    assert plan.codec.name == "masked"
+    assert dataclasses.asdict(plan.secure_sums) == {
+        "clip_norm": 0.5,
+        "step": 0.5 / 2**20,
+        "bits": 32,
+        "degree": 6,
+        "threshold": 4,
+    }
+    assert type(plan).from_bytes(plan.to_bytes()) == plan
+    assert terms_of(config, 3).sums.size == 3
+    clear = dataclasses.replace(plan, secure_sums=None)
+    with pytest.raises(ValueError, match="belong together"):
+        type(plan).from_bytes(clear.to_bytes())
 
 
 def test_rounds_are_checkpointed_before_they_are_released():

@@ -143,11 +143,14 @@ def terms_of(config: RunConfig, parameters: int = 0) -> Terms:
         from tff_keyboard.federated.algorithms.fedmed.aggregator import top_count  # TFF, late
 
         top = functools.partial(top_count, rule.top_fraction)
-    sums = secure_sums_of(config)
+    sums, of_sums = secure_sums_of(config), None
+    if sums:
+        of_sums = SumTerms(
+            size=parameters, bits=sums.bits, degree=sums.degree, threshold=sums.threshold
+        )
     return Terms(
         top=top,
-        sums=sums
-        and SumTerms(size=parameters, bits=sums.bits, degree=sums.degree, threshold=sums.threshold),
+        sums=of_sums,
         goal=goal,
         most=math.ceil(round(config.train.over_selection * goal, 9)),
         least=math.ceil(round(config.devices.least_share * goal, 9)),
