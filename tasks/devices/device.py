@@ -66,7 +66,7 @@ def run(options: Options) -> None:
         _use_cache(options, store.cache)
         if options.server:
             device = _device(options, store, options.server)
-            device.attempt() if options.once else device.run()
+            device.once() if options.once else device.run()
 
 
 def _use_cache(options: Options, path: pathlib.Path) -> None:

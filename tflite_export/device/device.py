@@ -80,6 +80,14 @@ class Device:
                 wait = getattr(error, "retry_after_s", None) or AGAIN_SECONDS
             sleep(min(max(wait, 1.0), MOST_SECONDS))
 
+    def once(self, *, sleep: Callable[[float], None] = time.sleep) -> float:
+        """`attempt`, gone on with until a secure sum is over, whose keys are in memory alone."""
+        wait = self.attempt()
+        while self._masked is not None and self._store.state.task is not None:
+            sleep(wait)
+            wait = self.attempt()
+        return wait
+
     def attempt(self) -> float:
         """Takes part once, if it may; returns the seconds until the next attempt makes sense.
 
