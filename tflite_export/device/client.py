@@ -14,14 +14,17 @@ import ssl
 import time
 import urllib.parse
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import ProgramError, UsageError
-from tff_keyboard.wire import keys, messages, secure_steps
+from tff_keyboard.wire import keys, messages
 from tff_keyboard.wire.messages import Accepted, Answer, CheckIn, Loss, Refused, Verdict
+
+if TYPE_CHECKING:
+    from tff_keyboard.wire import secure_steps
 
 LARGEST_DOWNLOAD = 64 * 2**20  # bytes
 _TIMEOUT_SECONDS = 60.0  # of one read or write
@@ -100,8 +103,12 @@ class RoundClient:
         path = f"/v1/rounds/{round_num}/loss"
         return messages.decode(Verdict, self._ask("POST", path, messages.encode(message)))
 
-    def secure(self, round_num: int, step: str, message: secure_steps.Step) -> secure_steps.Next:
+    def secure(
+        self, round_num: int, step: str, message: "secure_steps.Step"
+    ) -> "secure_steps.Next":
         """Takes a step of a secure sum; the same message again has the same answer."""
+        from tff_keyboard.wire import secure_steps  # NumPy
+
         path = f"/v1/rounds/{round_num}/secure/{step}"
         data = self._ask("POST", path, messages.encode(message))
         return messages.decode(secure_steps.Next, data)
