@@ -118,7 +118,7 @@ class RoundApplication:
                 raise Refused("busy", "the first round has not begun", self._pace.seconds())
             return self._blob(request, now.plan, seconds=0)
         if endpoint == "blob":
-            return self._blob(request, values["name"])
+            return self._blob(request, values["name"], base=request.args.get("from", ""))
         is_upload = endpoint == "upload"
         request.max_content_length = messages.LONGEST_JSON + messages.LENGTH_BYTES
         if is_upload:
@@ -138,18 +138,19 @@ class RoundApplication:
         return _json(self._check_in(device, messages.decode(messages.CheckIn, body)))
 
     def _blob(
-        self, request: wrappers.Request, name: str, seconds: int = _FOREVER
+        self, request: wrappers.Request, name: str, seconds: int = _FOREVER, base: str = ""
     ) -> wrappers.Response:
         path = self._blobs.path(name)
         if path is None and not self._blobs.is_ready:
             raise Refused("busy", "the server is starting", 5)
         if path is None:
             raise Refused("wrong_model", "nothing of this name is released")
+        path = self._blobs.delta(base, name) or path
         response = utils.send_file(
             path,
             request.environ,
             mimetype="application/octet-stream",
-            etag=name,
+            etag=path.name,
             max_age=seconds,
         )
         response.cache_control.public = True

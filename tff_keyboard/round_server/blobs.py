@@ -1,9 +1,13 @@
 """Files named by their SHA-256 (weights, plans, graph, vocabulary); the released ones are shown."""
 
 import pathlib
+import threading
 
 from tff_keyboard.storage import files
-from tff_keyboard.wire import weights
+from tff_keyboard.storage.errors import DataError
+from tff_keyboard.wire import model_delta, weights
+
+_PLUS = "+"  # between the two names of a delta
 
 
 class Blobs:
@@ -12,6 +16,7 @@ class Blobs:
     def __init__(self, folder: pathlib.Path):
         self._folder = folder
         self._shown: set[str] = set()
+        self._making = threading.Lock()
         files.make_directory(folder, mode=0o700)
 
     def keep(self, data: bytes) -> str:
@@ -37,9 +42,25 @@ class Blobs:
         """A file that may be fetched; None: there is none of this name."""
         return self._folder / name if name in self._shown else None
 
+    def delta(self, old: str, new: str) -> pathlib.Path | None:
+        """What makes the second file of the first (`wire.model_delta`), made when it is first asked
+        for; None: one of them may not be fetched, or the second is as short by itself."""
+        if old == new or not {old, new} <= self._shown:
+            return None
+        path = self._folder / f"{old}{_PLUS}{new}"
+        with self._making:
+            if not path.exists():
+                whole = files.read_bytes(self._folder / new)
+                try:
+                    made = model_delta.make(files.read_bytes(self._folder / old), whole)
+                except DataError:  # a graph or a plan
+                    made = whole
+                files.write_atomically(path, [made if len(made) < len(whole) else b""])
+        return path if path.stat().st_size else None
+
     def keep_only(self, names: set[str]) -> None:
-        """Removes all other files."""
+        """Removes all other files, and deltas from or to them."""
         self._shown = self._shown & names
         for path in self._folder.iterdir():
-            if path.name not in names:
+            if not names.issuperset(path.name.split(_PLUS)):
                 path.unlink(missing_ok=True)

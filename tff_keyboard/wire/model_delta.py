@@ -9,12 +9,17 @@ What is left are mantissas that training has moved: after a round on SMS of the 
 2.2 times fewer bytes, 3.2 times where a server's step is a tenth of that.
 
 The bytes: magic, SHA-256 of the old model, SHA-256 of the new one, the stream.
+
+python -m tff_keyboard.wire.model_delta OLD DELTA     # puts the new model in place of DELTA
 """
 
 import hashlib
+import pathlib
+import sys
 
 import numpy as np
 
+from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard.wire.deflate import deflated, inflated
 
@@ -66,3 +71,18 @@ def _ordered(model: bytes) -> np.ndarray:
 
 def _digest(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
+
+
+def main(old: str, delta: str) -> int:
+    """The exit code; 1, and nothing is changed, where the delta does not fit."""
+    path = pathlib.Path(delta)
+    try:
+        new = apply(files.read_bytes(pathlib.Path(old)), files.read_bytes(path))
+    except DataError:
+        return 1
+    files.write_atomically(path, [new], mode=files.OWNER_ONLY)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

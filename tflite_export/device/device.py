@@ -204,13 +204,13 @@ class Device:
         self._store.change(token=accepted.token, took_part_at=self._clock())
 
     def _done(self, task: SavedTask, plan: Plan) -> float:
-        self._store.change(task=None)
+        self._store.change(task=None, model=task.model)
         self._store.keep_only([plan.graph, task.model])
         return 0.0
 
     def _trained(self, task: SavedTask, plan: Plan) -> SavedTask:
         for digest in (plan.graph, task.model):
-            self._fetch(digest)
+            self._fetch(digest, base=self._store.state.model if digest == task.model else None)
             self._store.read_blob(digest)
         with self._cache() as cache:
             examples = cache.newest(plan.max_messages)
@@ -239,14 +239,18 @@ class Device:
     def _cache(self) -> contextlib.closing[ClientCache]:
         return contextlib.closing(ClientCache(self._store.cache))
 
-    def _fetch(self, digest: str, *, plan: bool = False) -> None:
-        """Has a blob in the store, of the right hash."""
+    def _fetch(self, digest: str, *, plan: bool = False, base: str | None = None) -> None:
+        """Has a blob in the store, of the right hash; as a delta to an older one, if that fits."""
         if self._store.blob(digest).exists():
             return
         part = self._store.part(digest)
-        for _ in range(2):  # what an earlier start left may be of something else
-            self._client.download(f"/v1/{'plans' if plan else 'models'}/{digest}", part)
+        path = f"/v1/{'plans' if plan else 'models'}/{digest}"
+        # Twice whole: what an earlier start left may be of something else.
+        for query in [f"?from={base}"] * bool(base) + ["", ""]:
+            self._client.download(path + query, part)
             size = part.stat().st_size
+            if query and base:
+                training_process.apply_delta(self._store.blob(base), part)
             if self._store.take(digest):
                 self._say(f"fetched {size / 1e6:.2f} MB, hash as named")
                 return

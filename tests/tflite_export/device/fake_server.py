@@ -24,6 +24,7 @@ class FakeServer:
     Attributes:
       plan: The `Plan`.
       blobs: SHA-256 -> bytes.
+      deltas: (SHA-256 of old weights, of new ones) -> what `?from=` is answered with.
       task: What a check-in gets; None: `Later`.
       faults: Faults to come, in order, for requests whose path begins so: [(prefix, fault), ...];
         a fault is "drop", "cut", "busy", or a code of `REFUSALS`.
@@ -35,7 +36,7 @@ class FakeServer:
     def __init__(self, plan, blobs):
         self.plan, self.blobs = plan, dict(blobs)
         self.blobs[plan.sha256] = plan.to_bytes()
-        self.task = None
+        self.task, self.deltas = None, {}
         self.faults, self.seen, self.uploads, self.check_ins = [], [], [], []
         self.verdicts, self.lost_answers = [], 0
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -65,10 +66,10 @@ class FakeServer:
         if verb == "plan":
             return self.plan.to_bytes()
         if verb.startswith(("plans/", "models/")):
-            name = verb.partition("/")[2]
+            name, _, base = verb.partition("/")[2].partition("?from=")
             if name not in self.blobs:
                 raise Refused("not_found", "no such bytes")
-            return self.blobs[name]
+            return self.deltas.get((base, name), self.blobs[name])
         if verb == "check-in":
             self.check_ins.append(messages.decode(CheckIn, body))
             later = None if self.task else Later(retry_after_s=90, reason="full")

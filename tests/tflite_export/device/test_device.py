@@ -10,7 +10,7 @@ import pytest
 
 from tests.tflite_export.device.fake_server import FakeServer
 from tff_keyboard.storage.errors import ExportError, ProgramError, UsageError
-from tff_keyboard.wire import messages, weights
+from tff_keyboard.wire import messages, model_delta, weights
 from tff_keyboard.wire.messages import UploadHeader, Verdict
 from tff_keyboard.wire.plan import Cache, Codec, Conditions, Plan
 from tflite_export.device.cache import ClientCache, Example
@@ -107,7 +107,8 @@ class Phone:
     def train(self, job, seconds):
         self.jobs.append((job, seconds))
         assert pathlib.Path(job.graph).read_bytes() == GRAPH
-        assert pathlib.Path(job.model).read_bytes() == MODEL
+        model = pathlib.Path(job.model)
+        assert weights.sha256(model.read_bytes()) == model.name
         header = UploadHeader(
             assignment=job.assignment, weight=7.0, loss=2.5, codec=messages.RAW, shape=[50_000]
         )
@@ -153,6 +154,45 @@ def test_the_next_round_shows_the_token_and_fetches_only_what_is_new(phone, serv
     assert server.check_ins[-1].token == "token 1"
     assert not [path for _, path, *_ in server.seen if "/models/" in path]
     assert len(server.uploads) == 2
+
+
+NEXT = weights.to_bytes(np.arange(50_000) + np.float32(0.01))
+NAMES = weights.sha256(MODEL), weights.sha256(NEXT)
+SMALL = model_delta.make(MODEL, NEXT)
+CUT_DELTA = [("/v1/models/", "cut")]
+
+
+@pytest.mark.parametrize(
+    "delta, faults, downloads, said",
+    [
+        (SMALL, [], 1, len(SMALL)),
+        (SMALL, CUT_DELTA, 2, len(SMALL)),
+        (None, [], 1, len(NEXT)),
+        (SMALL[:-9], [], 2, len(NEXT)),
+        (model_delta.make(NEXT, MODEL), [], 2, len(NEXT)),
+        (b"tkd1", CUT_DELTA, 3, len(NEXT)),
+    ],
+    ids=["fits", "cut", "the server has none", "damaged", "of another", "cut and damaged"],
+)
+def test_the_next_weights_come_as_a_delta_that_is_checked(
+    delta, faults, downloads, said, phone, server
+):
+    phone.attempt()
+    cache = ClientCache(phone.directory / "cache.db")
+    cache.add([Example(text="more")], now=phone.now, most_per_category=9)
+    cache.close()
+    server.blobs[NAMES[1]] = NEXT
+    server.deltas = {NAMES: delta} if delta else {}
+    server.seat(NAMES[1], round_num=2)
+    server.seen.clear()
+    server.faults = list(faults)
+    phone.attempt()
+    asked = [path for _, path, *_ in server.seen if "/models/" in path]
+    assert asked[0] == f"/v1/models/{NAMES[1]}?from={NAMES[0]}"
+    assert len(asked) == downloads
+    assert f"fetched {said / 1e6:.2f} MB, hash as named" in phone.said[-4:]
+    assert len(server.uploads) == 2
+    assert phone.state.model == NAMES[1]
 
 
 def test_only_the_owner_may_read_the_store(phone):

@@ -31,6 +31,8 @@ from tff_keyboard.training.on_devices import upload_work
 from tff_keyboard.wire import weights
 from tff_keyboard.wire.plan import Plan, SecureSums
 
+_MODELS_KEPT = 16  # before the newest: devices have one of them, and fetch the difference
+
 
 class DeviceRounds:
     """See the module.
@@ -142,8 +144,8 @@ class DeviceRounds:
         model = self._store.model_after(round_num)
         plan = self._blobs.keep(self._plan_of(round_num + 1).to_bytes())
         kept = {model, plan, self._graph}
-        if round_num:  # some devices of the round before may still fetch it
-            kept.add(self._store.model_after(round_num - 1))
+        for number in range(max(round_num - _MODELS_KEPT, 0), round_num):
+            kept.add(self._store.model_after(number))
         if now := self._store.round:
             kept.add(now.plan)
         for name in kept:
