@@ -5,7 +5,8 @@
 Server and clients are processes of this machine, over TLS on loopback; every device has a key of
 its own and takes part once. Nothing is trained: uploads are noise, and a round is released as soon
 as its uploads were read. Both sides share the cores, so the figures are below what a server alone
-would bear.
+would bear; its CPU time a request is what it takes on any load. Threads share one interpreter: a
+second of CPU is a second.
 """
 
 import argparse
@@ -49,7 +50,7 @@ def serve(folder: pathlib.Path, uploads: int, pipe) -> None:
     server = RoundServer(app, "127.0.0.1", 0, open_certificate(folder, "127.0.0.1"))
     server.start()
     pipe.send((server.port, str(folder / "tls.crt")))
-    memory = []
+    memory, began = [], time.process_time()
     for number in range(1, uploads // GOAL + 1):
         store.open_round(number, model, plan)
         found = store.wait_for_uploads(number)
@@ -59,14 +60,16 @@ def serve(folder: pathlib.Path, uploads: int, pipe) -> None:
         store.release(number)
         memory.append(_resident_mb())
     store.open_round(number + 1, model, plan)  # to be checked in to
-    pipe.send(memory)
-    pipe.recv()
+    pipe.send((memory, time.process_time() - began))
+    while pipe.recv():
+        pipe.send(time.process_time())
     server.stop()
     store.close()
 
 
-def work(url: str, certificate: str, uploads: bool, seconds: float, pipe) -> None:
-    """A process of clients: four threads, each one device after the other."""
+def work(url: str, certificate: str, uploads: bool, is_kept: bool, seconds: float, pipe) -> None:
+    """A process of clients: four threads, each one device after the other, on one connection or
+    each on its own."""
     found: dict[str, list[float]] = {"check-in": [], "upload": []}
     failures: list[str] = []
     payload = weights.to_bytes(np.random.default_rng(os.getpid()).normal(size=PARAMETERS))
@@ -76,6 +79,8 @@ def work(url: str, certificate: str, uploads: bool, seconds: float, pipe) -> Non
         client = RoundClient(url, Ed25519PrivateKey.generate(), ca=pathlib.Path(certificate))
         while time.monotonic() < until:
             client._key = Ed25519PrivateKey.generate()
+            if not is_kept:
+                client.close()
             message = CheckIn(protocol=1, population="load", plan=weights.sha256(PLAN), token=None)
             try:
                 task = _timed(found["check-in"], client.check_in, message).task
@@ -117,19 +122,23 @@ def _resident_mb(pid: str = "self") -> float:
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
-def _clients(url: str, certificate: str, *, uploads: bool, seconds: float, done=None) -> dict:
+def _clients(
+    url: str, certificate: str, *, uploads: bool, seconds: float, is_kept: bool = True
+) -> dict:
     """Two processes of clients; figures by verb."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = [], []
     start = time.monotonic()
     for _ in range(2):
         ours, theirs = context.Pipe()
-        process = context.Process(target=work, args=(url, certificate, uploads, seconds, theirs))
+        process = context.Process(
+            target=work, args=(url, certificate, uploads, is_kept, seconds, theirs)
+        )
         process.start()
         pipes.append(ours)
         processes.append(process)
     found = [pipe.recv() for pipe in pipes]
-    taken = time.monotonic() - start if done is None else done()
+    taken = time.monotonic() - start
     for process in processes:
         process.join()
     figures: dict = {"refused": sum(len(failures) for _, failures in found)}
@@ -161,7 +170,9 @@ def main() -> None:
         result: dict = {"load before": os.getloadavg(), "uploads": args.uploads}
 
         def wait_for_memory() -> None:
-            result["server MB after each round"] = [round(mb, 1) for mb in ours.recv()]
+            memory, cpu = ours.recv()
+            result["server MB after each round"] = [round(mb, 1) for mb in memory]
+            result["server CPU ms an upload and its check-in"] = round(1000 * cpu / args.uploads, 3)
             ended.append(time.monotonic() - start)
 
         waiting = threading.Thread(target=wait_for_memory)
@@ -177,9 +188,16 @@ def main() -> None:
             "p99 ms, largest of 30 s": max(part["upload"]["p99 ms"] for part in parts),
         }
         seconds = args.check_in_seconds
-        result["crowd"] = _clients(url, certificate, uploads=False, seconds=seconds)
+        for name, is_kept in (("kept connections", True), ("new connections", False)):
+            ours.send(True)
+            before = ours.recv()
+            crowd = _clients(url, certificate, uploads=False, seconds=seconds, is_kept=is_kept)
+            ours.send(True)
+            cpu = ours.recv() - before
+            crowd["server CPU ms"] = round(1000 * cpu / crowd["check-in"]["count"], 3)
+            result[f"crowd, {name}"] = crowd
         result["load behind"] = os.getloadavg()
-        ours.send("enough")
+        ours.send(False)
         server.join()
     print(json.dumps(result))
 

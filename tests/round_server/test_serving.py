@@ -6,6 +6,8 @@ import hashlib
 import http.client
 import socket
 import ssl
+import threading
+import time
 
 import pytest
 
@@ -64,6 +66,15 @@ def test_tls_with_a_certificate_of_its_own(certificate):
             untrusting.connect()
 
 
+def test_requests_that_come_together_are_all_answered(certificate):
+    with served(certificate) as server, contextlib.closing(https(server, certificate)) as client:
+        client.connect()
+        client.sock.sendall(3 * b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab")
+        found = b""
+        while found.count(b"https 2") < 3:
+            found += client.sock.recv(1000)
+
+
 def test_a_certificate_is_made_once(certificate):
     folder = certificate[0].parent
     before = serving.fingerprint(certificate[0])
@@ -89,6 +100,56 @@ def test_silent_and_slow_clients_keep_nobody_waiting(certificate, monkeypatch):
             slow.sock.settimeout(20)
             assert slow.sock.recv(100) == b""  # shut
             assert waiting.result(20) == b"https 0"
+
+
+def trickling(server, certificate, stack):
+    """A client that has sent the head of an upload, and sends no more of it by itself."""
+    client = https(server, certificate)
+    stack.callback(client.close)
+    client.connect()
+    client.sock.sendall(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1400000\r\n\r\n")
+    return client.sock
+
+
+def test_a_hundred_who_trickle_their_uploads_keep_nobody_out(certificate):
+    with served(certificate) as server, contextlib.ExitStack() as stack:
+        slow = [trickling(server, certificate, stack) for _ in range(100)]
+        over = threading.Event()
+
+        def drip():
+            while not over.wait(0.2):
+                for one in slow:
+                    with contextlib.suppress(OSError):
+                        one.send(b"x")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        stack.callback(thread.join)
+        stack.callback(over.set)
+        for _ in range(3):  # a bound of `REQUEST_SECONDS` alone would keep them for minutes
+            assert get(server, certificate, b"x" * 1_400_000) == b"https 1400000"
+
+
+def test_only_slow_clients_are_shut_out_and_only_where_others_wait(certificate, monkeypatch):
+    monkeypatch.setattr(serving, "THREADS", 2)
+    monkeypatch.setattr(serving, "SLOW_SECONDS", 0.5)
+    with served(certificate) as server, contextlib.ExitStack() as stack:
+        trickler, honest = (trickling(server, certificate, stack) for _ in range(2))
+        for _ in range(15):
+            honest.sendall(b"x" * 20_000)
+            time.sleep(0.1)
+        for one in (trickler, honest):  # nobody waits: both are still there
+            one.settimeout(0.1)
+            with pytest.raises(TimeoutError):
+                one.recv(1)
+        assert get(server, certificate) == b"https 0"
+        trickler.settimeout(5)
+        assert trickler.recv(1) == b""  # shut
+        honest.settimeout(20)
+        honest.sendall(b"x" * 1_100_000)
+        answer = http.client.HTTPResponse(honest)
+        answer.begin()
+        assert answer.read() == b"https 1400000"
 
 
 def test_long_headers_are_refused(certificate):

@@ -1,13 +1,16 @@
 """The application on a port: TLS, threads, and what a slow or greedy client may take of them.
 
-A connection has a thread only while it has something to read, and at most so long: a client that
-sends a byte now and then keeps no thread from others.
+A connection has a thread only while it has something to read, and at most so long. Where others
+wait for a thread, clients too slow to bring an upload in time are shut out at once: whoever opens many
+connections and sends a byte now and then keeps nobody waiting for long.
 """
 
 import contextlib
 import datetime
 import hashlib
+import io
 import ipaddress
+import math
 import pathlib
 import resource
 import socket
@@ -30,6 +33,8 @@ CERTIFICATE, KEY = "tls.crt", "tls.key"
 HEADER_SECONDS = 10.0  # for handshake and headers
 REQUEST_SECONDS = 120.0  # for all of a request and its answer
 IDLE_SECONDS = 10.0  # between two bytes, and between two requests
+SLOW_SECONDS = 2.0  # that a client may take its time, whoever waits
+LEAST_RATE = 10_000  # bytes a second of those who are never shut out: 1.2 MB in `REQUEST_SECONDS`
 LONGEST_HEADER = 16 * 1024  # bytes
 THREADS = 32
 BACKLOG = 512  # connections that wait to be taken
@@ -106,10 +111,45 @@ class _Tls(builtin.BuiltinSSLAdapter):
         return wrapped, {"wsgi.url_scheme": "https", "HTTPS": "on"}
 
 
+class _Arriving(socket.SocketIO):
+    """What a socket receives, and how much."""
+
+    received = 0
+
+    def readinto(self, buffer: Any) -> int | None:
+        count = super().readinto(buffer)
+        self.received += count or 0
+        return count
+
+
+class _Reader(io.BufferedReader):
+    """Cheroot's reader, but not in Python: half of the time of a large body."""
+
+    def __init__(self, sock: socket.socket):
+        self.arriving = _Arriving(sock, "r")
+        super().__init__(self.arriving)
+        self.bytes_read = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return self._counted(super().read(size))
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        return self._counted(super().readline(size))
+
+    def has_data(self) -> bool:
+        """Whether something has arrived that was not read."""
+        return self.arriving.received > self.bytes_read
+
+    def _counted(self, data: bytes) -> bytes:
+        self.bytes_read += len(data)
+        return data
+
+
 class _Request(server.HTTPRequest):
     """A request whose body has a time of its own."""
 
     def parse_request(self) -> None:
+        self.conn.request = self
         super().parse_request()
         self.conn.until = time.monotonic() + REQUEST_SECONDS
 
@@ -120,11 +160,33 @@ class _Connection(server.HTTPConnection):
     RequestHandlerClass = _Request
     has_waited = False  # for its first bytes
     is_greeted = False
-    until = 0.0
+    began = until = 0.0
+    moved_before = 0
+    request: _Request | None = None
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)  # type: ignore[no-untyped-call]
+        self.rfile = _Reader(self.socket)
+
+    @property
+    def moved(self) -> int:
+        """Bytes of requests and answers so far."""
+        return int(self.rfile.arriving.received + self.wfile.bytes_written)
+
+    def rate(self, now: float) -> float:
+        """Bytes a second of the request under way; infinite where it is not the client's turn, or
+        has not been for long."""
+        body = getattr(self.request, "rfile", None)
+        is_answered = getattr(body, "remaining", 1) == 0 and not self.request.sent_headers
+        if is_answered or now - self.began < SLOW_SECONDS:
+            return math.inf
+        return (self.moved - self.moved_before) / (now - self.began)
 
     def communicate(self) -> bool:
         """One request; whether the connection stays."""
-        self.until = time.monotonic() + HEADER_SECONDS
+        self.request, self.moved_before = None, self.moved
+        self.began = time.monotonic()
+        self.until = self.began + HEADER_SECONDS
         self.server.busy[self] = None
         try:
             if not self.is_greeted and isinstance(self.socket, ssl.SSLSocket):
@@ -166,11 +228,13 @@ class _Server(wsgi.Server):
             conn.close()
 
     def hurry(self) -> None:
-        """Shuts connections whose time is over, which ends the reading of their threads."""
+        """Shuts connections whose time is over, and slow ones if others wait for their threads;
+        which ends the reading of these."""
         while not self.is_over.wait(0.5):
             now = time.monotonic()
+            least = LEAST_RATE if self.requests.qsize else 0.0
             for conn in list(self.busy):
-                if now > conn.until:
+                if now > conn.until or conn.rate(now) < least:
                     with contextlib.suppress(OSError):
                         socket.socket.shutdown(conn.socket, socket.SHUT_RDWR)
 
