@@ -2,16 +2,17 @@
 
     python -m benchmarks.fleet.fleet --store=data/persuasion_for_good --out=build/fleet
 
-Each device is a process: it checks in over TLS, trains its person's text with LiteRT, uploads. Some
-are killed at a random moment and started again, some are stopped until their round is over, some
-mean harm (`hostile.py`). The server is killed with SIGKILL at five places and started again. At the
+Each device is a process: it checks in over TLS, trains its person's text with LiteRT, uploads. Of
+all participations (a seat, a kill on the way to one, an attack) the asked shares are killed at a
+random moment and started again, are stopped until their round is over, mean harm (`hostile.py`,
+each kind in turn). The server is killed with SIGKILL at five places and started again. At the
 end: validation loss fell; the final weights are those of FedAvg in NumPy over the accepted uploads;
 no answer was 5xx but "busy"; no process is left. Writes result.json; the exit code says the rest.
 """
 
 import argparse
 import collections
-import dataclasses
+import contextlib
 import json
 import os
 import pathlib
@@ -24,13 +25,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 
 from benchmarks.fleet import hostile, judge
+from benchmarks.fleet.people import Person, Shares
 from tff_keyboard.data.store.client_store import ClientStore
 from tff_keyboard.host import children
 from tff_keyboard.storage import names
-from tflite_export.device.cache import ClientCache, Example
 
 CONFIG = """
 [model]
@@ -64,34 +64,10 @@ least_share = 0.6
 every = 1
 clients = 30
 """
+# What a device says whose round was over before its upload came.
+TOO_LATE = (": late", ": surplus", ": unknown_round", "closed before", "did not end within")
 # Where the server is killed: a state of a round, with so many uploads at least.
 KILLS = (("selecting", 0), ("selecting", 1), ("running", 1), ("aggregating", 0), ("released", 0))
-
-
-@dataclasses.dataclass
-class Person:
-    """A device, what its person has yet to type, and the process that runs on it."""
-
-    name: str
-    directory: pathlib.Path
-    texts: list[str]
-    fate: str = ""  # of the attempt under way: "", "killed", "late"
-    process: subprocess.Popen | None = None
-    kill_at: float = 0.0
-    round: int = 0
-    stopped: bool = False
-    not_before: float = 0.0
-    has_seat: bool = False  # and no process: it was killed, or the server was away
-
-    def type_on(self, count: int) -> None:
-        """Puts the next messages into the cache; who has typed all types it again."""
-        now, self.texts = self.texts[:count], self.texts[count:] + self.texts[:count]
-        self.directory.mkdir(parents=True, exist_ok=True)
-        cache = ClientCache(self.directory / "cache.db")
-        if len(cache) < count:
-            examples = [Example(text=text) for text in now]
-            cache.add(examples, now=time.time(), most_per_category=1000)
-        cache.close()
 
 
 class Server:
@@ -104,6 +80,7 @@ class Server:
         ]
         self.folder = workdir / names.ROUND_SERVER
         self._log = (workdir.parent / "server.log").open("ab")
+        self.address = ("127.0.0.1", port)
         self.url = f"https://127.0.0.1:{port}"
         self.kills: list[str] = []
         self.places: dict[str, tuple[int, int, int, str]] = {}
@@ -113,6 +90,12 @@ class Server:
         """As a person does after a crash: the same command."""
         command = children.signalled_when_orphaned(self._command, signal.SIGKILL)
         self.process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
+
+    def is_there(self) -> bool:
+        """Whether its port answers."""
+        with contextlib.suppress(OSError), socket.create_connection(self.address, timeout=1):
+            return True
+        return False
 
     def look(self) -> tuple[int, str, int]:
         """The newest round, its state and its uploads; notes who has been accepted so far."""
@@ -181,29 +164,25 @@ def main() -> int:
     watch = hostile.Connection(server.url, str(certificate))
     began = time.monotonic()
     said: collections.Counter[str] = collections.Counter()
-    attack_lines: list[str] = []
-    attacks: Iterator[tuple[str, list[str]]] = iter(())
-    slow = [hostile.slow_loris(watch, 20, 120.0)]
+    shares = Shares({"killed": args.killed, "late": args.late, "hostile": args.hostile})
+    attackers = Attackers(server, watch, rng, out / "copies", said)
     while server.process.poll() is None:
         number, state, _ = server.look()
         server.maybe_kill(args.rounds)
         for person in people:
-            _advance(person, number, state, said)
+            _advance(person, number, state, said, shares)
         running = [p for p in people if p.process is not None and not p.stopped]
         free_ones = [p for p in people if p.process is None and time.time() >= p.not_before]
         seated = [p for p in free_ones if p.has_seat]
         if len(running) < args.at_a_time and (seated or (free_ones and state == "selecting")):
             if seated:
-                _begin(seated[0], server.url, certificate, out, rng, args)
-            elif rng.random() < args.hostile:
-                attack = next(attacks, None)
-                if attack is None:
-                    attacks = _attacks(watch, rng, out / "copies")
-                    attack = next(attacks)
-                said[f"attack: {attack[0]}"] += 1
-                attack_lines += attack[1]
+                _begin(seated[0], server.url, certificate, out, args)
+            elif shares.is_due("hostile") and attackers.begin():
+                shares.attacked()
             else:
-                _begin(rng.choice(free_ones), server.url, certificate, out, rng, args)
+                person = rng.choice(free_ones)
+                shares.begin(person, rng)
+                _begin(person, server.url, certificate, out, args)
         if time.monotonic() - began > args.seconds:
             server.process.kill()
             print("no end in sight", file=sys.stderr)
@@ -214,21 +193,23 @@ def main() -> int:
             person.process.send_signal(signal.SIGCONT)
             person.process.kill()
             person.process.wait()
-    for thread in slow:
-        thread.join()
+    attackers.join()
     result = judge.judge(args, out, server.folder, server.places, initial) | {
         "seconds": round(time.monotonic() - began, 1),
         "load": os.getloadavg(),
         "kills": server.kills,
         "server exit code": server.process.returncode,
+        "participations": dict(shares.counts),
+        "shares": shares.found(),
+        "devices that began": sum(p.directory.exists() for p in people),
         "said": dict(sorted(said.items())),
         "statuses of attackers": dict(sorted(watch.statuses.items())),
-        "wrong answers": attack_lines + watch.wrong,
+        "wrong answers": attackers.lines + watch.wrong,
         "left over": judge.left_over(out),
     }
     (out / "result.json").write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result, indent=2))
-    return int(not judge.is_good(result, len(KILLS)))
+    return int(not judge.is_good(result, len(KILLS), shares.asked))
 
 
 def _arguments() -> argparse.Namespace:
@@ -254,17 +235,11 @@ def _begin(
     url: str,
     certificate: pathlib.Path,
     out: pathlib.Path,
-    rng: random.Random,
     args: argparse.Namespace,
 ) -> None:
-    """Starts the person's device, and draws what will become of it."""
+    """Starts the person's device."""
     person.type_on(args.messages)
-    draw = rng.random()
-    person.fate = (
-        "killed" if draw < args.killed else "late" if draw < args.killed + args.late else ""
-    )
-    person.kill_at = time.monotonic() + rng.uniform(0.2, 4.0)
-    person.round = 0
+    person.began, person.round = time.monotonic(), 0
     module = [sys.executable, "-m", "benchmarks.fleet.one_device"]
     words = [url, str(certificate), str(person.directory), str(out / "copies"), args.libcifg]
     command = children.signalled_when_orphaned([*module, *words], signal.SIGKILL)
@@ -273,16 +248,18 @@ def _begin(
     log.close()
 
 
-def _advance(person: Person, number: int, state: str, said: collections.Counter[str]) -> None:
+def _advance(
+    person: Person, number: int, state: str, said: collections.Counter[str], shares: Shares
+) -> None:
     """Looks after the process of a device: its kill, its stop, its end."""
     process = person.process
     if process is None:
         return
     log = person.directory / "log"
-    if person.fate == "late" and not person.round:
-        lines = [line for line in log.read_text().splitlines() if "a seat in round" in line]
-        if lines:
-            person.round = int(lines[-1].split("a seat in round ")[1].split(",")[0])
+    if not person.round and "a seat in round" in (text := log.read_text()):
+        person.round = int(text.split("a seat in round ")[1].split(",")[0])
+        shares.seated(person)
+        if person.fate == "late":
             process.send_signal(signal.SIGSTOP)
             person.stopped = True
     if person.stopped and (number > person.round or state == "aggregating"):
@@ -290,9 +267,15 @@ def _advance(person: Person, number: int, state: str, said: collections.Counter[
         person.stopped = False
     if person.fate == "killed" and time.monotonic() > person.kill_at:
         process.kill()
-        said["killed"] += process.wait() < 0
+        is_killed = process.wait() < 0
+        said["killed"] += is_killed
+        shares.ended(person, happened=is_killed)
         _ended(person)
+        log.rename(log.with_name(f"log-{time.time():.3f}"))
     elif process.poll() is not None:
+        text = log.read_text()
+        is_late = person.fate == "late" and any(word in text for word in TOO_LATE)
+        shares.ended(person, happened=is_late)
         _ended(person)
         said[f"exit code {process.returncode}"] += 1
         for line in log.read_text().splitlines():
@@ -301,7 +284,7 @@ def _advance(person: Person, number: int, state: str, said: collections.Counter[
                 if key in words:
                     kind = words.split(": ")[1] if key == "not taken" else key
                     said[kind if key != "not taken" else f"not taken: {kind}"] += 1
-        log.rename(log.with_name(f"log-{time.time():.0f}"))
+        log.rename(log.with_name(f"log-{time.time():.3f}"))
 
 
 def _ended(person: Person) -> None:
@@ -315,14 +298,48 @@ def _ended(person: Person) -> None:
         person.has_seat = state.get("task") is not None
 
 
-def _attacks(
-    watch: hostile.Connection, rng: random.Random, copies: pathlib.Path
-) -> Iterator[tuple[str, list[str]]]:
-    """Attackers one after the other: each does one thing."""
-    bodies = [path.read_bytes() for path in sorted(copies.iterdir())[:5] if path.name[0] != "."]
-    for name in rng.sample(["forgery", "wrong hash", "wrong shape", "not finite", "oversize",
-                            "replay", "garbage"], 7):  # fmt: skip
-        yield name, hostile.Attacker(watch, rng.randrange(2**32), bodies).run(name)
+class Attackers:
+    """Those who mean harm, one at a time, each doing one thing.
+
+    Attributes:
+      lines: Answers to them that are wrong.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        watch: hostile.Connection,
+        rng: random.Random,
+        copies: pathlib.Path,
+        said: collections.Counter[str],
+    ):
+        self._server, self._watch, self._copies, self._said = server, watch, copies, said
+        self._rng, self._thread = rng, threading.Thread()
+        self._names: list[str] = []
+        self.lines: list[str] = []
+
+    def begin(self) -> bool:
+        """Lets the next one loose, if the one before is done and the server is there."""
+        bodies = [p.read_bytes() for p in sorted(self._copies.iterdir())[:5] if p.name[0] != "."]
+        if self._thread.is_alive() or not bodies or not self._server.is_there():
+            return False
+        self._names = self._names or self._rng.sample(hostile.KINDS, len(hostile.KINDS))
+        attacker = hostile.Attacker(self._watch, self._rng.randrange(2**32), bodies)
+        arguments = (attacker, self._names.pop(), len(self._server.kills))
+        self._thread = threading.Thread(target=self._run, args=arguments)
+        self._thread.start()
+        return True
+
+    def _run(self, attacker: hostile.Attacker, name: str, kills: int) -> None:
+        found = attacker.run(name)
+        self._said[f"attack: {name}"] += 1
+        if len(self._server.kills) == kills:  # else its connections were cut
+            self.lines += found
+
+    def join(self) -> None:
+        """Waits for the last one."""
+        if self._thread.ident:
+            self._thread.join()
 
 
 def _wait_for(is_there, server: Server, seconds: float) -> None:

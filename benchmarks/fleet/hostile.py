@@ -24,6 +24,8 @@ from tff_keyboard.wire import keys, messages, weights
 from tff_keyboard.wire.messages import Answer, CheckIn, UploadHeader
 from tff_keyboard.wire.plan import Plan
 
+KINDS = ("forgery", "wrong hash", "wrong shape", "not finite", "oversize", "replay", "garbage",
+         "flood", "slow-loris")  # fmt: skip
 Code = str  # of a refusal; "200" where there is none; "closed" where the server hung up
 
 
@@ -99,6 +101,8 @@ class Attacker:
             "oversize": self._oversize,
             "replay": self._replay,
             "garbage": self._garbage,
+            "flood": self._flood,
+            "slow-loris": self._slow_loris,
         }
 
     def run(self, name: str) -> list[str]:
@@ -198,17 +202,36 @@ class Attacker:
                 )
                 yield self._connection.signed(self._key, method, path, body)[0], right
 
+    def _flood(self) -> Iterator[tuple[Code, set[Code]]]:
+        """One device asks as often as it can, and then a crowd of devices once each."""
+        found = [self._check_in()[0] for _ in range(200)]
+        yield ("slowed down" if "busy" in found else "not slowed down"), {"slowed down"}
+        for _ in range(50):
+            self._key = Ed25519PrivateKey.generate()
+            yield self._check_in(token="")[0], {"forged_token", "200", "wrong_plan"}
+
+    def _slow_loris(self) -> Iterator[tuple[Code, set[Code]]]:
+        """Many connections that send a byte a second; the plan is still to be had."""
+        thread = slow_loris(self._connection, 60, 20.0)
+        while thread.is_alive():
+            yield self._connection.ask("GET", "/v1/plan")[0], {"200"}
+            time.sleep(2.0)
+
 
 def slow_loris(connection: Connection, count: int, seconds: float) -> threading.Thread:
-    """Opens connections that send a byte a second for some time; the thread that does so."""
+    """Opens connections that send a byte a second for some time, of a header or of the body of an
+    upload; the thread that does so."""
+    head = b"PUT /v1/rounds/1/upload HTTP/1.1\r\nHost: x\r\n"
 
     def drip() -> None:
-        open_ones = []
+        open_ones: list[ssl.SSLSocket] = []
         for _ in range(count):
             with contextlib.suppress(OSError):
                 plain = socket.create_connection(connection.address, timeout=5)
                 open_ones.append(connection.context.wrap_socket(plain, server_hostname="127.0.0.1"))
-        text = b"PUT /v1/rounds/1/upload HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 10_000
+                if len(open_ones) % 2:
+                    open_ones[-1].sendall(head + b"Content-Length: 200000\r\n\r\n")
+        text = head + b"X: " + b"x" * 10_000
         until = time.monotonic() + seconds
         for place in range(len(text)):
             for one in open_ones:

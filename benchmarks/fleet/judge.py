@@ -86,12 +86,15 @@ def left_over(out: pathlib.Path) -> list[str]:
     return found
 
 
-def is_good(result: Mapping[str, Any], kills: int) -> bool:
+def is_good(result: Mapping[str, Any], kills: int, asked: Mapping[str, float]) -> bool:
+    """Whether all holds, and every share is what was asked, to two participations or 1 %."""
+    off = max(0.01, 2 / result["participations"]["all"])
     perplexities = list(result["validation perplexity"].values())
     return (
         result["server exit code"] == 0
         and len(result["kills"]) == kills
         and result["copies missing"] == 0
+        and all(abs(result["shares"][kind] - share) <= off for kind, share in asked.items())
         and result["largest difference of weights"] <= 1e-6
         and len(perplexities) > 1
         and perplexities[-1] < perplexities[0]

@@ -240,7 +240,8 @@ def test_a_model_is_sent_as_its_difference_from_the_one_that_a_device_has(world,
     world.blobs.show(names[0])
     answers = [a.get(path) for _ in range(3)]
     delta = answers[0].get_data()
-    assert len(delta) < len(new) / 1.5 and model_delta.apply(old, delta) == new
+    assert len(delta) < len(new) / 1.5
+    assert model_delta.apply(old, delta) == new
     assert [answer.get_data() for answer in answers] == 3 * [delta]
     assert made == [0]  # once
     assert "immutable" in answers[0].headers["Cache-Control"]

@@ -1,8 +1,8 @@
 """The application on a port: TLS, threads, and what a slow or greedy client may take of them.
 
 A connection has a thread only while it has something to read, and at most so long. Where others
-wait for a thread, clients too slow to bring an upload in time are shut out at once: whoever opens many
-connections and sends a byte now and then keeps nobody waiting for long.
+wait for a thread, clients too slow to bring an upload in time are shut out at once: whoever opens
+many connections and sends a byte now and then keeps nobody waiting for long.
 """
 
 import contextlib
