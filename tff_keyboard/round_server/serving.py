@@ -153,6 +153,11 @@ class _Request(server.HTTPRequest):
         super().parse_request()
         self.conn.until = time.monotonic() + REQUEST_SECONDS
 
+    def simple_response(self, status: int | str, msg: str = "") -> None:
+        """Cheroot's own answers; what it does not know of HTTP is the client's fault, too."""
+        is_unknown = str(status)[:3] in ("501", "505")
+        super().simple_response("400 Bad Request" if is_unknown else status, msg)
+
 
 class _Connection(server.HTTPConnection):
     """A connection that is shut when it takes too long."""

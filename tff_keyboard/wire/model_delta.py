@@ -26,6 +26,7 @@ from tff_keyboard.wire.deflate import deflated, inflated
 _MAGIC = b"tkd1"
 _HEAD = len(_MAGIC) + 2 * hashlib.sha256().digest_size
 _SIGN = np.uint32(1 << 31)
+_PIECE = 2**16  # numbers that a device moves at a time
 
 
 def make(old: bytes, new: bytes) -> bytes:
@@ -53,14 +54,21 @@ def apply(old: bytes, delta: bytes) -> bytes:
     if delta[len(_MAGIC) : _HEAD - 32] != _digest(old):
         raise DataError("A model's delta is for another model. Download the model whole.")
     planes = np.frombuffer(inflated(delta[_HEAD:], len(old)), np.uint8).reshape(4, -1)
-    zigzag = np.ascontiguousarray(planes.T).view("<u4").reshape(-1)
-    steps = (zigzag >> np.uint32(1)) ^ (np.uint32(0) - (zigzag & np.uint32(1)))
-    ordered = _ordered(old) + steps
-    bits = np.where(ordered & _SIGN, ordered ^ _SIGN, ~ordered)
-    new = bits.astype("<u4").tobytes()
+    pieces = range(0, planes.shape[1], _PIECE)
+    new = b"".join(
+        _moved(old[4 * i : 4 * (i + _PIECE)], planes[:, i : i + _PIECE]) for i in pieces
+    )
     if _digest(new) != delta[_HEAD - 32 : _HEAD]:
         raise DataError("A model's delta is damaged: it makes another model. Download it whole.")
     return new
+
+
+def _moved(old: bytes, planes: np.ndarray) -> bytes:
+    """A piece of the new model, from that of the old one and the planes of its steps."""
+    zigzag = np.ascontiguousarray(planes.T).view("<u4").reshape(-1)
+    steps = (zigzag >> np.uint32(1)) ^ (np.uint32(0) - (zigzag & np.uint32(1)))
+    ordered = _ordered(old) + steps
+    return np.where(ordered & _SIGN, ordered ^ _SIGN, ~ordered).astype("<u4").tobytes()
 
 
 def _ordered(model: bytes) -> np.ndarray:
