@@ -16,7 +16,7 @@ from tff_keyboard.round_server.app import Population, RoundApplication, delta_of
 from tff_keyboard.round_server.blobs import Blobs
 from tff_keyboard.round_server.round_store import RoundStore
 from tff_keyboard.round_server.rounds import Terms
-from tff_keyboard.wire import keys, messages, tokens, weights
+from tff_keyboard.wire import keys, messages, model_delta, tokens, weights
 
 PARAMETERS = 5
 MODEL = weights.to_bytes(np.arange(PARAMETERS))
@@ -191,6 +191,26 @@ def test_check_ins_of_another_plan_population_or_protocol(world):
     assert a.check_in() == "wrong_plan"
     assert code_of(a.send("POST", "/v1/check-in", b"{}")[1]) == "bad_json"
     assert code_of(a.send("POST", "/v1/check-in", b"x" * 100_000)[1]) == "too_large"
+
+
+def test_of_newer_weights_what_changed_is_fetched(world):
+    old, newer = MODEL, weights.to_bytes(np.arange(PARAMETERS) + 1)
+    names = {data: world.blobs.keep(data) for data in (old, newer, b"a graph")}
+    device = world.device(1)
+    path = f"/v1/models/{names[newer]}?from="
+    assert code_of(device.get(path + names[old]).get_data()) == "wrong_model"  # not released
+    for name in names.values():
+        world.blobs.show(name)
+    for _ in range(2):
+        answer = device.get(path + names[old])
+        assert model_delta.apply(old, answer.get_data()) == newer
+        assert answer.headers["ETag"] != device.get(path).headers["ETag"]
+    for other in ("", "0" * 64, "../run", names[newer], names[b"a graph"]):
+        assert device.get(path + other).get_data() == newer
+    world.blobs.keep_only({names[newer]})
+    assert device.get(path + names[old]).get_data() == newer
+    world.blobs.keep_only(set())
+    assert not list((world.blobs._folder).iterdir())
 
 
 def test_models_are_fetched_in_ranges_and_cached(world):

@@ -145,11 +145,13 @@ class RoundApplication:
             raise Refused("busy", "the server is starting", 5)
         if path is None:
             raise Refused("wrong_model", "nothing of this name is released")
+        if delta := self._blobs.delta(request.args.get("from", ""), name):
+            path = delta
         response = utils.send_file(
             path,
             request.environ,
             mimetype="application/octet-stream",
-            etag=name,
+            etag=path.name,
             max_age=seconds,
         )
         response.cache_control.public = True

@@ -18,8 +18,8 @@ import numpy as np
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard.wire.deflate import deflated, inflated
 
-_MAGIC = b"tkd1"
-_HEAD = len(_MAGIC) + 2 * hashlib.sha256().digest_size
+MAGIC = b"tkd1"
+_HEAD = len(MAGIC) + 2 * hashlib.sha256().digest_size
 _SIGN = np.uint32(1 << 31)
 
 
@@ -34,7 +34,7 @@ def make(old: bytes, new: bytes) -> bytes:
     steps = (_ordered(new) - _ordered(old)).view(np.int32)
     zigzag = ((steps << 1) ^ (steps >> 31)).astype("<u4")
     planes = zigzag.view(np.uint8).reshape(-1, 4).T
-    return _MAGIC + _digest(old) + _digest(new) + deflated(planes.tobytes())
+    return MAGIC + _digest(old) + _digest(new) + deflated(planes.tobytes())
 
 
 def apply(old: bytes, delta: bytes) -> bytes:
@@ -43,9 +43,9 @@ def apply(old: bytes, delta: bytes) -> bytes:
     Raises:
       DataError: The delta is for another model, or damaged.
     """
-    if delta[: len(_MAGIC)] != _MAGIC or len(delta) < _HEAD:
+    if delta[: len(MAGIC)] != MAGIC or len(delta) < _HEAD:
         raise DataError("A model's delta begins with other bytes. Download the model whole.")
-    if delta[len(_MAGIC) : _HEAD - 32] != _digest(old):
+    if delta[len(MAGIC) : _HEAD - 32] != _digest(old):
         raise DataError("A model's delta is for another model. Download the model whole.")
     planes = np.frombuffer(inflated(delta[_HEAD:], len(old)), np.uint8).reshape(4, -1)
     zigzag = np.ascontiguousarray(planes.T).view("<u4").reshape(-1)

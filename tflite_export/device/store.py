@@ -56,12 +56,14 @@ class DeviceState:
       took_part_at: When the last upload was accepted; seconds since 1970, as `not_before`.
       not_before: When the server may be asked again.
       task: The seat that is held.
+      model: SHA-256 of the newest weights that it trained from.
     """
 
     token: str | None = None
     took_part_at: float | None = None
     not_before: float = 0.0
     task: SavedTask | None = None
+    model: str | None = None
 
 
 class DeviceStore:

@@ -37,6 +37,7 @@ class FakeServer:
         self.blobs[plan.sha256] = plan.to_bytes()
         self.task = None
         self.faults, self.seen, self.uploads, self.check_ins = [], [], [], []
+        self.changes = {}  # query -> bytes in place of a model
         self.verdicts, self.lost_answers = [], 0
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -61,11 +62,14 @@ class FakeServer:
     def answer(self, method, path, headers, body):
         if method != "GET":
             keys.check_request(headers, method, path, body, time.time())
+        path, _, query = path.partition("?")
         verb = path.removeprefix("/v1/")
         if verb == "plan":
             return self.plan.to_bytes()
         if verb.startswith(("plans/", "models/")):
             name = verb.partition("/")[2]
+            if query in self.changes:
+                return self.changes[query]
             if name not in self.blobs:
                 raise Refused("not_found", "no such bytes")
             return self.blobs[name]

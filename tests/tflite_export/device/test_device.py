@@ -10,7 +10,7 @@ import pytest
 
 from tests.tflite_export.device.fake_server import FakeServer
 from tff_keyboard.storage.errors import ExportError, ProgramError, UsageError
-from tff_keyboard.wire import messages, weights
+from tff_keyboard.wire import messages, model_delta, weights
 from tff_keyboard.wire.messages import UploadHeader, Verdict
 from tff_keyboard.wire.plan import Cache, Codec, Conditions, Plan
 from tflite_export.device.cache import ClientCache, Example
@@ -25,6 +25,7 @@ FACTS = DeviceFacts(
 )
 GRAPH = b"TFL3" * 9_000  # several pieces
 MODEL = weights.to_bytes(np.arange(50_000, dtype=np.float32))
+NEWER = weights.to_bytes(np.arange(50_000, dtype=np.float32) * np.float32(1.001))
 CONDITIONS = Conditions(least_examples=2)
 
 
@@ -76,7 +77,7 @@ class Phone:
     def __init__(self, directory, server):
         self.directory, self.server = directory, server
         self.now, self.said, self.jobs, self.waits = 1_000_000.0, [], [], []
-        self.facts = FACTS
+        self.facts, self.model = FACTS, MODEL
         store = DeviceStore(directory)
         cache = ClientCache(store.cache)
         typed = [Example(text=f"secret {number}") for number in range(3)]
@@ -107,7 +108,7 @@ class Phone:
     def train(self, job, seconds):
         self.jobs.append((job, seconds))
         assert pathlib.Path(job.graph).read_bytes() == GRAPH
-        assert pathlib.Path(job.model).read_bytes() == MODEL
+        assert pathlib.Path(job.model).read_bytes() == self.model
         header = UploadHeader(
             assignment=job.assignment, weight=7.0, loss=2.5, codec=messages.RAW, shape=[50_000]
         )
@@ -153,6 +154,33 @@ def test_the_next_round_shows_the_token_and_fetches_only_what_is_new(phone, serv
     assert server.check_ins[-1].token == "token 1"
     assert not [path for _, path, *_ in server.seen if "/models/" in path]
     assert len(server.uploads) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "requests"),
+    [
+        (model_delta.make(MODEL, NEWER), 1),
+        (NEWER, 1),  # a server that does not know the older one
+        (model_delta.make(MODEL, NEWER)[:-1], 2),
+        (b"nothing", 2),
+    ],
+    ids=["what changed", "all", "damaged", "nonsense"],
+)
+def test_of_newer_weights_it_fetches_what_changed(given, requests, phone, server):
+    phone.attempt()
+    cache = ClientCache(phone.directory / "cache.db")
+    cache.add([Example(text="more")], now=phone.now, most_per_category=9)
+    cache.close()
+    server.seen.clear()
+    server.blobs[weights.sha256(NEWER)] = NEWER
+    server.changes[f"from={weights.sha256(MODEL)}"] = given
+    server.seat(weights.sha256(NEWER), round_num=2)
+    phone.model = NEWER
+    phone.attempt()
+    assert len([path for _, path, *_ in server.seen if "/models/" in path]) == requests
+    assert len(server.uploads) == 2
+    kept = {path.name for path in (phone.directory / "blobs").iterdir()}
+    assert kept == {weights.sha256(GRAPH), weights.sha256(NEWER)}
 
 
 def test_only_the_owner_may_read_the_store(phone):
