@@ -5,6 +5,7 @@ from typing import Any
 
 from benchmarks.attention_rules import Rule
 
+WORDS = 12.8  # of a sentence, about
 CONTROL = "fedavg_epsilon"  # FedAvg with the server's step of the rules that it controls
 _FEDSGD: dict[str, Any] = {"epochs": 1}  # one gradient a round
 
@@ -17,6 +18,7 @@ class Setting:
       rule: Of aggregation.
       share: C, of the train clients that are in a round.
       epochs: E, local.
+      batch: B, sentences of about `WORDS` words each.
       rate: Of the clients' SGD, whose gradients are cut to norm 1, each by itself.
       dim: Of word vectors.
       tied: Whether the output table is the embedding.
@@ -26,6 +28,7 @@ class Setting:
     rule: Rule
     share: float = 0.1
     epochs: int = 5
+    batch: int = 10
     rate: float = 2.0
     dim: int = 32
     tied: bool = True

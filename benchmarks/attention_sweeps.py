@@ -47,7 +47,6 @@ from benchmarks.step import commit
 from tff_keyboard.data.vocabulary import BOS, EOS, OOV
 from tff_keyboard.storage import files
 
-BATCH = 128  # words, about ten sentences
 CONTROL = Rule(name=attention_settings.CONTROL)
 BY_WORDS = Rule(name="fedavg")
 FEDATT = Rule(name="fedatt")
@@ -58,12 +57,10 @@ def rules_alone() -> list[Setting]:
     """The main table."""
     rules = [
         *(CONTROL, BY_WORDS, FEDATT, FEDMED),
-        dataclasses.replace(FEDATT, noise=1e-3),
         dataclasses.replace(FEDATT, norm="spectral"),
         dataclasses.replace(FEDATT, temperature=0.1),
         dataclasses.replace(FEDMED, threshold=0.0),
-        dataclasses.replace(FEDMED, top=0.8),
-        dataclasses.replace(FEDMED, top=0.5),
+        *(dataclasses.replace(FEDMED, top=top) for top in (0.1, 0.3, 0.5, 0.8, 0.9)),
     ]
     return [*(Setting(rule=rule) for rule in rules), attention_settings.usual("fedsgd")]
 
@@ -71,12 +68,15 @@ def rules_alone() -> list[Setting]:
 SWEEPS: dict[str, Sequence[Any]] = {
     "rate": (0.125, 0.25, 0.5, 1.0),
     "share": (0.3, 0.5, 0.7, 0.9),
-    "epochs": (1, 10),
+    "epochs": (1, 10, 15, 20),  # FedAtt's Figure 3b, FedMed's 6b
+    "batch": (20, 30, 40, 50),  # FedAtt's Figure 3c
+    "noise": (0.001, 0.005, 0.01, 0.05),  # FedAtt's Table III
     "epsilon": (0.8, 1.0, 1.4),
     "dim": (16, 64),
     "tied": (False,),
 }
 # FedAtt's grid has sizes tied and untied.
+LOW_RATE = [{"share": share, "rate": 0.5} for share in (0.3, 0.5, 0.7, 0.9)]
 SIZES_UNTIED: list[dict[str, Any]] = [{"dim": dim, "tied": False} for dim in SWEEPS["dim"]]
 # Whether a lead at short steps of the clients is one of longer steps of the server.
 LONGER_STEPS: list[dict[str, Any]] = [{"rate": 0.25, "epsilon": 1.4}]
@@ -85,7 +85,7 @@ LONGER_STEPS: list[dict[str, Any]] = [{"rate": 0.25, "epsilon": 1.4}]
 def points() -> list[dict[str, Any]]:
     """What is changed at each point of the sweeps: nothing, one thing, or what goes together."""
     alone = [{key: value} for key, values in SWEEPS.items() for value in values]
-    return [{}, *alone, *SIZES_UNTIED, *LONGER_STEPS]
+    return [{}, *alone, *SIZES_UNTIED, *LONGER_STEPS, *LOW_RATE]
 
 
 def all_settings() -> list[Setting]:
@@ -93,6 +93,8 @@ def all_settings() -> list[Setting]:
     settings = rules_alone()
     for point in points():
         rules = (CONTROL, BY_WORDS, FEDATT) if point.keys() == {"rate"} else (CONTROL, FEDATT)
+        if point.keys() <= {"share", "epochs", "batch"}:
+            rules = (CONTROL, FEDATT, FEDMED)
         settings += [changed(Setting(rule=rule), **point) for rule in rules]
     return list(dict.fromkeys(settings))
 
@@ -243,7 +245,7 @@ def _train_client(
     """The delta of local SGD, and the mean loss; FedSGD has one batch, and by default one epoch."""
     order = rng.permutation(len(own))
     text = model.Positions(own.contexts[order], own.targets[order])
-    batch = len(own) if setting.rule.name == "fedsgd" else BATCH
+    batch = len(own) if setting.rule.name == "fedsgd" else round(attention_settings.WORDS * setting.batch)
     return model.train(
         weights, text, learning_rate=setting.rate, batch_size=batch, epochs=setting.epochs
     )

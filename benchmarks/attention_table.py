@@ -27,7 +27,7 @@ _HEADS = (
     *("rounds to the target", "MB sent until then", "effective clients", "adaptive rounds"),
 )
 
-_OWN = ("name", "temperature", "norm", "noise", "threshold", "top")  # of a rule, not of its control
+_OWN = ("name", "temperature", "norm", "threshold", "top")  # of a rule, not of its control
 _NAMES = {  # in the order of the tables; the braces are for the server's step
     CONTROL: "FedAvg, server rate {:g}",
     "fedavg": "FedAvg, by words, server rate 1",
@@ -38,6 +38,7 @@ _NAMES = {  # in the order of the tables; the braces are for the server's step
 _OF_TRAINING = {  # what can be told, in the order of the sweeps' rows
     "share": "C = {:g}",
     "epochs": "E = {}",
+    "batch": "B = {}",
     "rate": "client rate {:g}",
     "dim": "size {}",
     "tied": "untied",
@@ -165,7 +166,7 @@ def label_of_point(point: Mapping[str, Any]) -> str:
         plain = usual(CONTROL)
         step = plain.rule.epsilon
         return f"C = {plain.share:g}, E = {plain.epochs}, ε = {step:g}, size {plain.dim}, tied"
-    forms = {**_OF_TRAINING, "epsilon": "ε = {:g}"}
+    forms = {**_OF_TRAINING, "epsilon": "ε = {:g}", "noise": "noise {:g}"}
     return ", ".join(forms[key].format(value) for key, value in point.items())
 
 
@@ -175,6 +176,8 @@ def _changes(setting: Mapping[str, Any]) -> dict[str, Any]:
     changes = {key: setting[key] for key in _OF_TRAINING if setting[key] != plain[key]}
     if setting["rule"]["epsilon"] != plain["rule"]["epsilon"]:
         changes["epsilon"] = setting["rule"]["epsilon"]
+    if setting["rule"]["noise"]:
+        changes["noise"] = setting["rule"]["noise"]
     return changes
 
 
