@@ -111,8 +111,16 @@ class _Request(server.HTTPRequest):
     """A request whose body has a time of its own."""
 
     def parse_request(self) -> None:
-        super().parse_request()
+        try:
+            super().parse_request()
+        except ValueError:  # an address that is none
+            self.simple_response("400 Bad Request")
         self.conn.until = time.monotonic() + REQUEST_SECONDS
+
+    def simple_response(self, status: str, msg: str = "") -> None:
+        """Refuses what is no request; an encoding or version that is unknown is its sender's."""
+        is_theirs = status[:3] in ("501", "505")
+        super().simple_response("400 Bad Request" if is_theirs else status, msg)
 
 
 class _Connection(server.HTTPConnection):
