@@ -6,6 +6,8 @@ import hashlib
 import http.client
 import socket
 import ssl
+import threading
+import time
 
 import pytest
 
@@ -89,6 +91,49 @@ def test_silent_and_slow_clients_keep_nobody_waiting(certificate, monkeypatch):
             slow.sock.settimeout(20)
             assert slow.sock.recv(100) == b""  # shut
             assert waiting.result(20) == b"https 0"
+
+
+def test_a_hundred_that_trickle_bodies_keep_no_device_out(certificate, monkeypatch):
+    monkeypatch.setattr(serving, "SHARED_SECONDS", 0.5)
+    is_over = threading.Event()
+
+    def trickle(open_ones):
+        while not is_over.wait(0.2):
+            for one in open_ones:
+                with contextlib.suppress(OSError):
+                    one.send(b"x")
+
+    with served(certificate) as server, contextlib.ExitStack() as stack:
+        slow = [https(server, certificate) for _ in range(100)]
+        for one in slow:
+            stack.callback(one.close)
+
+        def begin(one):
+            one.connect()
+            one.sock.sendall(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+
+        with concurrent.futures.ThreadPoolExecutor(100) as pool:
+            list(pool.map(begin, slow))
+        thread = threading.Thread(target=trickle, args=([one.sock for one in slow],))
+        thread.start()
+        try:
+            for _ in range(3):  # in vain for two minutes, but for the sharing
+                assert get(server, certificate, b"x" * 100_000) == b"https 100000"
+        finally:
+            is_over.set()
+            thread.join()
+
+
+def test_who_is_slow_keeps_the_thread_that_nobody_waits_for(certificate, monkeypatch):
+    monkeypatch.setattr(serving, "SHARED_SECONDS", 0.1)
+    with served(certificate) as server:
+        client = https(server, certificate)
+        with contextlib.closing(client):
+            client.connect()
+            client.sock.sendall(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nx")
+            time.sleep(1.5)  # three looks of the server
+            client.sock.sendall(b"x")
+            assert client.sock.recv(100).startswith(b"HTTP/1.1 200")
 
 
 def test_long_headers_are_refused(certificate):

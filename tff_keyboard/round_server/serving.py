@@ -1,7 +1,7 @@
 """The application on a port: TLS, threads, and what a slow or greedy client may take of them.
 
-A connection has a thread only while it has something to read, and at most so long: a client that
-sends a byte now and then keeps no thread from others.
+A connection has a thread only while it has something to read, and at most so long. Where others
+wait for a thread, the oldest give up theirs: clients that send a byte now and then keep nobody out.
 """
 
 import contextlib
@@ -29,6 +29,7 @@ from tff_keyboard.storage.errors import ProgramError
 CERTIFICATE, KEY = "tls.crt", "tls.key"
 HEADER_SECONDS = 10.0  # for handshake and headers
 REQUEST_SECONDS = 120.0  # for all of a request and its answer
+SHARED_SECONDS = 5.0  # for which nobody loses a thread to one who waits
 IDLE_SECONDS = 10.0  # between two bytes, and between two requests
 LONGEST_HEADER = 16 * 1024  # bytes
 THREADS = 32
@@ -110,8 +111,16 @@ class _Request(server.HTTPRequest):
     """A request whose body has a time of its own."""
 
     def parse_request(self) -> None:
-        super().parse_request()
+        try:
+            super().parse_request()
+        except ValueError:  # an address that is none
+            self.simple_response("400 Bad Request")
         self.conn.until = time.monotonic() + REQUEST_SECONDS
+
+    def simple_response(self, status: str, msg: str = "") -> None:
+        """Refuses what is no request; an encoding or version that is unknown is its sender's."""
+        is_theirs = status[:3] in ("501", "505")
+        super().simple_response("400 Bad Request" if is_theirs else status, msg)
 
 
 class _Connection(server.HTTPConnection):
@@ -120,11 +129,12 @@ class _Connection(server.HTTPConnection):
     RequestHandlerClass = _Request
     has_waited = False  # for its first bytes
     is_greeted = False
-    until = 0.0
+    since = until = 0.0  # of the request
 
     def communicate(self) -> bool:
         """One request; whether the connection stays."""
-        self.until = time.monotonic() + HEADER_SECONDS
+        self.since = time.monotonic()
+        self.until = self.since + HEADER_SECONDS
         self.server.busy[self] = None
         try:
             if not self.is_greeted and isinstance(self.socket, ssl.SSLSocket):
@@ -166,11 +176,14 @@ class _Server(wsgi.Server):
             conn.close()
 
     def hurry(self) -> None:
-        """Shuts connections whose time is over, which ends the reading of their threads."""
+        """Shuts connections whose time is over, which ends the reading of their threads; the
+        oldest, too, one for each that waits for a thread."""
         while not self.is_over.wait(0.5):
-            now = time.monotonic()
+            now, waiting = time.monotonic(), self.requests.qsize
             for conn in list(self.busy):
-                if now > conn.until:
+                is_shared = waiting > 0 and now > conn.since + SHARED_SECONDS
+                waiting -= is_shared
+                if is_shared or now > conn.until:
                     with contextlib.suppress(OSError):
                         socket.socket.shutdown(conn.socket, socket.SHUT_RDWR)
 
