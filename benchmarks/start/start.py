@@ -29,7 +29,7 @@ from tools import process_tree
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEMO = ["--config=configs/demo.toml"]
-EXPORTS = ["compare", "models/messages/keyboard.tflite", "models/persuasion/keyboard.ngram"]
+EXPORTS = ["compare", "models/messages/keyboard.tflite", "models/messages/keyboard.ngram"]
 ROUND = r"round +\d+"
 _TICK = os.sysconf("SC_CLK_TCK")
 

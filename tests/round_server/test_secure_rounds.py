@@ -15,9 +15,13 @@ from tff_keyboard.round_server.app import Population, RoundApplication
 from tff_keyboard.round_server.blobs import Blobs
 from tff_keyboard.round_server.rounds import SumTerms, Terms
 from tff_keyboard.round_server.secure_rounds import SecureRoundStore
+from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.wire import messages, secure_steps, weights
+from tff_keyboard.wire.messages import Refused
 from tff_keyboard.wire.plan import Codec, SecureSums
+from tff_keyboard.wire.secure_sums.device import Device as SumDevice
 from tff_keyboard.wire.secure_sums.grid import from_grid
+from tff_keyboard.wire.secure_sums.messages import Advert, Settings
 
 SUMS = SecureSums(clip_norm=1.0, step=2.0**-20, bits=32, degree=6, threshold=4)
 
@@ -166,7 +170,7 @@ def test_what_was_rolled_back_is_not_in_memory(server, monkeypatch):
 def test_the_goal_ends_the_reports(tmp_path):
     with contextlib.closing(Server(tmp_path, goal=8)) as server:
         uploads, _ = server.uploads()
-        assert set(settle(uploads, server.wait).values()) <= {"bad_step", "late", "surplus"}
+        assert set(settle(uploads, server.wait).values()) == {"surplus"}
         assert server.store.round.accepted == 8
 
 
@@ -219,6 +223,67 @@ def test_each_trick_has_its_code(server):
     assert not settle([upload, *others])
     assert server.store.round.state == rounds.AGGREGATING
     assert post("unmask", secure_steps.Unmask(assignment=upload.assignment)) == "done"
+
+
+@pytest.mark.parametrize("key", ["channel", "mask"])
+def test_a_key_that_nobody_can_agree_with_is_refused(server, key):
+    (hostile, *others), deltas = server.uploads()
+    keys = {"channel": b"\1" * 32, "mask": b"\1" * 32, key: bytes(32)}
+    label = server.store.label(server.store.round).encode()
+    advert = secure_steps.advertise(hostile.assignment, Advert.signed(key_of(0), label, **keys))
+    assert _posting(server, 0)("advertise", advert) == "bad_step"
+    assert not settle(others, server.wait)
+    np.testing.assert_allclose(server.total(), np.sum(deltas[1:], axis=0), atol=10 * SUMS.step)
+
+
+@pytest.mark.parametrize("part", ["sealed", "own", "pair"])
+def test_an_envelope_of_another_length_is_refused(server, part):
+    uploads, _ = server.uploads()
+    client = uploads[0]._client
+    honest = client.secure
+
+    def secure(round_num, step, message):
+        if step == "share":
+            longer = [
+                dataclasses.replace(x, **{part: getattr(x, part) * 9}) for x in message.envelopes
+            ]
+            message = dataclasses.replace(message, envelopes=longer)
+        return honest(round_num, step, message)
+
+    client.secure = secure
+    assert settle(uploads, server.wait) == {uploads[0].assignment: "bad_step"}
+    assert server.store.round.accepted == 9
+
+
+def test_who_comes_behind_a_closed_step_is_late(server):
+    uploads, _ = server.uploads()
+    for upload in uploads[1:]:
+        upload.go_on()
+    server.time += 301
+    with pytest.raises(Refused, match="late"):
+        uploads[0].go_on()
+
+
+def test_a_sum_begun_with_other_terms_is_not_gone_on_with(server):
+    for upload in server.uploads(8)[0]:
+        upload.go_on()
+    server.time += 301
+    assert server.store.round.state == rounds.RUNNING
+    server.terms = dataclasses.replace(server.terms, least=9)
+    with pytest.raises(RunDirectoryError, match="least_share"):
+        server.kill()
+
+
+def test_the_messages_of_the_most_neighbours_fit_json():
+    settings = Settings(label=b"one", size=1, bits=32, degree=100, threshold=51)
+    found = [SumDevice(settings, key_of(number)) for number in range(101)]
+    shares = found[0].share([each.advert for each in found[1:]])
+    written = [
+        secure_steps.share("a" * 64, shares),
+        secure_steps.envelopes(shares.envelopes),
+        secure_steps.neighbours([each.advert for each in found[1:]]),
+    ]
+    assert max(len(messages.encode(each)) for each in written) <= messages.LONGEST_JSON
 
 
 def test_a_share_that_was_not_dealt_is_refused(server):

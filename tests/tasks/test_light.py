@@ -51,7 +51,7 @@ def test_every_task_can_be_asked_for_help():
 
 @needs_litert
 def test_what_types_and_judges_exports(folder):
-    one, other = (shipped_files.ROOT / "models" / name for name in ("messages", "persuasion"))
+    one, other = (shipped_files.ROOT / "models" / name for name in ("messages", "base"))
     out = folder / "compared"
     text = f"--text={folder}/texts"
     lines = [

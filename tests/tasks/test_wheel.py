@@ -163,7 +163,7 @@ def console(light, folder, *arguments, typed=""):
 @pytest.mark.slow
 def test_a_light_installation_types_and_judges(light, tmp_path):
     (tmp_path / "texts").write_text("see you today\nwhat are you doing\n" * 60)
-    one, other = (f"models/{name}/keyboard.tflite" for name in ("messages", "persuasion"))
+    one, other = (f"models/{name}/keyboard.tflite" for name in ("messages", "base"))
     text, out = "--text=texts", "--out=compared"
     for arguments, says in [
         (["doctor"], "nothing trains here"),

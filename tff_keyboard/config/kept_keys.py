@@ -7,6 +7,8 @@ from tff_keyboard.config.reading.tables import Toml
 from tff_keyboard.config.run_config import RunConfig
 from tff_keyboard.config.sections.devices_config import DevicesConfig
 
+_OF_SUMS = ("secure_sums", "secure_neighbours")  # what lies on disk of a round depends on them
+
 # Keys that do not change what a round computes, so a run may be resumed with other values.
 MAY_CHANGE = (
     "aggregation.privacy.noise_secret",  # a place; the ledger knows whether the secret is the same
@@ -23,7 +25,11 @@ MAY_CHANGE = (
     "execution.cluster.wait_seconds",
     "execution.cluster.max_losses",
     "execution.max_concurrent_clients",
-    *(f"devices.{field.name}" for field in dataclasses.fields(DevicesConfig)),
+    *(
+        f"devices.{field.name}"
+        for field in dataclasses.fields(DevicesConfig)
+        if field.name not in _OF_SUMS
+    ),
 )
 
 
@@ -34,7 +40,9 @@ def what_rounds_compute(config: RunConfig) -> Toml:
     every round, but for their rounding: `[execution]` decides in which order numbers are added.
     """
     kept = to_dict(config)
-    del kept["execution"], kept["devices"]
+    del kept["execution"]
+    if not config.devices.secure_sums:
+        del kept["devices"]  # 0.1.0 had none
     del kept["data"]["language"]  # 0.1.0 had none; the store's hash tells what was prepared
     if not kept["model"].get("int4_rows"):
         kept["model"].pop("int4_rows", None)  # 0.1.0 had none

@@ -12,6 +12,7 @@ import pathlib
 import secrets
 import sys
 import time
+import typing
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -118,14 +119,16 @@ class RoundApplication:
                 raise Refused("busy", "the first round has not begun", self._pace.seconds())
             return self._blob(request, now.plan, seconds=0)
         if endpoint == "blob":
-            return self._blob(request, values["name"], base=request.args.get("from", ""))
+            return self._blob(request, values["name"])
         is_upload = endpoint == "upload"
         request.max_content_length = messages.LONGEST_JSON + messages.LENGTH_BYTES
         if is_upload:
             request.max_content_length += self._bytes_per_number * self._population.parameters
         body = request.get_data(cache=False)
         now_s = self._clock()
-        device = keys.check_request(request.headers, request.method, request.path, body, now_s)
+        device = keys.check_request(
+            dict(request.headers), request.method, request.path, body, now_s
+        )
         self._limit.check(device)
         if is_upload:
             return _json(self._upload(device, values["number"], body))
@@ -136,14 +139,15 @@ class RoundApplication:
         return _json(self._check_in(device, messages.decode(messages.CheckIn, body)))
 
     def _blob(
-        self, request: wrappers.Request, name: str, seconds: int = _FOREVER, base: str = ""
+        self, request: wrappers.Request, name: str, seconds: int = _FOREVER
     ) -> wrappers.Response:
         path = self._blobs.path(name)
         if path is None and not self._blobs.is_ready:
             raise Refused("busy", "the server is starting", 5)
         if path is None:
             raise Refused("wrong_model", "nothing of this name is released")
-        path = self._blobs.delta(base, name) or path
+        if delta := self._blobs.delta(request.args.get("from", ""), name):
+            path = delta
         response = utils.send_file(
             path,
             request.environ,
@@ -196,7 +200,7 @@ class RoundApplication:
             raise Refused("wrong_plan", "the plan has no secure sums")
         if step not in secure_steps.STEPS:
             raise Refused("not_found", "a secure sum has no such step")
-        message: secure_steps.Step = messages.decode(secure_steps.STEPS[step], body)
+        message = typing.cast(secure_steps.Step, messages.decode(secure_steps.STEPS[step], body))
         pseudonym = tokens.digest(self._secret, device)
         return self._sums.step(number, pseudonym, bytes.fromhex(device), step, message)
 

@@ -4,10 +4,9 @@ import pathlib
 import threading
 
 from tff_keyboard.storage import files
-from tff_keyboard.storage.errors import DataError
 from tff_keyboard.wire import model_delta, weights
 
-_PLUS = "+"  # between the two names of a delta
+_FROM = ".from."  # between the names of two models, in the name of their delta
 
 
 class Blobs:
@@ -16,7 +15,7 @@ class Blobs:
     def __init__(self, folder: pathlib.Path):
         self._folder = folder
         self._shown: set[str] = set()
-        self._making = threading.Lock()
+        self._lock = threading.Lock()  # a delta is made once
         files.make_directory(folder, mode=0o700)
 
     def keep(self, data: bytes) -> str:
@@ -43,24 +42,25 @@ class Blobs:
         return self._folder / name if name in self._shown else None
 
     def delta(self, old: str, new: str) -> pathlib.Path | None:
-        """What makes the second file of the first (`wire.model_delta`), made when it is first asked
-        for; None: one of them may not be fetched, or the second is as short by itself."""
-        if old == new or not {old, new} <= self._shown:
+        """What makes a model of another (`model_delta`), both of which may be fetched; made once.
+
+        None: one of them is not there any more, or they are no two models of one size.
+        """
+        before, after = self.path(old), self.path(new)
+        if before is None or after is None or before == after:
             return None
-        path = self._folder / f"{old}{_PLUS}{new}"
-        with self._making:
+        path = self._folder / f"{new}{_FROM}{old}"
+        with self._lock:
             if not path.exists():
-                whole = files.read_bytes(self._folder / new)
-                try:
-                    made = model_delta.make(files.read_bytes(self._folder / old), whole)
-                except DataError:  # a graph or a plan
-                    made = whole
-                files.write_atomically(path, [made if len(made) < len(whole) else b""])
-        return path if path.stat().st_size else None
+                parts = [files.read_bytes(each) for each in (before, after)]
+                if len(parts[0]) != len(parts[1]) or len(parts[0]) % weights.BYTES_PER_NUMBER:
+                    return None
+                files.write_atomically(path, [model_delta.make(*parts)])
+        return path
 
     def keep_only(self, names: set[str]) -> None:
-        """Removes all other files, and deltas from or to them."""
+        """Removes all other files."""
         self._shown = self._shown & names
         for path in self._folder.iterdir():
-            if not names.issuperset(path.name.split(_PLUS)):
+            if path.name.partition(_FROM)[0] not in names:
                 path.unlink(missing_ok=True)

@@ -25,7 +25,7 @@ from tff_keyboard.round_server import rounds
 from tff_keyboard.round_server.round_store import RoundStore
 from tff_keyboard.round_server.rounds import Round, Terms
 from tff_keyboard.round_server.tables import Upload
-from tff_keyboard.storage.errors import SecureSumError
+from tff_keyboard.storage.errors import RunDirectoryError, SecureSumError
 from tff_keyboard.wire import messages, secure_steps
 from tff_keyboard.wire.messages import Refused
 from tff_keyboard.wire.secure_sums import masks
@@ -70,6 +70,17 @@ class SecureRoundStore(RoundStore):
         self._total: np.ndarray | None = None
         self._population = population
         super().__init__(directory, terms, clock)
+        if self._round is not None and self._round.state in (*rounds.OPEN, rounds.AGGREGATING):
+            self._check_replay(self._round)
+
+    def _check_replay(self, now: Round) -> None:
+        try:
+            self._open_sum()
+        except SecureSumError as error:
+            raise RunDirectoryError(
+                f"{self._db.path}: the secure sum of round {now.number} was begun with other terms "
+                f"({error}). Set `devices.least_share` as it was until the round is released."
+            ) from None
 
     def label(self, round_: Round) -> str:
         """Names the sum of an attempt at a round; no two sums share one."""
@@ -129,12 +140,19 @@ class SecureRoundStore(RoundStore):
             if known[0] != body:
                 raise Refused("replay", "this seat sent another message of this step")
             return
+        found = self._open_sum()
+        if {"advertise": found.neighbours, "share": found.envelopes}.get(step) is not None:
+            raise Refused("late", "this step was closed without this device")
         with _refusing():
-            _apply(self._open_sum(), sender, message)
+            _apply(found, sender, message)
         self._note(now, step, body, message.assignment, sender)
 
     def _take(self, upload: Upload) -> None:
         """Adds a masked vector to the sum."""
+        now = self._round
+        assert now is not None
+        if self._open_sum().questions is not None:
+            raise self._closed(now.number, now.attempt)
         query = "SELECT device FROM sums WHERE assignment=? AND step='share'"
         found = self._db.one(query, upload.assignment)
         if found is None:
@@ -185,7 +203,7 @@ class SecureRoundStore(RoundStore):
         state = rounds.AGGREGATING
         try:
             self._total = found.server.sum()
-        except SecureSumError:  # a device dealt shares of nothing
+        except ValueError:  # a device dealt shares of nothing
             state = rounds.ABANDONED
         with self._transaction(is_forced=True):
             self._put(dataclasses.replace(now, state=state))

@@ -1,16 +1,13 @@
 """The application on a port: TLS, threads, and what a slow or greedy client may take of them.
 
 A connection has a thread only while it has something to read, and at most so long. Where others
-wait for a thread, clients too slow to bring an upload in time are shut out at once: whoever opens
-many connections and sends a byte now and then keeps nobody waiting for long.
+wait for a thread, the oldest give up theirs: clients that send a byte now and then keep nobody out.
 """
 
 import contextlib
 import datetime
 import hashlib
-import io
 import ipaddress
-import math
 import pathlib
 import resource
 import socket
@@ -32,9 +29,8 @@ from tff_keyboard.storage.errors import ProgramError
 CERTIFICATE, KEY = "tls.crt", "tls.key"
 HEADER_SECONDS = 10.0  # for handshake and headers
 REQUEST_SECONDS = 120.0  # for all of a request and its answer
+SHARED_SECONDS = 5.0  # for which nobody loses a thread to one who waits
 IDLE_SECONDS = 10.0  # between two bytes, and between two requests
-SLOW_SECONDS = 2.0  # that a client may take its time, whoever waits
-LEAST_RATE = 10_000  # bytes a second of those who are never shut out: 1.2 MB in `REQUEST_SECONDS`
 LONGEST_HEADER = 16 * 1024  # bytes
 THREADS = 32
 BACKLOG = 512  # connections that wait to be taken
@@ -111,52 +107,20 @@ class _Tls(builtin.BuiltinSSLAdapter):
         return wrapped, {"wsgi.url_scheme": "https", "HTTPS": "on"}
 
 
-class _Arriving(socket.SocketIO):
-    """What a socket receives, and how much."""
-
-    received = 0
-
-    def readinto(self, buffer: Any) -> int | None:
-        count = super().readinto(buffer)
-        self.received += count or 0
-        return count
-
-
-class _Reader(io.BufferedReader):
-    """Cheroot's reader, but not in Python: half of the time of a large body."""
-
-    def __init__(self, sock: socket.socket):
-        self.arriving = _Arriving(sock, "r")
-        super().__init__(self.arriving)
-        self.bytes_read = 0
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        return self._counted(super().read(size))
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-        return self._counted(super().readline(size))
-
-    def has_data(self) -> bool:
-        """Whether something has arrived that was not read."""
-        return self.arriving.received > self.bytes_read
-
-    def _counted(self, data: bytes) -> bytes:
-        self.bytes_read += len(data)
-        return data
-
-
 class _Request(server.HTTPRequest):
     """A request whose body has a time of its own."""
 
     def parse_request(self) -> None:
-        self.conn.request = self
-        super().parse_request()
+        try:
+            super().parse_request()
+        except ValueError:  # an address that is none
+            self.simple_response("400 Bad Request")
         self.conn.until = time.monotonic() + REQUEST_SECONDS
 
-    def simple_response(self, status: int | str, msg: str = "") -> None:
-        """Cheroot's own answers; what it does not know of HTTP is the client's fault, too."""
-        is_unknown = str(status)[:3] in ("501", "505")
-        super().simple_response("400 Bad Request" if is_unknown else status, msg)
+    def simple_response(self, status: str, msg: str = "") -> None:
+        """Refuses what is no request; an encoding or version that is unknown is its sender's."""
+        is_theirs = status[:3] in ("501", "505")
+        super().simple_response("400 Bad Request" if is_theirs else status, msg)
 
 
 class _Connection(server.HTTPConnection):
@@ -165,33 +129,12 @@ class _Connection(server.HTTPConnection):
     RequestHandlerClass = _Request
     has_waited = False  # for its first bytes
     is_greeted = False
-    began = until = 0.0
-    moved_before = 0
-    request: _Request | None = None
-
-    def __init__(self, *arguments: Any):
-        super().__init__(*arguments)  # type: ignore[no-untyped-call]
-        self.rfile = _Reader(self.socket)
-
-    @property
-    def moved(self) -> int:
-        """Bytes of requests and answers so far."""
-        return int(self.rfile.arriving.received + self.wfile.bytes_written)
-
-    def rate(self, now: float) -> float:
-        """Bytes a second of the request under way; infinite where it is not the client's turn, or
-        has not been for long."""
-        body = getattr(self.request, "rfile", None)
-        is_answered = getattr(body, "remaining", 1) == 0 and not self.request.sent_headers
-        if is_answered or now - self.began < SLOW_SECONDS:
-            return math.inf
-        return (self.moved - self.moved_before) / (now - self.began)
+    since = until = 0.0  # of the request
 
     def communicate(self) -> bool:
         """One request; whether the connection stays."""
-        self.request, self.moved_before = None, self.moved
-        self.began = time.monotonic()
-        self.until = self.began + HEADER_SECONDS
+        self.since = time.monotonic()
+        self.until = self.since + HEADER_SECONDS
         self.server.busy[self] = None
         try:
             if not self.is_greeted and isinstance(self.socket, ssl.SSLSocket):
@@ -233,13 +176,14 @@ class _Server(wsgi.Server):
             conn.close()
 
     def hurry(self) -> None:
-        """Shuts connections whose time is over, and slow ones if others wait for their threads;
-        which ends the reading of these."""
+        """Shuts connections whose time is over, which ends the reading of their threads; the
+        oldest, too, one for each that waits for a thread."""
         while not self.is_over.wait(0.5):
-            now = time.monotonic()
-            least = LEAST_RATE if self.requests.qsize else 0.0
+            now, waiting = time.monotonic(), self.requests.qsize
             for conn in list(self.busy):
-                if now > conn.until or conn.rate(now) < least:
+                is_shared = waiting > 0 and now > conn.since + SHARED_SECONDS
+                waiting -= is_shared
+                if is_shared or now > conn.until:
                     with contextlib.suppress(OSError):
                         socket.socket.shutdown(conn.socket, socket.SHUT_RDWR)
 

@@ -2,8 +2,9 @@
 
     POST /v1/check-in              CheckIn -> Answer: a Task, or Later
     GET  /v1/plan                  the newest plan; GET /v1/plans/SHA256 any (`plan.py`)
-    GET  /v1/models/SHA256         bytes: weights (`weights.py`) or graph; with Range. ?from=SHA256
-                                   of older weights: a delta (`model_delta.py`), or the whole
+    GET  /v1/models/SHA256         bytes: weights (`weights.py`) or graph; with Range. With
+                                   `?from=SHA256` of older weights, if these are known: what changed
+                                   (`model_delta.py`)
     POST /v1/rounds/ROUND/loss     Loss -> Verdict, where the plan has a phase "loss"
     POST /v1/rounds/ROUND/secure/STEP   where the plan has secure sums (`secure_steps.py`)
     PUT  /v1/rounds/ROUND/upload   4 bytes, the header's length, big-endian; UploadHeader; payload

@@ -9,24 +9,18 @@ What is left are mantissas that training has moved: after a round on SMS of the 
 2.2 times fewer bytes, 3.2 times where a server's step is a tenth of that.
 
 The bytes: magic, SHA-256 of the old model, SHA-256 of the new one, the stream.
-
-python -m tff_keyboard.wire.model_delta OLD DELTA     # puts the new model in place of DELTA
 """
 
 import hashlib
-import pathlib
-import sys
 
 import numpy as np
 
-from tff_keyboard.storage import files
 from tff_keyboard.storage.errors import DataError
 from tff_keyboard.wire.deflate import deflated, inflated
 
-_MAGIC = b"tkd1"
-_HEAD = len(_MAGIC) + 2 * hashlib.sha256().digest_size
+MAGIC = b"tkd1"
+_HEAD = len(MAGIC) + 2 * hashlib.sha256().digest_size
 _SIGN = np.uint32(1 << 31)
-_PIECE = 2**16  # numbers that a device moves at a time
 
 
 def make(old: bytes, new: bytes) -> bytes:
@@ -40,7 +34,7 @@ def make(old: bytes, new: bytes) -> bytes:
     steps = (_ordered(new) - _ordered(old)).view(np.int32)
     zigzag = ((steps << 1) ^ (steps >> 31)).astype("<u4")
     planes = zigzag.view(np.uint8).reshape(-1, 4).T
-    return _MAGIC + _digest(old) + _digest(new) + deflated(planes.tobytes())
+    return MAGIC + _digest(old) + _digest(new) + deflated(planes.tobytes())
 
 
 def apply(old: bytes, delta: bytes) -> bytes:
@@ -49,26 +43,19 @@ def apply(old: bytes, delta: bytes) -> bytes:
     Raises:
       DataError: The delta is for another model, or damaged.
     """
-    if delta[: len(_MAGIC)] != _MAGIC or len(delta) < _HEAD:
+    if delta[: len(MAGIC)] != MAGIC or len(delta) < _HEAD:
         raise DataError("A model's delta begins with other bytes. Download the model whole.")
-    if delta[len(_MAGIC) : _HEAD - 32] != _digest(old):
+    if delta[len(MAGIC) : _HEAD - 32] != _digest(old):
         raise DataError("A model's delta is for another model. Download the model whole.")
     planes = np.frombuffer(inflated(delta[_HEAD:], len(old)), np.uint8).reshape(4, -1)
-    pieces = range(0, planes.shape[1], _PIECE)
-    new = b"".join(
-        _moved(old[4 * i : 4 * (i + _PIECE)], planes[:, i : i + _PIECE]) for i in pieces
-    )
-    if _digest(new) != delta[_HEAD - 32 : _HEAD]:
-        raise DataError("A model's delta is damaged: it makes another model. Download it whole.")
-    return new
-
-
-def _moved(old: bytes, planes: np.ndarray) -> bytes:
-    """A piece of the new model, from that of the old one and the planes of its steps."""
     zigzag = np.ascontiguousarray(planes.T).view("<u4").reshape(-1)
     steps = (zigzag >> np.uint32(1)) ^ (np.uint32(0) - (zigzag & np.uint32(1)))
     ordered = _ordered(old) + steps
-    return np.where(ordered & _SIGN, ordered ^ _SIGN, ~ordered).astype("<u4").tobytes()
+    bits = np.where(ordered & _SIGN, ordered ^ _SIGN, ~ordered)
+    new = bits.astype("<u4").tobytes()
+    if _digest(new) != delta[_HEAD - 32 : _HEAD]:
+        raise DataError("A model's delta is damaged: it makes another model. Download it whole.")
+    return new
 
 
 def _ordered(model: bytes) -> np.ndarray:
@@ -79,18 +66,3 @@ def _ordered(model: bytes) -> np.ndarray:
 
 def _digest(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
-
-
-def main(old: str, delta: str) -> int:
-    """The exit code; 1, and nothing is changed, where the delta does not fit."""
-    path = pathlib.Path(delta)
-    try:
-        new = apply(files.read_bytes(pathlib.Path(old)), files.read_bytes(path))
-    except DataError:
-        return 1
-    files.write_atomically(path, [new], mode=files.OWNER_ONLY)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

@@ -17,7 +17,7 @@ from tff_keyboard.host.progress import step
 from tff_keyboard.storage.errors import ExportError, ProgramError, SecureSumError
 from tff_keyboard.wire.messages import PROTOCOL, Accepted, CheckIn, Loss, Refused
 from tff_keyboard.wire.plan import Plan
-from tflite_export.device import eligibility, training_process
+from tflite_export.device import apply_change, eligibility, training_process
 from tflite_export.device.cache import ClientCache
 from tflite_export.device.client import RoundClient
 from tflite_export.device.store import DeviceStore, SavedTask
@@ -209,8 +209,9 @@ class Device:
         return 0.0
 
     def _trained(self, task: SavedTask, plan: Plan) -> SavedTask:
+        self._fetch_change(task.model)
         for digest in (plan.graph, task.model):
-            self._fetch(digest, base=self._store.state.model if digest == task.model else None)
+            self._fetch(digest)
             self._store.read_blob(digest)
         with self._cache() as cache:
             examples = cache.newest(plan.max_messages)
@@ -239,22 +240,34 @@ class Device:
     def _cache(self) -> contextlib.closing[ClientCache]:
         return contextlib.closing(ClientCache(self._store.cache))
 
-    def _fetch(self, digest: str, *, plan: bool = False, base: str | None = None) -> None:
-        """Has a blob in the store, of the right hash; as a delta to an older one, if that fits."""
+    def _fetch(self, digest: str, *, plan: bool = False) -> None:
+        """Has a blob in the store, of the right hash."""
         if self._store.blob(digest).exists():
             return
         part = self._store.part(digest)
-        path = f"/v1/{'plans' if plan else 'models'}/{digest}"
-        # Twice whole: what an earlier start left may be of something else.
-        for query in [f"?from={base}"] * bool(base) + ["", ""]:
-            self._client.download(path + query, part)
+        for _ in range(2):  # what an earlier start left may be of something else
+            self._client.download(f"/v1/{'plans' if plan else 'models'}/{digest}", part)
             size = part.stat().st_size
-            if query and base:
-                training_process.apply_delta(self._store.blob(base), part)
             if self._store.take(digest):
                 self._say(f"fetched {size / 1e6:.2f} MB, hash as named")
                 return
         raise ProgramError("The server sent other bytes than it named by their hash.")
+
+    def _fetch_change(self, model: str) -> None:
+        """Has weights in the store by what changed since older ones, if it has such and the server
+        knows them still; else nothing is lost, and `_fetch` has them whole."""
+        old = self._store.state.model
+        if old is None or not self._store.blob(old).exists() or self._store.blob(model).exists():
+            return
+        change = self._store.part(f"{model}-{old}")
+        self._client.download(f"/v1/models/{model}?from={old}", change)
+        size = change.stat().st_size
+        whole = self._store.part(model)
+        if not apply_change.run_in_child(self._store.blob(old), change, whole):
+            change.replace(whole)  # it was sent whole, if it is of any use
+        change.unlink(missing_ok=True)
+        if self._store.take(model):
+            self._say(f"fetched {size / 1e6:.2f} MB, hash as named")
 
     def _refused(self, error: Refused) -> float:
         self._say(f"not taken: {error}")

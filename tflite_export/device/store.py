@@ -56,7 +56,7 @@ class DeviceState:
       took_part_at: When the last upload was accepted; seconds since 1970, as `not_before`.
       not_before: When the server may be asked again.
       task: The seat that is held.
-      model: SHA-256 of the weights that were last trained from; they are kept.
+      model: SHA-256 of the newest weights that it trained from.
     """
 
     token: str | None = None

@@ -93,14 +93,6 @@ def run_in_child(job: Job, seconds: float) -> Done:
     return found
 
 
-def apply_delta(old: pathlib.Path, part: pathlib.Path) -> None:
-    """Turns a model's delta into the model, in a child for NumPy's memory; if it fits, which the
-    caller tells by the hash of `part`."""
-    module = [sys.executable, "-m", "tff_keyboard.wire.model_delta", str(old), str(part)]
-    command = children.signalled_when_orphaned(module, signal.SIGKILL)
-    subprocess.run(command, env=os.environ | _SMALL, stderr=subprocess.DEVNULL, check=False)
-
-
 def do(job: Job) -> Done:
     """Does the job in this process.
 

@@ -24,7 +24,7 @@ def test_the_sentence_says_what_why_and_how_long_on_which_machine():
     said = sentence(found, SLOW)
     rounds = found.config.train.rounds
     assert "500 train people, 600,000 words" in said
-    assert "messages.toml, the recipe for less than a million words" in said
+    assert "persuasion.toml, the recipe for less than a million words" in said
     assert f"{rounds:,} rounds of 16 people, {found.passes:.1f} passes" in said
     assert "(3 cores of 50 GFLOP/s, measured now)" in said
     assert "beginning with models/base: " in sentence(advice.advise(card(words=90_000), "s"), SLOW)

@@ -58,4 +58,4 @@ def test_all_that_is_pointed_at_is_here():
     assert len(paths) == 2
     assert all(pathlib.Path(path).is_file() for path in paths)
     (config,) = [path for path in paths if path.startswith("configs")]
-    assert "initial_model" not in pathlib.Path(config).read_text()
+    assert 'initial_model = "runs' not in pathlib.Path(config).read_text()

@@ -159,5 +159,5 @@ def test_refuses_with_one_line(place, capsys, arguments, code, message):
 
 
 def test_an_exported_file_needs_a_store(capsys):
-    assert launch("models/persuasion/keyboard.tflite") == cli.USAGE
+    assert launch("models/messages/keyboard.tflite") == cli.USAGE
     assert "Give --store=DIR" in capsys.readouterr().err

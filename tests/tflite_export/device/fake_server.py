@@ -24,7 +24,6 @@ class FakeServer:
     Attributes:
       plan: The `Plan`.
       blobs: SHA-256 -> bytes.
-      deltas: (SHA-256 of old weights, of new ones) -> what `?from=` is answered with.
       task: What a check-in gets; None: `Later`.
       faults: Faults to come, in order, for requests whose path begins so: [(prefix, fault), ...];
         a fault is "drop", "cut", "busy", or a code of `REFUSALS`.
@@ -36,8 +35,9 @@ class FakeServer:
     def __init__(self, plan, blobs):
         self.plan, self.blobs = plan, dict(blobs)
         self.blobs[plan.sha256] = plan.to_bytes()
-        self.task, self.deltas = None, {}
+        self.task = None
         self.faults, self.seen, self.uploads, self.check_ins = [], [], [], []
+        self.changes = {}  # query -> bytes in place of a model
         self.verdicts, self.lost_answers = [], 0
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
@@ -62,14 +62,17 @@ class FakeServer:
     def answer(self, method, path, headers, body):
         if method != "GET":
             keys.check_request(headers, method, path, body, time.time())
+        path, _, query = path.partition("?")
         verb = path.removeprefix("/v1/")
         if verb == "plan":
             return self.plan.to_bytes()
         if verb.startswith(("plans/", "models/")):
-            name, _, base = verb.partition("/")[2].partition("?from=")
+            name = verb.partition("/")[2]
+            if query in self.changes:
+                return self.changes[query]
             if name not in self.blobs:
                 raise Refused("not_found", "no such bytes")
-            return self.deltas.get((base, name), self.blobs[name])
+            return self.blobs[name]
         if verb == "check-in":
             self.check_ins.append(messages.decode(CheckIn, body))
             later = None if self.task else Later(retry_after_s=90, reason="full")

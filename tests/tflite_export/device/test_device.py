@@ -25,6 +25,7 @@ FACTS = DeviceFacts(
 )
 GRAPH = b"TFL3" * 9_000  # several pieces
 MODEL = weights.to_bytes(np.arange(50_000, dtype=np.float32))
+NEWER = weights.to_bytes(np.arange(50_000, dtype=np.float32) * np.float32(1.001))
 CONDITIONS = Conditions(least_examples=2)
 
 
@@ -76,7 +77,7 @@ class Phone:
     def __init__(self, directory, server):
         self.directory, self.server = directory, server
         self.now, self.said, self.jobs, self.waits = 1_000_000.0, [], [], []
-        self.facts = FACTS
+        self.facts, self.model = FACTS, MODEL
         store = DeviceStore(directory)
         cache = ClientCache(store.cache)
         typed = [Example(text=f"secret {number}") for number in range(3)]
@@ -107,8 +108,7 @@ class Phone:
     def train(self, job, seconds):
         self.jobs.append((job, seconds))
         assert pathlib.Path(job.graph).read_bytes() == GRAPH
-        model = pathlib.Path(job.model)
-        assert weights.sha256(model.read_bytes()) == model.name
+        assert pathlib.Path(job.model).read_bytes() == self.model
         header = UploadHeader(
             assignment=job.assignment, weight=7.0, loss=2.5, codec=messages.RAW, shape=[50_000]
         )
@@ -156,43 +156,31 @@ def test_the_next_round_shows_the_token_and_fetches_only_what_is_new(phone, serv
     assert len(server.uploads) == 2
 
 
-NEXT = weights.to_bytes(np.arange(50_000) + np.float32(0.01))
-NAMES = weights.sha256(MODEL), weights.sha256(NEXT)
-SMALL = model_delta.make(MODEL, NEXT)
-CUT_DELTA = [("/v1/models/", "cut")]
-
-
 @pytest.mark.parametrize(
-    "delta, faults, downloads, said",
+    ("given", "requests"),
     [
-        (SMALL, [], 1, len(SMALL)),
-        (SMALL, CUT_DELTA, 2, len(SMALL)),
-        (None, [], 1, len(NEXT)),
-        (SMALL[:-9], [], 2, len(NEXT)),
-        (model_delta.make(NEXT, MODEL), [], 2, len(NEXT)),
-        (b"tkd1", CUT_DELTA, 3, len(NEXT)),
+        (model_delta.make(MODEL, NEWER), 1),
+        (NEWER, 1),  # a server that does not know the older one
+        (model_delta.make(MODEL, NEWER)[:-1], 2),
+        (b"nothing", 2),
     ],
-    ids=["fits", "cut", "the server has none", "damaged", "of another", "cut and damaged"],
+    ids=["what changed", "all", "damaged", "nonsense"],
 )
-def test_the_next_weights_come_as_a_delta_that_is_checked(
-    delta, faults, downloads, said, phone, server
-):
+def test_of_newer_weights_it_fetches_what_changed(given, requests, phone, server):
     phone.attempt()
     cache = ClientCache(phone.directory / "cache.db")
     cache.add([Example(text="more")], now=phone.now, most_per_category=9)
     cache.close()
-    server.blobs[NAMES[1]] = NEXT
-    server.deltas = {NAMES: delta} if delta else {}
-    server.seat(NAMES[1], round_num=2)
     server.seen.clear()
-    server.faults = list(faults)
+    server.blobs[weights.sha256(NEWER)] = NEWER
+    server.changes[f"from={weights.sha256(MODEL)}"] = given
+    server.seat(weights.sha256(NEWER), round_num=2)
+    phone.model = NEWER
     phone.attempt()
-    asked = [path for _, path, *_ in server.seen if "/models/" in path]
-    assert asked[0] == f"/v1/models/{NAMES[1]}?from={NAMES[0]}"
-    assert len(asked) == downloads
-    assert f"fetched {said / 1e6:.2f} MB, hash as named" in phone.said[-4:]
+    assert len([path for _, path, *_ in server.seen if "/models/" in path]) == requests
     assert len(server.uploads) == 2
-    assert phone.state.model == NAMES[1]
+    kept = {path.name for path in (phone.directory / "blobs").iterdir()}
+    assert kept == {weights.sha256(GRAPH), weights.sha256(NEWER)}
 
 
 def test_only_the_owner_may_read_the_store(phone):

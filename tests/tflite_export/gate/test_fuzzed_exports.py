@@ -19,7 +19,7 @@ from tflite_export.format import associated_files, inspection, manifest, signing
 from tflite_export.gate import model_trial
 from tflite_export.runtime.hybrid_keyboard import with_parts
 
-MODEL = pathlib.Path(__file__).parents[3] / "models" / "persuasion" / "keyboard.tflite"
+MODEL = pathlib.Path(__file__).parents[3] / "models" / "messages" / "keyboard.tflite"
 PATHS = manifest.ExportPaths(MODEL)
 CONTENT = json.loads(PATHS.manifest.read_text())
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))

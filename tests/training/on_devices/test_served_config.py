@@ -6,6 +6,7 @@ import pytest
 
 from tff_keyboard import config as config_lib
 from tff_keyboard.config import ConfigError
+from tff_keyboard.config.kept_keys import MAY_CHANGE, what_rounds_compute
 from tff_keyboard.training.on_devices.served_config import as_served, plan_of, terms_of
 
 SERVED = (
@@ -105,6 +106,14 @@ def test_a_plan_with_secure_sums():
     clear = dataclasses.replace(plan, secure_sums=None)
     with pytest.raises(ValueError, match="belong together"):
         type(plan).from_bytes(clear.to_bytes())
+
+
+def test_a_run_keeps_its_secure_sums():
+    assert "devices.deadline_seconds" in MAY_CHANGE
+    assert not {"devices.secure_sums", "devices.secure_neighbours"} & set(MAY_CHANGE)
+    kept = what_rounds_compute(served(*SECURE, "devices.locale=en_US"))
+    assert kept["devices"] == {"secure_sums": True, "secure_neighbours": 6}
+    assert "devices" not in what_rounds_compute(served("devices.secure_neighbours=6"))
 
 
 def test_rounds_are_checkpointed_before_they_are_released():

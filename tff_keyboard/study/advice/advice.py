@@ -30,7 +30,7 @@ VALIDATIONS = 10
 # server twin's learning curve, and on 300,000 words, from nothing as from a general model
 # (docs/results.md, "Which choices matter"). On little text with more dropout.
 MUCH_TEXT = "configs/reference/ubuntu_irc.toml"
-LITTLE_TEXT = "configs/reference/messages.toml"
+LITTLE_TEXT = "configs/reference/persuasion.toml"
 _MUCH_WORDS = 1_000_000
 
 # Rows of the shipped model for the words that both have: on 300,000 words better than a start from

@@ -31,7 +31,7 @@ from tff_keyboard.training.on_devices import upload_work
 from tff_keyboard.wire import weights
 from tff_keyboard.wire.plan import Plan, SecureSums
 
-_MODELS_KEPT = 16  # before the newest: devices have one of them, and fetch the difference
+_KEPT_ROUNDS = 8  # whose models can be fetched
 
 
 class DeviceRounds:
@@ -143,9 +143,11 @@ class DeviceRounds:
     def _publish(self, round_num: int) -> None:
         model = self._store.model_after(round_num)
         plan = self._blobs.keep(self._plan_of(round_num + 1).to_bytes())
-        kept = {model, plan, self._graph}
-        for number in range(max(round_num - _MODELS_KEPT, 0), round_num):
-            kept.add(self._store.model_after(number))
+        # Some devices of the round before may still fetch its model; others have an older one, and
+        # fetch what changed.
+        oldest = max(round_num - _KEPT_ROUNDS, 0)
+        kept = {self._store.model_after(number) for number in range(oldest, round_num)}
+        kept |= {model, plan, self._graph}
         if now := self._store.round:
             kept.add(now.plan)
         for name in kept:

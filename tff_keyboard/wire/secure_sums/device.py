@@ -29,7 +29,8 @@ from tff_keyboard.wire.secure_sums.messages import (
 )
 
 OWN, PAIR = b" own", b" pair"
-_NONCE_BYTES = 12
+_NONCE_BYTES, _TAG_BYTES = 12, 16
+SEALED_BYTES = _NONCE_BYTES + 2 * shamir.SHARE_BYTES + _TAG_BYTES
 
 
 class Device:

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 WORDS: dict[int, np.dtype] = {bits: np.dtype(f"<u{bits // 8}") for bits in (16, 32, 64)}
+_ANY = X25519PrivateKey.generate()  # with points of small order every key agrees on zero
 
 
 def shared_key(private: X25519PrivateKey, public: bytes, context: bytes) -> bytes:
@@ -23,6 +24,15 @@ def shared_key(private: X25519PrivateKey, public: bytes, context: bytes) -> byte
     secret = private.exchange(X25519PublicKey.from_public_bytes(public))
     ends = b"".join(sorted([private.public_key().public_bytes_raw(), public]))
     return _derived(secret, context + ends)
+
+
+def is_key(public: bytes) -> bool:
+    """Whether a key can be agreed with who has this public key: 32 bytes, not of small order."""
+    try:
+        _ANY.exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        return False
+    return True
 
 
 def stream(key: bytes, size: int, *, bits: int, context: bytes) -> np.ndarray:

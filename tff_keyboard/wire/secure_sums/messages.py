@@ -6,9 +6,9 @@ import hashlib
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from tff_keyboard.wire.secure_sums.masks import WORDS
+from tff_keyboard.wire.secure_sums.masks import WORDS, is_key
 
-KEY_BYTES = 32
+DIGEST_BYTES = 32
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,8 +66,8 @@ class Advert:
         return cls(device=device, channel=channel, mask=mask, signature=signature)
 
     def is_genuine(self, label: bytes) -> bool:
-        """Whether the device signed it for that round."""
-        if not len(self.channel) == len(self.mask) == KEY_BYTES:
+        """Whether the device signed it for that round, and others can use its keys."""
+        if not (is_key(self.channel) and is_key(self.mask)):
             return False
         try:
             Ed25519PublicKey.from_public_bytes(self.device).verify(

@@ -12,8 +12,15 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from tff_keyboard.storage.errors import SecureSumError
 from tff_keyboard.wire.secure_sums import masks, shamir
-from tff_keyboard.wire.secure_sums.device import OWN, PAIR, add_pair_stream, own_stream
+from tff_keyboard.wire.secure_sums.device import (
+    OWN,
+    PAIR,
+    SEALED_BYTES,
+    add_pair_stream,
+    own_stream,
+)
 from tff_keyboard.wire.secure_sums.messages import (
+    DIGEST_BYTES,
     Advert,
     Envelope,
     Reveal,
@@ -76,6 +83,9 @@ class Server:
             sender
         }
         self._require(_SHARE, fits, "needs one envelope for each neighbour, sorted")
+        lengths = {(len(x.sealed), len(x.own), len(x.pair)) for x in envelopes}
+        fits = lengths == {(SEALED_BYTES, DIGEST_BYTES, DIGEST_BYTES)}
+        self._require(_SHARE, fits, "needs envelopes as long as all are")
         self._shares[sender] = shares
 
     def envelopes(self) -> dict[bytes, list[Envelope]]:
