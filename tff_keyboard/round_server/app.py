@@ -126,9 +126,7 @@ class RoundApplication:
             request.max_content_length += self._bytes_per_number * self._population.parameters
         body = request.get_data(cache=False)
         now_s = self._clock()
-        device = keys.check_request(
-            dict(request.headers), request.method, request.path, body, now_s
-        )
+        device = keys.check_request(request.headers, request.method, request.path, body, now_s)
         self._limit.check(device)
         if is_upload:
             return _json(self._upload(device, values["number"], body))
