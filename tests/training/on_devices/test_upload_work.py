@@ -12,6 +12,7 @@ from tff_keyboard.federated.learning.client_delivery import Handover
 from tff_keyboard.federated.learning.client_training import build_client_training
 from tff_keyboard.federated.learning.composition import compose_process
 from tff_keyboard.packs.server_here import ServerHereProcess
+from tff_keyboard.training.on_devices import upload_work
 from tff_keyboard.training.on_devices.upload_work import build_upload_work, element, hand_over
 
 V, D, U = 6, 2, 3
@@ -70,3 +71,17 @@ def test_what_a_client_claims_becomes_its_weight():
     assert told.next.type_signature.result.result.member.update_weight == tff.to_type(
         collections.OrderedDict(num_examples=np.float32, loss=np.float32)
     )
+
+
+def test_elements_are_let_go_as_their_packs_are_made(monkeypatch):
+    uploads = [element(np.zeros(3, np.float32), 1.0, 1.0) for _ in range(6)]
+    left = []
+    make = upload_work.compiler.make_pack
+    monkeypatch.setattr(
+        upload_work.compiler,
+        "make_pack",
+        lambda *given: left.append(sum(one is not None for one in uploads)) or make(*given),
+    )
+    hand_over(uploads, Handover(1, 2), 3)
+    assert left == [4, 2, 0]
+    assert not uploads

@@ -7,7 +7,7 @@ simulation, on the same numbers.
 """
 
 import collections
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,15 +91,22 @@ def build_upload_work(
     return tff.learning.templates.ClientWorkProcess(initialize, next_fn)
 
 
-def hand_over(uploads: Iterable[Any], handover: Handover, parameters: int) -> list[Any]:
+def hand_over(uploads: list[Any], handover: Handover, parameters: int) -> list[Any]:
     """What `next` takes: packs of uploads, or a dataset for each, as `handover` deals them.
 
     Args:
-      uploads: An `element` each, in the order of the round.
+      uploads: An `element` each, in the order of the round. The list is emptied: packs are copies,
+        and a round is in memory once, not twice.
     """
-    elements = list(uploads)
-    groups = handover.plan([1] * len(elements))
-    return [_made([elements[p] for p in group], handover, parameters) for group in groups]
+
+    def taken(position: int) -> Any:
+        one, uploads[position] = uploads[position], None
+        return one
+
+    groups = handover.plan([1] * len(uploads))
+    found = [_made([taken(p) for p in group], handover, parameters) for group in groups]
+    uploads.clear()
+    return found
 
 
 def _made(group: Sequence[Any], handover: Handover, parameters: int) -> Any:
