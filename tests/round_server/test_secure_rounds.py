@@ -54,7 +54,7 @@ class Server:
 
     def start(self):
         """A process begins, whatever became of the one before."""
-        self.store = SecureRoundStore(self.folder, self.terms, lambda: self.time, "keyboard")
+        self.store = SecureRoundStore(self.folder, self.terms, lambda: self.time)
         population = Population(
             name="keyboard",
             run=self.store.run_id,

@@ -36,6 +36,11 @@ def progress(row, **changes):
     return training_loop.Progress(**(facts | changes))
 
 
+def test_a_secure_sum_says_how_many_it_is_of():
+    row = ROW | {"client_work/train/tokens": 0, "clients": 8}
+    assert RoundLines(9)._note(row, 1.0) == "8 clients"
+
+
 def test_figures_of_a_validation(capsys):
     RoundLines(9)(progress(ROW))
     assert capsys.readouterr().out == (

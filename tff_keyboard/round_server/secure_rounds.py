@@ -52,23 +52,12 @@ class _Sum:
 
 
 class SecureRoundStore(RoundStore):
-    """See the module, and the class before.
+    """See the module, and the class before."""
 
-    Args:
-      population: Name of the population of devices, a part of each sum's label.
-    """
-
-    def __init__(
-        self,
-        directory: pathlib.Path,
-        terms: Terms,
-        clock: Callable[[], float],
-        population: str,
-    ):
+    def __init__(self, directory: pathlib.Path, terms: Terms, clock: Callable[[], float]):
         self._sum: _Sum | None = None
         self._sum_of: tuple[int, int] | None = None
         self._total: np.ndarray | None = None
-        self._population = population
         super().__init__(directory, terms, clock)
         if self._round is not None and self._round.state in (*rounds.OPEN, rounds.AGGREGATING):
             self._check_replay(self._round)
@@ -84,7 +73,7 @@ class SecureRoundStore(RoundStore):
 
     def label(self, round_: Round) -> str:
         """Names the sum of an attempt at a round; no two sums share one."""
-        return f"{self._population}/{self.run_id}/{round_.number}/{round_.attempt}"
+        return f"{self.run_id}/{round_.number}/{round_.attempt}"
 
     def step(
         self, number: int, device: bytes, sender: bytes, step: str, message: secure_steps.Step

@@ -49,7 +49,9 @@ class RoundLines:
     def _note(self, row: Mapping[str, float], seconds: float) -> str:
         if not self._show_training:
             return "(loss, counts and times are withheld)"
-        nats = row["client_work/train/nll"] / max(row["client_work/train/tokens"], 1)
+        if not row["client_work/train/tokens"]:
+            return f"{row['clients']} clients"  # of a secure sum, which says no more
+        nats = row["client_work/train/nll"] / row["client_work/train/tokens"]
         return f"loss {nats:.3f} nats  {row['tokens'] / max(seconds, 1e-9):,.0f} tokens/s"
 
 

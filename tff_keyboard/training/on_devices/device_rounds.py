@@ -179,9 +179,9 @@ class DeviceRounds:
         total = np.empty(len(self._order), f"<i{sums.bits // 8}")
         total[self._order] = self._store.total(found).view(total.dtype)
         if self._is_private:
-            return [upload_work.element(part, 1.0, 0.0) for part in upload_work.parts_of(total)]
+            return [upload_work.element(part, 0.0, 0.0) for part in upload_work.parts_of(total)]
         mean = (total * (sums.step / found.accepted)).astype(np.float32)
-        return [upload_work.element(mean, 1.0, 0.0)]
+        return [upload_work.element(mean, 0.0, 0.0)]
 
     def _element(self, upload: Upload) -> Any:
         delta = np.empty(len(self._order), np.float32)

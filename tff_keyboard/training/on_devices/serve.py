@@ -196,9 +196,7 @@ def _round_store(
     config: RunConfig, folder: pathlib.Path, parameters: int, clock: Callable[[], float]
 ) -> RoundStore:
     terms = terms_of(config, parameters)
-    if terms.sums is None:
-        return RoundStore(folder, terms, clock)
-    return SecureRoundStore(folder, terms, clock, config.devices.population)
+    return (SecureRoundStore if terms.sums else RoundStore)(folder, terms, clock)
 
 
 def _graph_of_run(
