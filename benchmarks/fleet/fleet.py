@@ -190,6 +190,8 @@ def main() -> int:
     server.look()
     for person in people:
         if person.process is not None:
+            if person.stopped:  # its round is over, and so are all
+                shares.ended(person, happened=True)
             person.process.send_signal(signal.SIGCONT)
             person.process.kill()
             person.process.wait()
