@@ -159,7 +159,7 @@ def hold(served, capfd, number):
     assert threads <= before[0]
     assert opened <= before[1] + 2
     assert files <= before[2] + 2  # the log of SQLite
-    assert resident <= before[3] + 60
+    assert resident <= before[3] + 200  # clients, with bodies of megabytes, are in this process
     assert sum(served.statuses.values()) >= number // 20
     assert capfd.readouterr().err == ""
 

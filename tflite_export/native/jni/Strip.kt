@@ -13,7 +13,7 @@ class Strip(context: Context) : AutoCloseable {
         fun asset(name: String) = context.assets.open(name).use { it.readBytes() }
         keyboard = Cifg(
             asset("keyboard.tflite"), asset("keyboard.vocabulary"), asset("keyboard.json"),
-            asset("keyboard.ngram"), null,
+            asset("keyboard.ngram"), asset("keyboard.tail"),
         )
         if (file.exists()) runCatching { keyboard.setCache(file.readBytes()) }
     }

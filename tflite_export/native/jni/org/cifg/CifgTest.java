@@ -10,7 +10,8 @@ final class CifgTest {
     String stem = arguments[0].replaceFirst("[.]tflite$", "");
     byte[] model = read(stem + ".tflite"), ngram = read(stem + ".ngram");
     byte[] vocabulary = read(stem + ".vocabulary"), manifest = read(stem + ".json");
-    try (Cifg keyboard = new Cifg(model, vocabulary, manifest, ngram, null)) {
+    byte[] tail = read(stem + ".tail");
+    try (Cifg keyboard = new Cifg(model, vocabulary, manifest, ngram, tail)) {
       check(words(keyboard, "i am on my w").startsWith("way "), "a strip");
       check(keyboard.strip("see you ", 3)[0].probability() > 0.01, "its probability");
       String[] tokens = keyboard.tokens("cafe\u0301 \ufb01ne \ud83d\ude02 IT\u2019S");
@@ -29,7 +30,7 @@ final class CifgTest {
       check(fails(() -> keyboard.train("see you", 0.5f)), "this model is not trainable");
       check(fails(() -> keyboard.setCache(new byte[] {1})), "a damaged cache");
     }
-    check(fails(() -> new Cifg(vocabulary, vocabulary, manifest, ngram, null)), "a damaged model");
+    check(fails(() -> new Cifg(vocabulary, vocabulary, manifest, ngram, tail)), "a damaged model");
     System.out.println("all right");
   }
 
