@@ -29,7 +29,7 @@ from tff_keyboard.storage.errors import ProgramError
 CERTIFICATE, KEY = "tls.crt", "tls.key"
 HEADER_SECONDS = 10.0  # for handshake and headers
 REQUEST_SECONDS = 120.0  # for all of a request and its answer
-SHARED_SECONDS = 5.0  # for which nobody loses a thread to one who waits
+SHARED_SECONDS = 20.0  # for which nobody loses a thread to one who waits
 IDLE_SECONDS = 10.0  # between two bytes, and between two requests
 LONGEST_HEADER = 16 * 1024  # bytes
 THREADS = 32

@@ -642,7 +642,9 @@ class TestEvents:
         dropped = [strip for strip in found if strip.message == 1]
         assert [s.outcome for s in dropped] == ["typed", "typed", "left"]
         assert len(found) == 13
-        assert driver.get_log("browser") == []
+        said = [entry["message"] for entry in driver.get_log("browser")]
+        # The server may have ended before it answered what it has logged.
+        assert [line for line in said if "ERR_EMPTY_RESPONSE" not in line] == []
 
 
 def type_in_terminal(monkeypatch, typed, model, *flags):
