@@ -13,7 +13,7 @@ from tests.support.fleet.masked import masked_upload, settle
 from tff_keyboard.round_server import rounds
 from tff_keyboard.round_server.app import Population, RoundApplication
 from tff_keyboard.round_server.blobs import Blobs
-from tff_keyboard.round_server.rounds import SumTerms, Terms
+from tff_keyboard.round_server.rounds import Terms
 from tff_keyboard.round_server.secure_rounds import SecureRoundStore
 from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.wire import messages, secure_steps, weights
@@ -31,8 +31,7 @@ class Server:
 
     def __init__(self, folder, size=5, **terms):
         terms = {"goal": 10, "most": 10, "least": 7, "deadline_seconds": 600, **terms}
-        of_sums = {"bits": SUMS.bits, "degree": SUMS.degree, "threshold": SUMS.threshold}
-        self.terms = Terms(separation=1, sums=SumTerms(size=size, **of_sums), **terms)
+        self.terms = Terms(separation=1, sums=secure_steps.settings(SUMS, size), **terms)
         self.folder, self.time, self.store = folder, 1e9, None
         self.blobs = Blobs(folder / "blobs")
         graph = self.blobs.keep(b"graph")

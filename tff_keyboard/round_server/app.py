@@ -12,7 +12,6 @@ import pathlib
 import secrets
 import sys
 import time
-import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
@@ -199,7 +198,7 @@ class RoundApplication:
             raise Refused("wrong_plan", "the plan has no secure sums")
         if step not in secure_steps.STEPS:
             raise Refused("not_found", "a secure sum has no such step")
-        message = typing.cast(secure_steps.Step, messages.decode(secure_steps.STEPS[step], body))
+        message = cast(secure_steps.Step, messages.decode(secure_steps.STEPS[step], body))
         pseudonym = tokens.digest(self._secret, device)
         return self._sums.step(number, pseudonym, bytes.fromhex(device), step, message)
 

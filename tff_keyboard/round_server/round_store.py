@@ -14,6 +14,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from tff_keyboard.round_server import rounds
 from tff_keyboard.round_server.rounds import Round, Terms
@@ -138,15 +139,10 @@ class RoundStore:
         """
         with self._transaction(is_forced=True):
             self._tick()
-            seat = self._db.one(
-                f"SELECT attempt, place, sha256, chosen, weight, loss {_SEAT}",
-                upload.assignment,
-                number,
-                device,
+            columns = "attempt, place, sha256, chosen, weight, loss"
+            attempt, place, sha256, chosen, *told = self._seat(
+                columns, number, device, upload.assignment
             )
-            if seat is None:
-                raise Refused("unknown_round", "no seat of this device in this round")
-            attempt, place, sha256, chosen, *told = seat
             if place is not None:
                 if sha256 != upload.sha256:
                     raise Refused("replay", "this seat has its upload already, which is another")
@@ -185,14 +181,12 @@ class RoundStore:
         """
         with self._transaction():
             self._tick()
-            seat = self._db.one(f"SELECT attempt, loss {_SEAT}", assignment, number, device)
-            if seat is None:
-                raise Refused("unknown_round", "no seat of this device in this round")
+            attempt, known = self._seat("attempt, loss", number, device, assignment)
             now = self._round
             assert now is not None
-            if (now.number, now.attempt) != (number, seat[0]) or now.state not in rounds.OPEN:
-                raise self._closed(number, seat[0])
-            if seat[1] is None and not now.wanted:
+            if (now.number, now.attempt) != (number, attempt) or now.state not in rounds.OPEN:
+                raise self._closed(number, attempt)
+            if known is None and not now.wanted:
                 told = "UPDATE seats SET weight=?, loss=? WHERE assignment=?"
                 self._db.do(told, weight, loss, assignment)
                 self._put(rounds.with_loss(now, self.terms))
@@ -259,6 +253,7 @@ class RoundStore:
             released = "UPDATE rounds SET state=? WHERE number<=? AND state!=?"
             self._db.do(released, rounds.RELEASED, number, rounds.ABANDONED)
             self._db.do("DELETE FROM uploads WHERE number<=?", number)
+            self._db.do("DELETE FROM sums WHERE number<=?", number)
             # Of the next round, number + 1, those wait who took part in it or the
             # `separation` - 1 rounds before it.
             self._db.do("DELETE FROM seats WHERE number<=?", number + 1 - self.terms.separation)
@@ -297,6 +292,15 @@ class RoundStore:
         self.stop()
         with self._lock:
             self._db.close()
+
+    def _seat(self, columns: str, number: int, device: bytes, assignment: str) -> tuple[Any, ...]:
+        """Columns of a device's seat; refused as "unknown_round" where it has no such seat."""
+        found: tuple[Any, ...] | None = self._db.one(
+            f"SELECT {columns} {_SEAT}", assignment, number, device
+        )
+        if found is None:
+            raise Refused("unknown_round", "no seat of this device in this round")
+        return found
 
     def _take(self, upload: Upload) -> None:
         """Looks at an upload that is about to count; a secure sum adds it."""
@@ -347,6 +351,7 @@ class RoundStore:
         if now.state == rounds.ABANDONED:
             of_attempt = (now.number, now.attempt)
             self._db.do("DELETE FROM uploads WHERE number=? AND attempt=?", *of_attempt)
+            self._db.do("DELETE FROM sums WHERE number=? AND attempt=?", *of_attempt)
             self._put(rounds.next_attempt(now))
         self._changed.notify_all()
 

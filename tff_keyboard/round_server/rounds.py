@@ -16,20 +16,14 @@ https://arxiv.org/abs/1902.01046.
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tff_keyboard.wire.secure_sums.messages import Settings
 
 SELECTING, RUNNING, AGGREGATING = "selecting", "running", "aggregating"
 RELEASED, ABANDONED = "released", "abandoned"
 OPEN = (SELECTING, RUNNING)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SumTerms:
-    """What holds for every secure sum; as `wire.secure_sums.messages.Settings` has it."""
-
-    size: int
-    bits: int
-    degree: int
-    threshold: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,8 +38,8 @@ class Terms:
       separation: A device takes part again so many rounds later; 1: in the next.
       top: Devices with a loss -> how many of them, those of lowest loss, upload; None: all upload,
         and tell no loss before.
-      sums: Uploads are masked, and the steps of their sum (`secure_rounds.py`) end a round; None:
-        they are in clear, and their number ends it.
+      sums: Uploads are masked, and the steps of their sum (`secure_rounds.py`), each with a label of
+        its own, end a round; None: they are in clear, and their number ends it.
     """
 
     goal: int
@@ -54,7 +48,7 @@ class Terms:
     deadline_seconds: float
     separation: int
     top: Callable[[int], int] | None = None
-    sums: SumTerms | None = None
+    sums: "Settings | None" = None
 
     def members(self, round_: "Round") -> int:
         """Devices that a round counts: those with uploads, and with `top` the others of whom these

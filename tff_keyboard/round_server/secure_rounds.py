@@ -29,7 +29,7 @@ from tff_keyboard.storage.errors import RunDirectoryError, SecureSumError
 from tff_keyboard.wire import messages, secure_steps
 from tff_keyboard.wire.messages import Refused
 from tff_keyboard.wire.secure_sums import masks
-from tff_keyboard.wire.secure_sums.messages import Advert, Envelope, Settings, Unmask
+from tff_keyboard.wire.secure_sums.messages import Advert, Envelope, Unmask
 from tff_keyboard.wire.secure_sums.server import Server
 from tff_keyboard.wire.tokens import Participation
 
@@ -92,16 +92,13 @@ class SecureRoundStore(RoundStore):
         body = messages.encode(message)
         with self._transaction(is_forced=True):
             self._tick()
-            query = "SELECT attempt, place FROM seats WHERE assignment=? AND number=? AND device=?"
-            seat = self._db.one(query, message.assignment, number, device)
-            if seat is None:
-                raise Refused("unknown_round", "no seat of this device in this round")
+            attempt, place = self._seat("attempt, place", number, device, message.assignment)
             now = self._round
             assert now is not None
-            if (now.number, now.attempt) != (number, seat[0]) or now.state not in rounds.OPEN:
-                if seat[1] is not None:
+            if (now.number, now.attempt) != (number, attempt) or now.state not in rounds.OPEN:
+                if place is not None:
                     return secure_steps.Next()  # the sum is made, or lost: no more is to do
-                raise self._closed(number, seat[0])
+                raise self._closed(number, attempt)
             if not (isinstance(message, secure_steps.Unmask) and message.shares is None):
                 self._keep(now, sender, step, message, body)
                 self._tick()
@@ -114,11 +111,6 @@ class SecureRoundStore(RoundStore):
             if self._total is None:
                 self._total = found.server.sum()
             return self._total
-
-    def release(self, number: int) -> None:
-        with self._transaction(is_forced=True):
-            self._db.do("DELETE FROM sums WHERE number<=?", number)
-        super().release(number)
 
     def _keep(
         self, now: Round, sender: bytes, step: str, message: secure_steps.Step, body: bytes
@@ -197,12 +189,6 @@ class SecureRoundStore(RoundStore):
         with self._transaction(is_forced=True):
             self._put(dataclasses.replace(now, state=state))
 
-    def _put(self, now: Round) -> None:
-        if now.state == rounds.ABANDONED:
-            of_attempt = (now.number, now.attempt)
-            self._db.do("DELETE FROM sums WHERE number=? AND attempt=?", *of_attempt)
-        super()._put(now)
-
     def _answer(
         self, found: _Sum, step: str, sender: bytes, message: secure_steps.Step
     ) -> secure_steps.Next:
@@ -248,7 +234,7 @@ class SecureRoundStore(RoundStore):
 
     def _replayed(self, now: Round) -> _Sum:
         assert self.terms.sums is not None
-        settings = Settings(label=self.label(now).encode(), **dataclasses.asdict(self.terms.sums))
+        settings = dataclasses.replace(self.terms.sums, label=self.label(now).encode())
         found = _Sum(Server(settings, least=self.terms.least))
         rows = self._db.all(
             "SELECT assignment, device, step, body FROM sums WHERE number=? AND attempt=? "

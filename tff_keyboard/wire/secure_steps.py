@@ -12,6 +12,7 @@ again, and have the same answer. Bytes are hex. What the steps mean: `secure_sum
 import dataclasses
 from collections.abc import Sequence
 
+from tff_keyboard.wire.plan import SecureSums
 from tff_keyboard.wire.secure_sums import messages as sums
 
 
@@ -75,6 +76,20 @@ class Next:
 
 Step = Advertise | Share | Unmask
 STEPS: dict[str, type[Step]] = {"advertise": Advertise, "share": Share, "unmask": Unmask}
+
+
+def settings(plan: SecureSums, size: int, label: str = "") -> sums.Settings:
+    """Those of a plan's sums of `size` integers; each sum has a label of its own.
+
+    Raises `ValueError` if no sum can have such numbers.
+    """
+    return sums.Settings(
+        label=label.encode(),
+        size=size,
+        bits=plan.bits,
+        degree=plan.degree,
+        threshold=plan.threshold,
+    )
 
 
 def advertise(assignment: str, advert: sums.Advert) -> Advertise:

@@ -13,7 +13,6 @@ from tff_keyboard.wire.messages import Accepted
 from tff_keyboard.wire.plan import Plan
 from tff_keyboard.wire.secure_sums import masks
 from tff_keyboard.wire.secure_sums.device import Device
-from tff_keyboard.wire.secure_sums.messages import Settings
 from tflite_export.device.client import RoundClient
 from tflite_export.device.store import SavedTask
 
@@ -43,13 +42,7 @@ class MaskedUpload:
             raise ExportError("The round has no label for its secure sum.")
         sums = plan.secure_sums
         try:
-            settings = Settings(
-                label=task.secure_sum.encode(),
-                size=plan.parameters,
-                bits=sums.bits,
-                degree=sums.degree,
-                threshold=sums.threshold,
-            )
+            settings = secure_steps.settings(sums, plan.parameters, task.secure_sum)
         except ValueError as error:
             raise ExportError(f"`plan.secure_sums`: {error}") from None
         self.assignment = task.assignment

@@ -12,8 +12,8 @@ from tff_keyboard.config.sections.privacy_config import MechanismConfig
 from tff_keyboard.config.sections.rule_config import FedMed
 from tff_keyboard.config.secure_grid import secure_grid
 from tff_keyboard.federated.learning import schedules
-from tff_keyboard.round_server.rounds import SumTerms, Terms
-from tff_keyboard.wire import messages
+from tff_keyboard.round_server.rounds import Terms
+from tff_keyboard.wire import messages, secure_steps
 from tff_keyboard.wire.plan import Cache, Codec, Conditions, Plan, SecureSums
 
 _STEP = "a device trains a message a step by plain SGD, as the `train` signature does"
@@ -97,7 +97,6 @@ def as_served(config: RunConfig) -> RunConfig:
 
 
 def _check_secure(config: RunConfig) -> None:
-    secure_grid(config.aggregation, clients_per_round=config.train.clients_per_round)
     least, degree = terms_of(config).least, config.devices.secure_neighbours
     if least <= degree:
         raise ConfigError(
@@ -143,14 +142,10 @@ def terms_of(config: RunConfig, parameters: int = 0) -> Terms:
         from tff_keyboard.federated.algorithms.fedmed.aggregator import top_count  # TFF, late
 
         top = functools.partial(top_count, rule.top_fraction)
-    sums, of_sums = secure_sums_of(config), None
-    if sums:
-        of_sums = SumTerms(
-            size=parameters, bits=sums.bits, degree=sums.degree, threshold=sums.threshold
-        )
+    sums = secure_sums_of(config)
     return Terms(
         top=top,
-        sums=of_sums,
+        sums=secure_steps.settings(sums, parameters) if sums else None,
         goal=goal,
         most=math.ceil(round(config.train.over_selection * goal, 9)),
         least=math.ceil(round(config.devices.least_share * goal, 9)),
