@@ -38,8 +38,8 @@ class Terms:
       separation: A device takes part again so many rounds later; 1: in the next.
       top: Devices with a loss -> how many of them, those of lowest loss, upload; None: all upload,
         and tell no loss before.
-      sums: Uploads are masked, and the steps of their sum (`secure_rounds.py`) end a round; each sum
-        has a label of its own. None: they are in clear, and their number ends it.
+      sums: Uploads are masked, and the steps of their sum (`secure_rounds.py`) end a round; each
+        sum has a label of its own. None: they are in clear, and their number ends it.
     """
 
     goal: int
