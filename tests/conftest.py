@@ -83,6 +83,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module", autouse=True)
+def _ctrl_c_is_left_alone():
+    """A file that left SIGINT ignored would hang a later one, whose programs inherit that."""
+    yield
+    left = signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert left is signal.default_int_handler, f"the tests of this file leave SIGINT with {left}"
+
+
+@pytest.fixture(scope="module", autouse=True)
 def _one_worker_of_ours():
     """TFF's default context is that of the session, whatever the file before left it on."""
     _use_session_context()

@@ -2,7 +2,6 @@
 
 import pathlib
 import re
-import sys
 
 import pytest
 import tomllib
@@ -30,9 +29,8 @@ def test_a_run_records_it():
     assert environment.describe()["packages"]["tff-keyboard"] == tff_keyboard.__version__
 
 
-def test_it_can_be_asked_for(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["tff-keyboard", "--version"])
+def test_it_can_be_asked_for(capsys):
     with pytest.raises(SystemExit) as end:
-        console.main()
+        console._main(["--version"])
     assert end.value.code == 0
     assert capsys.readouterr().out == f"tff-keyboard {tff_keyboard.__version__}\n"

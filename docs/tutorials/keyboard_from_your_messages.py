@@ -8,7 +8,6 @@
 import pathlib
 import random
 import shutil
-import signal
 import subprocess
 import sys
 
@@ -127,8 +126,8 @@ with subprocess.Popen(play, stdout=subprocess.PIPE, text=True) as server:
             subprocess.run([browser, *flags], stderr=subprocess.DEVNULL, timeout=60, check=False)
     except subprocess.TimeoutExpired:
         print("Chromium did not answer: no picture.")
-    finally:  # `with` waits for the server, which waits for Ctrl-C
-        server.send_signal(signal.SIGINT)
+    finally:  # `with` waits for the server's end
+        server.terminate()
 
 if picture.exists():
     plt.figure(figsize=(8, 6.5), layout="tight")
