@@ -42,20 +42,20 @@ PLAN = dataclasses.replace(
 class Recorder:
     """A server whose clock and chance stand still, and what was said to it."""
 
-    def __init__(self, folder):
-        self.now = float(NOW)
-        terms = Terms(goal=1, most=2, least=1, deadline_seconds=600, separation=2)
-        self.store = RoundStore(folder, terms, lambda: self.now)
+    def __init__(self, folder, plan=PLAN, kept=RoundStore, **terms):
+        self.now, self.plan = float(NOW), plan
+        terms = {"goal": 1, "most": 2, "least": 1, "deadline_seconds": 600, "separation": 2} | terms
+        self.store = kept(folder, Terms(**terms), lambda: self.now)
         blobs = Blobs(folder / "blobs")
-        self.model, plan = blobs.keep(MODEL), blobs.keep(PLAN.to_bytes())
-        for name in (self.model, plan):
+        self.model, named = blobs.keep(MODEL), blobs.keep(plan.to_bytes())
+        for name in (self.model, named):
             blobs.show(name)
         population = Population(
-            name="keyboard", run=self.store.run_id, parameters=3, codec=messages.RAW
+            name="keyboard", run=self.store.run_id, parameters=3, codec=plan.codec.name
         )
         app = RoundApplication(self.store, blobs, population, key_of("server"), lambda: self.now)
         self.client, self.exchanges = test.Client(app), []
-        self.store.open_round(1, self.model, plan)
+        self.store.open_round(1, self.model, named)
 
     def say(self, why, method, path, body=b"", *, device=None, **headers):
         """A request as the device sends it; the JSON of its answer."""
@@ -90,7 +90,7 @@ class Recorder:
         return self.say(why, "PUT", f"/v1/rounds/{round_num}/upload", body, device=device)
 
     def check_in(self, why, device, **changes):
-        fields = {"protocol": 1, "population": "keyboard", "plan": PLAN.sha256, "token": None}
+        fields = {"protocol": 1, "population": "keyboard", "plan": self.plan.sha256, "token": None}
         body = messages.encode(CheckIn(**fields | changes))
         return self.say(why, "POST", "/v1/check-in", body, device=device)
 
@@ -133,13 +133,13 @@ def play(recorder):
 
 
 @contextlib.contextmanager
-def standing_still(patch):
+def standing_still(patch, make=Recorder):
     """A recorder without chance."""
     numbers = iter(range(1, 1000))
     patch.setattr(secrets, "token_hex", lambda size: f"{next(numbers):0{2 * size}x}")
     patch.setattr(random, "random", lambda: 0.5)
     with tempfile.TemporaryDirectory() as folder:
-        recorder = Recorder(pathlib.Path(folder))
+        recorder = make(pathlib.Path(folder))
         try:
             yield recorder
         finally:
@@ -154,15 +154,23 @@ def recorder(monkeypatch):
 
 def test_a_device_of_ours_says_and_hears_the_same(recorder):
     play(recorder)
-    known = json.loads(FILE.read_text())["exchanges"]
+    said_as_in(FILE, recorder)
+
+
+def said_as_in(path, recorder):
+    known = json.loads(path.read_text())["exchanges"]
     assert [found["why"] for found in recorder.exchanges] == [each["why"] for each in known]
     for found, expected in zip(recorder.exchanges, known, strict=True):
         assert _short(found) == expected, found["why"]
 
 
 def test_the_file_alone_is_enough_for_another_device(recorder):
+    answered_as_in(FILE, recorder)
+
+
+def answered_as_in(path, recorder):
     """What is recorded is answered alike, request by request."""
-    for each in json.loads(FILE.read_text())["exchanges"]:
+    for each in json.loads(path.read_text())["exchanges"]:
         asked = each["request"]
         body = b" " * asked["spaces"] if "spaces" in asked else bytes.fromhex(asked["hex"])
         recorder.replay(each["why"], asked["method"], asked["path"], body, asked["headers"])
@@ -171,10 +179,11 @@ def test_the_file_alone_is_enough_for_another_device(recorder):
 
 def test_every_refusal_is_there_or_cannot_be():
     found = set()
-    for each in json.loads(FILE.read_text())["exchanges"]:
+    files = [FILE, FILE.with_name("secure_sum.json")]
+    for each in [x for path in files for x in json.loads(path.read_text())["exchanges"]]:
         if each["answer"]["status"] >= 400:
             found.add(json.loads(bytes.fromhex(each["answer"]["hex"]))["code"])
-    elsewhere = {"busy", "too_soon", "not_found", "bad_method", "late", "not_finite", "bad_step"}
+    elsewhere = {"busy", "too_soon", "not_found", "bad_method", "late", "not_finite"}
     assert found | elsewhere >= set(messages.REFUSALS)
     assert "not_finite" in found
 
@@ -194,18 +203,23 @@ def _short(exchange):
 def main():
     with pytest.MonkeyPatch.context() as patch, standing_still(patch) as recorder:
         play(recorder)
+    write(FILE, "Requests and answers of a round", recorder)
+
+
+def write(path, about, recorder, **facts):
+    """The file of what was said, an exchange a line."""
     content = {
-        "about": "Requests and answers of a round; bodies in hex. docs/fleet/protocol.md",
+        "about": f"{about}; bodies in hex. docs/fleet/protocol.md",
         "private keys of devices (never use them)": {
             name: key_of(name).private_bytes_raw().hex() for name in "abc"
         },
         "server's public key": keys.public_hex(key_of("server")),
-        "plan": typed_json.plain(PLAN),
-        "exchanges": list(map(_short, recorder.exchanges)),
+        "plan": typed_json.plain(recorder.plan),
+        **facts,
     }
-    exchanges = ",\n  ".join(json.dumps(each) for each in content.pop("exchanges"))
-    facts = json.dumps(content, indent=1).removesuffix("\n}")
-    FILE.write_text(f'{facts},\n "exchanges": [\n  {exchanges}\n ]\n}}\n')
+    exchanges = ",\n  ".join(json.dumps(_short(each)) for each in recorder.exchanges)
+    head = json.dumps(content, indent=1).removesuffix("\n}")
+    path.write_text(f'{head},\n "exchanges": [\n  {exchanges}\n ]\n}}\n')
 
 
 if __name__ == "__main__":

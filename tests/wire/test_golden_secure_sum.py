@@ -1,0 +1,142 @@
+"""A secure sum of three devices, byte for byte: `golden/secure_sum.json`, for other devices.
+
+python -m tests.wire.test_golden_secure_sum     # writes the file anew
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import random
+import secrets
+import sys
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from tests.support.fleet.devices import key_of
+from tests.support.fleet.masked import masked_upload, settle
+from tests.wire import test_golden
+from tff_keyboard.round_server.secure_rounds import SecureRoundStore
+from tff_keyboard.wire import messages, secure_steps
+from tff_keyboard.wire.plan import Codec, SecureSums
+from tff_keyboard.wire.secure_sums import device as sum_devices
+from tff_keyboard.wire.secure_sums.grid import from_grid
+
+FILE = test_golden.FILE.with_name("secure_sum.json")
+SUMS = SecureSums(clip_norm=1.0, step=2.0**-20, bits=32, degree=2, threshold=2)
+PLAN = dataclasses.replace(test_golden.PLAN, codec=Codec(name=messages.MASKED), secure_sums=SUMS)
+DELTAS = {"a": [0.5, 0.0, -0.25], "b": [0.25, -0.5, 0.0], "c": [-0.125, 0.25, 0.5]}
+
+
+def answer_of(recorder):
+    return bytes.fromhex(recorder.exchanges[-1]["answer"]["hex"])
+
+
+class Said:
+    """A device of tests that speaks to a recorder."""
+
+    def __init__(self, recorder, name):
+        self.recorder, self.name, self.key, self.token = recorder, name, key_of(name), None
+
+    def send(self, method, path, body):
+        why = f"{self.name}: {path.rpartition('/')[2]}"
+        self.recorder.say(why, method, path, body, device=self.name)
+        return self.recorder.exchanges[-1]["answer"]["status"], answer_of(self.recorder)
+
+
+class Drawn:
+    """Chance that is the same each time; what a device drew first is its secret."""
+
+    def __init__(self):
+        self.count = 0
+
+    def token_bytes(self, size):
+        self.count += 1
+        return hashlib.sha256(b"drawn %d" % self.count).digest()[:size]
+
+    def generate(self):
+        return X25519PrivateKey.from_private_bytes(self.token_bytes(32))
+
+
+def play(recorder):
+    """All three are in the sum, and what is refused on the way; the secrets of the devices."""
+    parts = {}
+    for name, delta in DELTAS.items():
+        recorder.check_in(f"{name}: a seat", name)
+        task = messages.decode(messages.Answer, answer_of(recorder)).task
+        parts[name] = masked_upload(Said(recorder, name), task, PLAN, delta)
+    assert parts["a"].go_on() == 5
+    keys = recorder.exchanges[-1]["request"]
+    path, sent = keys["path"], bytes.fromhex(keys["hex"])
+    other = messages.decode(secure_steps.Advertise, sent)
+    other = messages.encode(dataclasses.replace(other, mask="0" * 64))
+    recorder.say("a: other keys than before", "POST", path, other, device="a")
+    seat, zeros = parts["a"].assignment, np.zeros(3)
+    masked = {"weight": 1.0, "loss": 0.0, "codec": messages.MASKED}
+    recorder.upload("a: an upload before it has shared", "a", seat, delta=zeros, **masked)
+    assert not settle(parts.values())
+    recorder.replay("a: the same keys again, at the end", "POST", path, sent, keys["headers"])
+    return {
+        name: {
+            "channel": part._device._channel.private_bytes_raw().hex(),
+            "mask": part._device._mask.private_bytes_raw().hex(),
+            "own": part._device._own_secret.hex(),
+            "delta": DELTAS[name],
+        }
+        for name, part in parts.items()
+    }
+
+
+@contextlib.contextmanager
+def standing_still(patch):
+    drawn = Drawn()
+    patch.setattr(secrets, "token_bytes", drawn.token_bytes)
+    patch.setattr(
+        secrets, "randbelow", lambda most: int.from_bytes(drawn.token_bytes(32), "big") % most
+    )
+    patch.setattr(secrets, "SystemRandom", functools.partial(random.Random, 1))
+    patch.setattr(sum_devices, "X25519PrivateKey", drawn)
+    make = functools.partial(
+        test_golden.Recorder,
+        plan=PLAN,
+        kept=SecureRoundStore,
+        **{"goal": 3, "most": 3, "least": 3, "sums": secure_steps.settings(SUMS, 3)},
+    )
+    with test_golden.standing_still(patch, make) as recorder:
+        yield recorder
+
+
+@pytest.fixture
+def recorder(monkeypatch):
+    with standing_still(monkeypatch) as recorder:
+        yield recorder
+
+
+def check_total(recorder):
+    found = from_grid(recorder.store.total(recorder.store.round), step=SUMS.step)
+    np.testing.assert_array_equal(found, np.sum(list(DELTAS.values()), axis=0))
+
+
+def test_devices_of_ours_say_and_hear_the_same(recorder):
+    assert play(recorder) == json.loads(FILE.read_text())["secrets (never use them)"]
+    test_golden.said_as_in(FILE, recorder)
+    check_total(recorder)
+
+
+def test_the_file_alone_makes_the_sum(recorder):
+    test_golden.answered_as_in(FILE, recorder)
+    check_total(recorder)
+
+
+def main():
+    with pytest.MonkeyPatch.context() as patch, standing_still(patch) as recorder:
+        drawn = play(recorder)
+        about = "A secure sum of three devices"
+        test_golden.write(FILE, about, recorder, **{"secrets (never use them)": drawn})
+
+
+if __name__ == "__main__":
+    sys.exit(main())
