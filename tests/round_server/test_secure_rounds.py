@@ -5,6 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
 
 from tests.support.fleet import devices
@@ -184,19 +185,42 @@ def test_with_too_few_a_round_is_abandoned_and_has_other_keys(server):
     assert set(settle(uploads).values()) == {"late"}
 
 
-def test_a_false_dealer_costs_the_round(server):
-    uploads, _ = server.uploads()
-    client = uploads[0]._client
-    honest = client.secure
+@pytest.mark.parametrize("has_dropped", [False, True])
+def test_a_false_dealer_costs_the_round_once(server, has_dropped):
+    (hostile, *others), _ = server.uploads()
+    if has_dropped:  # then its key of masks is put together, else its secret
+        hostile._device._mask = X25519PrivateKey.generate()
+        hostile = _Stopping(hostile, 2)
+    else:
+        honest = hostile._client.secure
 
-    def secure(round_num, step, message):
-        if step == "share":
-            message = dataclasses.replace(message, own_secret="00" * 32)
-        return honest(round_num, step, message)
+        def secure(round_num, step, message):
+            if step == "share":
+                message = dataclasses.replace(message, own_secret="00" * 32)
+            return honest(round_num, step, message)
 
-    client.secure = secure
-    settle(uploads)
+        hostile._client.secure = secure
+    settle([hostile, *others], server.wait)
     assert (server.store.round.attempt, server.store.round.state) == (2, rounds.SELECTING)
+    for _ in range(2):  # the second time after a kill
+        assert server.device(0).check_in(server.plan.sha256) == "too_soon"
+        assert server.device(1).check_in(server.plan.sha256).task is not None
+        server.kill()
+    uploads = [masked_upload(*x) for x in _seated(server, range(1, 11))]
+    assert not settle(uploads)
+    server.total()
+    server.store.release(1)
+    names = [server.blobs.keep(weights.to_bytes(np.zeros(5))), server.plan.sha256]
+    server.store.open_round(2, *names)
+    assert server.device(0).check_in(server.plan.sha256).task is not None
+
+
+def _seated(server, numbers):
+    """Arguments of the uploads of devices that check in."""
+    for number in numbers:
+        device = server.device(number)
+        task = device.check_in(server.plan.sha256).task
+        yield device, task, server.plan, np.zeros(server.plan.parameters)
 
 
 def test_each_trick_has_its_code(server):

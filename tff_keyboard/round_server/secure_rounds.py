@@ -6,7 +6,8 @@
     unmask     when the masks that are left can be taken off: the round aggregates
 
 A step that closes by the clock needs the least number of devices. At the deadline, or where the
-shares do not give the masks, the round is abandoned and selected anew, with new keys.
+shares do not give the masks, the round is abandoned and selected anew, with new keys, and without
+the device whose shares were false.
 
 The `wire.secure_sums.server.Server` of the newest round is in memory alone; after a kill the
 messages on disk, replayed in order, make the same. They are forgotten with the round's uploads.
@@ -35,6 +36,7 @@ from tff_keyboard.wire.tokens import Participation
 
 # Ends of steps in the table `sums`, beside the steps of devices.
 _CIRCLE, _ENVELOPES, _QUESTIONS = "circle", "envelopes", "questions"
+_FALSE = "false"  # there, too: this seat dealt shares of something else than its secret
 _ENDS = {_CIRCLE: 1 / 2, _ENVELOPES: 5 / 8, _QUESTIONS: 7 / 8}  # shares of the time
 _MOST_WAIT_SECONDS = 5
 
@@ -74,6 +76,17 @@ class SecureRoundStore(RoundStore):
     def label(self, round_: Round) -> str:
         """Names the sum of an attempt at a round; no two sums share one."""
         return f"{self.run_id}/{round_.number}/{round_.attempt}"
+
+    def take_seat(self, device: bytes, assignment: str) -> tuple[Round, str] | None:
+        """As the class before; "too_soon" also for a device whose shares cost an attempt."""
+        with self._lock:
+            self._tick()
+            query = (
+                "SELECT 1 FROM sums JOIN seats USING (assignment) WHERE step=? AND seats.device=?"
+            )
+            if self._db.one(query, _FALSE, device) is not None:
+                raise Refused("too_soon", "its shares in this round were false")
+            return super().take_seat(device, assignment)
 
     def step(
         self, number: int, device: bytes, sender: bytes, step: str, message: secure_steps.Step
@@ -181,13 +194,17 @@ class SecureRoundStore(RoundStore):
         return True
 
     def _finish(self, now: Round, found: _Sum) -> None:
-        state = rounds.AGGREGATING
+        state, dealer = rounds.AGGREGATING, None
         try:
             self._total = found.server.sum()
-        except ValueError:  # a device dealt shares of nothing
-            state = rounds.ABANDONED
+        except SecureSumError as error:
+            state, dealer = rounds.ABANDONED, error.device
         with self._transaction(is_forced=True):
-            self._put(dataclasses.replace(now, state=state))
+            query = "SELECT assignment FROM sums WHERE number=? AND attempt=? AND device=?"
+            seat = dealer and self._db.one(query, now.number, now.attempt, dealer)
+            self._put(dataclasses.replace(now, state=state))  # forgets the sum
+            if seat:
+                self._note(now, _FALSE, b"", seat[0])
 
     def _answer(
         self, found: _Sum, step: str, sender: bytes, message: secure_steps.Step

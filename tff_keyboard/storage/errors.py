@@ -52,7 +52,13 @@ class ProgramError(UserError, RuntimeError):
 
 
 class SecureSumError(ProgramError, ValueError):
-    """A step of a secure sum that another side got wrong, or too few devices for it."""
+    """A step of a secure sum that another side got wrong, or too few devices for it.
+
+    Attributes:
+      device: Key of the device that is to blame, if one is known.
+    """
+
+    device: bytes | None = None
 
 
 class RunDirectoryError(ProgramError):

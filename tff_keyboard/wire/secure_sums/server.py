@@ -144,7 +144,7 @@ class Server:
         for device in self.reported:
             secret = self._secret(device)
             if digest(settings.label, OWN, secret) != self._shares[device].own_secret:
-                raise SecureSumError(_blamed(device, "shared another secret than that of its mask"))
+                raise _blamed(device, "shared another secret than that of its mask")
             total -= own_stream(settings, secret)
         for device in self._shares.keys() - self.reported:
             left = self._left(device)
@@ -152,7 +152,7 @@ class Server:
                 continue
             key = X25519PrivateKey.from_private_bytes(self._secret(device))
             if key.public_key().public_bytes_raw() != self._adverts[device].mask:
-                raise SecureSumError(_blamed(device, "shared another key than it advertised"))
+                raise _blamed(device, "shared another key than it advertised")
             for other in left:  # takes off what `other` has put on
                 add_pair_stream(total, settings, key, self._adverts[other].mask, other > device)
         return total
@@ -166,12 +166,12 @@ class Server:
         }
         if len(shares) < self._settings.threshold:
             raise SecureSumError(
-                _blamed(device, f"cannot be unmasked: {len(shares)} of {self._settings.threshold}")
-                + " shares are there."
+                f"Device {device.hex()[:16]} cannot be unmasked: {len(shares)} of "
+                f"{self._settings.threshold} shares are there."
             )
         secret = shamir.join(shares)
         if secret is None:
-            raise SecureSumError(_blamed(device, "dealt shares of no secret"))
+            raise _blamed(device, "dealt shares of no secret")
         return secret
 
     def _pairs(self, device: bytes) -> list[bytes]:
@@ -198,5 +198,8 @@ class Server:
             raise SecureSumError(f"Step {step!r} of a secure sum: a device {problem}.")
 
 
-def _blamed(device: bytes, problem: str) -> str:
-    return f"Device {device.hex()[:16]} {problem}"
+def _blamed(device: bytes, problem: str) -> SecureSumError:
+    """The error of a dealer: each share that was revealed has the digest that the dealer told."""
+    error = SecureSumError(f"Device {device.hex()[:16]} {problem}.")
+    error.device = device
+    return error
