@@ -2,11 +2,15 @@
 
 import contextlib
 import dataclasses
+import os
+import pickle
+import signal
 
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
+from werkzeug import test
 
 from tests.support.fleet import devices
 from tests.support.fleet.devices import Device, code_of, key_of
@@ -155,6 +159,54 @@ def test_a_kill_after_each_request_changes_nothing(server):
     assert not settle(uploads)
     server.kill()
     np.testing.assert_allclose(server.total(), np.sum(deltas, axis=0), atol=10 * SUMS.step)
+
+
+@pytest.mark.slow
+def test_sigkill_in_every_request_changes_nothing(server):
+    """Each is asked three times: of a process that dies in its transaction, behind it, and not."""
+    open_store = server.start
+    server.store.close()
+    kills = 0
+
+    def app(environ, start_response):
+        nonlocal kills
+        for place in ("in", "behind", ""):
+            reading, writing = os.pipe()
+            child = os.fork()
+            if child == 0:
+                _answer_or_die(server, open_store, place, environ, writing)
+            os.close(writing)
+            with os.fdopen(reading, "rb") as pipe:
+                data = pipe.read()
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            kills += status == -signal.SIGKILL
+            if data:
+                status, body = pickle.loads(data)
+                start_response(status, [])
+                return [body]
+        raise AssertionError(f"a server ended with {status}")
+
+    server.app = app
+    uploads, deltas = server.uploads()
+    assert not settle(uploads)
+    assert kills > 90
+    open_store()
+    np.testing.assert_allclose(server.total(), np.sum(deltas, axis=0), atol=10 * SUMS.step)
+
+
+def _answer_or_die(server, open_store, place, environ, writing):
+    """The whole life of a server's process, for one request."""
+    try:
+        open_store()
+        if place == "in":
+            put = server.store._db.put
+            server.store._db.put = lambda *row: (put(*row), os.kill(os.getpid(), signal.SIGKILL))
+        found = test.run_wsgi_app(server.app, environ)
+        if place == "behind":
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.write(writing, pickle.dumps((found[1], b"".join(found[0]))))
+    finally:
+        os._exit(1)
 
 
 def test_what_was_rolled_back_is_not_in_memory(server, monkeypatch):
