@@ -10,10 +10,13 @@ second of CPU is a second.
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
 import pathlib
+import socket
+import ssl
 import tempfile
 import threading
 import time
@@ -26,13 +29,15 @@ from tff_keyboard.round_server.blobs import Blobs
 from tff_keyboard.round_server.round_store import RoundStore
 from tff_keyboard.round_server.rounds import Terms
 from tff_keyboard.round_server.serving import RoundServer, open_certificate
-from tff_keyboard.wire import messages, weights
+from tff_keyboard.wire import keys, messages, weights
 from tff_keyboard.wire.messages import Answer, CheckIn, Refused, UploadHeader
 from tflite_export.device.client import RoundClient, ServerAway
 
 PARAMETERS = 350_000  # 1.4 MB of float32
 GOAL = 100
 PLAN = b'{"plan": "of a benchmark"}'
+MESSAGE = CheckIn(protocol=1, population="load", plan=weights.sha256(PLAN), token=None)
+MOST_A_SECOND = 1_500  # check-ins of each of two processes
 
 
 def serve(folder: pathlib.Path, uploads: int, pipe) -> None:
@@ -67,26 +72,20 @@ def serve(folder: pathlib.Path, uploads: int, pipe) -> None:
     store.close()
 
 
-def work(url: str, certificate: str, uploads: bool, is_kept: bool, seconds: float, pipe) -> None:
-    """A process of clients: four threads, each one device after the other, on one connection or
-    each on its own."""
+def work(url: str, certificate: str, seconds: float, pipe) -> None:
+    """A process of clients that upload: four threads, each one device after the other."""
     found: dict[str, list[float]] = {"check-in": [], "upload": []}
     failures: list[str] = []
     payload = weights.to_bytes(np.random.default_rng(os.getpid()).normal(size=PARAMETERS))
-    until = time.monotonic() + seconds
 
     def devices() -> None:
         client = RoundClient(url, Ed25519PrivateKey.generate(), ca=pathlib.Path(certificate))
         while time.monotonic() < until:
             client._key = Ed25519PrivateKey.generate()
-            if not is_kept:
-                client.close()
-            message = CheckIn(protocol=1, population="load", plan=weights.sha256(PLAN), token=None)
             try:
-                task = _timed(found["check-in"], client.check_in, message).task
-                if task is None and uploads:
+                task = _timed(found["check-in"], client.check_in, MESSAGE).task
+                if task is None:
                     time.sleep(0.05)
-                if task is None or not uploads:
                     continue
                 header = UploadHeader(
                     assignment=task.assignment, weight=1.0, loss=1.0, codec=messages.RAW,
@@ -97,17 +96,80 @@ def work(url: str, certificate: str, uploads: bool, is_kept: bool, seconds: floa
             except Refused as error:
                 failures.append(error.code)
             except ServerAway:
-                if time.monotonic() < until and not uploads:
-                    failures.append("away")
                 return
         client.close()
 
-    threads = [threading.Thread(target=devices) for _ in range(4)]
+    pipe.send("ready")
+    pipe.recv()
+    until = time.monotonic() + seconds
+    _in_threads(devices)
+    pipe.send((found, failures))
+
+
+def crowd(url: str, certificate: str, is_kept: bool, seconds: float, pipe) -> None:
+    """A process of devices that only check in, on four connections or each on its own.
+
+    Their requests are signed beforehand: on a phone that takes no time of the server's machine.
+    """
+    times: list[float] = []
+    failures: list[str] = []
+    body = messages.encode(MESSAGE)
+    keys_of = (Ed25519PrivateKey.generate() for _ in range(int(MOST_A_SECOND * seconds)))
+    asked = [_signed(key, body) for key in keys_of]
+    host, port = url.removeprefix("https://").split(":")
+    trust = ssl.create_default_context(cafile=certificate)
+
+    def connected() -> ssl.SSLSocket:
+        plain = socket.create_connection((host, int(port)), timeout=20)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return trust.wrap_socket(plain, server_hostname=host)
+
+    def devices() -> None:
+        with contextlib.closing(connected()) as kept:
+            while asked and time.monotonic() < until:
+                start = time.perf_counter()
+                connection = kept if is_kept else connected()
+                connection.sendall(asked.pop())
+                status = _status(connection)
+                times.append(time.perf_counter() - start)
+                if not is_kept:
+                    connection.close()
+                if status != b"200":
+                    failures.append(status.decode())
+
+    pipe.send("ready")
+    pipe.recv()
+    until = time.monotonic() + seconds
+    _in_threads(devices)
+    pipe.send(({"check-in": times, "upload": []}, failures))
+
+
+def _signed(key: Ed25519PrivateKey, body: bytes) -> bytes:
+    path = "/v1/check-in"
+    headers = {"Host": "load", "Content-Length": str(len(body))}
+    headers |= keys.sign_request(key, "POST", path, body)
+    lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def _status(connection: ssl.SSLSocket) -> bytes:
+    """Reads an answer; its status."""
+    found = b""
+    while b"\r\n\r\n" not in found:
+        found += connection.recv(65_536)
+    head, _, rest = found.partition(b"\r\n\r\n")
+    size = int(head.lower().partition(b"content-length:")[2].split()[0])
+    while len(rest) < size:
+        rest += connection.recv(65_536)
+    return head.split(None, 2)[1]
+
+
+def _in_threads(call) -> None:
+    threads = [threading.Thread(target=call) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    pipe.send((found, failures))
 
 
 def _timed(into: list[float], call, *arguments) -> Answer:
@@ -122,21 +184,21 @@ def _resident_mb(pid: str = "self") -> float:
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
-def _clients(
-    url: str, certificate: str, *, uploads: bool, seconds: float, is_kept: bool = True
-) -> dict:
-    """Two processes of clients; figures by verb."""
+def _clients(call, url: str, certificate: str, *arguments) -> dict:
+    """Two processes of clients, which begin together; figures by verb."""
     context = multiprocessing.get_context("spawn")
     pipes, processes = [], []
-    start = time.monotonic()
     for _ in range(2):
         ours, theirs = context.Pipe()
-        process = context.Process(
-            target=work, args=(url, certificate, uploads, is_kept, seconds, theirs)
-        )
+        process = context.Process(target=call, args=(url, certificate, *arguments, theirs))
         process.start()
         pipes.append(ours)
         processes.append(process)
+    for pipe in pipes:
+        pipe.recv()
+    start = time.monotonic()
+    for pipe in pipes:
+        pipe.send(True)
     found = [pipe.recv() for pipe in pipes]
     taken = time.monotonic() - start
     for process in processes:
@@ -179,7 +241,7 @@ def main() -> None:
         waiting.start()
         parts = []
         while not ended:  # clients in spells, until the server has had enough
-            parts.append(_clients(url, certificate, uploads=True, seconds=30.0))
+            parts.append(_clients(work, url, certificate, 30.0))
         waiting.join()
         seconds = ended[0]
         result["upload"] = {
@@ -191,11 +253,11 @@ def main() -> None:
         for name, is_kept in (("kept connections", True), ("new connections", False)):
             ours.send(True)
             before = ours.recv()
-            crowd = _clients(url, certificate, uploads=False, seconds=seconds, is_kept=is_kept)
+            found = _clients(crowd, url, certificate, is_kept, seconds)
             ours.send(True)
             cpu = ours.recv() - before
-            crowd["server CPU ms"] = round(1000 * cpu / crowd["check-in"]["count"], 3)
-            result[f"crowd, {name}"] = crowd
+            found["server CPU ms"] = round(1000 * cpu / found["check-in"]["count"], 3)
+            result[f"crowd, {name}"] = found
         result["load behind"] = os.getloadavg()
         ours.send(False)
         server.join()
