@@ -218,8 +218,8 @@ def write(path, about, recorder, **facts):
         **facts,
     }
     exchanges = ",\n  ".join(json.dumps(_short(each)) for each in recorder.exchanges)
-    head = json.dumps(content, indent=1).removesuffix("\n}")
-    path.write_text(f'{head},\n "exchanges": [\n  {exchanges}\n ]\n}}\n')
+    head = "".join(f" {json.dumps(key)}: {json.dumps(fact)},\n" for key, fact in content.items())
+    path.write_text(f'{{\n{head} "exchanges": [\n  {exchanges}\n ]\n}}\n')
 
 
 if __name__ == "__main__":
