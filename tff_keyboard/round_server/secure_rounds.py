@@ -77,17 +77,6 @@ class SecureRoundStore(RoundStore):
         """Names the sum of an attempt at a round; no two sums share one."""
         return f"{self.run_id}/{round_.number}/{round_.attempt}"
 
-    def take_seat(self, device: bytes, assignment: str) -> tuple[Round, str] | None:
-        """As the class before; "too_soon" also for a device whose shares cost an attempt."""
-        with self._lock:
-            self._tick()
-            query = (
-                "SELECT 1 FROM sums JOIN seats USING (assignment) WHERE step=? AND seats.device=?"
-            )
-            if self._db.one(query, _FALSE, device) is not None:
-                raise Refused("too_soon", "its shares in this round were false")
-            return super().take_seat(device, assignment)
-
     def step(
         self, number: int, device: bytes, sender: bytes, step: str, message: secure_steps.Step
     ) -> secure_steps.Next:
@@ -153,6 +142,12 @@ class SecureRoundStore(RoundStore):
             raise Refused("bad_step", "this seat has not shared")
         with _refusing():
             self._open_sum().server.report(found[0], self._vector(upload))
+
+    def _took_part(self, device: bytes, number: int) -> bool:
+        """As the class before; so did a device whose false shares cost an attempt at this round."""
+        query = "SELECT 1 FROM seats JOIN sums USING (assignment) WHERE seats.device=? AND step=?"
+        took_part = super()._took_part(device, number)
+        return took_part or self._db.one(query, device, _FALSE) is not None
 
     def accept(self, number: int, device: bytes, upload: Upload) -> tuple[Participation, int]:
         found = super().accept(number, device, upload)
