@@ -138,7 +138,7 @@ def stream(noise, draws):
 )
 def test_streaming_equals_dense(decays, share, rounds):
     noise = Blt(decays=tuple(decays), scales=(share / len(decays),) * len(decays))
-    column = noise.column(rounds)
+    column = toeplitz.checked_column(noise.column(rounds))
     by_hand = [1.0] + [
         sum(s * d**t for s, d in zip(noise.scales, noise.decays, strict=True))
         for t in range(rounds - 1)
@@ -152,6 +152,28 @@ def test_streaming_equals_dense(decays, share, rounds):
     np.testing.assert_allclose(
         noise.inverse(rounds), np.linalg.solve(dense, impulse)[:, 0], atol=1e-9
     )
+
+
+@examples(30)
+@given(
+    forgotten=st.lists(st.floats(1e-7, 1e-3), min_size=3, max_size=4),
+    shares=st.lists(st.floats(0, 1), min_size=4, max_size=4),
+)
+def test_long_memories_keep_their_digits(forgotten, shares):
+    rounds = 2000
+    shares = np.array(shares[: len(forgotten)])
+    noise = Blt(
+        decays=tuple(1 - part for part in forgotten),
+        scales=tuple((shares / max(1.0, shares.sum() * (1 + 1e-12))).tolist()),
+    )
+    column = toeplitz.checked_column(noise.column(rounds))
+    by_hand = [
+        sum(s * d**t for s, d in zip(noise.scales, noise.decays, strict=True))
+        for t in (0, 999, 1998)
+    ]
+    np.testing.assert_allclose(column[[1, 1000, 1999]], by_hand, rtol=1e-12, atol=1e-300)
+    impulse = np.eye(rounds)[:, :1]
+    np.testing.assert_allclose(noise.inverse(rounds), stream(noise, impulse)[:, 0], atol=1e-12)
 
 
 @pytest.mark.parametrize(
