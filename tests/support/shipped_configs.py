@@ -25,7 +25,7 @@ _ALSO = {
 def options():
     """Runs that show an option each: (name, config, overrides)."""
     for path in STUDIES:
-        for run in runs(path):
-            shown = path.stem.startswith("options_") or run.arm in _ALSO.get(path.stem, ())
-            if shown and run.seed == 1:
+        is_of_options = path.stem.startswith("options_")
+        for run in runs(path) if is_of_options or path.stem in _ALSO else ():
+            if run.seed == 1 and (is_of_options or run.arm in _ALSO[path.stem]):
                 yield f"{path.stem}:{run.arm}", run.config_file, run.overrides

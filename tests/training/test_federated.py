@@ -151,26 +151,18 @@ def test_a_changed_config_is_refused(store, finished_run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        ["client.algorithm=fedsgd", "server.learning_rate=0.5"],
-        [
-            "server.optimizer=fedadam",
-            "server.learning_rate=0.01",
-            "train.over_selection=1.4",
-            "train.dropout_rate=0.2",
-            "train.min_separation_rounds=2",
-            "aggregation.client_weighting=uniform",
-            "client.epochs=2",
-            "client.momentum=0.5",
-            "model.name=gru",
-        ],
-        ["model.name=lstm2", "aggregation.client_weighting=examples"],
-    ],
-    ids=["fedsgd", "many", "lstm2"],
-)
-def test_options_train(store, tmp_path, overrides):
+def test_options_train_together(store, tmp_path):
+    overrides = [
+        "server.optimizer=fedadam",
+        "server.learning_rate=0.01",
+        "train.over_selection=1.4",
+        "train.dropout_rate=0.2",
+        "train.min_separation_rounds=2",
+        "aggregation.client_weighting=uniform",
+        "client.epochs=2",
+        "client.momentum=0.5",
+        "model.name=gru",
+    ]
     row = train_federated(tiny_config(store, "train.rounds=2", *overrides), tmp_path / "run")
     assert np.isfinite(row["evaluation/perplexity"])
     assert row["rejected"] == 0
@@ -258,23 +250,6 @@ def test_missing_store_is_one_line(tmp_path, capsys):
     assert cli.launch(train_task, arguments) == cli.BAD_INPUT
     assert capsys.readouterr().err.count("\n") == 1
     assert not pathlib.Path(tmp_path / "run").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        ["aggregation.rule.name=fedatt"],
-        ["aggregation.rule.name=fedmed", "aggregation.rule.top_fraction=0.8"],
-        ["aggregation.rule.name=median"],
-        ["aggregation.compression.codec=uniform_quantization"],
-    ],
-    ids=["fedatt", "fedmed", "median", "compressed"],
-)
-def test_aggregators_train(store, tmp_path, overrides):
-    row = train_federated(tiny_config(store, "train.rounds=2", *overrides), tmp_path / "run")
-    assert np.isfinite(row["evaluation/perplexity"])
-    assert row["rejected"] == 0
 
 
 DP = [

@@ -26,6 +26,9 @@ from tff_keyboard.federated.algorithms.build_aggregator import build_aggregator
 from tff_keyboard.federated.algorithms.fedmed.client_weight import fedmed_weight_type
 from tff_keyboard.program.engines import execution
 
+# Computations by the dozen are built here, of code that other tests trace for `make coverage`.
+pytestmark = pytest.mark.no_cover
+
 PRIVATE = {"client_weighting": "uniform"}
 NOISE = {"noise_multiplier": 0.5}
 CONFIGS = {
@@ -59,20 +62,25 @@ def weights(name, clients):
     ]
 
 
-def two_rounds(name, clients):
-    factory = build_aggregator(CONFIGS[name], clients_per_round=clients, seed=3)
-    weight_type = fedmed_weight_type(3) if name.startswith("fedmed") else WEIGHT_TYPE
-    process = factory.create(VALUE_TYPE, weight_type)
-    config = CONFIGS[name]
-    if config.is_private:
-        restart_rounds = getattr(config.privacy, "restart_rounds", 0)
-        process = noised(process, config.privacy.mechanism, restart_rounds=restart_rounds)
+def two_rounds(name, process):
+    """Of 10 clients, then of 100."""
     state, outputs = process.initialize(), []
-    for round_num in range(2):
+    for round_num, clients in enumerate((10, 100)):
         values = deltas(round_num, clients, 0.5)
         outputs.append(process.next(state, values, weights(name, clients)))
         state = outputs[-1].state
     return outputs
+
+
+def built(name):
+    config = CONFIGS[name]
+    factory = build_aggregator(config, clients_per_round=100, seed=3)
+    weight_type = fedmed_weight_type(3) if name.startswith("fedmed") else WEIGHT_TYPE
+    process = factory.create(VALUE_TYPE, weight_type)
+    if config.is_private:
+        restart_rounds = getattr(config.privacy, "restart_rounds", 0)
+        process = noised(process, config.privacy.mechanism, restart_rounds=restart_rounds)
+    return process
 
 
 @pytest.fixture
@@ -82,13 +90,13 @@ def restored_context():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("clients", [10, 100])
 @pytest.mark.usefixtures("restored_context")
-def test_two_workers_equal_one(clients):
+def test_two_workers_equal_one():
+    processes = {name: built(name) for name in CONFIGS}
     with execution.install_context(1):
-        alone = {name: two_rounds(name, clients) for name in CONFIGS}
+        alone = {name: two_rounds(name, process) for name, process in processes.items()}
     with execution.install_context(2):
-        together = {name: two_rounds(name, clients) for name in CONFIGS}
+        together = {name: two_rounds(name, process) for name, process in processes.items()}
     for name in CONFIGS:
         for one, two in zip(alone[name], together[name], strict=True):
             for a, b in zip(one.result, two.result, strict=True):
