@@ -1,7 +1,7 @@
 """Trains on what devices send: `train`, whose clients check in over HTTPS instead of being drawn.
 
-tff-keyboard serve-rounds --config=configs/mine.toml --workdir=runs/fleet
-tff-keyboard serve-rounds --config=configs/mine.toml --workdir=runs/fleet --host=0.0.0.0 \\
+tff-keyboard serve-rounds --config=configs/fleet.toml --workdir=runs/fleet
+tff-keyboard serve-rounds --config=configs/fleet.toml --workdir=runs/fleet --host=0.0.0.0 \\
     --port=443 --certificate=fullchain.pem --certificate-key=privkey.pem
 
 Killed at any moment and started again with the same command, it goes on: no accepted upload is

@@ -23,6 +23,12 @@ def served(*overrides):
     return as_served(config_lib.load("configs/demo.toml", [*SERVED, *overrides]))
 
 
+def test_the_shipped_config_is_served():
+    config = as_served(config_lib.load("configs/fleet.toml"))
+    assert config.model.initial_model == "models/base"
+    assert terms_of(config).least == 60
+
+
 @pytest.mark.parametrize(
     ("override", "key"),
     [
