@@ -117,7 +117,7 @@ processes = {
 # in nats.
 
 # %%
-ROUNDS, COHORT = 30, 8
+ROUNDS, COHORT = 20, 8
 judge = keras_model()
 whole = tk.data.client_data_batches(people, words, feature="text", batch_size=200, max_length=12)
 test = [batch for name in test_ids for batch in whole.create_tf_dataset_for_client(name)]
@@ -137,7 +137,7 @@ for name, process in processes.items():
     for done in range(1, ROUNDS + 1):
         cohort = draw.choice(train_ids, COHORT, replace=False)
         state, last[name] = process.next(state, [datasets[one] for one in cohort])
-        if done % 3 == 0:
+        if done % 2 == 0:
             curves[name][done] = judged(process, state)
     print(f"{name:22} {curves[name][0]:.3f} -> {curves[name][ROUNDS]:.3f} nats")
 
