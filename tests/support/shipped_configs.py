@@ -25,7 +25,9 @@ _ALSO = {
 def options():
     """Runs that show an option each: (name, config, overrides)."""
     for path in STUDIES:
-        is_of_options = path.stem.startswith("options_")
-        for run in runs(path) if is_of_options or path.stem in _ALSO else ():
-            if run.seed == 1 and (is_of_options or run.arm in _ALSO[path.stem]):
+        arms = _ALSO.get(path.stem)
+        if arms is None and not path.stem.startswith("options_"):
+            continue
+        for run in runs(path):
+            if run.seed == 1 and (arms is None or run.arm in arms):
                 yield f"{path.stem}:{run.arm}", run.config_file, run.overrides
