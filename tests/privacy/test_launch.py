@@ -1,4 +1,4 @@
-"""The table of mechanisms in docs/privacy.md: what a launch comes to, and that it is known in seconds."""
+"""The table of mechanisms in docs/privacy.md: what a launch comes to, known in seconds."""
 
 import pytest
 
