@@ -66,6 +66,50 @@ def test_tls_with_a_certificate_of_its_own(certificate):
             untrusting.connect()
 
 
+def test_an_answer_is_one_record(certificate):
+    with served(certificate) as server, contextlib.closing(https(server, certificate)) as client:
+        client.connect()
+        for _ in range(3):
+            client.sock.sendall(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nxxx")
+            assert client.sock.recv(65_536).endswith(b"\r\n\r\nhttps 3")
+
+
+def test_requests_of_one_record_are_all_answered(certificate):
+    asked = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+    with served(certificate) as server, contextlib.closing(https(server, certificate)) as client:
+        client.connect()
+        client.sock.sendall(400 * asked)  # more than the server's buffer holds
+        found = b""
+        while found.count(b"https 0") < 400:
+            more = client.sock.recv(65_536)
+            assert more
+            found += more
+
+
+def test_who_asks_before_sending_a_body_hears_the_answer(certificate):
+    with served(certificate) as server, contextlib.closing(https(server, certificate)) as client:
+        client.connect()
+        client.sock.sendall(
+            b"PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"
+        )
+        assert client.sock.recv(1000).startswith(b"HTTP/1.1 100 Continue")
+        client.sock.sendall(b"xxx")
+        assert client.sock.recv(1000).endswith(b"https 3")
+
+
+def test_kept_connections_share_a_thread(certificate, monkeypatch):
+    monkeypatch.setattr(serving, "THREADS", 1)
+    with served(certificate) as server, contextlib.ExitStack() as stack:
+        clients = [https(server, certificate) for _ in range(3)]
+        for client in clients:
+            stack.callback(client.close)
+        for _ in range(5):
+            for client in clients:
+                client.request("PUT", "/", b"xxx")
+            for client in clients:
+                assert client.getresponse().read() == b"https 3"
+
+
 def test_a_certificate_is_made_once(certificate):
     folder = certificate[0].parent
     before = serving.fingerprint(certificate[0])

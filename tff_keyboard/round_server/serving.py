@@ -7,9 +7,11 @@ wait for a thread, the oldest give up theirs: clients that send a byte now and t
 import contextlib
 import datetime
 import hashlib
+import io
 import ipaddress
 import pathlib
 import resource
+import select
 import socket
 import ssl
 import threading
@@ -30,9 +32,11 @@ CERTIFICATE, KEY = "tls.crt", "tls.key"
 HEADER_SECONDS = 10.0  # for handshake and headers
 REQUEST_SECONDS = 120.0  # for all of a request and its answer
 SHARED_SECONDS = 20.0  # for which nobody loses a thread to one who waits
+LINGER_SECONDS = 0.02  # that a thread waits for the next request of its connection
 IDLE_SECONDS = 10.0  # between two bytes, and between two requests
 LONGEST_HEADER = 16 * 1024  # bytes
 THREADS = 32
+ANSWER_BYTES = 64 * 1024  # that are sent at a time
 BACKLOG = 512  # connections that wait to be taken
 
 _DAYS = 825  # that a certificate of our own is valid
@@ -115,6 +119,7 @@ class _Request(server.HTTPRequest):
             super().parse_request()
         except ValueError:  # an address that is none
             self.simple_response("400 Bad Request")
+        self.conn.wfile.flush()  # who asked whether to send a body waits for the answer
         self.conn.until = time.monotonic() + REQUEST_SECONDS
 
     def simple_response(self, status: str, msg: str = "") -> None:
@@ -131,8 +136,31 @@ class _Connection(server.HTTPConnection):
     is_greeted = False
     since = until = 0.0  # of the request
 
+    def __init__(self, of: "_Server", sock: socket.socket, makefile: Any):
+        super().__init__(of, sock, makefile)
+        # An answer goes out whole, not in parts: each costs a record of TLS and a system call.
+        self.wfile = io.BufferedWriter(socket.SocketIO(sock, "w"), ANSWER_BYTES)
+
     def communicate(self) -> bool:
-        """One request; whether the connection stays."""
+        """Requests, as long as the next one follows at once and nobody waits for the thread;
+        whether the connection stays."""
+        while self._one_request():
+            has_more = self._has_more()
+            if self.server.requests.qsize or not (has_more or self._follows()):
+                return True
+        return False
+
+    def _has_more(self) -> bool:
+        if isinstance(self.socket, ssl.SSLSocket) and self.socket.pending():
+            self.rfile.peek(1)  # into the buffer: where threads are waited for, only that counts
+        return bool(self.rfile.has_data())
+
+    def _follows(self) -> bool:
+        ready = select.poll()
+        ready.register(self.socket, select.POLLIN)
+        return bool(ready.poll(1000 * LINGER_SECONDS))
+
+    def _one_request(self) -> bool:
         self.since = time.monotonic()
         self.until = self.since + HEADER_SECONDS
         self.server.busy[self] = None
@@ -140,7 +168,9 @@ class _Connection(server.HTTPConnection):
             if not self.is_greeted and isinstance(self.socket, ssl.SSLSocket):
                 self.socket.do_handshake()
             self.is_greeted = True
-            return bool(super().communicate())  # type: ignore[no-untyped-call]
+            stays = bool(super().communicate())  # type: ignore[no-untyped-call]
+            self.wfile.flush()
+            return stays
         except OSError:
             return False
         finally:
