@@ -36,7 +36,7 @@ LINGER_SECONDS = 0.02  # that a thread waits for the next request of its connect
 IDLE_SECONDS = 10.0  # between two bytes, and between two requests
 LONGEST_HEADER = 16 * 1024  # bytes
 THREADS = 32
-ANSWER_BYTES = 64 * 1024  # that are sent at a time
+BUFFER_BYTES = 64 * 1024  # of a connection, each way
 BACKLOG = 512  # connections that wait to be taken
 
 _DAYS = 825  # that a certificate of our own is valid
@@ -128,6 +128,43 @@ class _Request(server.HTTPRequest):
         super().simple_response("400 Bad Request" if is_theirs else status, msg)
 
 
+class _Counted(socket.SocketIO):
+    """The bytes of a socket, and how many were read."""
+
+    count = 0
+
+    def readinto(self, into: Any) -> int | None:
+        """As that of a socket."""
+        found = super().readinto(into)
+        self.count += found or 0
+        return found
+
+
+class _Reader(io.BufferedReader):
+    """What cheroot asks of the reader of a connection, in half the time of its own."""
+
+    def __init__(self, sock: socket.socket):
+        self._counted = _Counted(sock, "r")
+        self._taken = 0
+        super().__init__(self._counted, BUFFER_BYTES)
+
+    def read(self, size: int | None = -1) -> bytes:
+        """As that of a file."""
+        found = super().read(size)
+        self._taken += len(found)
+        return found
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """As that of a file."""
+        found = super().readline(size)
+        self._taken += len(found)
+        return found
+
+    def has_data(self) -> bool:
+        """Whether there is something to read in the buffer."""
+        return self._counted.count > self._taken
+
+
 class _Connection(server.HTTPConnection):
     """A connection that is shut when it takes too long."""
 
@@ -139,7 +176,8 @@ class _Connection(server.HTTPConnection):
     def __init__(self, of: "_Server", sock: socket.socket, makefile: Any):
         super().__init__(of, sock, makefile)
         # An answer goes out whole, not in parts: each costs a record of TLS and a system call.
-        self.wfile = io.BufferedWriter(socket.SocketIO(sock, "w"), ANSWER_BYTES)
+        self.wfile = io.BufferedWriter(socket.SocketIO(sock, "w"), BUFFER_BYTES)
+        self.rfile = _Reader(sock)
 
     def communicate(self) -> bool:
         """Requests, as long as the next one follows at once and nobody waits for the thread;
