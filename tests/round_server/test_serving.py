@@ -6,6 +6,8 @@ import hashlib
 import http.client
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 
@@ -78,9 +80,9 @@ def test_requests_of_one_record_are_all_answered(certificate):
     asked = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
     with served(certificate) as server, contextlib.closing(https(server, certificate)) as client:
         client.connect()
-        client.sock.sendall(400 * asked)  # more than the server's buffer holds
+        client.sock.sendall(800 * asked)  # more than the server's buffer holds
         found = b""
-        while found.count(b"https 0") < 400:
+        while found.count(b"https 0") < 800:
             more = client.sock.recv(65_536)
             assert more
             found += more
@@ -135,6 +137,65 @@ def test_silent_and_slow_clients_keep_nobody_waiting(certificate, monkeypatch):
             slow.sock.settimeout(20)
             assert slow.sock.recv(100) == b""  # shut
             assert waiting.result(20) == b"https 0"
+
+
+def test_who_says_nothing_makes_room_where_files_are_few(certificate, monkeypatch):
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 40)
+    with served(certificate) as server, contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", server.port)
+        silent = [stack.enter_context(socket.create_connection(address)) for _ in range(100)]
+        for _ in range(5):
+            assert get(server, certificate) == b"https 0"
+        silent[0].settimeout(20)
+        assert silent[0].recv(1) == b""  # the one that has been idle the longest
+
+
+STARVED = """
+import os, resource
+from tests.round_server.test_serving import app
+from tff_keyboard.round_server import serving
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+server = serving.RoundServer(app, "127.0.0.1", 0, None)
+server.start()
+taken = [os.open("/dev/null", os.O_RDONLY) for _ in range(60)]
+print(server.port, flush=True)
+input()
+server.stop()
+"""
+
+
+def test_a_process_without_files_to_open_goes_on():
+    command = [sys.executable, "-c", STARVED]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            address = ("127.0.0.1", int(process.stdout.readline()))
+            for _ in range(3):
+                silent = [socket.create_connection(address) for _ in range(60)]
+                client = http.client.HTTPConnection(*address, timeout=20)
+                client.request("GET", "/")
+                assert client.getresponse().read() == b"http 0"
+                for one in [*silent, client]:
+                    one.close()
+            process.communicate("\n", timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+
+
+def test_who_begins_and_stops_has_a_thread_for_seconds_where_others_wait(certificate, monkeypatch):
+    monkeypatch.setattr(serving, "THREADS", 2)
+    monkeypatch.setattr(serving, "HURRIED_SECONDS", 0.2)
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 600.0)
+    with served(certificate) as server, contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", server.port)
+        for one in [socket.create_connection(address) for _ in range(10)]:
+            stack.enter_context(one)
+            one.sendall(b"\x16")
+        for _ in range(2):
+            assert get(server, certificate) == b"https 0"
 
 
 def test_a_hundred_that_trickle_bodies_keep_no_device_out(certificate, monkeypatch):

@@ -57,6 +57,22 @@ def test_a_clock_that_is_off_is_told(off):
         keys.check_request(headers, *REQUEST, now=NOW + off)
 
 
+def test_a_clock_of_hundreds_of_digits_is_off():
+    clock = "9" * 400
+    signature = KEY.sign(keys._signed(REQUEST[0], REQUEST[1], clock, REQUEST[2])).hex()
+    headers = keys.sign_request(KEY, *REQUEST, now=NOW)
+    headers |= {keys.DEVICE_TIME: clock, keys.DEVICE_SIGNATURE: signature}
+    with pytest.raises(Refused, match="bad_signature"):
+        keys.check_request(headers, *REQUEST, now=NOW)
+
+
+@pytest.mark.parametrize("written", [str.upper, lambda key: f" {key[:2]} {key[2:]}\t"])
+def test_a_key_has_one_name_however_it_is_written(written):
+    headers = keys.sign_request(KEY, *REQUEST, now=NOW)
+    headers[keys.DEVICE_KEY] = written(headers[keys.DEVICE_KEY])
+    assert keys.check_request(headers, *REQUEST, now=NOW) == keys.public_hex(KEY)
+
+
 def test_a_token_says_when_its_device_took_part():
     token = tokens.sign(KEY, "d1", TOOK_PART)
     assert token == tokens.sign(KEY, "d1", TOOK_PART)

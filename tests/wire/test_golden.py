@@ -183,7 +183,7 @@ def test_every_refusal_is_there_or_cannot_be():
     for each in [x for path in files for x in json.loads(path.read_text())["exchanges"]]:
         if each["answer"]["status"] >= 400:
             found.add(json.loads(bytes.fromhex(each["answer"]["hex"]))["code"])
-    elsewhere = {"busy", "too_soon", "not_found", "bad_method", "late", "not_finite"}
+    elsewhere = {"busy", "bad_range", "too_soon", "not_found", "bad_method", "late", "not_finite"}
     assert found | elsewhere >= set(messages.REFUSALS)
     assert "not_finite" in found
 

@@ -53,6 +53,9 @@ def test_a_message_is_read_as_it_was_written(message):
         (b'{"assignment":"a","weight":1e999,"loss":1}', "bad_json"),
         (b'{"assignment":"a","weight":1,"loss":1,"more":1}', "bad_json"),
         (b'{"assignment":"a","weight":"1","loss":1}', "bad_json"),
+        (b'{"assignment":"a","weight":1' + b"0" * 20 + b',"loss":1}', "bad_json"),
+        (b'{"assignment":"a","weight":-1' + b"0" * 400 + b',"loss":1}', "bad_json"),
+        (b'{"assignment":"\\ud800","weight":1,"loss":1}', "bad_json"),
     ],
 )
 def test_what_is_no_message_is_refused(data, code):

@@ -49,13 +49,15 @@ class Pace:
     def __init__(self, least_seconds: float, clock: Callable[[], float]):
         self._least = least_seconds
         self._clock = clock
+        self._lock = threading.Lock()
         self._sent_away: collections.deque[float] = collections.deque(maxlen=MOST_DEVICES)
 
     def seconds(self) -> int:
         """For one more device: spread evenly, so that waves of check-ins flatten."""
         now = self._clock()
-        self._sent_away.append(now)
-        while self._sent_away and self._sent_away[0] < now - self._least:
-            self._sent_away.popleft()
-        window = max(self._least, len(self._sent_away) / CHECK_INS_A_SECOND)
+        with self._lock:
+            self._sent_away.append(now)
+            while self._sent_away[0] < now - self._least:
+                self._sent_away.popleft()
+            window = max(self._least, len(self._sent_away) / CHECK_INS_A_SECOND)
         return math.ceil(self._least + random.random() * window)

@@ -1,7 +1,9 @@
 """The application on a port: TLS, threads, and what a slow or greedy client may take of them.
 
 A connection has a thread only while it has something to read, and at most so long. Where others
-wait for a thread, the oldest give up theirs: clients that send a byte now and then keep nobody out.
+wait for a thread, the oldest give up theirs, soonest those that have not said what they want; where
+there are too many connections, the longest idle are closed. So clients that send a byte now and
+then keep nobody out, unless over `THREADS` of them begin in `HURRIED_SECONDS`.
 """
 
 import contextlib
@@ -9,6 +11,7 @@ import datetime
 import hashlib
 import io
 import ipaddress
+import math
 import pathlib
 import resource
 import select
@@ -16,9 +19,10 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
-from cheroot import server, wsgi
+from cheroot import connections, server, wsgi
 from cheroot.ssl import builtin
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -32,14 +36,17 @@ CERTIFICATE, KEY = "tls.crt", "tls.key"
 HEADER_SECONDS = 10.0  # for handshake and headers
 REQUEST_SECONDS = 120.0  # for all of a request and its answer
 SHARED_SECONDS = 20.0  # for which nobody loses a thread to one who waits
+HURRIED_SECONDS = 2.0  # the same before all of the header is there
 LINGER_SECONDS = 0.02  # that a thread waits for the next request of its connection
 IDLE_SECONDS = 10.0  # between two bytes, and between two requests
 LONGEST_HEADER = 16 * 1024  # bytes
-THREADS = 32
-BUFFER_BYTES = 64 * 1024  # of a connection, each way
+THREADS = 64
+MOST_CONNECTIONS = 4096  # at a time
+BUFFER_BYTES = 16 * 1024  # of a connection, each way: a record of TLS
 BACKLOG = 512  # connections that wait to be taken
 
 _DAYS = 825  # that a certificate of our own is valid
+_FILES = 512  # for all but connections
 
 
 class RoundServer:
@@ -88,6 +95,8 @@ class RoundServer:
         """Answers from now on, in threads of its own; with all the files a process may open."""
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        if most != resource.RLIM_INFINITY:
+            self._server.most_open = min(MOST_CONNECTIONS, max(most - _FILES, most // 2))
         for thread in self._threads:
             thread.start()
 
@@ -119,6 +128,7 @@ class _Request(server.HTTPRequest):
             super().parse_request()
         except ValueError:  # an address that is none
             self.simple_response("400 Bad Request")
+        self.conn.has_header = True
         self.conn.wfile.flush()  # who asked whether to send a body waits for the answer
         self.conn.until = time.monotonic() + REQUEST_SECONDS
 
@@ -170,7 +180,7 @@ class _Connection(server.HTTPConnection):
 
     RequestHandlerClass = _Request
     has_waited = False  # for its first bytes
-    is_greeted = False
+    is_greeted = has_header = False
     since = until = 0.0  # of the request
 
     def __init__(self, of: "_Server", sock: socket.socket, makefile: Any):
@@ -201,6 +211,7 @@ class _Connection(server.HTTPConnection):
     def _one_request(self) -> bool:
         self.since = time.monotonic()
         self.until = self.since + HEADER_SECONDS
+        self.has_header = False
         self.server.busy[self] = None
         try:
             if not self.is_greeted and isinstance(self.socket, ssl.SSLSocket):
@@ -216,8 +227,40 @@ class _Connection(server.HTTPConnection):
 
     def close(self) -> None:
         """Closes it; that the other end was quicker ends no thread."""
+        self.server.open.discard(self)
         with contextlib.suppress(OSError, ValueError):
             super().close()
+
+
+class _Connections(connections.ConnectionManager):
+    """Connections that wait for their next bytes."""
+
+    _selector: Any
+    _expire: Callable[[float], None]
+
+    def _from_server_socket(self, server_socket: socket.socket) -> _Connection | None:
+        if len(self.server.open) >= self.server.most_open:
+            self._make_room()
+        try:
+            made: _Connection | None = super()._from_server_socket(  # type: ignore[misc]
+                server_socket
+            )
+        except OSError:  # this process may open no more files
+            self._make_room()
+            return None
+        if made is not None:
+            self.server.open.add(made)
+        return made
+
+    def _make_room(self) -> None:
+        """Closes the twentieth part of them that is idle the longest."""
+        idle = sorted(
+            conn.last_used for _, conn in self._selector.connections if conn is not self.server
+        )
+        if idle:
+            self._expire(math.nextafter(idle[len(idle) // 20], math.inf))
+        else:
+            time.sleep(0.05)  # those that are being answered end
 
 
 class _Server(wsgi.Server):
@@ -226,7 +269,16 @@ class _Server(wsgi.Server):
     def __init__(self, *arguments: Any, **options: Any):
         super().__init__(*arguments, **options)
         self.busy: dict[_Connection, None] = {}
+        self.open: set[_Connection] = set()
+        self.most_open = MOST_CONNECTIONS
         self.is_over = threading.Event()
+
+    def prepare(self) -> None:
+        """Listens."""
+        super().prepare()
+        self._connections: connections.ConnectionManager
+        self._connections.close()
+        self._connections = _Connections(self)
 
     def process_conn(self, conn: _Connection) -> None:
         """Gives a connection a thread once it has something to read."""
@@ -246,10 +298,11 @@ class _Server(wsgi.Server):
     def hurry(self) -> None:
         """Shuts connections whose time is over, which ends the reading of their threads; the
         oldest, too, one for each that waits for a thread."""
-        while not self.is_over.wait(0.5):
+        while not self.is_over.wait(0.25):
             now, waiting = time.monotonic(), self.requests.qsize
             for conn in list(self.busy):
-                is_shared = waiting > 0 and now > conn.since + SHARED_SECONDS
+                patience = SHARED_SECONDS if conn.has_header else HURRIED_SECONDS
+                is_shared = waiting > 0 and now > conn.since + patience
                 waiting -= is_shared
                 if is_shared or now > conn.until:
                     with contextlib.suppress(OSError):

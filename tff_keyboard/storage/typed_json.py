@@ -12,10 +12,12 @@ Fields are numbers, strings, booleans, other dataclasses, `list[...]`, `tuple[..
 
 import dataclasses
 import functools
+import re
 import types
 import typing
 from typing import Any
 
+_HALVES = re.compile("[\ud800-\udfff]")  # of characters: JSON can say them, UTF-8 cannot
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
 
 
@@ -62,6 +64,7 @@ def read(hint: Any, value: Any, name: str) -> Any:
     kinds = (int, float) if hint is float else hint
     right = isinstance(value, kinds) and (hint is bool or not isinstance(value, bool))
     _require(right, name, _KINDS[hint])
+    _require(hint is not str or not _HALVES.search(value), name, "Unicode")
     return value
 
 

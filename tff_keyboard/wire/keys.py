@@ -3,7 +3,8 @@
 A request carries three headers: the device's public key, its clock, and the signature over
 method, path, clock and the SHA-256 of the body. The key is the device's whole identity: there is no
 account and no name.
-Whoever copies a request can only send it again to the same effect. Source: RFC 8032.
+Whoever copies a request can send it again, and nothing else, as long as its time holds.
+Source: RFC 8032.
 """
 
 import hashlib
@@ -81,11 +82,11 @@ def check_request(
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(device))
         key.verify(signature, _signed(method, path, clock, body))
         seconds_off = abs(int(clock) - now)
-    except (ValueError, InvalidSignature):
+    except (ValueError, OverflowError, InvalidSignature):
         raise Refused("bad_signature", "not signed by the device that it names") from None
     if seconds_off > MOST_SECONDS_OFF:
         raise Refused("stale_time", f"the clock is off by more than {MOST_SECONDS_OFF} s")
-    return device.lower()
+    return bytes.fromhex(device).hex()  # a key has one name, however it was written
 
 
 def _signed(method: str, path: str, clock: str, body: bytes) -> bytes:
