@@ -1,4 +1,7 @@
-"""A secure sum of three devices, byte for byte: `golden/secure_sum.json`, for other devices.
+"""A secure sum of five devices, byte for byte: `golden/secure_sum.json`, for other devices.
+
+One of them shares and is gone before it uploads. The file says how everything is made, too; a test
+makes it so, of the secrets in the file alone.
 
 python -m tests.wire.test_golden_secure_sum     # writes the file anew
 """
@@ -26,9 +29,41 @@ from tff_keyboard.wire.secure_sums import device as sum_devices
 from tff_keyboard.wire.secure_sums.grid import from_grid
 
 FILE = test_golden.FILE.with_name("secure_sum.json")
-SUMS = SecureSums(clip_norm=1.0, step=2.0**-20, bits=32, degree=2, threshold=2)
+SUMS = SecureSums(clip_norm=1.0, step=2.0**-20, bits=32, degree=4, threshold=3)
 PLAN = dataclasses.replace(test_golden.PLAN, codec=Codec(name=messages.MASKED), secure_sums=SUMS)
-DELTAS = {"a": [0.5, 0.0, -0.25], "b": [0.25, -0.5, 0.0], "c": [-0.125, 0.25, 0.5]}
+DELTAS = {
+    "a": [0.5, 0.0, -0.25],
+    "b": [0.25, -0.5, 0.0],
+    "c": [-0.125, 0.25, 0.5],
+    "d": [0.0, 0.0, 0.125],
+    "e": [1.0, 1.0, 1.0],  # is gone before it uploads
+}
+GONE = "e"
+CONSTRUCTION = """\
+|| joins bytes; L is `secure_sum` of the task, in UTF-8; quoted text is ASCII; hex is lower case.
+HKDF(key; info) is HKDF-SHA256 of RFC 5869 without salt, 32 bytes.
+Each device draws two X25519 key pairs, channel and mask, and 32 bytes, its own secret.
+advertise: signature = Ed25519 of "tff-keyboard secure sum 1 " || channel || mask || L, public keys.
+agreed(private, public; info) = HKDF(X25519 of both; info || the lesser public key || the greater).
+share: both secrets, the own one and the private mask key, are shared among the neighbours. The
+share at x is the value at x of a polynomial modulo 2^521 - 1 of degree threshold - 1, whose value
+at 0 is the secret, big-endian; the others are random. It is written in 66 bytes, big-endian. x is
+1 for the neighbour with the least Ed25519 key, 2 for the next, ...
+sealed = nonce of 12 bytes || AES-256-GCM(share of the own secret || share of the mask key), under
+agreed(own channel, its channel; L || " channel"), with L || sender || recipient as associated data,
+both Ed25519 keys.
+digest(kind, value) = SHA-256 of the decimal length of L || " " || L || kind || " " || value.
+own_secret = digest(" own", own secret); own, pair of an envelope = digest(" own" or " pair", share).
+stream(key; info) = AES-256 in counter mode from a block of zeros, under HKDF(key; info): integers
+of `bits`, little-endian.
+upload: delta, clipped to `clip_norm`, / `step`, towards zero, modulo 2^bits; plus stream(own
+secret; L || " own"); for each neighbour of whom an envelope came, plus stream(agreed(own mask, its
+mask; L || " pair"); L || " pair") where the own Ed25519 key is the lesser, else minus.
+unmask: of each that is `reported` its share of the own secret, of each `dropped` that of the mask
+key. Refuse lists that do not name each sender of an envelope once, fewer than `threshold` reported,
+and other lists than those answered before. Leave out what cannot be opened or has other digests.
+Steps close when all have come, uploads also at the report goal; or at 1/2, 5/8 and 7/8 of the
+deadline."""
 
 
 def answer_of(recorder):
@@ -77,7 +112,9 @@ def play(recorder):
     seat, zeros = parts["a"].assignment, np.zeros(3)
     masked = {"weight": 1.0, "loss": 0.0, "codec": messages.MASKED}
     recorder.upload("a: an upload before it has shared", "a", seat, delta=zeros, **masked)
-    assert not settle(parts.values())
+    others = [part for name, part in parts.items() if name != GONE]
+    parts[GONE].go_on()
+    assert not settle(others, tick=lambda: parts[GONE]._share or parts[GONE].go_on())
     recorder.replay("a: the same keys again, at the end", "POST", path, sent, keys["headers"])
     return {
         name: {
@@ -103,7 +140,7 @@ def standing_still(patch):
         test_golden.Recorder,
         plan=PLAN,
         kept=SecureRoundStore,
-        **{"goal": 3, "most": 3, "least": 3, "sums": secure_steps.settings(SUMS, 3)},
+        **{"goal": 4, "most": 5, "least": 4, "sums": secure_steps.settings(SUMS, 3)},
     )
     with test_golden.standing_still(patch, make) as recorder:
         yield recorder
@@ -117,7 +154,8 @@ def recorder(monkeypatch):
 
 def check_total(recorder):
     found = from_grid(recorder.store.total(recorder.store.round), step=SUMS.step)
-    np.testing.assert_array_equal(found, np.sum(list(DELTAS.values()), axis=0))
+    present = [delta for name, delta in DELTAS.items() if name != GONE]
+    np.testing.assert_array_equal(found, np.sum(present, axis=0))
 
 
 def test_devices_of_ours_say_and_hear_the_same(recorder):
@@ -134,8 +172,9 @@ def test_the_file_alone_makes_the_sum(recorder):
 def main():
     with pytest.MonkeyPatch.context() as patch, standing_still(patch) as recorder:
         drawn = play(recorder)
-        about = "A secure sum of three devices"
-        test_golden.write(FILE, about, recorder, **{"secrets (never use them)": drawn})
+        about = "A secure sum of five devices; e shares and is gone"
+        more = {"construction": CONSTRUCTION.splitlines(), "secrets (never use them)": drawn}
+        test_golden.write(FILE, about, recorder, **more)
 
 
 if __name__ == "__main__":
