@@ -282,6 +282,16 @@ def test_a_false_dealer_costs_the_round_once(server, has_dropped):
     assert server.device(0).check_in(server.plan.sha256).task is not None
 
 
+def test_a_device_with_one_key_twice_is_refused_and_hurts_nobody(server):
+    (hostile, *others), deltas = server.uploads()
+    key, label = hostile._device.advert.mask, hostile._device._settings.label
+    twice = Advert.signed(key_of(0), label, channel=key, mask=key)
+    message = secure_steps.advertise(hostile.assignment, twice)
+    assert _posting(server, 0)("advertise", message) == "bad_step"
+    assert not settle(others, server.wait)
+    np.testing.assert_allclose(server.total(), np.sum(deltas[1:], axis=0), atol=10 * SUMS.step)
+
+
 def _seated(server, numbers):
     """Arguments of the uploads of devices that check in."""
     for number in numbers:

@@ -50,6 +50,7 @@ class Server:
         self._settings, self._least = settings, least
         self._step = _ADVERTISE
         self._adverts: dict[bytes, Advert] = {}
+        self._keys: set[bytes] = set()
         self._circle: dict[bytes, list[bytes]] = {}
         self._shares: dict[bytes, Shares] = {}
         self._total = np.zeros(settings.size, masks.WORDS[settings.bits])
@@ -57,10 +58,19 @@ class Server:
         self._revealed: dict[bytes, Mapping[bytes, bytes]] = {}
 
     def advertise(self, advert: Advert) -> None:
-        """Step 1."""
+        """Step 1: keys of this device alone, else its neighbours would refuse all that they get.
+
+        Nobody knows the X25519 keys of others before they advertise, and who copies them later is
+        refused. Ed25519 keys are known from earlier sums: one that somebody had as his X25519 key
+        already is taken, and devices compare keys of one kind.
+        """
         self._require(_ADVERTISE, advert.device not in self._adverts, "advertised before")
+        keys = {advert.channel, advert.mask}
+        are_its_own = len(keys - {advert.device}) == 2 and not keys & self._keys
+        self._require(_ADVERTISE, are_its_own, "has a key twice, or one of another device")
         self._require(_ADVERTISE, advert.is_genuine(self._settings.label), "has no valid signature")
         self._adverts[advert.device] = advert
+        self._keys |= keys | {advert.device}
 
     def neighbours(self, order: Sequence[bytes] | None = None) -> dict[bytes, list[Advert]]:
         """For each device in a circle, the adverts of its neighbours.
