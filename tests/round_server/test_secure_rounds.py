@@ -27,6 +27,7 @@ from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.wire import messages, secure_steps, weights
 from tff_keyboard.wire.messages import Refused
 from tff_keyboard.wire.plan import Codec, SecureSums
+from tff_keyboard.wire.secure_sums.device import SEALED_BYTES
 from tff_keyboard.wire.secure_sums.device import Device as SumDevice
 from tff_keyboard.wire.secure_sums.grid import from_grid
 from tff_keyboard.wire.secure_sums.messages import Advert, Settings
@@ -280,6 +281,30 @@ def test_a_false_dealer_costs_the_round_once(server, has_dropped):
     names = [server.blobs.keep(weights.to_bytes(np.zeros(5))), server.plan.sha256]
     server.store.open_round(2, *names)
     assert server.device(0).check_in(server.plan.sha256).task is not None
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_dealer_of_shares_that_nobody_can_open_costs_one_attempt(server, is_killed):
+    (hostile, *others), _ = server.uploads()
+    honest = hostile._client.secure
+
+    def secure(round_num, step, message):
+        if step == "share":
+            closed = [dataclasses.replace(x, sealed="00" * SEALED_BYTES) for x in message.envelopes]
+            message = dataclasses.replace(message, envelopes=closed)
+        return honest(round_num, step, message)
+
+    hostile._client.secure = secure
+    assert not settle([hostile, *others])
+    if is_killed:
+        server.kill()
+    server.time += 600
+    assert (server.store.round.attempt, server.store.round.state) == (2, rounds.SELECTING)
+    if is_killed:
+        server.kill()
+    assert server.device(0).check_in(server.plan.sha256) == "too_soon"
+    assert not settle([masked_upload(*x) for x in _seated(server, range(1, 11))])
+    server.total()
 
 
 def test_a_device_with_one_key_twice_is_refused_and_hurts_nobody(server):

@@ -7,7 +7,7 @@
 
 A step that closes by the clock needs the least number of devices. At the deadline, or where the
 shares do not give the masks, the round is abandoned and selected anew, with new keys, and without
-the device whose shares were false.
+devices whose shares were false, or left out by too many that got them.
 
 The `wire.secure_sums.server.Server` of the newest round is in memory alone; after a kill the
 messages on disk, replayed in order, make the same. They are forgotten with the round's uploads.
@@ -16,7 +16,7 @@ messages on disk, replayed in order, make the same. They are forgotten with the 
 import dataclasses
 import json
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -189,17 +189,27 @@ class SecureRoundStore(RoundStore):
         return True
 
     def _finish(self, now: Round, found: _Sum) -> None:
-        state, dealer = rounds.AGGREGATING, None
+        state, dealers = rounds.AGGREGATING, set[bytes | None]()
         try:
             self._total = found.server.sum()
         except SecureSumError as error:
-            state, dealer = rounds.ABANDONED, error.device
+            state, dealers = rounds.ABANDONED, {error.device}
         with self._transaction(is_forced=True):
-            query = "SELECT assignment FROM sums WHERE number=? AND attempt=? AND device=?"
-            seat = dealer and self._db.one(query, now.number, now.attempt, dealer)
-            self._put(dataclasses.replace(now, state=state))  # forgets the sum
-            if seat:
-                self._note(now, _FALSE, b"", seat[0])
+            self._put(dataclasses.replace(now, state=state), dealers)
+
+    def _put(self, now: Round, dealers: Set[bytes | None] = frozenset()) -> None:
+        """As the class before; of an abandoned attempt, the seats of false dealers are kept."""
+        seats = []
+        if now.state == rounds.ABANDONED:
+            dealers = dealers | self._open_sum().server.false_dealers
+            query = (
+                "SELECT assignment, device FROM sums WHERE number=? AND attempt=? AND step='share'"
+            )
+            found = self._db.all(query, now.number, now.attempt)
+            seats = [assignment for assignment, device in found if device in dealers]
+        super()._put(now)
+        for assignment in seats:
+            self._note(now, _FALSE, b"", assignment)
 
     def _answer(
         self, found: _Sum, step: str, sender: bytes, message: secure_steps.Step

@@ -192,6 +192,21 @@ def test_who_has_a_victims_name_as_his_key_first_hurts_himself_alone():
     np.testing.assert_array_equal(whole.unmask(), whole.truth(whole.devices.keys() - {hostile}))
 
 
+@pytest.mark.parametrize(("others", "are_silent"), [(2, False), (3, False), (3, True)])
+def test_dealers_that_too_many_leave_out_are_false(others, are_silent):
+    """Three of six, as the threshold is 4: fewer neighbours frame nobody, nor do silent ones."""
+    whole = asking()
+    framed, _ = next((n, q) for n, q in whole.questions.items() if len(q.reported) == 6)
+    for place, name in enumerate(whole.questions[framed].reported):
+        reveal = whole.devices[name].unmask(whole.questions[name])
+        if place < others:
+            left = {} if are_silent else reveal.shares.keys() - {framed}
+            reveal = dataclasses.replace(reveal, shares={x: reveal.shares[x] for x in left})
+        whole.server.unmask(reveal)
+    is_false = others == 3 and not are_silent
+    assert whole.server.false_dealers == ({framed} if is_false else set())
+
+
 def test_envelopes_of_others_or_too_few_are_refused():
     whole = reporting()
     name = next(iter(whole.devices))

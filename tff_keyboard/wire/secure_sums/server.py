@@ -136,6 +136,20 @@ class Server:
         self._revealed[reveal.device] = reveal.shares
 
     @property
+    def false_dealers(self) -> set[bytes]:
+        """Devices whose shares so many pairs left out that the others cannot be enough.
+
+        To frame a dealer takes degree - threshold + 1 of its neighbours; a pair that revealed
+        nothing says nothing.
+        """
+        most = self._settings.degree - self._settings.threshold
+        told = [(x, shares) for x, shares in self._revealed.items() if shares]
+        missed = collections.Counter(
+            y for x, shares in told for y in self._pairs(x) if y not in shares
+        )
+        return {dealer for dealer, count in missed.items() if count > most}
+
+    @property
     def can_sum(self) -> bool:
         """Whether enough shares of every mask that is left are there."""
         counts = collections.Counter(x for shares in self._revealed.values() for x in shares)
