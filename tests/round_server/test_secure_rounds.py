@@ -317,6 +317,31 @@ def test_a_device_with_one_key_twice_is_refused_and_hurts_nobody(server):
     np.testing.assert_allclose(server.total(), np.sum(deltas[1:], axis=0), atol=10 * SUMS.step)
 
 
+def test_the_clock_of_a_sum_goes_on_over_a_kill(server):
+    uploads, _ = server.uploads(8)
+    server.time += 290
+    server.kill()
+    for upload in uploads:
+        upload.go_on()
+    server.time += 10
+    for upload in uploads:
+        upload.go_on()  # at half of the first clock its circle is closed
+    assert all(upload._share for upload in uploads)
+    server.time += 300
+    assert server.store.round.attempt == 2
+
+
+@pytest.mark.parametrize("seats", [6, 7])
+def test_who_gets_a_seat_has_a_quarter_of_the_time_or_is_waited_for(server, seats):
+    for number in range(seats):
+        assert server.device(number).check_in(server.plan.sha256).task is not None
+    server.time += 149
+    assert server.store.round.state == rounds.SELECTING
+    server.time += 1
+    assert (server.device(9).check_in(server.plan.sha256).task is None) == (seats == 7)
+    assert server.store.round.state == rounds.RUNNING
+
+
 def _seated(server, numbers):
     """Arguments of the uploads of devices that check in."""
     for number in numbers:

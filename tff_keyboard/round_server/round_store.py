@@ -55,7 +55,7 @@ class RoundStore:
         self._round = self._db.newest_round()
         if self._round is not None:
             with self._transaction():
-                self._put(rounds.begun_again(self._round, clock()))
+                self._put(rounds.begun_again(self._round, terms, clock()))
 
     @property
     def round(self) -> Round | None:

@@ -1,6 +1,6 @@
 """Rounds whose uploads are masked: the steps of each secure sum, on disk before they are answered.
 
-    advertise  closes when all seats have, or at 1/2 of the time
+    advertise  closes when all seats have, or at 1/2 of the time; seats are given until 1/4
     share      when all of these have, or at 5/8
     report     when the report goal is reached or all of these have, or at 7/8: masked uploads
     unmask     when the masks that are left can be taken off: the round aggregates
