@@ -342,6 +342,17 @@ def test_who_gets_a_seat_has_a_quarter_of_the_time_or_is_waited_for(server, seat
     assert server.store.round.state == rounds.RUNNING
 
 
+def test_an_error_before_the_sum_changed_does_not_cost_the_sum(server):
+    server.uploads(1)
+    server.store.round  # noqa: B018
+    kept = server.store._sum
+    message = secure_steps.Unmask(assignment="\ud800")
+    with pytest.raises(UnicodeEncodeError):
+        server.store.step(1, b"anybody", b"", "unmask", message)
+    assert kept is not None
+    assert server.store._sum is kept
+
+
 def _seated(server, numbers):
     """Arguments of the uploads of devices that check in."""
     for number in numbers:

@@ -59,6 +59,7 @@ class SecureRoundStore(RoundStore):
     def __init__(self, directory: pathlib.Path, terms: Terms, clock: Callable[[], float]):
         self._sum: _Sum | None = None
         self._sum_of: tuple[int, int] | None = None
+        self._is_ahead = False  # whether the sum in memory has what is not on disk for certain
         self._total: np.ndarray | None = None
         super().__init__(directory, terms, clock)
         if self._round is not None and self._round.state in (*rounds.OPEN, rounds.AGGREGATING):
@@ -128,6 +129,7 @@ class SecureRoundStore(RoundStore):
             raise Refused("late", "this step was closed without this device")
         with _refusing():
             _apply(found, sender, message)
+        self._is_ahead = True
         self._note(now, step, body, message.assignment, sender)
 
     def _take(self, upload: Upload) -> None:
@@ -142,6 +144,7 @@ class SecureRoundStore(RoundStore):
             raise Refused("bad_step", "this seat has not shared")
         with _refusing():
             self._open_sum().server.report(found[0], self._vector(upload))
+        self._is_ahead = True
 
     def _took_part(self, device: bytes, number: int) -> bool:
         """As the class before; so did a device whose false shares cost an attempt at this round."""
@@ -184,6 +187,7 @@ class SecureRoundStore(RoundStore):
         if not (is_whole or is_due):
             return False
         with self._transaction(is_forced=True):
+            self._is_ahead = True
             order = _close(found, end)
             self._note(now, end, json.dumps([x.hex() for x in order]).encode())
         return True
@@ -287,14 +291,19 @@ class SecureRoundStore(RoundStore):
     @contextmanager
     def _transaction(self, *, is_forced: bool = False) -> Iterator[None]:
         """As the class before; what was rolled back on disk is forgotten in memory, too."""
-        try:
-            with super()._transaction(is_forced=is_forced):
-                yield
-        except Refused:
-            raise
-        except BaseException:
-            self._sum = None
-            raise
+        with self._lock:
+            is_part = self._db.in_transaction
+            try:
+                with super()._transaction(is_forced=is_forced):
+                    yield
+            except Refused:
+                raise
+            except BaseException:
+                if self._is_ahead:
+                    self._sum = None
+                raise
+            finally:
+                self._is_ahead = self._is_ahead and is_part
 
 
 def _apply(found: _Sum, sender: bytes, message: Any) -> None:
