@@ -7,7 +7,7 @@
 
 A step that closes by the clock needs the least number of devices. At the deadline, or where the
 shares do not give the masks, the round is abandoned and selected anew, with new keys, and without
-devices whose shares were false, or left out by too many that got them.
+devices whose shares were false, or left out by so many that the others are too few.
 
 The `wire.secure_sums.server.Server` of the newest round is in memory alone; after a kill the
 messages on disk, replayed in order, make the same. They are forgotten with the round's uploads.

@@ -192,18 +192,26 @@ def test_who_has_a_victims_name_as_his_key_first_hurts_himself_alone():
     np.testing.assert_array_equal(whole.unmask(), whole.truth(whole.devices.keys() - {hostile}))
 
 
-@pytest.mark.parametrize(("others", "are_silent"), [(2, False), (3, False), (3, True)])
-def test_dealers_that_too_many_leave_out_are_false(others, are_silent):
-    """Three of six, as the threshold is 4: fewer neighbours frame nobody, nor do silent ones."""
+@pytest.mark.parametrize(
+    ("reported", "others", "are_silent", "is_false"),
+    [
+        (6, 2, False, False),
+        (6, 3, False, True),
+        (6, 3, True, False),
+        (5, 1, False, False),
+        (5, 2, False, True),
+    ],
+)
+def test_dealers_that_too_many_leave_out_are_false(reported, others, are_silent, is_false):
+    """As many as leave fewer than the threshold, 4: fewer frame nobody, nor do silent ones."""
     whole = asking()
-    framed, _ = next((n, q) for n, q in whole.questions.items() if len(q.reported) == 6)
+    framed, _ = next((n, q) for n, q in whole.questions.items() if len(q.reported) == reported)
     for place, name in enumerate(whole.questions[framed].reported):
         reveal = whole.devices[name].unmask(whole.questions[name])
         if place < others:
             left = {} if are_silent else reveal.shares.keys() - {framed}
             reveal = dataclasses.replace(reveal, shares={x: reveal.shares[x] for x in left})
         whole.server.unmask(reveal)
-    is_false = others == 3 and not are_silent
     assert whole.server.false_dealers == ({framed} if is_false else set())
 
 

@@ -137,24 +137,22 @@ class Server:
 
     @property
     def false_dealers(self) -> set[bytes]:
-        """Devices whose shares so many pairs left out that the others cannot be enough.
+        """Devices that lack shares which pairs that revealed others left out.
 
-        To frame a dealer takes degree - threshold + 1 of its neighbours; a pair that revealed
-        nothing says nothing.
+        To frame a dealer takes as many colluding neighbours as to lose the sum by silence: degree -
+        threshold + 1, less those that dropped out.
         """
-        most = self._settings.degree - self._settings.threshold
-        told = [(x, shares) for x, shares in self._revealed.items() if shares]
-        missed = collections.Counter(
-            y for x, shares in told for y in self._pairs(x) if y not in shares
-        )
-        return {dealer for dealer, count in missed.items() if count > most}
+        told = [x for x, shares in self._revealed.items() if shares]
+        asked = collections.Counter(y for x in told for y in self._pairs(x))
+        given, threshold = self._given(), self._settings.threshold
+        return {dealer for dealer in asked if given[dealer] < threshold <= asked[dealer]}
 
     @property
     def can_sum(self) -> bool:
         """Whether enough shares of every mask that is left are there."""
-        counts = collections.Counter(x for shares in self._revealed.values() for x in shares)
+        given = self._given()
         needed = [x for x in self._shares if x in self.reported or self._left(x)]
-        return all(counts[x] >= self._settings.threshold for x in needed)
+        return all(given[x] >= self._settings.threshold for x in needed)
 
     def sum(self) -> np.ndarray:
         """[size] unsigned: the sum of the vectors of `reported`, modulo 2^bits.
@@ -180,6 +178,10 @@ class Server:
             for other in left:  # takes off what `other` has put on
                 add_pair_stream(total, settings, key, self._adverts[other].mask, other > device)
         return total
+
+    def _given(self) -> collections.Counter[bytes]:
+        """How many shares of each device were revealed."""
+        return collections.Counter(x for shares in self._revealed.values() for x in shares)
 
     def _secret(self, device: bytes) -> bytes:
         points = {x: point for point, x in enumerate(sorted(self._circle[device]), 1)}
