@@ -1,6 +1,7 @@
 """What the store keeps, over kills and time: uploads, seats, pseudonyms, one model a round."""
 
 import contextlib
+import dataclasses
 import os
 
 import pytest
@@ -168,6 +169,24 @@ def test_what_is_released_is_forgotten(store):
     assert not list(store.uploads(1, 1))
     assert store.round.state == rounds.RELEASED
     assert store.take_seat(C, "c") is None
+
+
+@pytest.mark.parametrize("separation", [1, 2, 3])
+def test_a_lost_answer_is_asked_for_again_when_its_round_is_released(folder, clock, separation):
+    terms = dataclasses.replace(TERMS, separation=separation)
+    with contextlib.closing(RoundStore(folder, terms, clock)) as store:
+        store.open_round(1, "m0", "p")
+        (_, sent), _ = upload(store, A), upload(store, B)
+        store.release(1)
+        assert store.accept(1, A, sent) == (Participation("", 1, 1), 1)
+        store.open_round(2, "m1", "p")
+        if separation == 1:
+            assert store.take_seat(A, "again") is not None
+        for device in (C, D):
+            upload(store, device)
+        store.release(2)
+        if separation <= 2:  # forgotten
+            assert code(store.accept, 1, A, sent) == "unknown_round"
 
 
 def test_a_run_goes_on_where_its_checkpoint_is(store, folder, clock):

@@ -83,11 +83,11 @@ def test_an_abandoned_round_is_selected_anew():
 
 
 def test_after_the_server_was_away_the_clock_starts_anew():
-    found = rounds.begun_again(after(4, 1, 0), 1090.0)
+    found = rounds.begun_again(after(4, 1, 0), TERMS, 1090.0)
     assert rounds.at(found, TERMS, 1189.0).state == rounds.RUNNING
-    assert rounds.begun_again(NEW, 5.0) == NEW
+    assert rounds.begun_again(NEW, TERMS, 5.0) == NEW
     closed = after(3, 3, 0)
-    assert rounds.begun_again(closed, 5.0) == closed
+    assert rounds.begun_again(closed, TERMS, 5.0) == closed
 
 
 def test_seconds_left():

@@ -27,6 +27,7 @@ from tff_keyboard.storage.errors import RunDirectoryError
 from tff_keyboard.wire import messages, secure_steps, weights
 from tff_keyboard.wire.messages import Refused
 from tff_keyboard.wire.plan import Codec, SecureSums
+from tff_keyboard.wire.secure_sums.device import SEALED_BYTES
 from tff_keyboard.wire.secure_sums.device import Device as SumDevice
 from tff_keyboard.wire.secure_sums.grid import from_grid
 from tff_keyboard.wire.secure_sums.messages import Advert, Settings
@@ -280,6 +281,76 @@ def test_a_false_dealer_costs_the_round_once(server, has_dropped):
     names = [server.blobs.keep(weights.to_bytes(np.zeros(5))), server.plan.sha256]
     server.store.open_round(2, *names)
     assert server.device(0).check_in(server.plan.sha256).task is not None
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_dealer_of_shares_that_nobody_can_open_costs_one_attempt(server, is_killed):
+    (hostile, *others), _ = server.uploads()
+    honest = hostile._client.secure
+
+    def secure(round_num, step, message):
+        if step == "share":
+            closed = [dataclasses.replace(x, sealed="00" * SEALED_BYTES) for x in message.envelopes]
+            message = dataclasses.replace(message, envelopes=closed)
+        return honest(round_num, step, message)
+
+    hostile._client.secure = secure
+    assert not settle([hostile, *others])
+    if is_killed:
+        server.kill()
+    server.time += 600
+    assert (server.store.round.attempt, server.store.round.state) == (2, rounds.SELECTING)
+    if is_killed:
+        server.kill()
+    assert server.device(0).check_in(server.plan.sha256) == "too_soon"
+    assert not settle([masked_upload(*x) for x in _seated(server, range(1, 11))])
+    server.total()
+
+
+def test_a_device_with_one_key_twice_is_refused_and_hurts_nobody(server):
+    (hostile, *others), deltas = server.uploads()
+    key, label = hostile._device.advert.mask, hostile._device._settings.label
+    twice = Advert.signed(key_of(0), label, channel=key, mask=key)
+    message = secure_steps.advertise(hostile.assignment, twice)
+    assert _posting(server, 0)("advertise", message) == "bad_step"
+    assert not settle(others, server.wait)
+    np.testing.assert_allclose(server.total(), np.sum(deltas[1:], axis=0), atol=10 * SUMS.step)
+
+
+def test_the_clock_of_a_sum_goes_on_over_a_kill(server):
+    uploads, _ = server.uploads(8)
+    server.time += 290
+    server.kill()
+    for upload in uploads:
+        upload.go_on()
+    server.time += 10
+    for upload in uploads:
+        upload.go_on()  # at half of the first clock its circle is closed
+    assert all(upload._share for upload in uploads)
+    server.time += 300
+    assert server.store.round.attempt == 2
+
+
+@pytest.mark.parametrize("seats", [6, 7])
+def test_who_gets_a_seat_has_a_quarter_of_the_time_or_is_waited_for(server, seats):
+    for number in range(seats):
+        assert server.device(number).check_in(server.plan.sha256).task is not None
+    server.time += 149
+    assert server.store.round.state == rounds.SELECTING
+    server.time += 1
+    assert (server.device(9).check_in(server.plan.sha256).task is None) == (seats == 7)
+    assert server.store.round.state == rounds.RUNNING
+
+
+def test_an_error_before_the_sum_changed_does_not_cost_the_sum(server):
+    server.uploads(1)
+    server.store.round  # noqa: B018
+    kept = server.store._sum
+    message = secure_steps.Unmask(assignment="\ud800")
+    with pytest.raises(UnicodeEncodeError):
+        server.store.step(1, b"anybody", b"", "unmask", message)
+    assert kept is not None
+    assert server.store._sum is kept
 
 
 def _seated(server, numbers):

@@ -32,13 +32,13 @@ def test_a_run_that_goes_on(tmp_path):
         store.take_seat(b"c", "c again")
         found = status.read_status(tmp_path)  # beside the server
     assert (found.released, found.abandoned, found.uploads) == (3, 1, 6)
-    assert found.devices == 1  # of rounds that count no more, nobody is remembered
+    assert found.devices == 3  # of this round and the one before it
     assert (found.seconds_a_round, found.uploads_a_round) == (60.0, 2.0)
     assert dict(status.read_status(tmp_path).lines(10, TERMS.goal)) == {
         "rounds released": "3 of 10",
         "newest round": "4, attempt 2, selecting: 1 seats, 0 of 2 uploads",
         "attempts abandoned": "1",
-        "devices remembered": "1",
+        "devices remembered": "3",
         "uploads accepted": "6",
         "throughput": "60 rounds, 120 uploads an hour",
         "time left": "about 0.117 hours",

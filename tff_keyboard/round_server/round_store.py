@@ -4,8 +4,9 @@ Each method is one transaction. That an upload counts and that its round has eno
 same one, so a kill leaves either both or neither. Uploads are forced to disk; seats survive a kill
 of the process, and what a power cut takes of them is asked for again.
 
-Of a device there is `tokens.digest` alone, of a round's uploads nothing once it is released, and of
-who took part nothing once the minimum separation is over. The file has mode 0600.
+Of a device there is `tokens.digest`, and its key in a secure sum until the round is released; of a
+round's uploads nothing is left then, and of who took part nothing once the next round is released,
+or the minimum separation is over. The file has mode 0600.
 """
 
 import dataclasses
@@ -55,7 +56,7 @@ class RoundStore:
         self._round = self._db.newest_round()
         if self._round is not None:
             with self._transaction():
-                self._put(rounds.begun_again(self._round, clock()))
+                self._put(rounds.begun_again(self._round, terms, clock()))
 
     @property
     def round(self) -> Round | None:
@@ -131,7 +132,8 @@ class RoundStore:
     def accept(self, number: int, device: bytes, upload: Upload) -> tuple[Participation, int]:
         """Keeps an upload: which attempt it counts for, and its place in the round.
 
-        The same upload again has the same answer, also when its round is over.
+        The same upload again has the same answer, also when its round is over, until the next one
+        is released.
 
         Raises:
           Refused: "unknown_round": the device has no such seat; "replay": it sent another upload
@@ -255,8 +257,9 @@ class RoundStore:
             self._db.do("DELETE FROM uploads WHERE number<=?", number)
             self._db.do("DELETE FROM sums WHERE number<=?", number)
             # Of the next round, number + 1, those wait who took part in it or the
-            # `separation` - 1 rounds before it.
-            self._db.do("DELETE FROM seats WHERE number<=?", number + 1 - self.terms.separation)
+            # `separation` - 1 rounds before it. An answer of this round may have been lost.
+            oldest = min(number + 2 - self.terms.separation, number)
+            self._db.do("DELETE FROM seats WHERE number<?", oldest)
             self._db.do("DELETE FROM seats WHERE number<? AND place IS NULL", number)
             self._db.do("UPDATE seats SET weight=NULL, loss=NULL WHERE number<=?", number)
             self._round = self._db.newest_round()

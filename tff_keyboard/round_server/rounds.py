@@ -99,11 +99,12 @@ def at(round_: Round, terms: Terms, now: float) -> Round:
     if age >= terms.deadline_seconds:
         is_enough = terms.sums is None and terms.members(round_) >= terms.least
         return dataclasses.replace(round_, state=AGGREGATING if is_enough else ABANDONED)
-    if age >= terms.deadline_seconds / 2:
-        if round_.seats >= terms.least:
-            round_ = dataclasses.replace(round_, state=RUNNING)  # later ones have too little time
-        if round_.told >= terms.least:
-            round_ = _decided(round_, terms)
+    # Later seats have too little time: of a secure sum to train before its keys are due, at 1/2.
+    # Up to `least` seats it waits for each of them.
+    if age >= terms.deadline_seconds / (4 if terms.sums else 2) and round_.seats >= terms.least:
+        round_ = dataclasses.replace(round_, state=RUNNING)
+    if age >= terms.deadline_seconds / 2 and round_.told >= terms.least:
+        round_ = _decided(round_, terms)
     return round_
 
 
@@ -142,9 +143,12 @@ def with_upload(round_: Round, terms: Terms) -> Round:
     )
 
 
-def begun_again(round_: Round, now: float) -> Round:
-    """An open round after the server was away: nobody knows how long, so its clock starts anew."""
-    if round_.state not in OPEN or round_.begun is None:
+def begun_again(round_: Round, terms: Terms, now: float) -> Round:
+    """An open round after the server was away: nobody knows how long, so its clock starts anew.
+
+    Not that of a secure sum, which would then wait for devices that have given up.
+    """
+    if round_.state not in OPEN or round_.begun is None or terms.sums:
         return round_
     return dataclasses.replace(round_, begun=now)
 

@@ -1,13 +1,13 @@
 """Rounds whose uploads are masked: the steps of each secure sum, on disk before they are answered.
 
-    advertise  closes when all seats have, or at 1/2 of the time
+    advertise  closes when all seats have, or at 1/2 of the time; seats are given until 1/4
     share      when all of these have, or at 5/8
     report     when the report goal is reached or all of these have, or at 7/8: masked uploads
     unmask     when the masks that are left can be taken off: the round aggregates
 
 A step that closes by the clock needs the least number of devices. At the deadline, or where the
 shares do not give the masks, the round is abandoned and selected anew, with new keys, and without
-the device whose shares were false.
+devices whose shares were false, or left out by so many that the others are too few.
 
 The `wire.secure_sums.server.Server` of the newest round is in memory alone; after a kill the
 messages on disk, replayed in order, make the same. They are forgotten with the round's uploads.
@@ -16,7 +16,7 @@ messages on disk, replayed in order, make the same. They are forgotten with the 
 import dataclasses
 import json
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,6 +59,7 @@ class SecureRoundStore(RoundStore):
     def __init__(self, directory: pathlib.Path, terms: Terms, clock: Callable[[], float]):
         self._sum: _Sum | None = None
         self._sum_of: tuple[int, int] | None = None
+        self._is_ahead = False  # whether the sum in memory has what is not on disk for certain
         self._total: np.ndarray | None = None
         super().__init__(directory, terms, clock)
         if self._round is not None and self._round.state in (*rounds.OPEN, rounds.AGGREGATING):
@@ -128,6 +129,7 @@ class SecureRoundStore(RoundStore):
             raise Refused("late", "this step was closed without this device")
         with _refusing():
             _apply(found, sender, message)
+        self._is_ahead = True
         self._note(now, step, body, message.assignment, sender)
 
     def _take(self, upload: Upload) -> None:
@@ -142,6 +144,7 @@ class SecureRoundStore(RoundStore):
             raise Refused("bad_step", "this seat has not shared")
         with _refusing():
             self._open_sum().server.report(found[0], self._vector(upload))
+        self._is_ahead = True
 
     def _took_part(self, device: bytes, number: int) -> bool:
         """As the class before; so did a device whose false shares cost an attempt at this round."""
@@ -184,22 +187,33 @@ class SecureRoundStore(RoundStore):
         if not (is_whole or is_due):
             return False
         with self._transaction(is_forced=True):
+            self._is_ahead = True
             order = _close(found, end)
             self._note(now, end, json.dumps([x.hex() for x in order]).encode())
         return True
 
     def _finish(self, now: Round, found: _Sum) -> None:
-        state, dealer = rounds.AGGREGATING, None
+        state, dealers = rounds.AGGREGATING, set[bytes | None]()
         try:
             self._total = found.server.sum()
         except SecureSumError as error:
-            state, dealer = rounds.ABANDONED, error.device
+            state, dealers = rounds.ABANDONED, {error.device}
         with self._transaction(is_forced=True):
-            query = "SELECT assignment FROM sums WHERE number=? AND attempt=? AND device=?"
-            seat = dealer and self._db.one(query, now.number, now.attempt, dealer)
-            self._put(dataclasses.replace(now, state=state))  # forgets the sum
-            if seat:
-                self._note(now, _FALSE, b"", seat[0])
+            self._put(dataclasses.replace(now, state=state), dealers)
+
+    def _put(self, now: Round, dealers: Set[bytes | None] = frozenset()) -> None:
+        """As the class before; of an abandoned attempt, the seats of false dealers are kept."""
+        seats = []
+        if now.state == rounds.ABANDONED:
+            dealers = dealers | self._open_sum().server.false_dealers
+            query = (
+                "SELECT assignment, device FROM sums WHERE number=? AND attempt=? AND step='share'"
+            )
+            found = self._db.all(query, now.number, now.attempt)
+            seats = [assignment for assignment, device in found if device in dealers]
+        super()._put(now)
+        for assignment in seats:
+            self._note(now, _FALSE, b"", assignment)
 
     def _answer(
         self, found: _Sum, step: str, sender: bytes, message: secure_steps.Step
@@ -277,14 +291,19 @@ class SecureRoundStore(RoundStore):
     @contextmanager
     def _transaction(self, *, is_forced: bool = False) -> Iterator[None]:
         """As the class before; what was rolled back on disk is forgotten in memory, too."""
-        try:
-            with super()._transaction(is_forced=is_forced):
-                yield
-        except Refused:
-            raise
-        except BaseException:
-            self._sum = None
-            raise
+        with self._lock:
+            is_part = self._db.in_transaction
+            try:
+                with super()._transaction(is_forced=is_forced):
+                    yield
+            except Refused:
+                raise
+            except BaseException:
+                if self._is_ahead:
+                    self._sum = None
+                raise
+            finally:
+                self._is_ahead = self._is_ahead and is_part
 
 
 def _apply(found: _Sum, sender: bytes, message: Any) -> None:

@@ -8,6 +8,7 @@ from tff_keyboard import config as config_lib
 from tff_keyboard.config import ConfigError
 from tff_keyboard.config.kept_keys import MAY_CHANGE, what_rounds_compute
 from tff_keyboard.training.on_devices.served_config import as_served, plan_of, terms_of
+from tff_keyboard.wire.secure_sums.neighbours import failure
 
 SERVED = (
     "client.batch_size=1",
@@ -69,7 +70,9 @@ def test_privacy_that_needs_to_draw_or_to_name_people_is_refused(privacy, key):
         served("aggregation.client_weighting=uniform", f"aggregation.privacy={privacy}")
 
 
+NEIGHBOURS = "devices.secure_neighbours"
 SECURE = (
+    "train.over_selection=1.0",
     "devices.secure_sums=true",
     "devices.secure_neighbours=6",
     "aggregation.client_weighting=uniform",
@@ -89,11 +92,24 @@ SECURE = (
         ),
         ("devices.secure_neighbours=10", "`devices.least_share` .* may leave 8"),
         ("devices.secure_neighbours=5", "must be even and in 2..100"),
+        ("train.over_selection=1.3", r"10 of 13 seats .* Take less `train\.over_selection`"),
     ],
 )
 def test_what_no_secure_sum_can_make_is_refused(override, message):
     with pytest.raises(ConfigError, match=message):
         served(*SECURE, override)
+
+
+def test_over_selection_alone_loses_no_sum_of_the_shipped_config():
+    secure = [x for x in SECURE if x.startswith(("aggregation", "devices.secure_sums"))]
+    terms = terms_of(as_served(config_lib.load("configs/fleet.toml", secure)))
+    degree, threshold = terms.sums.degree, terms.sums.threshold
+    assert failure(terms.most, degree, threshold, terms.most - terms.goal) < 1e-6
+    for neighbours in (20, 50):
+        few = config_lib.load("configs/fleet.toml", [*secure, f"{NEIGHBOURS}={neighbours}"])
+        with pytest.raises(ConfigError, match=r"100 of 130 seats .* at least 52 neighbours"):
+            as_served(few)
+    as_served(config_lib.load("configs/fleet.toml", [*secure, f"{NEIGHBOURS}=52"]))
 
 
 def test_a_plan_with_secure_sums():

@@ -19,6 +19,7 @@ class Round:
         keys = [Ed25519PrivateKey.generate() for _ in range(count)]
         devices = [Device(settings, key) for key in keys]
         self.devices = {device.name: device for device in devices}
+        self.keys = dict(zip(self.devices, keys, strict=True))
         self.vectors = {
             name: rng.integers(-(2**40), 2**40, size=settings.size) for name in self.devices
         }

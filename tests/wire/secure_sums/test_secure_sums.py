@@ -14,7 +14,7 @@ from tests.support.examples import examples
 from tests.wire.secure_sums.secure_round import SETTINGS, Round
 from tff_keyboard.storage.errors import SecureSumError
 from tff_keyboard.wire.secure_sums.device import Device, add_pair_stream, own_stream
-from tff_keyboard.wire.secure_sums.messages import Settings, Unmask
+from tff_keyboard.wire.secure_sums.messages import Advert, Settings, Unmask
 from tff_keyboard.wire.secure_sums.server import Server
 
 
@@ -150,6 +150,69 @@ def test_neighbours_that_are_not_devices_are_refused():
     device.share(near)
     with pytest.raises(SecureSumError, match="asked again"):
         device.share(near)
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [("channel", "channel"), ("mask", "mask"), ("mask", "channel"), ("channel", "device")],
+    ids="-".join,
+)
+def test_who_sends_keys_of_others_hurts_himself_alone(copied):
+    key, of_victim = copied
+    whole = Round(11)
+    (hostile, mine), (_, victim) = list(whole.devices.items())[:2]
+    label = whole.settings.label
+    keys = {"channel": mine.advert.channel, "mask": mine.advert.mask}
+    seen = Advert.signed(
+        whole.keys[hostile], label, **keys | {key: getattr(victim.advert, of_victim)}
+    )
+    for name in whole.devices.keys() - {hostile}:
+        whole.server.advertise(whole.devices[name].advert)
+    twice = Advert.signed(whole.keys[hostile], label, **dict.fromkeys(keys, keys["mask"]))
+    its_name = Advert.signed(whole.keys[hostile], label, **keys | {key: hostile})
+    for advert in (seen, twice, its_name):
+        with pytest.raises(SecureSumError, match="a key twice, or one of another device"):
+            whole.server.advertise(advert)
+    whole.neighbours = whole.server.neighbours()
+    whole.share(absent=[hostile])
+    whole.report()
+    np.testing.assert_array_equal(whole.unmask(), whole.truth(whole.devices.keys() - {hostile}))
+
+
+def test_who_has_a_victims_name_as_his_key_first_hurts_himself_alone():
+    whole = Round()
+    hostile, victim = list(whole.devices)[:2]
+    mine = whole.devices[hostile]
+    mine.advert = Advert.signed(
+        whole.keys[hostile], SETTINGS.label, channel=victim, mask=mine.advert.mask
+    )
+    whole.advertise()  # before the victim, whose Ed25519 key is known from an earlier sum
+    whole.share(absent=[hostile])
+    whole.report()
+    np.testing.assert_array_equal(whole.unmask(), whole.truth(whole.devices.keys() - {hostile}))
+
+
+@pytest.mark.parametrize(
+    ("reported", "others", "are_silent", "is_false"),
+    [
+        (6, 2, False, False),
+        (6, 3, False, True),
+        (6, 3, True, False),
+        (5, 1, False, False),
+        (5, 2, False, True),
+    ],
+)
+def test_dealers_that_too_many_leave_out_are_false(reported, others, are_silent, is_false):
+    """As many as leave fewer than the threshold, 4: fewer frame nobody, nor do silent ones."""
+    whole = asking()
+    framed, _ = next((n, q) for n, q in whole.questions.items() if len(q.reported) == reported)
+    for place, name in enumerate(whole.questions[framed].reported):
+        reveal = whole.devices[name].unmask(whole.questions[name])
+        if place < others:
+            left = {} if are_silent else reveal.shares.keys() - {framed}
+            reveal = dataclasses.replace(reveal, shares={x: reveal.shares[x] for x in left})
+        whole.server.unmask(reveal)
+    assert whole.server.false_dealers == ({framed} if is_false else set())
 
 
 def test_envelopes_of_others_or_too_few_are_refused():

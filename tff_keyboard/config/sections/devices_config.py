@@ -17,7 +17,8 @@ class DevicesConfig(Table, path="devices"):
 
     Attributes:
       population: Name that devices and server agree on.
-      deadline_seconds: Time from the first seat of a round to its end.
+      deadline_seconds: Time from the first seat of a round to its end. With `secure_sums`, seats
+        above the least are given in its first quarter; who trains has until its half.
       least_share: Share of the report goal that is enough at the deadline; with less the round is
         abandoned and selected anew.
       ram_gib: Memory of a device at least.
@@ -29,7 +30,8 @@ class DevicesConfig(Table, path="devices"):
       least_examples: Messages in its cache at least.
       least_days_between: Days since it last took part at least.
       secure_sums: Whether uploads are masked, so that the server learns their sum alone.
-      secure_neighbours: Devices that a device shares masks with; even, in 2..100.
+      secure_neighbours: Devices that a device shares masks with; even, in 2..100, fewer than the
+        least in a sum, and so many that the surplus of `train.over_selection` loses none.
       cache_days: Days after which a message leaves the cache.
       cache_messages: Messages of one category of apps in the cache at most.
     """
@@ -48,6 +50,6 @@ class DevicesConfig(Table, path="devices"):
     secure_sums: bool = False
     secure_neighbours: Annotated[
         int, Range("even and in 2..100", lambda count: 2 <= count <= 100 and count % 2 == 0)
-    ] = 20
+    ] = 56
     cache_days: Positive = 30.0
     cache_messages: FromOne = 1000

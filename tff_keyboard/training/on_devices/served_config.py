@@ -15,10 +15,12 @@ from tff_keyboard.federated.learning import schedules
 from tff_keyboard.round_server.rounds import Terms
 from tff_keyboard.wire import messages, secure_steps
 from tff_keyboard.wire.plan import Cache, Codec, Conditions, Plan, SecureSums
+from tff_keyboard.wire.secure_sums.neighbours import failure
 
 _STEP = "a device trains a message a step by plain SGD, as the `train` signature does"
 _DRAW = "devices choose when they come; nobody draws them"
 _SERVER = "it would be done to uploads, on the server"
+_MOST_LOST = 1e-6  # chance to lose a secure sum by surplus seats alone
 
 
 def as_served(config: RunConfig) -> RunConfig:
@@ -97,13 +99,37 @@ def as_served(config: RunConfig) -> RunConfig:
 
 
 def _check_secure(config: RunConfig) -> None:
-    least, degree = terms_of(config).least, config.devices.secure_neighbours
-    if least <= degree:
+    """Refuses a sum that may be of too few, or is lost by `train.over_selection` alone.
+
+    Reports close at the goal, so that all other seats may have shared and count as dropped out. By
+    `neighbours.failure`, nearly the chance itself where it is small, such a sum is lost at most
+    once in a million; what else drops out behind the keys has the room that is left below it.
+    """
+    terms, degree = terms_of(config), config.devices.secure_neighbours
+    if terms.least <= degree:
         raise ConfigError(
             f"`devices.secure_neighbours` = {degree} needs more devices in a sum, and "
-            f"`devices.least_share` of `train.clients_per_round` may leave {least}. "
+            f"`devices.least_share` of `train.clients_per_round` may leave {terms.least}. "
             "Take fewer neighbours, or more clients."
         )
+    surplus = terms.most - terms.goal
+
+    def lost(degree: int) -> float:
+        return failure(terms.most, degree, _threshold(degree), surplus)
+
+    if lost(degree) > _MOST_LOST:
+        enough = [x for x in range(2, min(terms.least, 101), 2) if lost(x) <= _MOST_LOST]
+        instead = f"at least {enough[0]} neighbours, or less" if enough else "less"
+        raise ConfigError(
+            f"`devices.secure_neighbours` = {degree} loses a sum with a chance of up to "
+            f"{lost(degree):.1g} when {terms.goal} of {terms.most} seats have reported. Take "
+            f"{instead} `train.over_selection`."
+        )
+
+
+def _threshold(degree: int) -> int:
+    """Shares that give a secret: no more, for drop-outs; `neighbours.exposure` has the price."""
+    return degree // 2 + 1
 
 
 def as_decoded(config: RunConfig) -> RunConfig:
@@ -125,7 +151,7 @@ def secure_sums_of(config: RunConfig) -> SecureSums | None:
         step=grid.step,
         bits=grid.bits,
         degree=degree,
-        threshold=degree // 2 + 1,
+        threshold=_threshold(degree),
     )
 
 

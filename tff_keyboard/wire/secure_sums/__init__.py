@@ -13,7 +13,7 @@ never both.
     4 unmask      one share a neighbour            Reveal s    -> the sum
 
 The server relays and is trusted to pass on keys of real devices; what it may see follows from what
-devices refuse (`client.py`). Every secret is for one round.
+devices refuse (`device.py`). Every secret is for one round.
 
 Sources: Bonawitz et al. 2017, https://eprint.iacr.org/2017/281; the graph of neighbours: Bell et
 al. 2020, https://eprint.iacr.org/2020/704.

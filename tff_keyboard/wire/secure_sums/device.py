@@ -68,15 +68,17 @@ class Device:
         """Step 2: both secrets in shares for the neighbours.
 
         Raises:
-          SecureSumError: The neighbours are not `degree` other devices with keys of their own.
+          SecureSumError: The neighbours are not `degree` other devices with X25519 keys of their
+            own.
         """
         label, degree = self._settings.label, self._settings.degree
-        keys = {key for advert in adverts for key in (advert.device, advert.channel, advert.mask)}
-        mine = {self.name, self.advert.channel, self.advert.mask}
-        if len(adverts) != degree or len(keys) != 3 * degree or keys & mine:
+        everyone = [self.advert, *adverts]
+        names = {advert.device for advert in everyone}
+        keys = {key for advert in everyone for key in (advert.channel, advert.mask)}
+        if (len(adverts), len(names), len(keys)) != (degree, degree + 1, 2 * degree + 2):
             raise SecureSumError(
-                f"A device needs {degree} neighbours with three keys each, all different, got "
-                f"{len(adverts)} with {len(keys - mine)} keys."
+                f"A device needs {degree} neighbours with keys that are all different, got "
+                f"{len(adverts)} with {len(names) - 1} names and {len(keys) - 2} keys."
             )
         if not all(x.is_genuine(label) and self._is_known(x.device) for x in adverts):
             raise SecureSumError("A neighbour's keys are not signed by a device that is known.")

@@ -54,8 +54,10 @@ def failure(count: int, degree: int, threshold: int, lost: int) -> float:
 def exposure(count: int, degree: int, threshold: int, colluding: int) -> float:
     """A bound on the chance that a server with so many devices of its own can unmask some other.
 
-    An honest neighbour gives one kind of share, a colluding one both: the server has both secrets
-    of a device if degree + colluding neighbours >= 2 threshold.
+    Of a server that tells neighbours different lists: an honest one gives one kind of share, a
+    colluding one both, so it has both secrets of a device if degree + colluding neighbours >= 2
+    threshold. With threshold degree // 2 + 1 that is two of them: against such a server the margin
+    is one. From one that follows the protocol, `threshold` colluding neighbours are needed.
 
     >>> exposure(100, 60, 36, 10)
     0.0

@@ -50,6 +50,7 @@ class Server:
         self._settings, self._least = settings, least
         self._step = _ADVERTISE
         self._adverts: dict[bytes, Advert] = {}
+        self._keys: set[bytes] = set()
         self._circle: dict[bytes, list[bytes]] = {}
         self._shares: dict[bytes, Shares] = {}
         self._total = np.zeros(settings.size, masks.WORDS[settings.bits])
@@ -57,10 +58,19 @@ class Server:
         self._revealed: dict[bytes, Mapping[bytes, bytes]] = {}
 
     def advertise(self, advert: Advert) -> None:
-        """Step 1."""
+        """Step 1: keys of this device alone, else its neighbours would refuse all that they get.
+
+        Nobody knows the X25519 keys of others before they advertise, and who copies them later is
+        refused. Ed25519 keys are known from earlier sums: one that somebody had as his X25519 key
+        already is taken, and devices compare keys of one kind.
+        """
         self._require(_ADVERTISE, advert.device not in self._adverts, "advertised before")
+        keys = {advert.channel, advert.mask}
+        are_its_own = len(keys - {advert.device}) == 2 and not keys & self._keys
+        self._require(_ADVERTISE, are_its_own, "has a key twice, or one of another device")
         self._require(_ADVERTISE, advert.is_genuine(self._settings.label), "has no valid signature")
         self._adverts[advert.device] = advert
+        self._keys |= keys | {advert.device}
 
     def neighbours(self, order: Sequence[bytes] | None = None) -> dict[bytes, list[Advert]]:
         """For each device in a circle, the adverts of its neighbours.
@@ -126,11 +136,23 @@ class Server:
         self._revealed[reveal.device] = reveal.shares
 
     @property
+    def false_dealers(self) -> set[bytes]:
+        """Devices that lack shares which pairs that revealed others left out.
+
+        To frame a dealer takes as many colluding neighbours as to lose the sum by silence: degree -
+        threshold + 1, less those that dropped out.
+        """
+        told = [x for x, shares in self._revealed.items() if shares]
+        asked = collections.Counter(y for x in told for y in self._pairs(x))
+        given, threshold = self._given(), self._settings.threshold
+        return {dealer for dealer in asked if given[dealer] < threshold <= asked[dealer]}
+
+    @property
     def can_sum(self) -> bool:
         """Whether enough shares of every mask that is left are there."""
-        counts = collections.Counter(x for shares in self._revealed.values() for x in shares)
+        given = self._given()
         needed = [x for x in self._shares if x in self.reported or self._left(x)]
-        return all(counts[x] >= self._settings.threshold for x in needed)
+        return all(given[x] >= self._settings.threshold for x in needed)
 
     def sum(self) -> np.ndarray:
         """[size] unsigned: the sum of the vectors of `reported`, modulo 2^bits.
@@ -156,6 +178,10 @@ class Server:
             for other in left:  # takes off what `other` has put on
                 add_pair_stream(total, settings, key, self._adverts[other].mask, other > device)
         return total
+
+    def _given(self) -> collections.Counter[bytes]:
+        """How many shares of each device were revealed."""
+        return collections.Counter(x for shares in self._revealed.values() for x in shares)
 
     def _secret(self, device: bytes) -> bytes:
         points = {x: point for point, x in enumerate(sorted(self._circle[device]), 1)}
